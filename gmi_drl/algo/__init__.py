@@ -1,0 +1,1 @@
+"""Learning: networks, rollout, normaliser and PPO, all on the device and free of host synchronisation."""

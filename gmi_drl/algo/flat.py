@@ -1,0 +1,47 @@
+"""All parameters as one vector and all gradients as one bucket: one reduction, one optimizer step, one digest."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatParameters:
+    """Makes the parameters views of one vector `[P]` and their gradients views of one bucket `[P + tail]`.
+
+    The tail carries what every rank must agree on beside the gradients.
+
+    Args:
+        parameters: The parameters, in the order that the vector shall have. Their values are kept.
+        tail: Extra float32 numbers at the end of the bucket.
+        make_bucket: Gives a zeroed float32 vector of a length, e.g. memory that a reduction reads without a copy.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter], tail: int, make_bucket: Callable[[int], Tensor]) -> None:
+        self.size = sum(parameter.numel() for parameter in parameters)
+        device = parameters[0].device
+        self.vector = nn.Parameter(torch.empty(self.size, device=device), requires_grad=False)
+        bucket = make_bucket(self.size + tail)
+        self.bucket = bucket if bucket.device == device else torch.zeros_like(bucket, device=device)
+        self.gradient, self.tail = self.bucket[: self.size], self.bucket[self.size :]
+        self.vector.grad = self.gradient
+        start = 0
+        for parameter in parameters:
+            part = slice(start, start + parameter.numel())
+            self.vector.data[part] = parameter.data.reshape(-1)
+            parameter.data = self.vector.data[part].view(parameter.shape)
+            parameter.grad = self.gradient[part].view(parameter.shape)
+            start = part.stop
+
+    def digest(self) -> str:
+        """Hex digest of the parameters' bits: equal on all replicas, or something is wrong."""
+        return tensor_digest(self.vector.data)
+
+
+def tensor_digest(*tensors: Tensor) -> str:
+    """Hex digest of the bits of tensors, in order."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]

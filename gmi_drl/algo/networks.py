@@ -1,0 +1,75 @@
+"""Policy and value networks: two separate MLPs (paper Table 6) and a diagonal Gaussian over actions."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from gmi_drl.workload import TaskSpec
+
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def mlp(sizes: Sequence[int], last_gain: float) -> nn.Sequential:
+    """Linear layers of the given sizes with ELU between them, orthogonal weights, zero biases."""
+    layers: list[nn.Module] = []
+    for depth, (width, next_width) in enumerate(pairwise(sizes), 2):
+        is_last = depth == len(sizes)
+        linear = nn.Linear(width, next_width)
+        nn.init.orthogonal_(linear.weight, last_gain if is_last else math.sqrt(2))
+        nn.init.zeros_(linear.bias)
+        layers += [linear] if is_last else [linear, nn.ELU()]
+    return nn.Sequential(*layers)
+
+
+class ActorCritic(nn.Module):
+    """The policy (mean and state-independent log standard deviation) and the value of a task.
+
+    Parameters come in the order actor, log_std, critic: two contiguous parts of the flat vector, clipped apart.
+    """
+
+    def __init__(self, spec: TaskSpec, init_std: float = 1.0) -> None:
+        super().__init__()
+        self.actor = mlp([spec.num_obs, *spec.hidden, spec.num_actions], last_gain=0.01)
+        self.log_std = nn.Parameter(torch.full((spec.num_actions,), math.log(init_std)))
+        self.critic = mlp([spec.num_obs, *spec.hidden, 1], last_gain=1.0)
+
+    @property
+    def actor_size(self) -> int:
+        """Scalars of the policy: its network and its standard deviations."""
+        return sum(p.numel() for p in self.actor.parameters()) + self.log_std.numel()
+
+    def parameters_in_order(self) -> list[nn.Parameter]:
+        """Actor, log_std, critic (`Module.parameters` would put log_std first)."""
+        return [*self.actor.parameters(), self.log_std, *self.critic.parameters()]
+
+    def act(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Sample `(action [N, A], log_prob [N], mean [N, A])` for normalised observations `[N, O]`."""
+        mean = self.actor(obs)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+        action = torch.addcmul(mean, noise, self.log_std.exp())
+        return action, self._log_prob(noise), mean
+
+    def log_prob(self, action: Tensor, mean: Tensor) -> Tensor:
+        """Log density `[N]` of actions `[N, A]` under the policy with this mean."""
+        return self._log_prob((action - mean) * (-self.log_std).exp())
+
+    def value(self, obs: Tensor) -> Tensor:
+        """Value `[...]` of normalised observations `[..., O]`."""
+        return self.critic(obs).squeeze(-1)  # type: ignore[no-any-return]
+
+    def entropy(self) -> Tensor:
+        """Entropy of the action distribution, a scalar: it does not depend on the state."""
+        return (self.log_std + 0.5 + HALF_LOG_TWO_PI).sum()
+
+    def _log_prob(self, noise: Tensor) -> Tensor:
+        return -0.5 * noise.square().sum(-1) - self.log_std.sum() - HALF_LOG_TWO_PI * noise.shape[-1]
+
+
+def gaussian_kl(old_mean: Tensor, old_log_std: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """KL(old || new) `[N]` of diagonal Gaussians with means `[N, A]` and log standard deviations `[A]`."""
+    ratio = (2 * (old_log_std - log_std)).exp()
+    distance = (old_mean - mean).square() * (-2 * log_std).exp()
+    return (log_std - old_log_std + 0.5 * (ratio + distance - 1)).sum(-1)

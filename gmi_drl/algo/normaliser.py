@@ -1,0 +1,66 @@
+"""Running mean and variance of observations, the same on every GMI."""
+
+import torch
+from torch import Tensor
+
+
+class Normaliser:
+    """Scales observations `[..., O]` to zero mean and unit variance.
+
+    Statistics are float64 and stand still during an iteration. Each GMI measures what it saw as a *delta*; the deltas
+    of all GMIs are merged in rank order once per iteration (Chan et al. 1979), so that all stay bit-identical.
+    """
+
+    EPSILON = 1e-2  # as rsl_rl: added to the standard deviation, keeps constant observations quiet
+
+    def __init__(self, num_obs: int, device: torch.device) -> None:
+        self.num_obs = num_obs
+        self.statistics = torch.zeros(1 + 2 * num_obs, dtype=torch.float64)  # count, mean [O], M2 [O]
+        self.mean = torch.zeros(num_obs, device=device)
+        self.scale = torch.ones(num_obs, device=device)
+
+    @property
+    def delta_size(self) -> int:
+        """Length of a delta."""
+        return self.statistics.numel()
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """Normalise float32 observations `[..., O]`."""
+        return (obs - self.mean) * self.scale
+
+    def delta(self, obs: Tensor) -> Tensor:
+        """What these observations `[..., O]` add, float64 `[1 + 2 O]` on the CPU. Synchronises with the host once."""
+        return moments(obs.reshape(-1, self.num_obs)).cpu()
+
+    def merge(self, deltas: Tensor) -> None:
+        """Take in the deltas `[ranks, 1 + 2 O]` of all GMIs, in rank order."""
+        for delta in deltas:
+            self.statistics = merge_moments(self.statistics, delta)
+        self._refresh()
+
+    def load(self, statistics: Tensor) -> None:
+        """Continue from saved `statistics`."""
+        self.statistics = statistics.clone()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        count, mean, m2 = self.statistics[0], self.statistics[1 : 1 + self.num_obs], self.statistics[1 + self.num_obs :]
+        self.mean.copy_(mean)
+        self.scale.copy_(1 / ((m2 / count).sqrt() + self.EPSILON))
+
+
+def moments(rows: Tensor) -> Tensor:
+    """Count, mean and M2 (sum of squared deviations) of rows `[n, K]`, float64 `[1 + 2 K]`."""
+    variance, mean = torch.var_mean(rows.double(), dim=0, correction=0)
+    count = torch.full((1,), rows.shape[0], dtype=torch.float64, device=rows.device)
+    return torch.cat((count, mean, variance * rows.shape[0]))
+
+
+def merge_moments(left: Tensor, right: Tensor) -> Tensor:
+    """Moments of two sets of rows taken together; both `[1 + 2 K]` as `moments` makes them, the right one not empty."""
+    size = (left.numel() - 1) // 2
+    count = left[0] + right[0]
+    gap = right[1 : 1 + size] - left[1 : 1 + size]
+    mean = left[1 : 1 + size] + gap * (right[0] / count)
+    m2 = left[1 + size :] + right[1 + size :] + gap.square() * (left[0] * right[0] / count)
+    return torch.cat((count.reshape(1), mean, m2))

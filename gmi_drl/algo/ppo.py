@@ -1,0 +1,144 @@
+"""PPO over a flat bucket: the gradients of all GMIs are summed by whatever `reduce` is handed in."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.flat import FlatParameters
+from gmi_drl.algo.networks import ActorCritic, gaussian_kl
+from gmi_drl.algo.rollout import MiniBatch, Rollout, split
+from gmi_drl.config import PPOConfig
+
+LEARNING_RATE_RANGE = (1e-5, 1e-2)  # rsl_rl's bounds and factor for the adaptive schedule
+LEARNING_RATE_FACTOR = 1.5
+
+
+class PPO:
+    """Proximal policy optimisation (arXiv 1707.06347) of one replica; the order of operations is rsl_rl's.
+
+    Nothing in `update` waits for the device: learning rate, KL and losses stay tensors; a mini-batch whose gradients
+    are not finite (on any GMI: the sum carries it) is skipped by the optimizer on the device and counted.
+
+    Args:
+        policy: The networks, on the device that the update shall run on.
+        config: Hyper-parameters.
+        share: Samples of this GMI divided by those of its whole group.
+        reduce: Sums a float32 vector in place over the group; the identity when alone.
+        make_bucket: Memory that `reduce` reads without a copy.
+    """
+
+    METRICS = ("surrogate_loss", "value_loss", "kl", "skipped_updates")
+
+    def __init__(
+        self,
+        policy: ActorCritic,
+        config: PPOConfig,
+        *,
+        share: float = 1.0,
+        reduce: Callable[[Tensor], None] = lambda bucket: None,
+        make_bucket: Callable[[int], Tensor] = torch.zeros,
+    ) -> None:
+        self.policy, self.config, self.share, self.reduce = policy, config, share, reduce
+        self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
+        device = self.flat.vector.device
+        self.learning_rate = torch.tensor(config.learning_rate, device=device)
+        self.optimizer = torch.optim.Adam([self.flat.vector], lr=self.learning_rate, fused=True)
+        self.found_inf = torch.zeros((), device=device)
+        self.optimizer.found_inf = self.found_inf  # type: ignore[attr-defined]
+        self._start_optimizer()
+        self.old_log_std = torch.zeros_like(policy.log_std)
+        self.totals = torch.zeros(len(self.METRICS), device=device)
+
+    def update(self, rollout: Rollout, permutation: Tensor) -> None:
+        """Learn from a rollout whose advantages are final; `permutation [T * N]` orders its transitions.
+
+        Afterwards `totals` holds the sums over mini-batches of `METRICS`.
+        """
+        self.old_log_std.copy_(self.policy.log_std.detach())
+        self.totals.zero_()
+        batches = split(rollout.shuffled(permutation), self.config.minibatches)
+        for _ in range(self.config.epochs):
+            for batch in batches:
+                self._descend(batch)
+
+    def metrics(self) -> dict[str, float]:
+        """Means over the mini-batches of the last update, and the learning rate. Synchronises with the host."""
+        count = self.config.epochs * self.config.minibatches
+        *means, skipped = self.totals.tolist()
+        rows = dict(zip(self.METRICS, [total / count for total in means] + [skipped], strict=True))
+        return {**rows, "learning_rate": self.learning_rate.item(), "entropy": self.policy.entropy().item()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that the next update depends on, as tensors."""
+        state = self.optimizer.state[self.flat.vector]
+        return {
+            "parameters": self.flat.vector.data,
+            "adam.mean": state["exp_avg"],
+            "adam.square": state["exp_avg_sq"],
+            "adam.step": state["step"],
+            "learning_rate": self.learning_rate,
+        }
+
+    def load_state_dict(self, saved: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`."""
+        for name, tensor in self.state_dict().items():
+            tensor.copy_(saved[name])
+
+    def _start_optimizer(self) -> None:
+        """Give Adam its state before the first step, so that it can be saved and loaded at any time."""
+        vector = self.flat.vector
+        self.optimizer.state[vector] = {
+            "step": torch.zeros((), device=vector.device),
+            "exp_avg": torch.zeros_like(vector.data),
+            "exp_avg_sq": torch.zeros_like(vector.data),
+        }
+
+    def _descend(self, batch: MiniBatch) -> None:
+        """One mini-batch: losses, gradients, reduction, one step of Adam."""
+        flat = self.flat
+        flat.bucket.zero_()
+        mean = self.policy.actor(batch.obs)
+        surrogate, value_loss = self._surrogate(batch, mean), self._value_loss(batch)
+        loss = surrogate + self.config.value_loss_coef * value_loss - self.config.entropy_coef * self.policy.entropy()
+        (loss * self.share).backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            kl = (gaussian_kl(batch.mean, self.old_log_std, mean, self.policy.log_std) * batch.valid).mean()
+            flat.tail.copy_(torch.stack((surrogate.detach(), value_loss.detach(), kl)) * self.share)
+            self.reduce(flat.bucket)
+            self._adapt_learning_rate(flat.tail[2])
+            self._clip(flat.gradient[: self.policy.actor_size])
+            self._clip(flat.gradient[self.policy.actor_size :])
+            self.found_inf.copy_(1 - flat.gradient.sum().isfinite().float())
+            self.optimizer.step()
+            self.totals[:-1] += flat.tail
+            self.totals[-1] += self.found_inf
+
+    def _surrogate(self, batch: MiniBatch, mean: Tensor) -> Tensor:
+        ratio = (self.policy.log_prob(batch.action, mean) - batch.log_prob).exp()
+        clipped = ratio.clamp(1 - self.config.clip, 1 + self.config.clip)
+        return (torch.max(-batch.advantage * ratio, -batch.advantage * clipped) * batch.valid).mean()
+
+    def _value_loss(self, batch: MiniBatch) -> Tensor:
+        value = self.policy.value(batch.obs)
+        loss = (value - batch.returns).square()
+        if self.config.clip_value_loss:
+            near = batch.value + (value - batch.value).clamp(-self.config.clip, self.config.clip)
+            loss = torch.max(loss, (near - batch.returns).square())
+        return (loss * batch.valid).mean()
+
+    def _adapt_learning_rate(self, kl: Tensor) -> None:
+        """Keep the KL of a mini-batch near `desired_kl`."""
+        if self.config.schedule == "fixed":
+            return
+        slower = self.learning_rate / LEARNING_RATE_FACTOR
+        faster = self.learning_rate * LEARNING_RATE_FACTOR
+        is_small = (kl < self.config.desired_kl / 2) & (kl > 0)
+        rate = torch.where(is_small, faster, self.learning_rate)
+        rate = torch.where(kl > self.config.desired_kl * 2, slower, rate)
+        self.learning_rate.copy_(rate.clamp(*LEARNING_RATE_RANGE))
+
+    def _clip(self, gradient: Tensor) -> None:
+        """Scale a part of the gradient so that its norm is at most `max_grad_norm`."""
+        norm = torch.linalg.vector_norm(gradient)
+        gradient.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))

@@ -1,0 +1,94 @@
+"""Experience of one iteration, in preallocated tensors, and its advantages."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gmi_drl.config import PPOConfig
+
+
+@dataclass
+class MiniBatch:
+    """Transitions to learn from, each `[B, ...]`. `valid` is 0 where the simulator went wrong, else 1."""
+
+    obs: Tensor
+    action: Tensor
+    log_prob: Tensor
+    mean: Tensor
+    value: Tensor
+    returns: Tensor
+    advantage: Tensor
+    valid: Tensor
+
+
+class Rollout:
+    """What N worlds met in T steps: tensors `[T, N, ...]` that are written in place."""
+
+    def __init__(self, horizon: int, num_env: int, num_obs: int, num_actions: int, device: torch.device) -> None:
+        def empty(*shape: int) -> Tensor:
+            return torch.zeros(horizon, num_env, *shape, device=device)
+
+        self.horizon, self.num_env = horizon, num_env
+        self.obs, self.action, self.mean = empty(num_obs), empty(num_actions), empty(num_actions)
+        self.log_prob, self.reward, self.value = empty(), empty(), empty()
+        self.done, self.valid, self.bootstrap = empty(), empty(), empty()
+        self.advantage, self.returns = empty(), empty()
+
+    def advantages(self, last_value: Tensor, config: PPOConfig) -> None:
+        """Generalised advantage estimation (Schulman et al., arXiv 1506.02438) into `advantage` and `returns`.
+
+        `bootstrap [T, N]` holds the value that follows a time-out, 0 elsewhere. A transition that is not valid has
+        advantage 0, so what came before it is judged by the value of the state in which its world went wrong.
+
+        Args:
+            last_value: Values `[N]` of the observations after the last step.
+            config: gamma, lam and reward_scale.
+        """
+        advantage = torch.zeros_like(last_value)
+        goes_on = 1 - self.done
+        reward = self.reward * config.reward_scale + config.gamma * self.bootstrap
+        for t in reversed(range(self.horizon)):
+            next_value = last_value if t == self.horizon - 1 else self.value[t + 1]
+            error = reward[t] + config.gamma * goes_on[t] * next_value - self.value[t]
+            advantage = self.valid[t] * (error + config.gamma * config.lam * goes_on[t] * advantage)
+            self.advantage[t] = advantage
+        torch.add(self.advantage, self.value, out=self.returns)
+
+    def advantage_moments(self) -> Tensor:
+        """Count, mean and M2 of the valid advantages, float64 `[3]` on the device, for GMIs to merge."""
+        valid, advantage = self.valid.double(), self.advantage.double()
+        count = valid.sum()
+        mean = advantage.sum() / count.clamp(min=1)  # those that are not valid are 0
+        return torch.stack((count, mean, (valid * (advantage - mean).square()).sum()))
+
+    def normalise_advantages(self, mean: float, std: float) -> None:
+        """Give the advantages zero mean and unit variance, by the statistics of all GMIs."""
+        self.advantage.sub_(mean).div_(std + 1e-8).mul_(self.valid)
+
+    def shuffled(self, permutation: Tensor) -> MiniBatch:
+        """All transitions in the order of `permutation [T * N]`: mini-batches are then slices, without a copy each."""
+
+        def pick(tensor: Tensor) -> Tensor:
+            return tensor.flatten(0, 1)[permutation]
+
+        return MiniBatch(
+            obs=pick(self.obs),
+            action=pick(self.action),
+            log_prob=pick(self.log_prob),
+            mean=pick(self.mean),
+            value=pick(self.value),
+            returns=pick(self.returns),
+            advantage=pick(self.advantage),
+            valid=pick(self.valid),
+        )
+
+
+def split(batch: MiniBatch, parts: int) -> list[MiniBatch]:
+    """Cut a batch `[B, ...]` into views of equal length; the rest of a division goes unused."""
+    length = batch.obs.shape[0] // parts
+    fields = vars(batch)
+    return [
+        MiniBatch(**{name: tensor[i * length : (i + 1) * length] for name, tensor in fields.items()})
+        for i in range(parts)
+    ]

@@ -1,0 +1,97 @@
+"""The run's configuration: hyper-parameters and how the run is kept (`config.yaml`)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field
+
+from gmi_drl.errors import UsageError
+from gmi_drl.files import FileModel, load_yaml, parse
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class PPOConfig(FileModel):
+    """Proximal policy optimisation (Schulman et al., arXiv 1707.06347), with rsl_rl's names where they agree.
+
+    `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.
+    `bootstrap` says what follows a time-out: the value of the observation before the reset (`final_obs`), or
+    rsl_rl's approximation by the value one step earlier (`last_value`).
+    """
+
+    horizon: Count = 16
+    epochs: Count = 4
+    minibatches: Count = 4
+    learning_rate: Positive = 1e-3
+    schedule: Literal["adaptive", "fixed"] = "adaptive"
+    desired_kl: Positive = 0.01
+    gamma: Fraction = 0.99
+    lam: Fraction = 0.95
+    clip: Positive = 0.2
+    value_loss_coef: Annotated[float, Field(ge=0)] = 1.0
+    clip_value_loss: bool = True
+    entropy_coef: Annotated[float, Field(ge=0)] = 0.0
+    max_grad_norm: Positive = 1.0
+    init_std: Positive = 1.0
+    reward_scale: Positive = 1.0
+    bootstrap: Literal["final_obs", "last_value"] = "final_obs"
+
+
+class RunConfig(FileModel):
+    """A run (`config.yaml`, `version: 1`).
+
+    `time_limit_s` ends the run after that many seconds of training, whatever `iterations` says. `hang_s` is the
+    deadline of every wait for another GMI. A checkpoint is saved every `checkpoint_every` iterations and at the end.
+    """
+
+    version: Literal[1] = 1
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    iterations: Count = 500
+    time_limit_s: Positive | None = None
+    checkpoint_every: Count = 100
+    checkpoints_kept: Count = 2
+    hang_s: Positive = 300.0
+    ppo: PPOConfig = PPOConfig()
+
+
+def apply_settings(base: RunConfig, settings: Sequence[str], source: str = "--set") -> RunConfig:
+    """A copy of `base` with `a.b=value` settings applied; values are read as YAML.
+
+    Raises:
+        UsageError: with every mistake in the settings.
+    """
+    data = base.model_dump()
+    malformed = [setting for setting in settings if not setting.partition("=")[1] or not setting.partition("=")[0]]
+    if malformed:
+        raise UsageError(f"{source}: expected KEY=VALUE, e.g. ppo.learning_rate=3e-4, got {', '.join(malformed)}")
+    for setting in settings:
+        key, _, text = setting.partition("=")
+        _put(data, key.strip().split("."), _value(text, setting), source)
+    return parse(RunConfig, data, source)
+
+
+def load_config(path: Path) -> RunConfig:
+    """Read a `config.yaml`."""
+    return load_yaml(RunConfig, path)
+
+
+def _value(text: str, setting: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise UsageError(f"--set {setting}: the value is not valid YAML") from None
+
+
+def _put(data: dict[str, Any], path: list[str], value: object, source: str) -> None:
+    """Set `data[a][b] = value`; a key that leads into a plain value is a mistake."""
+    *parents, last = path
+    for depth, part in enumerate(parents, 1):
+        child = data.setdefault(part, {})
+        if not isinstance(child, dict):
+            raise UsageError(f"{source}: {'.'.join(path[:depth])} is a single value, it has no key {path[depth]!r}")
+        data = child
+    data[last] = value

@@ -1,0 +1,39 @@
+"""The errors that reach a user, each with the exit code of the command that meets it."""
+
+
+class GmiError(Exception):
+    """A failure while running. The message names the numbers and the remedy; no traceback is shown for it."""
+
+    exit_code = 1
+
+
+class UsageError(GmiError):
+    """A command, a file or a value that the user gave is wrong."""
+
+    exit_code = 2
+
+
+class NoFeasiblePlanError(GmiError):
+    """No layout fits the workload on this hardware."""
+
+    exit_code = 3
+
+
+class MachineError(GmiError):
+    """This machine lacks something that the request needs (a package, a device, room, permission)."""
+
+    exit_code = 4
+
+
+class LayoutMismatchError(GmiError):
+    """The layout describes other hardware than this machine has, or hardware that is in use."""
+
+    exit_code = 5
+
+
+class PeerDiedError(GmiError):
+    """A GMI of the same group has ended while this one waited for it."""
+
+
+class PeerSilentError(GmiError):
+    """A GMI of the same group lives but has not arrived within the deadline (`hang_s`)."""

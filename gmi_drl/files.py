@@ -1,0 +1,108 @@
+"""Files that people write: YAML in, frozen models out, every mistake named at once."""
+
+import difflib
+import os
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gmi_drl.errors import UsageError
+
+
+class FileModel(BaseModel):
+    """A frozen part of a file. Unknown keys are mistakes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Model = TypeVar("Model", bound=FileModel)
+
+
+def parse(model: type[Model], data: object, source: str) -> Model:
+    """Check `data` against `model`.
+
+    Raises:
+        UsageError: with a line for every mistake: its place and, for an unknown key, the nearest known one.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        lines = [_explain(model, mistake) for mistake in error.errors()]
+        count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
+        raise UsageError(f"{source}: {count}\n" + "\n".join(f"  {line}" for line in lines)) from None
+
+
+def load_yaml(model: type[Model], path: Path) -> Model:
+    """Read and check one YAML file (`safe_load`: no code runs)."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: expected `key: value` lines, found {type(data).__name__}")
+    return parse(model, data, str(path))
+
+
+def dump_yaml(instance: FileModel) -> str:
+    """The YAML that `load_yaml` reads back as an equal model. What is None is left out."""
+    data = instance.model_dump(mode="json", exclude_none=True)
+    return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file that is, at any instant and after a crash, either the old one or the whole new one."""
+    data = content.encode() if isinstance(content, str) else content
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """`; did you mean 'x'?`, or the list of what exists when nothing is near."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+
+
+def _explain(model: type[FileModel], mistake: Any) -> str:
+    """One mistake of pydantic's in one line a person can act on."""
+    place = ".".join(str(part) for part in mistake["loc"]) or "(file)"
+    if mistake["type"] == "extra_forbidden":
+        known = _fields_at(model, mistake["loc"][:-1])
+        return f"{place}: unknown key{did_you_mean(str(mistake['loc'][-1]), known)}"
+    message = mistake["msg"].removeprefix("Value error, ")
+    if mistake["type"] == "missing":
+        return f"{place}: missing"
+    if isinstance(mistake["input"], (str, int, float, bool)) and mistake["type"] != "value_error":
+        message += f" (got {mistake['input']!r})"
+    return f"{place}: {message}"
+
+
+def _fields_at(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """The keys that the model knows at a place such as `("devices", 0, "gmis")`."""
+    models: list[type[BaseModel]] = [model]
+    for part in place:
+        fields = [m.model_fields[part] for m in models if part in m.model_fields]
+        models = [inner for field in fields for inner in _models_in(field.annotation)] if fields else models
+    return [name for m in models for name in m.model_fields]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, types.GenericAlias | types.UnionType) or typing.get_origin(annotation) is not None:
+        return [inner for argument in typing.get_args(annotation) for inner in _models_in(argument)]
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return [annotation] if is_model else []

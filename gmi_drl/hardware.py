@@ -1,0 +1,72 @@
+"""The hardware that a plan is made for: this machine's, or another's, described in a node file."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gmi_drl.files import FileModel
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Gpus(FileModel):
+    """`count` GPUs of one model, e.g. `{model: A100-SXM4-40GB, count: 8}`."""
+
+    model: str
+    count: Count
+
+
+class CpuDevices(FileModel):
+    """Cores cut into `count` devices of `cores_each`, for nodes without GPUs."""
+
+    cores_each: Count
+    count: Count
+
+
+class Cpu(FileModel):
+    """The host: cores that may be used, and memory in GiB.
+
+    `siblings` groups the indices of cores that are hardware threads of one physical core; None: each is its own.
+    """
+
+    cores: Count
+    memory_gib: Annotated[float, Field(gt=0)]
+    siblings: tuple[tuple[int, ...], ...] | None = None
+
+    @model_validator(mode="after")
+    def _siblings_cover_the_cores(self) -> Self:
+        if self.siblings is not None and sorted(c for group in self.siblings for c in group) != list(range(self.cores)):
+            raise ValueError(f"siblings must hold each core 0..{self.cores - 1} once, got {self.siblings}")
+        return self
+
+    @property
+    def physical(self) -> list[tuple[int, ...]]:
+        """Core indices by physical core, in order of the first index."""
+        return sorted(self.siblings) if self.siblings is not None else [(core,) for core in range(self.cores)]
+
+
+class Node(FileModel):
+    """One machine (a *node file*, `version: 1`).
+
+    GPU indices count within `CUDA_VISIBLE_DEVICES`, core indices within what the process may use.
+    """
+
+    version: Literal[1] = 1
+    name: str
+    gpus: Gpus | tuple[Gpus, ...] | None = None
+    cpus: CpuDevices | None = None
+    link: Literal["nvswitch", "nvlink", "pcie", "none"] = "none"
+    cpu: Cpu
+
+    @model_validator(mode="after")
+    def _devices_fit_the_cores(self) -> Self:
+        if self.cpus is not None and self.cpus.cores_each * self.cpus.count > self.cpu.cores:
+            wanted = f"{self.cpus.count} x {self.cpus.cores_each} cores"
+            raise ValueError(f"cpus asks for {wanted}, cpu.cores has {self.cpu.cores}")
+        return self
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs in all."""
+        parts = self.gpus if isinstance(self.gpus, tuple) else (self.gpus,)
+        return sum(part.count for part in parts if part is not None)

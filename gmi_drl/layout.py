@@ -1,0 +1,119 @@
+"""The layout: which GMIs a run has, on which device, with which roles. What `plan` writes, `train` reads."""
+
+import hashlib
+import json
+from collections import Counter
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gmi_drl.files import FileModel
+
+Role = Literal["simulator", "agent", "trainer"]
+HOLISTIC: tuple[Role, ...] = ("simulator", "agent", "trainer")
+"""The roles of a holistic training GMI (paper section 5.1, TCG_EX)."""
+
+
+class GMI(FileModel):
+    """One GPU multiplexing instance: a share of a device, run by one process.
+
+    `num_env` counts the environments of this GMI; `cores` are indices within those that the launching process may use.
+    """
+
+    id: Annotated[int, Field(ge=0)]
+    roles: tuple[Role, ...] = HOLISTIC
+    num_env: Annotated[int, Field(ge=0)] = 0
+    cores: tuple[Annotated[int, Field(ge=0)], ...]
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> Self:
+        if not self.cores:
+            raise ValueError(f"GMI {self.id} has no cores: even a GMI on a GPU needs one to drive it")
+        if "simulator" in self.roles and self.num_env == 0:
+            raise ValueError(f"GMI {self.id} has the simulator's role, so num_env must be at least 1")
+        return self
+
+
+class Device(FileModel):
+    """A GPU (`index` within CUDA_VISIBLE_DEVICES) or a set of cores, with the GMIs that it is cut into."""
+
+    kind: Literal["cpu", "gpu"]
+    index: Annotated[int, Field(ge=0)] = 0
+    gmis: Annotated[tuple[GMI, ...], Field(min_length=1)]
+
+
+class Projection(FileModel):
+    """What a plan expects of the layout. `measured` is False when nothing was run for it."""
+
+    measured: bool
+    steps_per_second: float | None = None
+    memory_bytes: int | None = None
+
+
+class Layout(FileModel):
+    """A layout file (`version: 1`). Hyper-parameters are not here but in `config.yaml`.
+
+    `task` is None for roles that train nothing. `groups` names the sets of GMIs that reduce together.
+    """
+
+    version: Literal[1] = 1
+    task: str | None = None
+    algo: Literal["ppo"] | None = None
+    template: Literal["TCG_EX"] | None = None
+    backend: Literal["process"] = "process"
+    reduction: Literal["none", "MPR-shm", "MPR-gloo"] = "none"
+    devices: Annotated[tuple[Device, ...], Field(min_length=1)]
+    groups: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    projection: Projection | None = None
+    reasons: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        mistakes = [*self._id_mistakes(), *self._core_mistakes(), *self._group_mistakes()]
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+        return self
+
+    def _id_mistakes(self) -> list[str]:
+        ids = sorted(gmi.id for gmi in self.gmis)
+        mistakes = [] if ids == list(range(len(ids))) else [f"GMI ids must be 0..{len(ids) - 1}, each once, got {ids}"]
+        devices = Counter(f"{device.kind} {device.index}" for device in self.devices)
+        return mistakes + [f"device {name} is listed {count} times" for name, count in devices.items() if count > 1]
+
+    def _core_mistakes(self) -> list[str]:
+        owners: dict[int, list[int]] = {}
+        for gmi in self.gmis:
+            for core in gmi.cores:
+                owners.setdefault(core, []).append(gmi.id)
+        shared = {core: ids for core, ids in owners.items() if len(ids) > 1}
+        return [f"core {core} is given to GMIs {ids}: cores are not shared" for core, ids in shared.items()]
+
+    def _group_mistakes(self) -> list[str]:
+        mistakes = []
+        for name, members in self.groups.items():
+            unknown = sorted(set(members) - {gmi.id for gmi in self.gmis})
+            if unknown or not members or len(set(members)) != len(members):
+                mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(members)}")
+        if self.reduction == "none" and any(len(members) > 1 for members in self.groups.values()):
+            mistakes.append("reduction 'none' is for groups of one GMI; use MPR-shm or MPR-gloo")
+        return mistakes
+
+    @property
+    def gmis(self) -> list[GMI]:
+        """All GMIs, by id."""
+        return sorted((gmi for device in self.devices for gmi in device.gmis), key=lambda gmi: gmi.id)
+
+    @property
+    def num_env(self) -> int:
+        """Environments of all GMIs together."""
+        return sum(gmi.num_env for gmi in self.gmis)
+
+    def device_of(self, gmi_id: int) -> Device:
+        """The device that a GMI is a part of."""
+        return next(device for device in self.devices if any(gmi.id == gmi_id for gmi in device.gmis))
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of what decides the run: the projection and the reasons are left out."""
+        decisive = self.model_dump(mode="json", exclude={"projection", "reasons"})
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
