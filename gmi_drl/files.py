@@ -32,7 +32,7 @@ def parse(model: type[Model], data: object, source: str) -> Model:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        lines = [_explain(model, mistake) for mistake in error.errors()]
+        lines = [_explain(model, mistake) for mistake in _causes(error.errors())]
         count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
         raise UsageError(f"{source}: {count}\n" + "\n".join(f"  {line}" for line in lines)) from None
 
@@ -76,6 +76,16 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     """`; did you mean 'x'?`, or the list of what exists when nothing is near."""
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+
+
+def _causes(mistakes: Sequence[Any]) -> list[Any]:
+    """Leave out that a list is too short where it only is so because its items are mistaken."""
+    places = [mistake["loc"] for mistake in mistakes]
+
+    def has_cause(place: tuple[str | int, ...]) -> bool:
+        return any(len(other) > len(place) and other[: len(place)] == place for other in places)
+
+    return [mistake for mistake in mistakes if mistake["type"] != "too_short" or not has_cause(mistake["loc"])]
 
 
 def _explain(model: type[FileModel], mistake: Any) -> str:

@@ -3,7 +3,9 @@ import pytest
 from gmi_drl.units import human_bytes, human_count, human_seconds
 
 
-@pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (1023, "1023 B"), (3972844748, "3.7 GiB"), (2**50, "1024.0 TiB")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0 B"), (1023, "1023 B"), (3972844748, "3.7 GiB"), (2**50, "1024.0 TiB")]
+)
 def test_bytes(value, text):
     assert human_bytes(value) == text
 

@@ -1,0 +1,64 @@
+import os
+
+import pytest
+
+from gmi_drl.gmi import inventory
+
+
+def cgroup_v2(root, quota, memory="max"):
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text("0::/job/task\n")
+    own = root / "sys/fs/cgroup/job/task"
+    own.mkdir(parents=True)
+    (own / "cpu.max").write_text("max 100000\n")
+    (own.parent / "cpu.max").write_text(quota)
+    (own.parent / "memory.max").write_text(memory)
+
+
+def cgroup_v1(root, quota):
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text("3:cpu,cpuacct:/job\n9:name=systemd:/\n")
+    own = root / "sys/fs/cgroup/cpu/job"
+    own.mkdir(parents=True)
+    (own / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+    (own / "cpu.cfs_period_us").write_text("100000\n")
+
+
+@pytest.mark.parametrize(("text", "quota"), [("150000 100000", 1.5), ("max 100000", None)])
+def test_quota_of_cgroup_v2_counts_at_every_level(tmp_path, text, quota):
+    cgroup_v2(tmp_path, text)
+    assert inventory.cgroup_quota(tmp_path) == quota
+
+
+@pytest.mark.parametrize(("microseconds", "quota"), [(250000, 2.5), (-1, None)])
+def test_quota_of_cgroup_v1(tmp_path, microseconds, quota):
+    cgroup_v1(tmp_path, microseconds)
+    assert inventory.cgroup_quota(tmp_path) == quota
+
+
+def test_cores_are_those_of_the_affinity_within_the_quota(tmp_path):
+    affinity = sorted(os.sched_getaffinity(0))
+    assert inventory.allowed_cores(tmp_path) == affinity
+    cgroup_v2(tmp_path, "50000 100000")
+    assert inventory.allowed_cores(tmp_path) == affinity[:1]
+
+
+def test_memory_is_cut_to_the_cgroups_limit(tmp_path):
+    unlimited = inventory.memory_bytes(tmp_path)
+    cgroup_v2(tmp_path, "max 100000", memory="1048576")
+    assert inventory.memory_bytes(tmp_path) == 2**20 < unlimited
+
+
+def test_this_node_counts_what_may_be_used():
+    node = inventory.this_node()
+    assert node.cpu.cores == len(inventory.allowed_cores()) and node.cpu.memory_gib > 0.1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"), [(None, ["A", "B"]), ("1", ["B"]), ("GPU-a,1", ["A", "B"]), ("", []), ("7", [])]
+)
+def test_gpus_are_those_that_cuda_would_see(monkeypatch, chosen, names):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+    assert inventory._visible([("A", "GPU-a"), ("B", "GPU-b")]) == names

@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
+from gmi_drl.templates import tcg_ex
+
+
+def node(cores=8, **more):
+    siblings = more.pop("siblings", None)
+    return Node(name="n", cpu=Cpu(cores=cores, memory_gib=8, siblings=siblings), **more)
+
+
+def cores_of(devices):
+    return [[gmi.cores for gmi in device.gmis] for device in devices]
+
+
+def test_a_cpu_is_cut_into_one_gmi_per_physical_core():
+    assert cores_of(tcg_ex(node(cores=2), None, 4)) == [[(0,), (1,)]]
+    siblings = ((0, 2), (1, 3))
+    assert cores_of(tcg_ex(node(cores=4, siblings=siblings), None, 4)) == [[(0, 2), (1, 3)]]
+
+
+def test_siblings_stay_together_until_there_are_more_gmis_than_cores():
+    siblings = ((0, 2), (1, 3))
+    assert cores_of(tcg_ex(node(cores=4, siblings=siblings), 1, 4)) == [[(0, 1, 2, 3)]]
+    assert cores_of(tcg_ex(node(cores=4, siblings=siblings), 4, 4)) == [[(0,), (2,), (1,), (3,)]]
+
+
+def test_described_devices_and_gpus():
+    assert cores_of(tcg_ex(node(cpus=CpuDevices(cores_each=2, count=3)), 2, 4)) == [
+        [(0,), (1,)],
+        [(2,), (3,)],
+        [(4,), (5,)],
+    ]
+    devices = tcg_ex(node(gpus=Gpus(model="A100", count=2)), 2, 4)
+    assert [device.kind for device in devices] == ["gpu", "gpu"] and [g.id for d in devices for g in d.gmis] == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    assert cores_of(devices) == [[(0, 1), (2, 3)], [(4, 5), (6, 7)]]
+
+
+@pytest.mark.parametrize(("cores", "gmis", "more"), [(2, 3, {}), (2, 1, {"gpus": Gpus(model="A100", count=3)})])
+def test_more_gmis_than_cores_is_not_feasible(cores, gmis, more):
+    with pytest.raises(NoFeasiblePlanError, match=f"have|has {cores}"):
+        tcg_ex(node(cores=cores, **more), gmis, 4)
+
+
+@given(st.integers(1, 64), st.integers(1, 64))
+def test_every_core_goes_to_one_gmi_and_shares_differ_by_one_at_most(cores, gmis):
+    if gmis > cores:
+        return
+    (device,) = tcg_ex(node(cores=cores), gmis, 1)
+    shares = [gmi.cores for gmi in device.gmis]
+    assert sorted(core for share in shares for core in share) == list(range(cores))
+    assert len(shares) == gmis and max(map(len, shares)) - min(map(len, shares)) <= 1

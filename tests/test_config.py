@@ -1,0 +1,29 @@
+import pytest
+
+from gmi_drl.config import RunConfig, apply_settings
+from gmi_drl.errors import UsageError
+
+
+def test_settings_reach_their_places():
+    config = apply_settings(
+        RunConfig(), ["ppo.learning_rate=3e-4", "iterations=7", "time_limit_s=null", "ppo.schedule=fixed"]
+    )
+    assert config.ppo.learning_rate == 3e-4 and config.iterations == 7 and config.ppo.schedule == "fixed"
+    assert config.ppo.gamma == RunConfig().ppo.gamma
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["ppo.learning_rat=1"], "did you mean 'learning_rate'"),
+        (["ppo.gamma=1.5", "iterations=0"], "2 mistakes"),
+        (["iterations"], "expected KEY=VALUE"),
+        (["iterations.x=1"], "iterations is a single value"),
+        (["ppo=3"], "ppo"),
+        (["ppo.gamma=[1"], "not valid YAML"),
+        (["ppo.learning_rate=nan"], "finite"),
+    ],
+)
+def test_wrong_settings_are_named(settings, message):
+    with pytest.raises(UsageError, match=message):
+        apply_settings(RunConfig(), settings)

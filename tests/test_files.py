@@ -1,0 +1,76 @@
+import pytest
+import yaml
+
+from gmi_drl.errors import UsageError
+from gmi_drl.files import dump_yaml, load_yaml, parse, write_atomically
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Layout
+
+LAYOUT = {
+    "version": 1,
+    "task": "ant",
+    "reduction": "MPR-shm",
+    "devices": [
+        {"kind": "cpu", "gmis": [{"id": 0, "num_env": 4, "cores": [0]}, {"id": 1, "num_env": 4, "cores": [1]}]}
+    ],
+    "groups": {"trainers": [0, 1]},
+}
+
+
+def test_all_mistakes_are_reported_at_once_with_their_place_and_a_suggestion():
+    wrong = {
+        "version": 1,
+        "redution": "MPR-shm",
+        "devices": [{"kind": "tpu", "gmis": [{"id": 0, "num_envs": 4, "cores": [-1]}]}],
+    }
+    with pytest.raises(UsageError) as caught:
+        parse(Layout, wrong, "layout.yaml")
+    message = str(caught.value)
+    assert "layout.yaml: 4 mistakes" in message
+    assert "redution: unknown key; did you mean 'reduction'?" in message
+    assert "devices.0.gmis.0.num_envs: unknown key; did you mean 'num_env'?" in message
+    assert "devices.0.kind" in message and "'tpu'" in message
+    assert "devices.0.gmis.0.cores.0" in message and "-1" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: [1", "not valid YAML"),
+        ("- 1", "expected `key: value` lines"),
+        ("!!python/object/apply:os.system ['true']", "not valid YAML"),
+        ("", "expected"),
+    ],
+)
+def test_broken_yaml_is_refused(tmp_path, text, expected):
+    path = tmp_path / "layout.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=expected):
+        load_yaml(Layout, path)
+
+
+def test_binary_and_missing_files_are_refused(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_yaml(Layout, tmp_path / "binary")
+    with pytest.raises(UsageError, match="no such file"):
+        load_yaml(Layout, tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    "model", [parse(Layout, LAYOUT, "test"), parse(Node, {"name": "n", "cpu": {"cores": 4, "memory_gib": 8}}, "test")]
+)
+def test_what_is_written_is_read_back_equal(tmp_path, model):
+    path = tmp_path / "file.yaml"
+    write_atomically(path, dump_yaml(model))
+    assert load_yaml(type(model), path) == model
+    assert yaml.safe_load(path.read_text())["version"] == 1
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+    monkeypatch.setattr("os.fsync", lambda fd: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["file"]

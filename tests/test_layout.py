@@ -1,0 +1,41 @@
+import pytest
+
+from gmi_drl.errors import UsageError
+from gmi_drl.files import parse
+from gmi_drl.layout import Layout
+
+
+def gmi(id, cores, **more):
+    return {"id": id, "num_env": 8, "cores": cores, **more}
+
+
+def layout(*gmis, **more):
+    return parse(Layout, {"devices": [{"kind": "cpu", "gmis": list(gmis)}], **more}, "layout")
+
+
+@pytest.mark.parametrize(
+    ("gmis", "more", "message"),
+    [
+        ([gmi(0, [0]), gmi(0, [1])], {}, "GMI ids must be 0..1"),
+        ([gmi(0, [0]), gmi(1, [0])], {}, r"core 0 is given to GMIs \[0, 1\]"),
+        ([gmi(0, [])], {}, "GMI 0 has no cores"),
+        ([gmi(0, [0], num_env=0)], {}, "num_env must be at least 1"),
+        ([gmi(0, [0])], {"groups": {"all": [0, 3]}}, "group 'all' must list existing GMIs"),
+        ([gmi(0, [0]), gmi(1, [1])], {"groups": {"all": [0, 1]}}, "reduction 'none' is for groups of one"),
+        ([], {}, "at least 1 item"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(gmis, more, message):
+    with pytest.raises(UsageError, match=message):
+        layout(*gmis, **more)
+
+
+def test_gmis_environments_and_devices():
+    two = layout(gmi(1, [1]), gmi(0, [0]))
+    assert [g.id for g in two.gmis] == [0, 1] and two.num_env == 16 and two.device_of(1).kind == "cpu"
+
+
+def test_the_digest_leaves_projection_and_reasons_out():
+    plain = layout(gmi(0, [0]))
+    explained = layout(gmi(0, [0]), reasons=["because"], projection={"measured": False})
+    assert plain.digest == explained.digest != layout(gmi(0, [1])).digest
