@@ -55,7 +55,15 @@ def load_yaml(model: type[Model], path: Path) -> Model:
 def dump_yaml(instance: FileModel) -> str:
     """The YAML that `load_yaml` reads back as an equal model. What is None is left out."""
     data = instance.model_dump(mode="json", exclude_none=True)
-    return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes short lists of plain values, such as core numbers, on one line."""
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
+        is_short = all(isinstance(item, (str, int, float)) for item in sequence) and len(str(sequence)) < 60
+        return super().represent_sequence(tag, sequence, flow_style=is_short)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -1,6 +1,7 @@
 """What is to be trained: sizes that planning needs, without importing a simulator."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,15 @@ class TaskSpec:
     hidden: tuple[int, ...]
     episode_steps: int
     step_s: float
+
+    @property
+    def num_weights(self) -> int:
+        """Weights of the policy and the value network together, without the standard deviations (paper Table 7)."""
+        return sum(
+            (width + 1) * next_width
+            for outputs in (self.num_actions, 1)
+            for width, next_width in pairwise((self.num_obs, *self.hidden, outputs))
+        )
 
 
 TASK_SPECS: dict[str, TaskSpec] = {

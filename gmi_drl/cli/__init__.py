@@ -1,0 +1,43 @@
+"""The command line. Importing this costs click and rich; torch and pydantic come with the command that needs them."""
+
+import os
+import sys
+
+import rich_click as click
+
+from gmi_drl import __version__
+from gmi_drl.cli import doctor, plan, status, train
+from gmi_drl.errors import GmiError
+
+SETTINGS = {"auto_envvar_prefix": "GMI_DRL", "show_default": True, "help_option_names": ["-h", "--help"]}
+
+
+@click.group(context_settings=SETTINGS)
+@click.version_option(__version__, prog_name="gmi-drl")
+def cli() -> None:
+    """Cut each GPU (or CPU) into GMIs and train robot policies on them.
+
+    Every option can also be given as an environment variable, e.g. GMI_DRL_TRAIN_SEED=3 for `train --seed 3`.
+    """
+
+
+for command in (plan.plan, train.train, status.status, doctor.doctor):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; what is wrong ends in a message and an exit code, never in a traceback."""
+    try:
+        cli(prog_name="gmi-drl")
+    except GmiError as error:
+        click.echo(f"gmi-drl: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # whoever read our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if os.environ.get("GMI_DRL_DEBUG"):
+            raise
+        click.echo(f"gmi-drl: unexpected {type(error).__name__}: {error}\n"
+                   "  please report this; GMI_DRL_DEBUG=1 shows where it happened", err=True)  # fmt: skip
+        sys.exit(1)

@@ -1,0 +1,98 @@
+"""The live view of a training: a table that stays in place on a terminal, a line now and then elsewhere."""
+
+import shutil
+import time
+from types import TracebackType
+from typing import Any, Self
+
+import rich_click as click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from gmi_drl.config import RunConfig
+from gmi_drl.layout import Layout
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.units import human_count, human_seconds
+
+PLAIN_EVERY_S = 10.0
+REFRESH_S = 0.25
+CHROME_LINES = 9
+"""Lines of the view beside the rows of GMIs."""
+
+
+class TrainingView:
+    """Shows rows as they come, on stderr: stdout is for the result."""
+
+    def __init__(self, layout: Layout, config: RunConfig, folder: RunFolder, *, quiet: bool) -> None:
+        self.layout, self.config, self.folder = layout, config, folder
+        self.console = Console(stderr=True, highlight=False)
+        self.live = None if quiet or not self.console.is_terminal else Live(console=self.console, auto_refresh=False)
+        self.started = self.shown = time.monotonic()
+
+    def __enter__(self) -> Self:
+        gmis = f"{len(self.layout.gmis)} GMI{'s' * (len(self.layout.gmis) > 1)}"
+        click.echo(
+            f"Training {self.layout.task} on {gmis} with {self.layout.num_env} environments in {self.folder.path}",
+            err=True,
+        )
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live:
+            self.live.stop()
+
+    def show(self, row: dict[str, Any]) -> None:
+        """Take in one row of the metrics."""
+        now = time.monotonic()
+        is_last = row["iteration"] == self.config.iterations
+        if now - self.shown < (REFRESH_S if self.live else PLAIN_EVERY_S) and row["iteration"] > 1 and not is_last:
+            return
+        self.shown = now
+        if self.live:
+            self.live.update(self._table(row), refresh=True)
+        else:
+            click.echo(plain_line(row, self.config.iterations), err=True)
+
+    def _table(self, row: dict[str, Any]) -> Table:
+        summary = Table.grid(padding=(0, 3))
+        elapsed = human_seconds(time.monotonic() - self.started)
+        limit = f" of {human_seconds(self.config.time_limit_s)}" if self.config.time_limit_s else ""
+        summary.add_row("iteration", f"{row['iteration']} of at most {self.config.iterations}", "time", elapsed + limit)
+        summary.add_row("env steps", human_count(row["env_steps"]), "steps/s", human_count(row["steps_per_second"]))
+        summary.add_row("return", _or_dash(row["return_mean"]), "episode length", _or_dash(row["episode_length_mean"]))
+        summary.add_row("learning rate", f"{row['learning_rate']:.1e}", "bad worlds", f"{row['bad_worlds']:.0f}")
+        outer = Table.grid()
+        outer.add_row(summary)
+        outer.add_row(gmi_table(row, self.layout, max(1, shutil.get_terminal_size().lines - CHROME_LINES)))
+        return outer
+
+
+def gmi_table(row: dict[str, Any], layout: Layout, lines: int) -> Table:
+    """Seconds per phase for each GMI; where there are more GMIs than lines, the slowest."""
+    table = Table("GMI", "simulate", "act", "learn", "wait", box=None, padding=(0, 2), header_style="dim")
+    by_slowness = sorted(row["gmis"].items(), key=lambda item: item[1]["sync_s"])
+    shown = by_slowness[:lines] if len(by_slowness) > lines else sorted(by_slowness, key=lambda item: int(item[0]))
+    for gmi_id, phases in shown:
+        cells = [f"{phases[name] * 1000:.0f} ms" for name in ("sim_s", "act_s", "learn_s", "sync_s")]
+        table.add_row(gmi_id, *cells)
+    if len(shown) < len(layout.gmis):
+        table.caption = f"the {len(shown)} slowest of {len(layout.gmis)}"
+    return table
+
+
+def plain_line(row: dict[str, Any], iterations: int) -> str:
+    """One iteration as a line of text."""
+    return (
+        f"iteration {row['iteration']}/{iterations}  steps {human_count(row['env_steps'])}  "
+        f"{human_count(row['steps_per_second'])} steps/s  return {_or_dash(row['return_mean'])}  "
+        f"length {_or_dash(row['episode_length_mean'])}"
+    )
+
+
+def _or_dash(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

@@ -1,0 +1,29 @@
+"""How results are shown: `--format table` for people, `--format json` alone on stdout for programs."""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import rich_click as click
+from rich.console import Console
+
+PLAIN_WIDTH = 120
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def format_option(function: Function) -> Function:
+    """`--format table|json`."""
+    kinds = click.Choice(["table", "json"])
+    return click.option("--format", "output", type=kinds, default="table", help="For people or for programs.")(function)
+
+
+def console() -> Console:
+    """Standard output for people; plain text where it is not a terminal."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+
+
+def print_json(schema: str, document: dict[str, Any]) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps({"schema": f"gmi-drl/{schema}/1", **document}, indent=2))

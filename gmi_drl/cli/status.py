@@ -1,0 +1,70 @@
+"""`gmi-drl status`."""
+
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+from gmi_drl.cli.output import console, format_option, print_json
+
+
+@click.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), help="Where to look for runs.")
+@format_option
+def status(run: Path | None, runs_dir: Path, output: str) -> None:
+    """Show how a RUN stands, or all runs below the runs folder."""
+    from gmi_drl.run.folder import RunFolder
+
+    if run is not None:
+        RunFolder(run).read_setup()  # refuses what is no run
+        folders = [run]
+    else:
+        folders = sorted(
+            (file.parent for file in runs_dir.glob("*/layout.yaml")), key=lambda path: path.stat().st_mtime
+        )
+    rows = [_describe(RunFolder(folder)) for folder in folders]
+    if output == "json":
+        print_json("status", {"runs": rows})
+    elif not rows:
+        console().print(f"No runs in {runs_dir}. Start one with: gmi-drl train")
+    else:
+        _print(rows)
+
+
+def _describe(folder: Any) -> dict[str, Any]:
+    from gmi_drl.run.checkpoint import list_checkpoints
+    from gmi_drl.run.metrics import read_metrics
+
+    metrics = read_metrics(folder.metrics_file)
+    last = metrics[-1] if metrics else {}
+    saved = list_checkpoints(folder.checkpoints)
+    shown = ("iteration", "env_steps", "steps_per_second", "return_mean", "episode_length_mean")
+    state = folder.read_state()
+    return {
+        "run": str(folder.path),
+        "state": state["state"],
+        "message": state["message"],
+        **{name: last.get(name) for name in shown},
+        "checkpoint": str(saved[-1]) if saved else None,
+    }
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from gmi_drl.units import human_count
+
+    table = Table("run", "state", "iteration", "env steps", "steps/s", "return", box=None, padding=(0, 2, 0, 0))
+    for row in rows:
+        mean = row["return_mean"]
+        counts = ["-" if row[name] is None else human_count(row[name]) for name in ("env_steps", "steps_per_second")]
+        table.add_row(
+            row["run"], row["state"], str(row["iteration"] or 0), *counts, "-" if mean is None else f"{mean:.1f}"
+        )
+    console().print(table)
+    for row in rows if len(rows) == 1 else []:
+        if row["message"]:
+            console().print(row["message"], markup=False)
+        if row["state"] in ("stopped", "died", "failed") and row["checkpoint"]:
+            console().print(f"Go on from {row['checkpoint']} with: gmi-drl train --resume {row['run']}", markup=False)

@@ -1,0 +1,177 @@
+"""`gmi-drl train`."""
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import rich_click as click
+
+from gmi_drl.cli.output import format_option, print_json
+from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout
+from gmi_drl.errors import UsageError
+from gmi_drl.workload import TASK_SPECS
+
+if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
+    from gmi_drl.launch.training import Outcome
+    from gmi_drl.layout import Layout
+    from gmi_drl.run.folder import RunFolder
+
+
+@click.command()
+@click.argument("layout_file", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
+@click.option("--task", type=click.Choice(sorted(TASK_SPECS)), help="What to train.  [default: ant]")
+@click.option("--algo", type=click.Choice(["ppo"]), default="ppo", help="How to learn.")
+@click.option("--iterations", type=click.IntRange(min=1), help="Iterations in all.  [default: 500]")
+@click.option("--num-env", type=click.IntRange(min=1), help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]")
+@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.  [default: 0]")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/TASK-TIME]")
+@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with the run in this folder.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
+@format_option
+def train(output: str, **options: Any) -> None:
+    """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
+
+    Ctrl-C saves a checkpoint and prints the line that goes on from it. A run is resized by resuming it with another
+    LAYOUT or --gmis-per-gpu: all environments together must stay as many, the worlds start anew.
+    """
+    from gmi_drl.cli.live import TrainingView
+    from gmi_drl.launch.signals import SecondSignal
+    from gmi_drl.launch.training import train as launch
+
+    layout, config, folder, checkpoint = _resume(**options) if options["resume"] else _begin(**options)
+    with TrainingView(layout, config, folder, quiet=output == "json") as view:
+        try:
+            outcome = launch(layout, config, folder, resume=checkpoint, on_row=view.show)
+        except SecondSignal:
+            _leave(signal.SIGINT, "ended at once, nothing was saved", folder)
+    _tell(outcome, folder, output)
+    if outcome.signal is not None:
+        raise SystemExit(128 + outcome.signal)
+
+
+def _begin(
+    layout_file: Path | None,
+    task: str | None,
+    num_env: int | None,
+    gmis_per_gpu: int | None,
+    run_dir: Path | None,
+    **rest: Any,
+) -> tuple["Layout", "RunConfig", "RunFolder", None]:
+    """A new run."""
+    from gmi_drl.config import RunConfig, apply_settings
+    from gmi_drl.run.folder import RunFolder
+
+    if layout_file is not None:
+        layout = _read_layout(layout_file, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+    else:
+        layout = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
+    config = apply_settings(RunConfig(), _settings(**rest))
+    _check_batch(layout, config)
+    folder = RunFolder(run_dir or Path("runs") / f"{layout.task}-{time.strftime('%Y%m%d-%H%M%S')}")
+    folder.create(layout, config)
+    return layout, config, folder, None
+
+
+def _resume(
+    resume: Path,
+    layout_file: Path | None,
+    task: str | None,
+    num_env: int | None,
+    gmis_per_gpu: int | None,
+    run_dir: Path | None,
+    **rest: Any,
+) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
+    """The run in a folder, from its last checkpoint, on its own layout or another one with as many environments."""
+    from gmi_drl.config import apply_settings
+    from gmi_drl.run.checkpoint import list_checkpoints, read_index
+    from gmi_drl.run.folder import RunFolder
+
+    if run_dir is not None:
+        raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
+    folder = RunFolder(resume)
+    layout, config = folder.read_setup()
+    saved = list_checkpoints(folder.checkpoints)
+    if not saved:
+        raise UsageError(f"{resume} has no complete checkpoint in {folder.checkpoints}: start it anew")
+    index = read_index(saved[-1])
+    total = int(index["num_env"])
+    if layout_file is not None:
+        layout = _read_layout(layout_file, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+    elif gmis_per_gpu is not None or num_env is not None:
+        layout = _resized(layout, total, num_env, gmis_per_gpu)
+    if layout.num_env != total:
+        raise UsageError(
+            f"the run has {total} environments in all, this layout has {layout.num_env}: they must stay as many"
+        )
+    config = apply_settings(config, _settings(**rest))
+    if index["iteration"] >= config.iterations:
+        raise UsageError(
+            f"the run has done {index['iteration']} of {config.iterations} iterations: give more with --iterations"
+        )
+    _check_batch(layout, config)
+    folder.write_setup(layout, config)
+    return layout, config, folder, saved[-1]
+
+
+def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: int | None) -> "Layout":
+    """An even layout of this machine with `total` environments."""
+    assert layout.task is not None
+    count = len(make_layout(layout.task, 1, gmis_per_gpu).gmis)
+    if num_env is None and total % count:
+        raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
+    return make_layout(layout.task, num_env or total // count, gmis_per_gpu)
+
+
+def _read_layout(path: Path, overrides: dict[str, object]) -> "Layout":
+    from gmi_drl.files import load_yaml
+    from gmi_drl.layout import Layout
+
+    given = [name for name, value in overrides.items() if value is not None]
+    if given:
+        raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
+    layout = load_yaml(Layout, path)
+    known = layout.task in TASK_SPECS and layout.template == "TCG_EX" and "trainers" in layout.groups
+    if not known:
+        raise UsageError(
+            f"{path}: training needs a task ({', '.join(TASK_SPECS)}), template TCG_EX and a group 'trainers', "
+            f"got task {layout.task}, template {layout.template}, groups {list(layout.groups)}"
+        )
+    return layout
+
+
+def _settings(iterations: int | None, seed: int | None, settings: tuple[str, ...], **rest: Any) -> list[str]:
+    """Options that are short for settings, then the settings themselves."""
+    short = {"iterations": iterations, "seed": seed}
+    return [f"{key}={value}" for key, value in short.items() if value is not None] + list(settings)
+
+
+def _check_batch(layout: "Layout", config: "RunConfig") -> None:
+    fewest = min(gmi.num_env for gmi in layout.gmis) * config.ppo.horizon
+    if fewest < config.ppo.minibatches:
+        wanted = config.ppo.minibatches
+        raise UsageError(f"a GMI collects {fewest} transitions (num_env x ppo.horizon) for {wanted} ppo.minibatches")
+
+
+def _tell(outcome: "Outcome", folder: "RunFolder", output: str) -> None:
+    """What was written and what to do next."""
+    if output == "json":
+        checkpoint = str(outcome.checkpoint) if outcome.checkpoint else None
+        document = {"state": outcome.state, "iteration": outcome.iteration, "checkpoint": checkpoint}
+        print_json("train", {"run": str(folder.path), **document})
+    elif outcome.state == "stopped":
+        click.echo(f"Stopped after iteration {outcome.iteration}, saved {outcome.checkpoint}. "
+                   f"Go on with: gmi-drl train --resume {folder.path}", err=True)  # fmt: skip
+    else:
+        click.echo(
+            f"Done: {folder.path} holds metrics.jsonl and {outcome.checkpoint}. Next: gmi-drl status {folder.path}"
+        )
+
+
+def _leave(number: signal.Signals, message: str, folder: "RunFolder") -> NoReturn:
+    click.echo(
+        f"gmi-drl: {message}; go on from the last checkpoint with: gmi-drl train --resume {folder.path}", err=True
+    )
+    raise SystemExit(128 + number)

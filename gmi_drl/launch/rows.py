@@ -1,0 +1,66 @@
+"""From one row per GMI to one row per iteration."""
+
+import time
+from collections import deque
+from typing import Any
+
+Row = dict[str, Any]
+
+PHASES = ("sim_s", "act_s", "learn_s", "sync_s")
+"""The paper's T_s, T_a, T_t, and the waiting for other GMIs."""
+
+EPISODES_AVERAGED = 100
+
+
+class RowMerger:
+    """Merges the rows of an iteration when those of all GMIs have come. A row that got lost is not waited for."""
+
+    def __init__(self, num_gmis: int, steps_per_iteration: int) -> None:
+        self.num_gmis, self.steps_per_iteration = num_gmis, steps_per_iteration
+        self._pending: dict[int, dict[int, Row]] = {}
+        self._episodes: deque[tuple[float, float, float]] = deque()
+        self._last_time: float | None = None
+
+    def add(self, gmi_id: int, row: Row) -> list[Row]:
+        """Take in a GMI's row; the merged rows that are complete by it, in order."""
+        iteration = row["iteration"]
+        self._pending.setdefault(iteration, {})[gmi_id] = row
+        ready = [i for i, rows in self._pending.items() if len(rows) == self.num_gmis or i < iteration - 1]
+        return [merged for i in sorted(ready) if (merged := self._merge(self._pending.pop(i))) is not None]
+
+    def _merge(self, rows: dict[int, Row]) -> Row | None:
+        """Times are means over the GMIs; the learner's numbers are the group's and come from rank 0."""
+        leader = next((row for row in rows.values() if "reward_mean" in row), None)
+        if leader is None:
+            return None
+        times = {name: sum(row[name] for row in rows.values()) / len(rows) for name in PHASES}
+        shared = {
+            name: value
+            for name, value in leader.items()
+            if name not in (*PHASES, "kind", "gmi", "return_sum", "length_sum")
+        }
+        return {
+            **shared,
+            "steps_per_second": self._steps_per_second(sum(times.values())),
+            **self._episode_means(leader),
+            "collect_s": times["sim_s"] + times["act_s"],
+            **times,
+            "gmis": {str(gmi_id): {name: row[name] for name in PHASES} for gmi_id, row in sorted(rows.items())},
+        }
+
+    def _steps_per_second(self, iteration_s: float) -> float:
+        """By the clock from row to row: checkpoints and reports count. The first row has only its own phases."""
+        now = time.monotonic()
+        elapsed_s = now - self._last_time if self._last_time is not None else iteration_s
+        self._last_time = now
+        return self.steps_per_iteration / max(elapsed_s, 1e-9)
+
+    def _episode_means(self, leader: Row) -> Row:
+        """Mean return and length of the last hundred or so episodes; null until one has ended."""
+        self._episodes.append((leader["episodes"], leader["return_sum"], leader["length_sum"]))
+        while sum(count for count, _, _ in self._episodes) - self._episodes[0][0] >= EPISODES_AVERAGED:
+            self._episodes.popleft()
+        count, returns, lengths = (sum(column) for column in zip(*self._episodes, strict=True))
+        if count == 0:
+            return {"return_mean": None, "episode_length_mean": None}
+        return {"return_mean": returns / count, "episode_length_mean": lengths / count}

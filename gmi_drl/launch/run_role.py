@@ -1,0 +1,57 @@
+"""`run_role`: the paper's programming model for anybody's role (section 3)."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.config import RunConfig
+from gmi_drl.files import load_yaml
+from gmi_drl.gmi import ProcessBackend
+from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.layout import Layout
+from gmi_drl.run.folder import RunFolder
+
+SLOT_BYTES = 8 * 2**20
+
+
+def run_role(
+    role: str,
+    layout: Layout | Path | str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    run_dir: Path | str | None = None,
+    hang_s: float = 300.0,
+) -> dict[int, Any]:
+    """Run a role on every GMI of a layout and wait for all of them.
+
+    Args:
+        role: Where the class is: `"file.py:MyRole"` or `"package.module:MyRole"`. It runs with your rights.
+        layout: A layout, or the path of a layout file.
+        params: Keyword arguments of its `GMI_run`, as JSON can hold them.
+        run_dir: Folder for logs; `runs/MyRole-TIME` unless told otherwise.
+        hang_s: Deadline in seconds of the start and of every wait between GMIs.
+
+    Returns:
+        What `GMI_run` returned, by GMI id.
+
+    Raises:
+        GmiError: when a GMI fails or dies; the message names it and its log. The others are ended.
+    """
+    chosen = layout if isinstance(layout, Layout) else load_yaml(Layout, Path(layout))
+    name = role.rpartition(":")[2]
+    folder = RunFolder(
+        Path(run_dir or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}-{time.monotonic_ns() % 1000:03d}")
+    )
+    folder.create(chosen, RunConfig(hang_s=hang_s))
+    backend = ProcessBackend(purpose=str(folder.path))
+    backend.open(chosen)
+    try:
+        with GMIProcesses(
+            chosen, role, params or {}, folder, backend, hang_s=hang_s, slot_bytes=SLOT_BYTES
+        ) as processes:
+            for _ in processes.messages():
+                pass
+        return processes.results
+    finally:
+        backend.close()

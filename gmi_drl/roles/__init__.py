@@ -1,0 +1,1 @@
+"""What the process of a GMI does: the class users subclass, the GMIs it knows, and the holistic training role."""

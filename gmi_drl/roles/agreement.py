@@ -1,0 +1,63 @@
+"""What all GMIs of a group must know alike, once per iteration, in one exchange."""
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.normaliser import merge_moments
+from gmi_drl.comm import Reduction
+from gmi_drl.errors import GmiError
+
+HEAD = 1 + 5 + 3  # word; reward sum and four episode sums; three moments of the advantages
+
+
+class Word(IntEnum):
+    """What rank 0 decides for all: it takes effect at the end of the same iteration everywhere."""
+
+    GO_ON = 0
+    SAVE = 1
+    STOP = 2
+
+
+@dataclass(frozen=True)
+class News:
+    """Of the whole group: the word of rank 0, sums over the iteration, advantage statistics, normaliser deltas."""
+
+    word: Word
+    reward_sum: float
+    episodes: float
+    return_sum: float
+    length_sum: float
+    bad_worlds: float
+    advantage_mean: float
+    advantage_std: float
+    deltas: Tensor
+
+
+def agree(reduction: Reduction, word: Word, sums: Tensor, advantages: Tensor, delta: Tensor) -> News:
+    """Exchange what each GMI saw.
+
+    Args:
+        reduction: Of the group.
+        word: What this GMI would say; only rank 0's counts.
+        sums: Reward sum, episodes, return sum, length sum, bad worlds: float64 `[5]`.
+        advantages: Count, mean and M2, float64 `[3]`.
+        delta: The normaliser's, float64 on the CPU.
+    """
+    said = torch.tensor([float(word)], dtype=torch.float64)
+    table = reduction.gather(torch.cat((said, torch.cat((sums, advantages)).cpu(), delta)))
+    moments = table[0, 6:HEAD]
+    for row in table[1:]:
+        moments = merge_moments(moments, row[6:HEAD])
+    count, mean, m2 = moments.tolist()
+    if count == 0:
+        raise GmiError(
+            "every world of every GMI went wrong in every step of an iteration: the task or the policy is broken"
+        )
+    std = math.sqrt(m2 / max(count - 1, 1))
+    reward_sum, episodes, return_sum, length_sum, bad_worlds = table[:, 1:6].sum(0).tolist()
+    word = Word(int(table[0, 0]))
+    return News(word, reward_sum, episodes, return_sum, length_sum, bad_worlds, mean, std, table[:, HEAD:])

@@ -1,0 +1,76 @@
+"""The line between a GMI and its launcher: JSON messages over an inherited socket pair. No pickle, no RPC."""
+
+import json
+import os
+import socket
+from typing import Any, NoReturn
+
+from gmi_drl.errors import GmiError
+
+Message = dict[str, Any]
+MAX_BYTES = 64 * 1024
+"""Longest message; `SOCK_SEQPACKET` keeps each whole."""
+
+
+def channel_pair() -> tuple[socket.socket, socket.socket]:
+    """Sockets of the launcher and of the GMI; the second is to be inherited."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def encode(message: Message) -> bytes:
+    """One message as bytes."""
+    data = json.dumps(message).encode()
+    if len(data) > MAX_BYTES:
+        raise GmiError(f"a message of {len(data)} bytes is longer than {MAX_BYTES}: write it to the run folder instead")
+    return data
+
+
+def decode(data: bytes) -> Message:
+    """One message from bytes."""
+    message = json.loads(data)
+    return message if isinstance(message, dict) else {}
+
+
+class Channel:
+    """A GMI's end of the line."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.setblocking(False)
+
+    def report(self, message: Message) -> None:
+        """Send without ever waiting: a launcher that does not read misses the message."""
+        try:
+            self._socket.send(encode(message))
+        except BlockingIOError:
+            return
+        except OSError:
+            self._leave()
+
+    def deliver(self, message: Message, deadline_s: float = 10.0) -> None:
+        """Send what must arrive, such as a result or an error."""
+        self._socket.settimeout(deadline_s)
+        try:
+            self._socket.send(encode(message))
+        except OSError:
+            self._leave()
+        finally:
+            self._socket.setblocking(False)
+
+    def words(self) -> list[str]:
+        """What the launcher has said since the last call, e.g. `["stop"]`."""
+        words: list[str] = []
+        while True:
+            try:
+                data = self._socket.recv(MAX_BYTES)
+            except BlockingIOError:
+                return words
+            except OSError:
+                self._leave()
+            if not data:
+                self._leave()
+            words.append(str(decode(data).get("word")))
+
+    def _leave(self) -> NoReturn:
+        """A GMI without a launcher has nobody to work for."""
+        os._exit(1)

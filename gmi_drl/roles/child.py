@@ -1,0 +1,118 @@
+"""The process of a GMI: `python -m gmi_drl.roles.child '{"gmi": 0, ...}'`, started by the launcher and nobody else."""
+
+import ctypes
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gmi_drl.roles.channel import Channel
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> int:
+    """Bind to the cores, then import torch, make the role, run it, and tell the launcher how it went."""
+    order = json.loads(sys.argv[1])
+    _die_with(order["parent"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher, which asks us to stop in order
+    _bind_to_cores()
+
+    from gmi_drl.errors import GmiError
+    from gmi_drl.roles.channel import Channel
+
+    channel = Channel(order["channel"])
+    try:
+        result = _run(order, channel)
+        channel.deliver({"kind": "done", "result": result})
+    except Exception as error:
+        if not isinstance(error, GmiError):
+            traceback.print_exc()
+        channel.deliver(describe(error))
+        return 1
+    return 0
+
+
+def describe(error: Exception) -> dict[str, Any]:
+    """An error as a message to the launcher. That a peer failed is the peer's error first of all."""
+    from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
+
+    is_ours = isinstance(error, GmiError)
+    return {
+        "kind": "error",
+        "message": (str(error) if is_ours else f"{type(error).__name__}: {error}")[:4000],
+        "exit_code": error.exit_code if isinstance(error, GmiError) else 1,
+        "blames_peer": isinstance(error, PeerDiedError | PeerSilentError),
+    }
+
+
+def _run(order: dict[str, Any], channel: "Channel") -> Any:
+    """Everything that needs torch."""
+    import torch
+
+    from gmi_drl.files import load_yaml
+    from gmi_drl.layout import HOLISTIC, Layout
+    from gmi_drl.roles.manager import GMI_manager
+
+    layout = load_yaml(Layout, Path(order["layout"]))
+    gmi = layout.gmis[order["gmi"]]
+    torch.set_num_threads(len(gmi.cores))
+    torch.set_num_interop_threads(1)
+    segments = {name: int(descriptor) for name, descriptor in order["segments"].items()}
+    with GMI_manager(layout, gmi, Path(order["run_folder"]), channel, segments, order["hang_s"]) as manager:
+        manager.become_current()
+        channel.deliver({"kind": "ready"})
+        role_class = load_role(order["role"])
+        name = "holistic" if gmi.roles == HOLISTIC else "+".join(gmi.roles)
+        return role_class(gmi.id, name, layout.device_of(gmi.id).index).GMI_run(**order["params"])
+
+
+def load_role(location: str) -> Any:
+    """The class at `file.py:Class` or `package.module:Class`.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    from gmi_drl.errors import UsageError
+
+    place, _, name = location.rpartition(":")
+    try:
+        module = _module_from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        return getattr(module, name)
+    except (ImportError, FileNotFoundError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"role {location!r} cannot be loaded, expected FILE.py:CLASS or MODULE:CLASS: {error}"
+        ) from error
+
+
+def _module_from_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _bind_to_cores() -> None:
+    from gmi_drl.gmi.process import CPUS_VARIABLE
+
+    os.sched_setaffinity(0, [int(cpu) for cpu in os.environ[CPUS_VARIABLE].split(",")])
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the launcher dies, however it dies."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call above
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""`DRL_role`, the class that users subclass (paper section 3, Listing 1)."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor
+
+from gmi_drl.roles.manager import GMI_manager
+
+
+class DRL_role(ABC):
+    """What one GMI does. Start it with `run_role("file.py:MyRole", layout)`.
+
+    Args:
+        GMI_id: Which GMI of the layout this is.
+        role: `simulator`, `agent`, `trainer`, several joined by `+`, or `holistic` for all three.
+        gpu_id: Index of its device.
+    """
+
+    def __init__(self, GMI_id: int, role: str, gpu_id: int) -> None:
+        self.GMI_id = GMI_id
+        self.role = role
+        self.mgr = GMI_manager.add_GMI(GMI_id)
+        self.mgr.set_GPU(GMI_id, gpu_id)
+        self.group = self.mgr.get_group(GMI_id, GMI_id)
+
+    @abstractmethod
+    def GMI_run(self, *args: Any, **params: Any) -> Any:
+        """Do the work. What it returns (JSON: numbers, text, lists, dicts) `run_role` gives to its caller."""
+
+    def GMI_collective(self, data: Tensor) -> None:
+        """Sum a flat float32 tensor in place over the group of this GMI."""
+        self.mgr.allreduce(data, self.group)

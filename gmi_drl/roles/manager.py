@@ -1,0 +1,125 @@
+"""The GMIs of a run as one of them sees it (paper section 3, Listing 1)."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm import Reduction, open_reduction
+from gmi_drl.errors import UsageError
+from gmi_drl.layout import GMI, Layout
+from gmi_drl.roles.channel import Channel, Message
+
+
+@dataclass(frozen=True)
+class Group:
+    """GMIs that reduce together; a member's place in `members` is its rank."""
+
+    name: str
+    members: tuple[int, ...]
+
+
+@dataclass
+class GMI_manager:
+    """Knows the layout, this process's GMI and its groups. There is one per process; `add_GMI` gives it.
+
+    Attributes:
+        layout: All GMIs.
+        gmi: This process's.
+        run_folder: Where this run keeps its files.
+        channel: The line to the launcher.
+        segments: Shared memory by group name, as inherited file descriptors.
+        hang_s: Deadline in seconds of every wait for another GMI.
+    """
+
+    layout: Layout
+    gmi: GMI
+    run_folder: Path
+    channel: Channel
+    segments: dict[str, int]
+    hang_s: float
+    _reductions: dict[str, Reduction] = field(default_factory=dict)
+    _current: ClassVar["GMI_manager | None"] = None
+
+    def become_current(self) -> None:
+        """Make this the manager of the process."""
+        type(self)._current = self
+
+    @classmethod
+    def add_GMI(cls, GMI_id: int) -> "GMI_manager":
+        """Register this process as the GMI that it was launched as.
+
+        Raises:
+            UsageError: if the process is no GMI, or another one.
+        """
+        manager = cls._current
+        if manager is None:
+            raise UsageError('this process is not a GMI: start roles with `run_role("file.py:MyRole", layout)`')
+        if manager.gmi.id != GMI_id:
+            raise UsageError(f"this process is GMI {manager.gmi.id}, it cannot be added as GMI {GMI_id}")
+        return manager
+
+    def set_GPU(self, GMI_id: int, gpu_id: int) -> None:
+        """Attach a GMI to its device, an index within the layout's devices of its kind.
+
+        Raises:
+            UsageError: if the layout has it elsewhere: the layout decides, before CUDA starts.
+        """
+        device = self.layout.device_of(GMI_id)
+        if device.index != gpu_id:
+            raise UsageError(f"the layout has GMI {GMI_id} on {device.kind} {device.index}, not on {gpu_id}")
+
+    @property
+    def device(self) -> torch.device:
+        """Where this GMI's tensors live. A GMI sees one GPU only, so it is always `cuda:0`."""
+        return torch.device("cuda:0" if self.layout.device_of(self.gmi.id).kind == "gpu" else "cpu")
+
+    def get_group(self, *GMI_ids: int) -> Group:
+        """The smallest group that holds all these GMIs; `get_group(i, i)`, as the paper writes it, is GMI i's own.
+
+        Raises:
+            UsageError: if there is none.
+        """
+        groups = [Group(name, members) for name, members in self.layout.groups.items() if set(GMI_ids) <= set(members)]
+        if not groups:
+            raise UsageError(
+                f"the layout has no group with GMIs {sorted(set(GMI_ids))}: groups {dict(self.layout.groups)}"
+            )
+        return min(groups, key=lambda group: len(group.members))
+
+    def allreduce(self, data: Tensor, group: Group) -> None:
+        """Sum a flat float32 tensor in place over a group; all members must call it, in the same order."""
+        self.reduction(group).reduce(data)
+
+    def reduction(self, group: Group) -> Reduction:
+        """The reduction of a group, opened at its first use (every member must come)."""
+        if group.name not in self._reductions:
+            if self.gmi.id not in group.members:
+                raise UsageError(f"GMI {self.gmi.id} is not in group {group.name!r} of GMIs {list(group.members)}")
+            self._reductions[group.name] = open_reduction(
+                self.layout.reduction if len(group.members) > 1 else "none",
+                group.members.index(self.gmi.id),
+                len(group.members),
+                fd=self.segments.get(group.name),
+                store_path=self.run_folder / f".{group.name}.store",
+                hang_s=self.hang_s,
+            )
+        return self._reductions[group.name]
+
+    def report(self, row: Message) -> None:
+        """Send a row of numbers to the launcher, never waiting for it."""
+        self.channel.report({"kind": "row", **row})
+
+    def close(self) -> None:
+        """Leave all groups."""
+        for reduction in self._reductions.values():
+            reduction.close()
+        self._reductions.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

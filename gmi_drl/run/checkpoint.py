@@ -1,0 +1,137 @@
+"""Checkpoints: a folder of safetensors files and a `checkpoint.json` that vouches for them.
+
+Parts are written to a draft folder, which gets its name when all are complete: a checkpoint exists whole or not at all.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.files import write_atomically
+from gmi_drl.units import human_bytes
+
+if TYPE_CHECKING:
+    from torch import Tensor  # imported where tensors are: listing checkpoints needs no torch
+
+SCHEMA = "gmi-drl/checkpoint/1"
+INDEX = "checkpoint.json"
+
+
+def draft(checkpoints: Path, iteration: int) -> Path:
+    """Where the parts of a checkpoint are gathered."""
+    return checkpoints / f".{iteration:06d}.draft"
+
+
+def drop_drafts(checkpoints: Path) -> None:
+    """Remove what a crash left half-written."""
+    for folder in checkpoints.glob(".*.draft"):
+        shutil.rmtree(folder)
+
+
+def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> None:
+    """Write one part, `NAME.safetensors`, of a draft.
+
+    Raises:
+        MachineError: if the disk does not take it.
+    """
+    from safetensors.torch import save
+
+    contiguous = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+    try:
+        folder.mkdir(exist_ok=True)
+        write_atomically(folder / f"{name}.safetensors", save(contiguous))
+    except OSError as error:
+        raise MachineError(f"{folder.parent}: the checkpoint cannot be written: {error.strerror}") from None
+
+
+def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: int) -> Path:
+    """Make a draft whose parts are all written the newest checkpoint, and keep the `kept` newest.
+
+    Raises:
+        MachineError: if the disk has no room for the checkpoints to come.
+    """
+    folder, target = draft(checkpoints, iteration), checkpoints / f"{iteration:06d}"
+    parts = {file.name: _digest(file) for file in sorted(folder.glob("*.safetensors"))}
+    index = {"schema": SCHEMA, "iteration": iteration, **facts, "parts": parts}
+    write_atomically(folder / INDEX, json.dumps(index, indent=2) + "\n")
+    shutil.rmtree(target, ignore_errors=True)
+    folder.rename(target)
+    _sync_folder(checkpoints)
+    saved = list_checkpoints(checkpoints)
+    for old in saved[:-kept]:
+        shutil.rmtree(old)
+    _require_room(target, kept + 1 - min(len(saved), kept))
+    return target
+
+
+def list_checkpoints(checkpoints: Path) -> list[Path]:
+    """Complete checkpoints, oldest first."""
+    return sorted((path.parent for path in checkpoints.glob(f"[0-9]*/{INDEX}")), key=lambda path: int(path.name))
+
+
+def read_index(checkpoint: Path) -> dict[str, Any]:
+    """The facts of a checkpoint, after checking every part against its digest.
+
+    Raises:
+        UsageError: naming the part that is broken.
+    """
+    remedy = f"delete {checkpoint} to resume from the checkpoint before it"
+    try:
+        index: dict[str, Any] = json.loads((checkpoint / INDEX).read_text())
+        parts = dict(index["parts"])
+        if index["schema"] != SCHEMA:
+            raise UsageError(f"{checkpoint}: schema {index['schema']!r}, this version reads {SCHEMA!r}")
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(f"{checkpoint}: {INDEX} is missing or broken: {remedy}") from None
+    for name, digest in parts.items():
+        if not (checkpoint / name).is_file() or _digest(checkpoint / name) != digest:
+            raise UsageError(f"{checkpoint}: {name} is missing or was changed since it was written: {remedy}")
+    return index
+
+
+def read_part(checkpoint: Path, name: str) -> dict[str, "Tensor"]:
+    """The tensors of one part, on the CPU."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return load((checkpoint / f"{name}.safetensors").read_bytes())
+    except (OSError, SafetensorError) as error:
+        raise UsageError(f"{checkpoint}: {name}.safetensors cannot be read: {error}") from None
+
+
+def prefixed(prefix: str, tensors: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
+    """Put `prefix.` before every name."""
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def with_prefix(prefix: str, tensors: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
+    """The tensors whose names begin with `prefix.`, without it."""
+    return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _require_room(checkpoint: Path, more: int) -> None:
+    need = more * sum(file.stat().st_size for file in checkpoint.iterdir())
+    free = shutil.disk_usage(checkpoint).free
+    if free < need:
+        raise MachineError(
+            f"{checkpoint.parent}: {human_bytes(free)} are free, the checkpoints to come need {human_bytes(need)}"
+        )
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,134 @@
+"""The folder of a run, and who is working in it."""
+
+import fcntl
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.config import RunConfig, load_config
+from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
+from gmi_drl.files import dump_yaml, load_yaml, write_atomically
+from gmi_drl.layout import Layout
+
+RECORDED_PACKAGES = ("gmi-drl", "torch", "numpy", "mujoco", "safetensors", "pydantic")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths and small files of one run. Everything but the logs and metrics is written atomically."""
+
+    path: Path
+
+    @property
+    def layout_file(self) -> Path:
+        """`layout.yaml`."""
+        return self.path / "layout.yaml"
+
+    @property
+    def config_file(self) -> Path:
+        """`config.yaml`."""
+        return self.path / "config.yaml"
+
+    @property
+    def metrics_file(self) -> Path:
+        """`metrics.jsonl`, one row per iteration."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """`checkpoints/`, one folder each."""
+        return self.path / "checkpoints"
+
+    def log_file(self, gmi_id: int) -> Path:
+        """What a GMI printed."""
+        return self.path / "logs" / f"gmi-{gmi_id}.log"
+
+    def create(self, layout: Layout, config: RunConfig) -> None:
+        """Make a new folder with its layout, configuration and versions.
+
+        Raises:
+            UsageError: if a run lies there already.
+            MachineError: if it cannot be written.
+        """
+        if self.layout_file.exists():
+            raise UsageError(
+                f"{self.path} holds a run already: continue it with `--resume {self.path}` or choose another --run-dir"
+            )
+        try:
+            for folder in (self.checkpoints, self.log_file(0).parent):
+                folder.mkdir(parents=True, exist_ok=True)
+            self.write_setup(layout, config)
+        except OSError as error:
+            raise MachineError(f"{self.path}: the run folder cannot be written: {error.strerror}") from None
+
+    def write_setup(self, layout: Layout, config: RunConfig) -> None:
+        """Write `layout.yaml`, `config.yaml` and `versions.json`."""
+        write_atomically(self.layout_file, dump_yaml(layout))
+        write_atomically(self.config_file, dump_yaml(config))
+        write_atomically(self.path / "versions.json", json.dumps(versions(), indent=2) + "\n")
+
+    def read_setup(self) -> tuple[Layout, RunConfig]:
+        """Read the layout and configuration back.
+
+        Raises:
+            UsageError: if this is no run folder or its files are broken.
+        """
+        if not self.layout_file.exists():
+            raise UsageError(f"{self.path} is not a run folder: it has no layout.yaml")
+        return load_yaml(Layout, self.layout_file), load_config(self.config_file)
+
+    def write_state(self, state: str, message: str = "") -> None:
+        """Say how the run stands: `running`, `done`, `stopped` or `failed`."""
+        write_atomically(self.path / "state.json", json.dumps({"state": state, "message": message, "pid": os.getpid()}))
+
+    def read_state(self) -> dict[str, Any]:
+        """The last state; a run that says `running` while nobody works in its folder has `died`."""
+        try:
+            state: dict[str, Any] = json.loads((self.path / "state.json").read_text())
+        except (OSError, ValueError):
+            state = {"state": "unknown", "message": "", "pid": None}
+        return state | {"state": "died"} if state["state"] == "running" and not self._is_locked() else state
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Work in the folder alone, for the time of a `with` block. The lock goes with the process.
+
+        Raises:
+            LayoutMismatchError: if another process works in it.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            owner = self.read_state()["pid"]
+            raise LayoutMismatchError(
+                f"{self.path}: process {owner} is training there: wait for it or stop it"
+            ) from None
+        finally:
+            os.close(descriptor)
+
+    def _is_locked(self) -> bool:
+        try:
+            with self.lock():
+                return False
+        except LayoutMismatchError:
+            return True
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, the platform and the packages that decide numbers."""
+    found = {"python": sys.version.split()[0], "platform": platform.platform()}
+    for package in RECORDED_PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

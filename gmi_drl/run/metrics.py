@@ -1,0 +1,61 @@
+"""`metrics.jsonl`: one JSON object per iteration."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gmi_drl.files import write_atomically
+
+Row = dict[str, Any]
+
+
+class MetricsFile:
+    """Appends rows, each complete or absent after a crash."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8")
+
+    def append(self, row: Row) -> None:
+        """Write one row; numbers that are not finite become null, as JSON has none."""
+        self._file.write(json.dumps(_finite(row)) + "\n")
+        self._file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def read_metrics(path: Path) -> list[Row]:
+    """All rows; a last line that a crash cut short is left out."""
+    return list(_rows(path))
+
+
+def drop_rows_after(path: Path, iteration: int) -> None:
+    """Forget what came after a checkpoint that a run goes back to."""
+    kept = [json.dumps(row) + "\n" for row in _rows(path) if row.get("iteration", 0) <= iteration]
+    write_atomically(path, "".join(kept))
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
