@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from gmi_drl.config import RunConfig, load_config
 from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml, write_atomically
@@ -86,15 +88,18 @@ class RunFolder:
 
     def write_state(self, state: str, message: str = "") -> None:
         """Say how the run stands: `running`, `done`, `stopped` or `failed`."""
-        write_atomically(self.path / "state.json", json.dumps({"state": state, "message": message, "pid": os.getpid()}))
+        born_s = psutil.Process().create_time()
+        facts = {"state": state, "message": message, "pid": os.getpid(), "born_s": born_s}
+        write_atomically(self.path / "state.json", json.dumps(facts) + "\n")
 
     def read_state(self) -> dict[str, Any]:
-        """The last state; a run that says `running` while nobody works in its folder has `died`."""
+        """The last state; a run that says `running` while its process is no more has `died`."""
         try:
             state: dict[str, Any] = json.loads((self.path / "state.json").read_text())
         except (OSError, ValueError):
-            state = {"state": "unknown", "message": "", "pid": None}
-        return state | {"state": "died"} if state["state"] == "running" and not self._is_locked() else state
+            return {"state": "unknown", "message": "", "pid": None}
+        has_died = state["state"] == "running" and not _lives(state["pid"], state["born_s"])
+        return state | {"state": "died"} if has_died else state
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -115,12 +120,13 @@ class RunFolder:
         finally:
             os.close(descriptor)
 
-    def _is_locked(self) -> bool:
-        try:
-            with self.lock():
-                return False
-        except LayoutMismatchError:
-            return True
+
+def _lives(pid: int, born_s: float) -> bool:
+    """Whether that very process runs, not another one with its number."""
+    try:
+        return psutil.Process(pid).create_time() == born_s
+    except psutil.NoSuchProcess:
+        return False
 
 
 def versions() -> dict[str, str]:

@@ -1,0 +1,143 @@
+"""One process of the groups under test: `python reduction_worker.py '<json>'`; answers with JSON lines on stdout."""
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from gmi_drl.comm import open_reduction
+from gmi_drl.errors import GmiError, UsageError
+
+SIZES = (1, 7, 100_003, 300_007)  # the slot has room for 20_000, the staging area for 131_072
+ROUNDS = 50
+BUCKET = 10_007
+
+
+def whole_numbers(rank, numel):
+    return torch.randint(-1000, 1000, (numel,), generator=torch.Generator().manual_seed(rank)).float()
+
+
+def sums(reduction):
+    right = {}
+    for numel in SIZES:
+        vector = whole_numbers(reduction.rank, numel)
+        reduction.reduce(vector)
+        right[numel] = bool(vector.equal(sum(whole_numbers(rank, numel) for rank in range(reduction.size))))
+    return right
+
+
+def rounds(reduction, bucket):
+    """Random vectors through the bucket and, as a foreign tensor, beside it."""
+    generator = torch.Generator().manual_seed(100 + reduction.rank)
+    digest, agree, kept = hashlib.sha256(), True, True
+    for _ in range(ROUNDS):
+        bucket.copy_(torch.randn(BUCKET, generator=generator))
+        before = bucket.clone()
+        foreign = bucket.clone()
+        reduction.reduce(foreign)
+        kept &= bucket.equal(before)
+        reduction.reduce(bucket)
+        agree &= bucket.equal(foreign)
+        digest.update(bucket.numpy().tobytes())
+    return {"digest": digest.hexdigest(), "agree": agree, "kept": kept}
+
+
+def gathers(reduction):
+    right = {}
+    for numel in (0, 3, 70_000):
+        rows = [torch.arange(numel, dtype=torch.float64) * (rank + 1) + 1e-9 for rank in range(reduction.size)]
+        right[numel] = bool(reduction.gather(rows[reduction.rank]).equal(torch.stack(rows)))
+    return right
+
+
+def barrier(reduction):
+    """Rank 0 comes late; clocks are the same in all processes of a machine."""
+    waited = reduction.wait_s
+    if reduction.rank == 0:
+        time.sleep(0.2)
+    arrived = time.monotonic()
+    reduction.barrier()
+    return {"arrived": arrived, "left": time.monotonic(), "wait_s": reduction.wait_s - waited}
+
+
+def refusals(reduction):
+    wrong = {
+        "dtype": lambda: reduction.reduce(torch.zeros(4, dtype=torch.float64)),
+        "shape": lambda: reduction.reduce(torch.zeros(2, 2)),
+        "strides": lambda: reduction.reduce(torch.zeros(8)[::2]),
+        "values": lambda: reduction.gather(torch.zeros(4)),
+        "bucket": lambda: reduction.bucket(4),
+    }
+    return {name: message(call) for name, call in wrong.items()}
+
+
+def message(call):
+    try:
+        call()
+    except UsageError as error:
+        return str(error)
+    return None
+
+
+def contract(reduction):
+    bucket = reduction.bucket(BUCKET)
+    return {
+        "zeroed": not bucket.any().item(),
+        "sums": sums(reduction),
+        **rounds(reduction, bucket),
+        "gathers": gathers(reduction),
+        "barrier": barrier(reduction),
+        "refusals": refusals(reduction),
+    }
+
+
+def until_lost(groups):
+    """Reduce in all groups by turns until each has failed."""
+    vector, losses = torch.ones(50_000), {}
+    while len(losses) < len(groups):
+        for name in [name for name in groups if name not in losses]:
+            started = time.monotonic()
+            try:
+                groups[name].reduce(vector.fill_(1.0))
+            except GmiError as error:
+                waited_s = time.monotonic() - started
+                losses[name] = {"error": type(error).__name__, "message": str(error), "waited_s": waited_s}
+    return losses
+
+
+def pidfds():
+    count = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that lists the folder
+            count += "pidfd" in os.readlink(link)
+    return count
+
+
+def say(answer):
+    print(json.dumps(answer), flush=True)
+
+
+def main():
+    torch.set_num_threads(1)
+    rank, specs = int(sys.argv[1]), json.loads(sys.argv[2])
+    groups = {
+        name: open_reduction(
+            spec["method"], rank, spec["size"], fd=spec["fd"], store_path=Path(spec["store"]), hang_s=spec["hang_s"]
+        )
+        for name, spec in specs.items()
+        if rank < spec["size"]
+    }
+    say({name: contract(group) for name, group in groups.items()})
+    say(until_lost({name: group for name, group in groups.items() if group.size == 3}))  # the last rank is killed
+    say(until_lost({name: group for name, group in groups.items() if group.size == 2}))  # the last rank is stopped
+    for group in groups.values():
+        group.close()
+    say({"pidfds": pidfds()})
+
+
+main()

@@ -1,0 +1,180 @@
+"""The contract of a reduction, on real processes that live through all of it and then lose their peers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from gmi_drl.comm import METHODS, Solo, create_segment, default_method, open_reduction
+from gmi_drl.errors import UsageError
+
+WORKER = Path(__file__).parent / "reduction_worker.py"
+SLOT_BYTES = 80_000
+HANG_S = 3
+GROUPS = {f"{method}-{size}": (method, size) for size in (3, 2) for method in ("MPR-shm", "MPR-gloo")}
+
+
+def described(folder):
+    """The groups as the workers are told of them; those of three are opened first and wait for slow starters."""
+    return {
+        name: {
+            "method": method,
+            "size": size,
+            "fd": create_segment(size, SLOT_BYTES) if method == "MPR-shm" else None,
+            "store": str(folder / name),
+            "hang_s": 60 if size == 3 else HANG_S,
+        }
+        for name, (method, size) in GROUPS.items()
+    }
+
+
+def live_through(specs):
+    """What three processes say of their groups: the contract, then rank 2 is killed, then rank 1 is stopped."""
+    fds = [spec["fd"] for spec in specs.values() if spec["fd"] is not None]
+    commands = [[sys.executable, WORKER, str(rank), json.dumps(specs)] for rank in range(3)]
+    ranks = [subprocess.Popen(line, pass_fds=fds, stdout=subprocess.PIPE, text=True) for line in commands]
+
+    def answers(of):
+        return [json.loads(rank.stdout.readline()) for rank in of]
+
+    try:
+        contract = answers(ranks)
+        time.sleep(0.2)  # they reduce now, over and over
+        ranks[2].kill()
+        killed = answers(ranks[:2])
+        time.sleep(0.2)
+        ranks[1].send_signal(signal.SIGSTOP)
+        stopped = answers(ranks[:1])
+        last = answers(ranks[:1])[0]
+        return {"contract": contract, "lost": {3: killed, 2: stopped}, "last": last, "code": ranks[0].wait(20)}
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+            rank.stdout.close()
+        for fd in fds:
+            os.close(fd)
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reduction")
+    shm_before = set(os.listdir("/dev/shm"))
+    life = live_through(described(folder))
+    life["left"] = [path.name for path in folder.iterdir() if path.suffix == ".peers"]
+    life["left"] += set(os.listdir("/dev/shm")) - shm_before
+    return life
+
+
+@pytest.fixture(params=GROUPS)
+def group(request):
+    return request.param
+
+
+@pytest.fixture
+def contract(life, group):
+    """The answers of the group's ranks, in rank order."""
+    return [answer[group] for answer in life["contract"] if group in answer]
+
+
+def test_every_rank_answers(contract, group):
+    assert len(contract) == GROUPS[group][1]
+
+
+def test_sums_are_right(contract):
+    assert all(rank["sums"] == {"1": True, "7": True, "100003": True, "300007": True} for rank in contract)
+
+
+def test_bucket_starts_zeroed_and_foreign_tensors_leave_it_alone(contract):
+    assert all(rank["zeroed"] and rank["agree"] and rank["kept"] for rank in contract)
+
+
+def test_ranks_end_bit_identical(contract):
+    assert len({rank["digest"] for rank in contract}) == 1
+
+
+def test_gather_is_in_rank_order(contract):
+    assert all(rank["gathers"] == {"0": True, "3": True, "70000": True} for rank in contract)
+
+
+def test_nobody_leaves_a_barrier_before_all_are_there(contract):
+    marks = [rank["barrier"] for rank in contract]
+    assert min(mark["left"] for mark in marks) >= max(mark["arrived"] for mark in marks)
+    assert marks[1]["left"] - marks[1]["arrived"] >= marks[1]["wait_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("dtype", ["torch.float32", "torch.float64"]),
+        ("shape", ["[n]", "[2, 2]"]),
+        ("strides", ["contiguous", "strides [2]"]),
+        ("values", ["torch.float64", "torch.float32"]),
+        ("bucket", ["10007", "4 more"]),
+    ],
+)
+def test_wrong_tensors_are_refused(contract, case, words):
+    for rank in contract:
+        assert all(word in rank["refusals"][case] for word in words)
+
+
+def test_a_lost_rank_is_named(life, group):
+    """A killed one well within ten seconds, a stopped one not before `hang_s`."""
+    size = GROUPS[group][1]
+    for losses in life["lost"][size]:
+        loss = losses[group]
+        assert f"rank {size - 1} (process " in loss["message"]
+        if size == 3:
+            assert loss["error"] == "PeerDiedError" and loss["waited_s"] < 10, loss
+        else:
+            assert loss["error"] == "PeerSilentError" and loss["waited_s"] > HANG_S, loss
+
+
+def test_nothing_is_left_behind(life):
+    assert (life["code"], life["last"], life["left"]) == (0, {"pidfds": 0}, [])
+
+
+def test_solo():
+    solo = open_reduction("none", 0, 1)
+    assert isinstance(solo, Solo) and (solo.rank, solo.size, solo.wait_s) == (0, 1, 0.0)
+    bucket = solo.bucket(3)
+    assert bucket.tolist() == [0, 0, 0]
+    solo.reduce(bucket.fill_(2.0))
+    assert bucket.tolist() == [2, 2, 2]
+    values = torch.tensor([1.5, 2.5], dtype=torch.float64)
+    gathered = solo.gather(values)
+    values.zero_()
+    assert gathered.tolist() == [[1.5, 2.5]]
+    solo.barrier()
+    solo.close()
+    with pytest.raises(UsageError, match="already has a bucket of 3"):
+        solo.bucket(4)
+    with pytest.raises(UsageError, match=r"float32.*float64"):
+        solo.reduce(values)
+
+
+def test_open_reduction_says_what_exists_and_what_is_missing(tmp_path):
+    with pytest.raises(UsageError, match=r"NCCL.*available: none, MPR-shm, MPR-gloo"):
+        open_reduction("NCCL", 0, 2)
+    with pytest.raises(UsageError, match="for one rank, not 2"):
+        open_reduction("none", 0, 2)
+    with pytest.raises(UsageError, match="rank 2 is not in a group of 2"):
+        open_reduction("MPR-gloo", 2, 2, store_path=tmp_path / "store")
+    with pytest.raises(UsageError, match="create_segment"):
+        open_reduction("MPR-shm", 0, 2)
+    with pytest.raises(UsageError, match="store_path"):
+        open_reduction("MPR-gloo", 0, 2)
+
+
+def test_default_method(monkeypatch):
+    assert default_method(1) == "none" and default_method(4) in METHODS
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert default_method(2) == "MPR-shm"
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert default_method(2) == "MPR-gloo"

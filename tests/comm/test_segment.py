@@ -1,0 +1,57 @@
+import mmap
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gmi_drl.comm.segment import LINE_BYTES, Peers, create_segment, map_segment
+from gmi_drl.errors import MachineError, PeerDiedError, UsageError
+
+
+def test_a_segment_has_room_for_every_rank():
+    fd = create_segment(3, 1000)
+    memory, slot_bytes = map_segment(fd, 3)
+    assert slot_bytes == 1024 and len(memory) >= 3 * slot_bytes
+    assert os.fstat(fd).st_blocks * 512 >= len(memory)  # allocated, not merely promised
+    os.close(fd)
+
+
+def test_too_little_memory_is_refused_with_the_numbers():
+    with pytest.raises(MachineError, match=r"2 ranks x 1024.0 TiB .* 2048.0 TiB, but .* are available"):
+        create_segment(2, 2**50)
+
+
+@pytest.mark.parametrize("numbers", [(0, 8), (2, 0)])
+def test_numbers_must_be_positive(numbers):
+    with pytest.raises(UsageError, match=f"not {numbers[0]} and {numbers[1]}"):
+        create_segment(*numbers)
+
+
+def test_a_segment_for_others_is_refused(tmp_path):
+    fd = create_segment(2, 100)
+    with pytest.raises(UsageError, match="made for 2 ranks, this group has 3"):
+        map_segment(fd, 3)
+    os.close(fd)
+    with pytest.raises(UsageError, match="pass_fds"):
+        map_segment(fd, 2)
+    with open(tmp_path / "empty", "w+b") as file, pytest.raises(UsageError, match="not a segment"):
+        map_segment(file.fileno(), 2)
+
+
+def test_a_late_rank_that_has_died_is_noticed_and_one_that_arrived_first_is_not():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    memory = mmap.mmap(-1, 2 * LINE_BYTES)
+    words = memoryview(memory).cast("q")
+    words[16], words[17] = 2, child.pid  # rank 1 has been at the opening and at one barrier
+    peers = Peers(memory, 0, 0, 2, hang_s=60)
+    child.kill()
+    child.wait()
+    peers.meet()
+    started = time.perf_counter()
+    with pytest.raises(PeerDiedError, match=rf"rank 1 \(process {child.pid}\) ended"):
+        peers.meet()
+    assert time.perf_counter() - started < 10
+    child.stdin.close()
+    peers.close()

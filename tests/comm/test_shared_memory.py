@@ -1,0 +1,60 @@
+import os
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gmi_drl.comm.segment import create_segment
+from gmi_drl.comm.shared_memory import SharedMemoryReduction, shard_bounds
+from gmi_drl.errors import MachineError, PeerSilentError, UsageError
+
+
+@pytest.fixture
+def alone():
+    fd = create_segment(1, 4000)
+    yield SharedMemoryReduction(0, 1, fd, hang_s=3)
+    os.close(fd)
+
+
+@given(numel=st.integers(0, 10**7), size=st.integers(1, 300))
+def test_shards_cover_all_disjoint_in_order(numel, size):
+    bounds = [shard_bounds(numel, size, rank) for rank in range(size)]
+    assert bounds[0][0] == 0 and bounds[-1][1] == numel
+    assert all(end == start for (_, end), (start, _) in pairwise(bounds))
+    assert all(start <= end for start, end in bounds)
+    assert all(start % 32 == 0 or start == numel for start, _ in bounds)
+
+
+def test_a_bucket_fills_at_most_the_slot(alone):
+    with pytest.raises(UsageError, match=r"1025 numbers.*slot of 1024"):
+        alone.bucket(1025)
+    bucket = alone.bucket(1024)
+    alone.close()
+    assert bucket.sum() == 0  # readable after the end
+
+
+def test_a_part_of_the_bucket_can_be_reduced(alone):
+    bucket = alone.bucket(100).fill_(3.0)
+    alone.reduce(bucket[:50])
+    assert bucket.tolist() == [3.0] * 100
+
+
+def test_a_tensor_that_requires_grad_can_be_reduced(alone):
+    weight = torch.ones(5, requires_grad=True)
+    alone.reduce(weight)
+    assert weight.tolist() == [1.0] * 5
+
+
+def test_other_processors_are_sent_to_gloo(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(MachineError, match="aarch64: use MPR-gloo"):
+        SharedMemoryReduction(0, 2, 0, hang_s=3)
+
+
+def test_a_peer_that_never_comes_is_silent():
+    fd = create_segment(2, 4000)
+    with pytest.raises(PeerSilentError, match="rank 1"):
+        SharedMemoryReduction(0, 2, fd, hang_s=0.1)
+    os.close(fd)

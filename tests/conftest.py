@@ -1,0 +1,52 @@
+"""Fixtures of all tests: own claims, one thread, tiny runs."""
+
+import os
+
+import pytest
+import torch
+
+from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.gmi import allowed_cores
+from gmi_drl.layout import GMI, Device, Layout
+
+torch.set_num_threads(1)
+
+two_cores = pytest.mark.skipif(len(allowed_cores()) < 2, reason="needs two cores, one for each GMI")
+
+
+@pytest.fixture(autouse=True)
+def own_claims(tmp_path_factory, monkeypatch):
+    """Tests claim cores among themselves only, so that they pass beside a running training."""
+    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path_factory.mktemp("claims")))
+
+
+def tiny_layout(gmis=2, num_env=8, **more):
+    """`gmis` holistic GMIs of one core each."""
+    parts = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i in range(gmis))
+    defaults = {"task": "ant", "algo": "ppo", "template": "TCG_EX", "reduction": "MPR-shm" if gmis > 1 else "none"}
+    return Layout(
+        **(defaults | more), devices=(Device(kind="cpu", gmis=parts),), groups={"trainers": tuple(range(gmis))}
+    )
+
+
+def tiny_config(**more):
+    """Iterations of a few milliseconds."""
+    ppo = PPOConfig(horizon=4, epochs=2, minibatches=2)
+    return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "ppo": ppo} | more))
+
+
+def children_of(pid):
+    """Living child processes of a process."""
+    import psutil
+
+    try:
+        return [
+            child for child in psutil.Process(pid).children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE
+        ]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def environment():
+    """The environment for a command line under test."""
+    return {**os.environ, "COLUMNS": "120"}

@@ -1,0 +1,41 @@
+import pytest
+import torch
+
+from gmi_drl.algo.normaliser import moments
+from gmi_drl.comm import Solo
+from gmi_drl.errors import GmiError
+from gmi_drl.roles.agreement import Word, agree
+
+
+class Table(Solo):
+    """A reduction that stands for a group whose other rank sends what it is told."""
+
+    def __init__(self, other):
+        super().__init__()
+        self.other = other
+
+    def gather(self, values):
+        return torch.stack((values, self.other))
+
+
+def message(word, sums, advantages, delta):
+    return torch.cat((torch.tensor([float(word)], dtype=torch.float64), sums, advantages, delta))
+
+
+def test_the_word_is_rank_0s_sums_add_and_advantages_pool():
+    advantages = torch.randn(20, dtype=torch.float64)
+    parts = [moments(advantages[:5, None]), moments(advantages[5:, None])]
+    sums = torch.arange(5, dtype=torch.float64)
+    delta = torch.ones(7, dtype=torch.float64)
+    news = agree(Table(message(Word.STOP, sums, parts[1], delta * 2)), Word.SAVE, sums, parts[0], delta)
+    assert news.word is Word.SAVE
+    assert (news.reward_sum, news.episodes, news.return_sum, news.length_sum, news.bad_worlds) == (0, 2, 4, 6, 8)
+    assert news.advantage_mean == pytest.approx(advantages.mean().item())
+    assert news.advantage_std == pytest.approx(advantages.std().item())
+    assert torch.equal(news.deltas, torch.stack((delta, delta * 2)))
+
+
+def test_an_iteration_without_one_valid_transition_is_an_error():
+    nothing = torch.zeros(3, dtype=torch.float64)
+    with pytest.raises(GmiError, match="every world of every GMI went wrong"):
+        agree(Solo(), Word.GO_ON, torch.zeros(5, dtype=torch.float64), nothing, torch.zeros(7, dtype=torch.float64))

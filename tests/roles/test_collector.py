@@ -1,0 +1,89 @@
+import pytest
+import torch
+
+from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.config import PPOConfig
+from gmi_drl.roles.collector import Collector
+from gmi_drl.roles.phases import PhaseClock
+from gmi_drl.tasks import make
+
+N, T = 6, 5
+CPU = torch.device("cpu")
+
+
+def make_collector(seed=0, **config):
+    task = make("ant", num_env=N, seed=seed)
+    torch.manual_seed(0)
+    policy = ActorCritic(task.spec)
+    generator = torch.Generator().manual_seed(seed)
+    return Collector(task, policy, Normaliser(task.spec.num_obs, CPU), PPOConfig(horizon=T, **config), generator)
+
+
+def collect(collector):
+    clock = PhaseClock(CPU)
+    clock.start()
+    delta = collector.collect(clock)
+    return delta, clock.read()
+
+
+def test_a_rollout_holds_what_was_seen_and_done():
+    collector = make_collector()
+    first = collector.task.obs.clone()
+    delta, phases = collect(collector)
+    rollout = collector.rollout
+    assert torch.equal(rollout.obs[0], first)  # the normaliser has seen nothing yet: it changes nothing
+    assert delta[0] == N * T and phases["sim_s"] > 0 and phases["act_s"] > 0
+    values = collector.policy.value(rollout.obs)
+    torch.testing.assert_close(rollout.value, values, atol=0, rtol=0)
+    torch.testing.assert_close(rollout.mean, collector.policy.actor(rollout.obs), atol=1e-5, rtol=1e-5)
+    assert rollout.advantage.abs().sum() > 0 and rollout.valid.all()
+
+
+def test_a_time_out_is_followed_by_the_value_of_the_last_observation():
+    collector = make_collector()
+    collector.task.episode_length.fill_(collector.task.spec.episode_steps - 2)  # all end at the second step
+    collect(collector)
+    rollout = collector.rollout
+    assert rollout.done[1].all() and not rollout.done[0].any()
+    assert rollout.bootstrap[1].abs().min() > 0 and rollout.bootstrap[0].abs().max() == 0
+    assert collector.episodes[0] == N and collector.episodes[2] == 2 * N
+
+
+def test_rsl_rls_time_out_uses_the_value_one_step_earlier():
+    collector = make_collector(bootstrap="last_value")
+    collector.task.episode_length.fill_(collector.task.spec.episode_steps - 2)
+    collect(collector)
+    torch.testing.assert_close(collector.rollout.bootstrap[1], collector.rollout.value[1])
+    assert collector.rollout.bootstrap[0].abs().max() == 0
+
+
+def test_a_world_that_goes_wrong_is_counted_and_not_learnt_from():
+    collector = make_collector()
+    act = collector.policy.act
+
+    def poisoned(obs, generator):
+        action, log_prob, mean = act(obs, generator)
+        action[2] = float("nan")
+        return action, log_prob, mean
+
+    collector.policy.act = poisoned
+    collect(collector)
+    rollout = collector.rollout
+    assert not rollout.valid[:, 2].any() and rollout.valid[:, :2].all()
+    assert collector.episodes[3] == T and rollout.advantage[:, 2].abs().max() == 0
+    assert rollout.advantage.isfinite().all() and rollout.returns.isfinite().all()
+
+
+@pytest.mark.parametrize("steps_before", [1, 3])
+def test_saved_state_continues_bit_identically(steps_before):
+    first = make_collector()
+    for _ in range(steps_before):
+        collect(first)
+    second = make_collector(seed=9)
+    second.load_state_dict({name: tensor.clone() for name, tensor in first.state_dict().items()})
+    for collector in (first, second):
+        collect(collector)
+    for name, tensor in vars(first.rollout).items():
+        if isinstance(tensor, torch.Tensor):
+            assert torch.equal(tensor, getattr(second.rollout, name)), name

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import tiny_layout
+
+from gmi_drl.errors import UsageError
+from gmi_drl.roles.channel import Channel, channel_pair
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.manager import GMI_manager
+
+
+@pytest.fixture
+def manager(monkeypatch):
+    ours, theirs = channel_pair()
+    layout = tiny_layout(gmis=1)
+    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Channel(theirs.detach()), {}, hang_s=5)
+    monkeypatch.setattr(GMI_manager, "_current", manager)
+    yield manager
+    manager.close()
+    ours.close()
+
+
+class Doubler(DRL_role):
+    def GMI_run(self, value):
+        data = torch.full((3,), float(value))
+        self.GMI_collective(data)
+        return data.tolist()
+
+
+def test_listing_1_works(manager):
+    role = Doubler(0, "trainer", 0)
+    assert role.group.members == (0,) and role.GMI_run(value=4) == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((1, "trainer", 0), "this process is GMI 0"), ((0, "trainer", 3), "has GMI 0 on cpu 0, not on 3")],
+)
+def test_a_role_that_contradicts_the_layout_is_refused(manager, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        Doubler(*arguments)
+
+
+def test_groups_that_do_not_exist_are_refused(manager):
+    with pytest.raises(UsageError, match="no group with GMIs"):
+        manager.get_group(0, 5)
+
+
+def test_a_role_outside_a_gmi_says_how_to_start_it(monkeypatch):
+    monkeypatch.setattr(GMI_manager, "_current", None)
+    with pytest.raises(UsageError, match="run_role"):
+        Doubler(0, "trainer", 0)

@@ -1,0 +1,80 @@
+import json
+
+import pytest
+import torch
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.run import checkpoint
+
+
+def save(folder, iteration, kept=2):
+    draft = checkpoint.draft(folder, iteration)
+    checkpoint.write_part(draft, "learner", {"w": torch.arange(5.0) + iteration})
+    return checkpoint.commit(folder, iteration, {"layout": "abc", "num_env": 8}, kept)
+
+
+def test_parts_come_back_bit_identical(tmp_path):
+    saved = save(tmp_path, 7)
+    index = checkpoint.read_index(saved)
+    assert (index["iteration"], index["layout"], index["num_env"]) == (7, "abc", 8)
+    assert torch.equal(checkpoint.read_part(saved, "learner")["w"], torch.arange(5.0) + 7)
+
+
+def test_only_the_newest_are_kept(tmp_path):
+    for iteration in (1, 2, 10, 9_999_999):
+        save(tmp_path, iteration)
+    assert [path.name for path in checkpoint.list_checkpoints(tmp_path)] == ["000010", "9999999"]
+
+
+def test_a_half_written_checkpoint_does_not_exist(tmp_path):
+    checkpoint.write_part(checkpoint.draft(tmp_path, 3), "learner", {"w": torch.zeros(1)})
+    assert checkpoint.list_checkpoints(tmp_path) == []
+    checkpoint.drop_drafts(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def corrupt_bit(saved):
+    file = saved / "learner.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def cut_index(saved):
+    (saved / "checkpoint.json").write_text('{"schema": ')
+
+
+def lose_part(saved):
+    (saved / "learner.safetensors").unlink()
+
+
+def other_schema(saved):
+    index = json.loads((saved / "checkpoint.json").read_text())
+    (saved / "checkpoint.json").write_text(json.dumps(index | {"schema": "gmi-drl/checkpoint/99"}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (corrupt_bit, "learner.safetensors is missing or was changed.*delete"),
+        (lose_part, "learner.safetensors is missing"),
+        (cut_index, "checkpoint.json is missing or broken"),
+        (other_schema, "schema 'gmi-drl/checkpoint/99'"),
+    ],
+)
+def test_damage_is_refused(tmp_path, damage, message):
+    saved = save(tmp_path, 1)
+    damage(saved)
+    with pytest.raises(UsageError, match=message):
+        checkpoint.read_index(saved)
+
+
+def test_a_disk_without_room_is_told_at_the_first_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
+    with pytest.raises(MachineError, match="10 B are free, the checkpoints to come need"):
+        save(tmp_path, 0)
+
+
+def test_names_are_prefixed_and_back():
+    tensors = {"a": torch.zeros(1), "b.c": torch.ones(1)}
+    assert checkpoint.with_prefix("task", checkpoint.prefixed("task", tensors) | {"x": torch.zeros(1)}) == tensors

@@ -1,0 +1,30 @@
+import json
+
+from gmi_drl.run.metrics import MetricsFile, drop_rows_after, read_metrics
+
+
+def test_rows_come_back_and_nan_becomes_null(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsFile(path) as metrics:
+        metrics.append({"iteration": 1, "kl": float("nan"), "gmis": {"0": {"sim_s": float("inf")}}})
+    assert read_metrics(path) == [{"iteration": 1, "kl": None, "gmis": {"0": {"sim_s": None}}}]
+    json.loads(path.read_text())
+
+
+def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with MetricsFile(path) as metrics:
+        for iteration in range(1, 6):
+            metrics.append({"iteration": iteration})
+    with path.open("a") as file:
+        file.write('{"iteration": 6, "kl"')
+    drop_rows_after(path, 3)
+    with MetricsFile(path) as metrics:
+        metrics.append({"iteration": 4})
+    assert [row["iteration"] for row in read_metrics(path)] == [1, 2, 3, 4]
+
+
+def test_no_file_is_no_rows(tmp_path):
+    assert read_metrics(tmp_path / "none") == []
+    drop_rows_after(tmp_path / "new", 0)
+    assert read_metrics(tmp_path / "new") == []

@@ -1,0 +1,33 @@
+import pytest
+import torch
+
+from gmi_drl.errors import UsageError
+from gmi_drl.tasks import TASKS, make
+from gmi_drl.workload import TASK_SPECS
+
+
+def test_every_task_keeps_its_promised_sizes():
+    torch.set_num_threads(1)
+    assert set(TASKS) == set(TASK_SPECS)
+    for name, spec in TASK_SPECS.items():
+        task = make(name, num_env=3)
+        assert (task.spec, task.num_env, task.device) == (spec, 3, torch.device("cpu"))
+        assert task.obs.shape == (3, spec.num_obs)
+        obs, reward, terminated, truncated, info = task.step(torch.zeros(3, spec.num_actions))
+        assert (obs.shape, info["final_obs"].shape) == ((3, spec.num_obs), (3, spec.num_obs))
+        assert (obs.dtype, reward.dtype, info["final_obs"].dtype) == (torch.float32,) * 3
+        assert (terminated.dtype, truncated.dtype, info["bad"].dtype) == (torch.bool,) * 3
+        assert reward.shape == terminated.shape == truncated.shape == info["bad"].shape == (3,)
+        task.close()
+
+
+def test_the_papers_abbreviation_is_a_name():
+    assert make("AT", num_env=1).spec.name == "ant"
+    assert make("Ant", num_env=1).spec.name == "ant"
+
+
+def test_an_unknown_task_lists_what_exists():
+    with pytest.raises(UsageError, match=r"no task 'antt'\. Did you mean 'ant'\? There are: .*ant"):
+        make("antt")
+    with pytest.raises(UsageError, match=r"no task 'walk-the-dog'\. There are: "):
+        make("walk-the-dog")
