@@ -43,5 +43,5 @@ def tensor_digest(*tensors: Tensor) -> str:
     """Hex digest of the bits of tensors, in order."""
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        digest.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]

@@ -112,7 +112,6 @@ def _resume(
             f"the run has done {index['iteration']} of {config.iterations} iterations: give more with --iterations"
         )
     _check_batch(layout, config)
-    folder.write_setup(layout, config)
     return layout, config, folder, saved[-1]
 
 

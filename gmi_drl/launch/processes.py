@@ -23,6 +23,7 @@ from gmi_drl.roles.channel import MAX_BYTES, Message, channel_pair, decode, enco
 from gmi_drl.run.folder import RunFolder
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
+START_S = 120.0  # until a process must have imported torch and reported
 GRACE_S = 3.0  # between asking a process to end and killing it
 BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
 LOG_LINES = 5
@@ -48,7 +49,7 @@ class GMIProcesses:
         params: Keyword arguments of `GMI_run` (JSON).
         folder: The run folder.
         backend: Open, for this layout.
-        hang_s: Deadline of the start and of every wait between GMIs.
+        hang_s: Deadline of every wait between GMIs.
         slot_bytes: Shared memory per GMI and group; longer vectors are reduced in pieces.
     """
 
@@ -63,7 +64,7 @@ class GMIProcesses:
         hang_s: float,
         slot_bytes: int,
     ) -> None:
-        self.layout, self.folder, self.backend, self.hang_s = layout, folder, backend, hang_s
+        self.layout, self.folder, self.backend = layout, folder, backend
         self.results: dict[int, Any] = {}
         self._order = {"role": role, "params": dict(params), "layout": str(folder.layout_file), "hang_s": hang_s}
         self._slot_bytes = slot_bytes
@@ -105,8 +106,8 @@ class GMIProcesses:
                 if message.get("kind") == "row":
                     yield gmi_id, message
             late = [gmi_id for gmi_id, child in self._children.items() if not child.is_ready]
-            if late and time.monotonic() - started > self.hang_s:
-                raise GmiError(f"GMI {late[0]} has not started within {self.hang_s:.0f} s{self._see_log(late[0])}")
+            if late and time.monotonic() - started > START_S:
+                raise GmiError(f"GMI {late[0]} has not started within {START_S:.0f} s{self._see_log(late[0])}")
             yield -1, {}
 
     def end(self) -> None:

@@ -19,6 +19,7 @@ from gmi_drl.run.metrics import MetricsFile, drop_rows_after
 from gmi_drl.scheduler.plan import TRAINERS
 from gmi_drl.workload import TASK_SPECS
 
+PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
 ROLE = "gmi_drl.roles.holistic:Holistic"
 
 
@@ -40,7 +41,7 @@ def train(
     resume: Path | None = None,
     on_row: Callable[[Row], None] = lambda row: None,
 ) -> Outcome:
-    """Train in a run folder that holds this layout and configuration.
+    """Train in a run folder; its layout and configuration become these.
 
     Args:
         layout: Where.
@@ -53,6 +54,7 @@ def train(
         GmiError: when a GMI fails; its message names it. The run folder keeps the last checkpoint.
     """
     with folder.lock():
+        folder.write_setup(layout, config)
         folder.write_state("running")
         try:
             outcome = _train(layout, config, folder, resume, on_row)
@@ -99,9 +101,11 @@ def _train(
                         for merged in merger.add(gmi_id, row):
                             _keep(metrics, merged)
                             on_row(merged)
-                    elif time.monotonic() - heard > config.hang_s:
+                    elif (silent_s := time.monotonic() - heard) > config.hang_s + PATIENCE_S:
                         logs = folder.log_file(0).parent
-                        raise GmiError(f"no GMI has been heard of for {config.hang_s:.0f} s (hang_s): see {logs}")
+                        raise GmiError(
+                            f"no GMI has been heard of for {silent_s:.0f} s (hang_s is {config.hang_s:.0f}): see {logs}"
+                        )
         finally:
             backend.close()
     result = processes.results[leader]

@@ -14,7 +14,7 @@ def tcg_ex(node: Node, gmis_per_device: int | None, num_env: int) -> tuple[Devic
     """Cut every device of the node into equal holistic GMIs of `num_env` environments.
 
     Devices are the GPUs, or else the described CPU devices, or else all cores as one device. On a CPU the default is
-    one GMI per physical core, on a GPU one. Hardware threads of a physical core stay together unless GMIs outnumber them.
+    one GMI per physical core, on a GPU one. Hardware threads of a core stay together unless GMIs outnumber the cores.
 
     Raises:
         NoFeasiblePlanError: if a device has fewer cores than GMIs.

@@ -1,0 +1,120 @@
+"""Ant: a four-legged robot runs towards a far target (paper Table 6: 60 observations, 8 actions).
+
+The task is that of IsaacGymEnvs (`tasks/ant.py`, commit aeed2986), with MuJoCo's physics and a model of our own. One
+observation, with every deliberate difference from there:
+
+=====  ============================================================  ===================================================
+index  what                                                          different from IsaacGymEnvs
+=====  ============================================================  ===================================================
+0      height of the torso, m
+1-3    velocity in the torso's frame, m/s
+4-6    angular velocity in the torso's frame, rad/s
+7      yaw, rad                                                      in [-pi, pi], not [0, 2 pi): the jump lies behind
+8      roll, rad                                                     in [-pi, pi], not [0, 2 pi)
+9      angle from the heading to the target, rad, left is positive   the true angle in [-pi, pi]; there z stands for y
+10     up projection: the torso's z axis along the world's
+11     heading projection: the torso's x axis along the target's
+       direction on the ground
+12-19  hip and knee angles of each leg, -1 and 1 at their limits     knees have one sign: 1 is a folded leg in all four
+20-27  their velocities, 0.2 per rad/s                               the same signs
+28-51  force and torque in each knee (fx fy fz tx ty tz), 0.1 per N  what the thigh exerts on the shin in the last
+       and N m                                                       substep, in the shin's frame
+52-59  the last action, 0 at the start of an episode
+=====  ============================================================  ===================================================
+
+Reward: progress towards the target in m/s + 0.5 for living + 0.1 when upright + up to 0.5 for the heading - 0.005 times
+the squared actions - 0.05 times |action x observed joint velocity| - 0.1 per joint above 0.99 of its range; or -2 for
+the step in which the torso falls below 0.31 m, which ends the episode. There, progress is the difference of two
+potentials of 60000, which float32 holds to 0.004 m/s; here the same difference is taken without that loss.
+
+A new episode starts at height 0.5 m (there 0.44), at rest but for noise: joints 0.2 rad around zero, held within their
+limits, and joint velocities 0.1 rad/s; the root has neither offset nor velocity.
+"""
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from gmi_drl.tasks.ant_mjcf import JOINT_RANGES_RAD, START_HEIGHT_M, ant_mjcf
+from gmi_drl.tasks.rotation import rotation_matrix
+from gmi_drl.tasks.task import Fields, TaskDefinition
+from gmi_drl.workload import TASK_SPECS
+
+TARGET_M = (1000.0, 0.0)
+FALLEN_HEIGHT_M = 0.31
+_SPEC = TASK_SPECS["ant"]
+
+
+def observe(fields: Fields, action: Tensor) -> Tensor:
+    """Observation `[N, 60]` from qpos `[N, 15]`, qvel `[N, 14]`, sensordata `[N, 24]` and the last action `[N, 8]`."""
+    qpos, qvel = fields["qpos"], fields["qvel"]
+    # Components of the body are rows here, so that each operation passes over contiguous memory.
+    root, root_velocity = qpos[:, :7].T.contiguous(), qvel[:, :6].T.contiguous()
+    rotation = rotation_matrix(root[3:])
+    velocity = (rotation * root_velocity[:3, None]).sum(0)
+    (forward_x, _, _), (forward_y, _, _), (_, up_y, up_z) = rotation
+    target_x, target_y = _target(qpos.device) - root[:2]
+    distance = torch.hypot(target_x, target_y)
+    ahead = (forward_x * target_x + forward_y * target_y) / distance
+    left = (forward_x * target_y - forward_y * target_x) / distance
+    yaw_roll_target = torch.atan2(torch.stack((forward_y, up_y, left)), torch.stack((forward_x, up_z, ahead)))
+    body = torch.cat((root[2:3], velocity, root_velocity[3:], yaw_roll_target, up_z[None], ahead[None]))
+    middle, half_range = _joint_ranges(qpos.device)
+    joints = (qpos[:, 7:] - middle) / half_range
+    return torch.cat((body.T, joints, qvel[:, 6:] * 0.2, fields["sensordata"] * 0.1, action), dim=1)
+
+
+def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
+    """Reward `[N]` and fallen, bool `[N]`, of the step that led from `before` to `after` and `obs`."""
+    height, up, heading, joints, joint_velocities = obs[:, 0], obs[:, 10], obs[:, 11], obs[:, 12:20], obs[:, 20:28]
+    reward = progress(before["qpos"][:, :2], after["qpos"][:, :2]) / _SPEC.step_s
+    reward += 0.5 + 0.1 * (up > 0.93) + 0.5 * (heading / 0.8).clamp(max=1.0)
+    reward -= (0.005 * action.square() + 0.05 * (action * joint_velocities).abs() + 0.1 * (joints > 0.99)).sum(1)
+    fallen = height < FALLEN_HEIGHT_M
+    return reward.masked_fill(fallen, -2.0), fallen
+
+
+def progress(start: Tensor, end: Tensor) -> Tensor:
+    """How much nearer the target is `[N]`, m, after moving from `start` to `end` `[N, 2]`.
+
+    |a| - |b| = (a - b)(a + b) / (|a| + |b|) keeps all digits of a small move far from the target.
+    """
+    a, b = _target(start.device) - start.T, _target(start.device) - end.T
+    return ((end - start).T * (a + b)).sum(0) / (torch.hypot(*a) + torch.hypot(*b))
+
+
+def reset_state(num_env: int, generator: torch.Generator) -> dict[str, Tensor]:
+    """First states of N episodes: qpos `[N, 15]` and qvel `[N, 14]`."""
+    device = generator.device
+    middle, half_range = _joint_ranges(device)
+    low, high = middle - half_range, middle + half_range
+    noise = 2 * torch.rand(num_env, 16, generator=generator, device=device) - 1
+    qpos, qvel = torch.zeros(num_env, 15, device=device), torch.zeros(num_env, 14, device=device)
+    qpos[:, 2], qpos[:, 3] = START_HEIGHT_M, 1.0
+    qpos[:, 7:] = (torch.zeros_like(low).clamp(low, high) + 0.2 * noise[:, :8]).clamp(low, high)
+    qvel[:, 6:] = 0.1 * noise[:, 8:]
+    return {"qpos": qpos, "qvel": qvel}
+
+
+@cache
+def _target(device: torch.device) -> Tensor:
+    return torch.tensor(TARGET_M, device=device)[:, None]
+
+
+@cache
+def _joint_ranges(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Middle and half of each joint's range `[8]`, rad."""
+    low, high = torch.tensor(JOINT_RANGES_RAD, device=device).unbind(1)
+    return (low + high) / 2, (high - low) / 2
+
+
+ANT = TaskDefinition(
+    spec=_SPEC,
+    build_mjcf=ant_mjcf,
+    substeps=2,
+    fields=("qpos", "qvel", "sensordata"),
+    observe=observe,
+    reward_done=reward_done,
+    reset_state=reset_state,
+)

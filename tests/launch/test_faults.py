@@ -1,0 +1,148 @@
+"""What may happen to a training, done to real ones started from the command line."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from conftest import children_of, environment, two_cores
+
+from gmi_drl.run.checkpoint import list_checkpoints, read_index
+from gmi_drl.run.folder import RunFolder
+
+TINY = ["--num-env", "8", "--set", "ppo.horizon=4", "--set", "ppo.epochs=1", "--set", "hang_s=60"]
+COMMAND = [sys.executable, "-c", "from gmi_drl.cli import main; main()", "train", *TINY]
+
+pytestmark = two_cores
+
+
+class Training:
+    """`gmi-drl train` under way: its process, its GMIs and its folder."""
+
+    def __init__(self, path, *options):
+        self.folder = RunFolder(path)
+        command = [*COMMAND, "--run-dir", str(path), "--gmis-per-gpu", "2", "--iterations", "1000000", *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=path.parent
+        )
+        self.wait_for_rows(2)
+        self.gmis = sorted(children_of(self.process.pid), key=self.id_of)
+
+    @staticmethod
+    def id_of(process):
+        return int(re.search(r'"gmi": (\d+)', " ".join(process.cmdline())).group(1))
+
+    def wait_for_rows(self, count, deadline_s=90):
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end:
+            if self.folder.metrics_file.exists() and len(self.folder.metrics_file.read_text().splitlines()) >= count:
+                return
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.1)
+        raise AssertionError("no rows")
+
+    def end(self, deadline_s=30):
+        """Wait for the end; the exit code, what was printed, and the GMIs that are still there."""
+        output, errors = self.process.communicate(timeout=deadline_s)
+        return self.process.returncode, output + errors, [gmi for gmi in self.gmis if gmi.is_running()]
+
+
+@pytest.fixture
+def training(tmp_path):
+    started = []
+
+    def start(*options):
+        started.append(Training(tmp_path / "run", *options))
+        return started[-1]
+
+    yield start
+    for run in started:
+        run.process.kill()
+        run.process.communicate()
+        psutil.wait_procs(run.gmis, timeout=10)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_first_signal_saves_a_checkpoint_and_tells_how_to_go_on(training, number, code):
+    run = training()
+    run.process.send_signal(number)
+    returned, printed, left = run.end()
+    assert returned == code and not left
+    assert f"gmi-drl train --resume {run.folder.path}" in printed and "Traceback" not in printed
+    (*_, newest) = list_checkpoints(run.folder.checkpoints)
+    assert read_index(newest)["iteration"] == int(newest.name) > 0
+    assert f"Stopped after iteration {int(newest.name)}" in printed
+    assert run.folder.read_state()["state"] == "stopped"
+
+
+def test_the_second_signal_ends_at_once(training):
+    run = training()
+    run.gmis[0].suspend()  # it cannot obey the first one
+    run.process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    run.process.send_signal(signal.SIGINT)
+    returned, printed, left = run.end()
+    assert returned == 130 and not left and "nothing was saved" in printed and "Traceback" not in printed
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_gmi_ends_the_run_and_is_named(training, victim):
+    run = training()
+    run.gmis[victim].send_signal(signal.SIGKILL)
+    started = time.monotonic()
+    returned, printed, left = run.end()
+    assert time.monotonic() - started < 10
+    assert returned == 1 and not left and "Traceback" not in printed
+    assert re.search(rf"GMI {victim} \(process {run.gmis[victim].pid}\) was killed by SIGKILL", printed)
+    assert f"gmi-{victim}.log" in printed
+    assert run.folder.read_state()["state"] == "failed"
+
+
+def test_a_silent_gmi_is_an_error_after_hang_s(training):
+    run = training("--set", "hang_s=8")
+    run.gmis[1].suspend()
+    returned, printed, left = run.end()
+    assert returned == 1 and not left and "rank 1" in printed and "8" in printed
+
+
+def test_nothing_survives_the_launcher(training):
+    run = training()
+    run.process.kill()
+    run.process.communicate()
+    _, alive = psutil.wait_procs(run.gmis, timeout=10)
+    assert not alive
+    assert not [name for name in os.listdir("/dev/shm") if "gmi" in name]
+    assert run.folder.read_state()["state"] == "died"
+
+
+def test_a_run_goes_on_after_it_was_killed(training):
+    run = training("--set", "checkpoint_every=1")
+    run.process.kill()
+    run.process.communicate()
+    psutil.wait_procs(run.gmis, timeout=10)
+    (*_, newest) = list_checkpoints(run.folder.checkpoints)
+    more = str(int(newest.name) + 2)
+    command = [*COMMAND, "--resume", str(run.folder.path), "--iterations", more]
+    again = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+    assert again.returncode == 0, again.stderr
+    assert int(list_checkpoints(run.folder.checkpoints)[-1].name) == int(more)
+
+
+def test_a_full_disk_is_told_before_training(tmp_path):
+    disk = tmp_path / "small"
+    disk.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        command = [*COMMAND, "--run-dir", str(disk / "run"), "--iterations", "3"]
+        run = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+        assert run.returncode == 4 and "No space left on device" in run.stderr, run.stderr
+        assert not (disk / "run" / "metrics.jsonl").read_text() and "Traceback" not in run.stderr.splitlines()[0]
+    finally:
+        subprocess.run(["umount", disk], check=True)

@@ -1,0 +1,88 @@
+"""Trainings of real processes: replicas stay alike, a resumed run is bit-identical, a run can be resized."""
+
+import pytest
+from conftest import tiny_config, tiny_layout, two_cores
+
+from gmi_drl.config import PPOConfig
+from gmi_drl.errors import GmiError, LayoutMismatchError
+from gmi_drl.gmi import ProcessBackend
+from gmi_drl.launch.training import train
+from gmi_drl.run.checkpoint import list_checkpoints, read_index
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
+
+
+def start(path, layout, config, **more):
+    folder = RunFolder(path)
+    folder.create(layout, config)
+    return folder, train(layout, config, folder, **more)
+
+
+def parts_of(checkpoint):
+    return {name: digest for name, digest in read_index(checkpoint)["parts"].items()}
+
+
+@two_cores
+@pytest.mark.parametrize("gmis", [1, 2])
+def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path, gmis):
+    config = tiny_config(checkpoint_every=3, iterations=6)
+    whole, _ = start(tmp_path / "whole", tiny_layout(gmis), config)
+    parted, outcome = start(tmp_path / "parted", tiny_layout(gmis), config.model_copy(update={"iterations": 3}))
+    assert outcome.checkpoint is not None
+    train(tiny_layout(gmis), config, parted, resume=outcome.checkpoint)
+    (*_, expected), (*_, resumed) = list_checkpoints(whole.checkpoints), list_checkpoints(parted.checkpoints)
+    assert expected.name == resumed.name == "000006"
+    assert parts_of(expected) == parts_of(resumed) and len(parts_of(expected)) == 1 + gmis
+    assert [row["iteration"] for row in read_metrics(parted.metrics_file)] == [1, 2, 3, 4, 5, 6]
+    same = ("reward_mean", "kl", "learning_rate", "env_steps")
+    rows = [[{name: row[name] for name in same} for row in read_metrics(f.metrics_file)] for f in (whole, parted)]
+    assert rows[0] == rows[1]
+
+
+@two_cores
+@pytest.mark.parametrize("reduction", ["MPR-shm", "MPR-gloo"])
+def test_replicas_are_bit_identical_after_fifty_updates(tmp_path, reduction):
+    """Every checkpoint compares digests of parameters, optimizer and normaliser over the GMIs."""
+    config = tiny_config(iterations=25, checkpoint_every=5, ppo=PPOConfig(horizon=2, epochs=1, minibatches=2))
+    folder, outcome = start(tmp_path / "run", tiny_layout(2, reduction=reduction), config)
+    rows = read_metrics(folder.metrics_file)
+    assert outcome.state == "done" and len(rows) == 25
+    assert rows[-1]["learning_rate"] != rows[0]["learning_rate"] and rows[-1]["skipped_updates"] == 0
+    assert set(rows[-1]["gmis"]) == {"0", "1"}
+
+
+@two_cores
+def test_a_run_is_resized_by_resuming_it_on_another_layout(tmp_path):
+    config = tiny_config(iterations=2)
+    folder, outcome = start(tmp_path / "run", tiny_layout(2, num_env=8), config)
+    one = tiny_layout(1, num_env=16)
+    again = train(one, config.model_copy(update={"iterations": 4}), folder, resume=outcome.checkpoint)
+    assert again.iteration == 4 and again.checkpoint is not None
+    assert set(parts_of(again.checkpoint)) == {"learner.safetensors", "gmi-0.safetensors"}
+
+
+def test_the_time_limit_ends_a_run_with_a_checkpoint(tmp_path):
+    folder, outcome = start(tmp_path / "run", tiny_layout(1), tiny_config(iterations=10**6, time_limit_s=0.5))
+    assert outcome.state == "done" and 0 < outcome.iteration < 10**6
+    assert outcome.checkpoint is not None and int(outcome.checkpoint.name) == outcome.iteration
+    assert folder.read_state()["state"] == "done"
+
+
+def test_cores_in_use_are_refused_before_anything_starts(tmp_path):
+    backend = ProcessBackend("the other run")
+    backend.open(tiny_layout(1))
+    folder = RunFolder(tmp_path / "run")
+    folder.create(tiny_layout(1), tiny_config())
+    with pytest.raises(LayoutMismatchError, match=r"in use by process .*the other run"):
+        train(tiny_layout(1), tiny_config(), folder)
+    backend.close()
+    assert folder.read_state()["state"] == "failed" and not folder.log_file(0).exists()
+
+
+def test_an_error_in_a_gmi_ends_the_run_and_is_told(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create(tiny_layout(1), tiny_config())
+    missing = folder.checkpoints / "000003"
+    with pytest.raises(GmiError, match=r"GMI 0: .*000003: checkpoint.json is missing(.|\n)*its log is"):
+        train(tiny_layout(1), tiny_config(), folder, resume=missing)
+    assert "000003" in folder.read_state()["message"]
