@@ -190,6 +190,8 @@ class GMIProcesses:
                 raise self._death(gmi_id)
             return {}
         message = decode(data)
+        if message.get("kind") == "error":  # its last words: that the line ends now is no news
+            self._selector.unregister(child.socket)
         if message.get("kind") == "ready":
             self.backend.prove_attached(gmi_id, child.process.pid)
             child.is_ready = True
