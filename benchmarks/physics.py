@@ -9,17 +9,15 @@ Fallen worlds of the bare sides start anew, untimed, because contacts decide wha
 """
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import mujoco
+import record
 import torch
 from mujoco import batch
 
@@ -100,14 +98,6 @@ def report(speeds: dict[str, list[float]]) -> dict[str, Any]:
     return {"steps_per_second": speeds, "median_steps_per_second": medians, "ratios": ratios}
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
-    cpu = [line.split(": ")[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "mujoco": mujoco.__version__}
-    load = os.getloadavg()
-    return {"date": datetime.now(UTC).isoformat(), "cpu": cpu[0], "cores": len(cpu), "load": load, "versions": versions}
-
-
 def main() -> None:
     """Measure on the first core that this process may use."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -120,12 +110,10 @@ def main() -> None:
     os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
     settings = {"num_env": options.num_env, "pairs": options.pairs, "steps": options.steps, "core": core, "threads": 1}
-    before = machine()
+    before = record.machine()
     results = report(measure(options.num_env, options.pairs, options.steps))
     if options.output:
-        document = {"schema": "gmi-drl/physics/1", "machine": before, "settings": settings, **results}
-        options.output.write_text(json.dumps(document, indent=1) + "\n")
-        print(f"Wrote {options.output}")
+        record.write(options.output, "physics", before, settings, results)
 
 
 if __name__ == "__main__":

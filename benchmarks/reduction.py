@@ -6,7 +6,6 @@
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import record
 import torch
 from torch import Tensor
 
@@ -92,12 +92,6 @@ def launch(pairs: int, cores: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def cpu_model() -> str:
-    """The processor's name."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def report(result: dict[str, Any]) -> str:
     """One line for people."""
     names = ("shm_s", "gloo_s", "memcpy_s")
@@ -111,10 +105,10 @@ def report(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure, print a table on stderr, and write the JSON."""
+    """Measure, print a table, and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=7, help="blocks of each method per size")
-    parser.add_argument("-o", "--output", type=Path, help="JSON file (default: stdout)")
+    parser.add_argument("-o", "--output", type=Path, help="write the numbers as JSON")
     parser.add_argument("--rank-spec", type=json.loads, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.rank_spec is not None:
@@ -122,22 +116,12 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))[:RANKS]
     if len(cores) < RANKS:
         parser.error(f"needs {RANKS} cores, this process may use {len(cores)}")
-    load_before = os.getloadavg()
+    before = record.machine()
     results = launch(arguments.pairs, cores)
-    document = {
-        "schema": "gmi-drl/benchmark-reduction/1",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "kernel": platform.release()},
-        "cpu": cpu_model(),
-        "load_average": {"before": load_before, "after": os.getloadavg()},
-        "settings": {"ranks": RANKS, "cores": cores, "threads": 1, "pairs": arguments.pairs, "warm_up": WARM_UP},
-        "sizes": results,
-    }
-    print(*map(report, results), sep="\n", file=sys.stderr)
-    text = json.dumps(document, indent=2) + "\n"
-    if arguments.output is None:
-        sys.stdout.write(text)
-    else:
-        arguments.output.write_text(text)
+    print(*map(report, results), sep="\n")
+    if arguments.output:
+        settings = {"ranks": RANKS, "cores": cores, "threads": 1, "pairs": arguments.pairs, "warm_up": WARM_UP}
+        record.write(arguments.output, "reduction", before, settings, results)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
+from gmi_drl.workload import TaskSpec
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -20,7 +21,7 @@ class PPOConfig(FileModel):
 
     `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.
     `bootstrap` says what follows a time-out: the value of the observation before the reset (`final_obs`), or
-    rsl_rl's approximation by the value one step earlier (`last_value`).
+    rsl_rl's approximation by the value one step earlier (`last_value`). A new run gets its task's `reward_scale`.
     """
 
     horizon: Count = 16
@@ -56,6 +57,11 @@ class RunConfig(FileModel):
     checkpoints_kept: Count = 2
     hang_s: Positive = 300.0
     ppo: PPOConfig = PPOConfig()
+
+
+def default_config(task: TaskSpec) -> RunConfig:
+    """The configuration of a new run of this task."""
+    return RunConfig(ppo=PPOConfig(reward_scale=task.reward_scale))
 
 
 def apply_settings(base: RunConfig, settings: Sequence[str], source: str = "--set") -> RunConfig:

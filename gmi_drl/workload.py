@@ -16,6 +16,7 @@ class TaskSpec:
         hidden: Widths of the hidden layers; the policy and the value network have the same.
         episode_steps: Control steps after which an episode is truncated.
         step_s: Simulated seconds per control step.
+        reward_scale: Brings discounted returns to the order of ten, as clipping of the value loss assumes.
     """
 
     name: str
@@ -25,6 +26,7 @@ class TaskSpec:
     hidden: tuple[int, ...]
     episode_steps: int
     step_s: float
+    reward_scale: float = 1.0
 
     @property
     def num_weights(self) -> int:
@@ -37,5 +39,5 @@ class TaskSpec:
 
 
 TASK_SPECS: dict[str, TaskSpec] = {
-    "ant": TaskSpec("ant", "AT", 60, 8, (256, 128, 64), episode_steps=1000, step_s=1 / 60),
+    "ant": TaskSpec("ant", "AT", 60, 8, (256, 128, 64), episode_steps=1000, step_s=1 / 60, reward_scale=0.05),
 }

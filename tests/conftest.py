@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 
+from gmi_drl.cli import main
 from gmi_drl.config import PPOConfig, RunConfig
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.layout import GMI, Device, Layout
@@ -45,6 +46,24 @@ def children_of(pid):
         ]
     except psutil.NoSuchProcess:
         return []
+
+
+@pytest.fixture
+def command_line(monkeypatch, capsys, tmp_path):
+    """Run `gmi-drl ARGS` in this process, in an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*args):
+        monkeypatch.setattr("sys.argv", ["gmi-drl", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+            raise SystemExit(0)
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.out + printed.err
+        return ended.value.code or 0, printed.out, printed.err
+
+    return run
 
 
 def environment():

@@ -1,7 +1,8 @@
 import pytest
 
-from gmi_drl.config import RunConfig, apply_settings
+from gmi_drl.config import RunConfig, apply_settings, default_config
 from gmi_drl.errors import UsageError
+from gmi_drl.workload import TASK_SPECS
 
 
 def test_settings_reach_their_places():
@@ -10,6 +11,10 @@ def test_settings_reach_their_places():
     )
     assert config.ppo.learning_rate == 3e-4 and config.iterations == 7 and config.ppo.schedule == "fixed"
     assert config.ppo.gamma == RunConfig().ppo.gamma
+
+
+def test_a_new_run_gets_its_tasks_reward_scale():
+    assert default_config(TASK_SPECS["ant"]).ppo.reward_scale == TASK_SPECS["ant"].reward_scale != 1
 
 
 @pytest.mark.parametrize(

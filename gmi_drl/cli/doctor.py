@@ -44,12 +44,13 @@ def _examine(check: Check) -> dict[str, str]:
 
 
 def _print(rows: list[dict[str, str]]) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("check", "", "seen", "what to do", box=None, padding=(0, 2, 0, 0))
     for row in rows:
         color = {"ok": "green", "missing": "red"}.get(row["verdict"], "yellow")
-        table.add_row(row["check"], f"[{color}]{row['verdict']}[/{color}]", row["seen"], row["remedy"])
+        table.add_row(row["check"], f"[{color}]{row['verdict']}[/{color}]", escape(row["seen"]), escape(row["remedy"]))
     console().print(table)
 
 

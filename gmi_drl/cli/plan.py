@@ -63,6 +63,7 @@ def write_file(path: Path, content: str) -> None:
 
 def layout_tree(layout: "Layout") -> object:
     """Devices and their GMIs as a tree, with the reasons."""
+    from rich.markup import escape
     from rich.tree import Tree
 
     title = f"{layout.task}, {layout.algo}: {len(layout.gmis)} GMIs, {layout.num_env} environments"
@@ -74,5 +75,5 @@ def layout_tree(layout: "Layout") -> object:
             branch.add(f"GMI {gmi.id}: {gmi.num_env} environments on core{'s' * (len(gmi.cores) > 1)} {cores}")
     reasons = tree.add("why")
     for reason in layout.reasons:
-        reasons.add(reason)
+        reasons.add(escape(reason))
     return tree

@@ -51,6 +51,7 @@ def _describe(folder: Any) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from gmi_drl.units import human_count
@@ -60,7 +61,11 @@ def _print(rows: list[dict[str, Any]]) -> None:
         mean = row["return_mean"]
         counts = ["-" if row[name] is None else human_count(row[name]) for name in ("env_steps", "steps_per_second")]
         table.add_row(
-            row["run"], row["state"], str(row["iteration"] or 0), *counts, "-" if mean is None else f"{mean:.1f}"
+            escape(row["run"]),
+            row["state"],
+            str(row["iteration"] or 0),
+            *counts,
+            "-" if mean is None else f"{mean:.1f}",
         )
     console().print(table)
     for row in rows if len(rows) == 1 else []:

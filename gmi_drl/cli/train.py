@@ -61,14 +61,15 @@ def _begin(
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run."""
-    from gmi_drl.config import RunConfig, apply_settings
+    from gmi_drl.config import apply_settings, default_config
     from gmi_drl.run.folder import RunFolder
 
     if layout_file is not None:
         layout = _read_layout(layout_file, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
         layout = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
-    config = apply_settings(RunConfig(), _settings(**rest))
+    assert layout.task is not None
+    config = apply_settings(default_config(TASK_SPECS[layout.task]), _settings(**rest))
     _check_batch(layout, config)
     folder = RunFolder(run_dir or Path("runs") / f"{layout.task}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create(layout, config)

@@ -52,6 +52,6 @@ def run_role(
         ) as processes:
             for _ in processes.messages():
                 pass
-        return processes.results
+        return dict(sorted(processes.results.items()))
     finally:
         backend.close()

@@ -1,0 +1,30 @@
+# Two commands from nothing: `make train` and `make test`. Both make .venv first.
+
+PYTHON ?= python3
+# Installed before everything else, so that no dependency chooses another torch. `make TORCH=torch train` takes the newest.
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+
+.PHONY: train test lint clean
+
+train: .venv/ready
+	$(BIN)/gmi-drl train --task ant --iterations 100000 --set time_limit_s=120
+
+test: lint
+	$(BIN)/pytest
+
+lint: .venv/ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@

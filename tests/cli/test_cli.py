@@ -1,0 +1,51 @@
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "pydantic", "numpy", "mujoco", "yaml")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["train", "--help"], ["plan", "--help"]])
+def test_help_imports_nothing_heavy(arguments):
+    code = f"import sys; sys.argv = ['gmi-drl', *{arguments!r}]\nfrom gmi_drl.cli import main\ntry: main()\nfinally: "
+    code += f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and run.stderr.strip() == "[]", run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["tarin"], 2, "No such command"),
+        (["train", "--iterations", "0"], 2, "iterations"),
+        (["train", "--task", "elephant"], 2, "elephant"),
+        (["train", "missing.yaml"], 2, "missing.yaml: no such file"),
+        (["train", "--set", "ppo.gama=1"], 2, "did you mean 'gamma'"),
+        (["train", "--gmis-per-gpu", "5000"], 3, "5000 GMIs on cpu 0 need 5000 cores"),
+        (["train", "--num-env", "1", "--set", "ppo.horizon=2"], 2, "a GMI collects 2 transitions"),
+        (["train", "--resume", "nowhere"], 2, "nowhere is not a run folder"),
+        (["train", "--run-dir", "/dev/null/run"], 4, "cannot be written"),
+        (["train", "--resume", "x", "--run-dir", "y"], 2, "cannot be given together"),
+        (["plan", "--node", "missing.yaml"], 2, "missing.yaml: no such file"),
+        (["plan", "-o", "/dev/null/layout.yaml"], 4, "cannot be written"),
+        (["plan", "--num-env", "many"], 2, "many"),
+        (["status", "nowhere"], 2, "nowhere is not a run folder"),
+    ],
+)
+def test_wrong_input_ends_in_a_message_and_a_code(command_line, arguments, code, message):
+    returned, out, err = command_line(*arguments)
+    assert returned == code and message in " ".join(err.split()) and out == ""
+
+
+def test_what_nobody_expected_is_told_without_a_traceback(command_line, monkeypatch):
+    monkeypatch.setattr("gmi_drl.gmi.inventory.this_node", lambda: 1 / 0)
+    code, _, err = command_line("plan")
+    assert code == 1 and "unexpected ZeroDivisionError" in err and "GMI_DRL_DEBUG=1" in err
+
+
+def test_every_option_has_an_environment_variable(command_line, monkeypatch):
+    monkeypatch.setenv("GMI_DRL_PLAN_NUM_ENV", "33")
+    monkeypatch.setenv("GMI_DRL_PLAN_GMIS_PER_GPU", "1")
+    code, out, _ = command_line("plan")
+    assert code == 0 and "33 environments" in out

@@ -1,0 +1,48 @@
+import os
+import pty
+import re
+import subprocess
+import sys
+
+from conftest import tiny_layout
+
+from gmi_drl.cli.live import gmi_table, plain_line
+
+ROW = {
+    "iteration": 5,
+    "env_steps": 123456,
+    "steps_per_second": 23456.0,
+    "return_mean": None,
+    "episode_length_mean": 12.0,
+    "gmis": {str(i): {"sim_s": 0.1, "act_s": 0.01, "learn_s": 0.2, "sync_s": 0.1 * i} for i in range(2)},
+}
+
+
+def test_a_line_of_text():
+    assert plain_line(ROW, 10) == "iteration 5/10  steps 123.5k  23.5k steps/s  return -  length 12.0"
+
+
+def test_a_small_terminal_shows_the_slowest_gmis():
+    assert gmi_table(ROW, tiny_layout(2), 5).row_count == 2
+    small = gmi_table(ROW, tiny_layout(2), 1)
+    assert small.row_count == 1 and list(small.columns[0].cells) == ["0"]  # it waits least: the others wait for it
+    assert small.caption == "the 1 slowest of 2"
+
+
+def test_a_terminal_sees_a_table_and_the_result_stays(tmp_path):
+    """A real training on a pseudo-terminal of 24 lines."""
+    arguments = ["train", "--num-env", "8", "--set", "ppo.horizon=4", "--iterations", "3", "--gmis-per-gpu", "1"]
+    code = f"import sys; sys.argv = ['gmi-drl', *{arguments!r}]; from gmi_drl.cli import main; main()"
+    leader, follower = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "24"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=follower, stderr=follower, cwd=tmp_path, env=env) as run:
+        os.close(follower)
+        seen = b""
+        try:
+            while chunk := os.read(leader, 4096):
+                seen += chunk
+        except OSError:  # the other end has closed
+            pass
+    os.close(leader)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
+    assert run.returncode == 0 and "steps/s" in text and "simulate" in text and "Done: runs/ant-" in text

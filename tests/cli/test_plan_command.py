@@ -1,0 +1,40 @@
+import json
+
+import yaml
+
+from gmi_drl.files import load_yaml
+from gmi_drl.gmi import allowed_cores
+from gmi_drl.layout import Layout
+
+NODE = """
+version: 1
+name: dgx-a100
+gpus: {model: A100-SXM4-40GB, count: 8}
+link: nvswitch
+cpu: {cores: 128, memory_gib: 1000}
+"""
+
+
+def test_a_plan_is_shown_explained_and_written(command_line, tmp_path):
+    code, out, _ = command_line("plan", "--num-env", 16)
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert code == 0 and len(layout.gmis) <= len(allowed_cores())
+    assert "GMI 0: 16 environments" in out and "nothing was measured" in out
+    assert out.splitlines()[-1] == "Wrote layout.yaml. Next: gmi-drl train layout.yaml"
+
+
+def test_json_alone_on_stdout(command_line, tmp_path):
+    code, out, _ = command_line("plan", "--format", "json", "-o", "my.yaml")
+    document = json.loads(out)
+    assert code == 0 and document["schema"] == "gmi-drl/plan/1" and document["layout_file"] == "my.yaml"
+    assert document["layout"]["task"] == yaml.safe_load((tmp_path / "my.yaml").read_text())["task"] == "ant"
+
+
+def test_a_plan_for_a_machine_that_is_elsewhere(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    code, _, _ = command_line("plan", "--node", "node.yaml", "--gmis-per-gpu", 4, "--num-env", 4096)
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert code == 0 and len(layout.gmis) == 32 and layout.num_env == 32 * 4096
+    assert {len(gmi.cores) for gmi in layout.gmis} == {4} and layout.devices[7].kind == "gpu"
+    code, _, err = command_line("train", "layout.yaml")
+    assert code == 5 and "sees 0" in err and "gmi-drl plan" in err

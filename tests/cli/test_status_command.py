@@ -1,0 +1,36 @@
+import json
+
+from conftest import tiny_config, tiny_layout
+
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import MetricsFile
+
+
+def make_run(path, state, message=""):
+    folder = RunFolder(path)
+    folder.create(tiny_layout(), tiny_config())
+    with MetricsFile(folder.metrics_file) as metrics:
+        metrics.append({"iteration": 7, "env_steps": 12345, "steps_per_second": 20000.0, "return_mean": 3.25})
+    folder.write_state(state, message)
+    return folder
+
+
+def test_no_runs(command_line):
+    code, out, _ = command_line("status")
+    assert code == 0 and "No runs in runs. Start one with: gmi-drl train" in out
+
+
+def test_runs_are_listed(command_line, tmp_path):
+    make_run(tmp_path / "runs" / "a", "done")
+    make_run(tmp_path / "runs" / "b", "failed", "GMI 1 was killed")
+    code, out, _ = command_line("status")
+    assert code == 0 and "runs/a" in out and "12.3k" in out and "failed" in out
+    code, out, _ = command_line("status", "--format", "json")
+    rows = json.loads(out)["runs"]
+    assert [row["state"] for row in rows] == ["done", "failed"] and rows[1]["message"] == "GMI 1 was killed"
+
+
+def test_a_failed_run_says_why(command_line, tmp_path):
+    make_run(tmp_path / "run", "failed", "GMI 1 was killed [by hand]")
+    _, out, _ = command_line("status", "run")
+    assert "GMI 1 was killed [by hand]" in out

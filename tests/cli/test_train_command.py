@@ -1,0 +1,96 @@
+import json
+
+import pytest
+from conftest import tiny_layout, two_cores
+
+from gmi_drl.files import dump_yaml
+from gmi_drl.gmi import allowed_cores
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
+
+TINY = ["--num-env", 8, "--set", "ppo.horizon=4", "--set", "ppo.epochs=1", "--iterations", 2]
+
+
+@pytest.fixture
+def finished(command_line, tmp_path):
+    """A run of one GMI that is done."""
+    code, out, err = command_line("train", *TINY, "--gmis-per-gpu", 1, "--run-dir", "run", "--seed", 3)
+    assert code == 0, err
+    return tmp_path / "run", out, err
+
+
+def test_a_run_tells_where_it_is_and_what_next(finished):
+    path, out, err = finished
+    assert "Training ant on 1 GMI with 8 environments in run" in err and "iteration 2/2" in err
+    assert out == "Done: run holds metrics.jsonl and run/checkpoints/000002. Next: gmi-drl status run\n"
+    layout, config = RunFolder(path).read_setup()
+    assert (
+        config.seed == 3
+        and layout.num_env == 8
+        and [row["iteration"] for row in read_metrics(path / "metrics.jsonl")] == [1, 2]
+    )
+
+
+def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
+    code, out, _ = command_line("train", "--resume", "run", "--iterations", 3, "--format", "json")
+    assert code == 0 and json.loads(out) == {
+        "schema": "gmi-drl/train/1",
+        "run": "run",
+        "state": "done",
+        "iteration": 3,
+        "checkpoint": "run/checkpoints/000003",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--resume", "run"], 2, "the run has done 2 of 2 iterations: give more with --iterations"),
+        (
+            ["--resume", "run", "--iterations", 4, "--num-env", 9],
+            2,
+            "the run has 8 environments in all, this layout has",
+        ),
+        (["--run-dir", "run"], 2, "run holds a run already"),
+    ],
+)
+def test_what_does_not_fit_the_run_is_refused(finished, command_line, arguments, code, message):
+    returned, _, err = command_line("train", *arguments)
+    assert returned == code and message in err
+
+
+def test_a_corrupt_checkpoint_is_refused(finished, command_line):
+    path, _, _ = finished
+    part = path / "checkpoints/000002/learner.safetensors"
+    part.write_bytes(part.read_bytes()[:-7])
+    code, _, err = command_line("train", "--resume", "run", "--iterations", 4)
+    assert code == 2 and "learner.safetensors is missing or was changed" in err and "delete" in err
+
+
+@two_cores
+def test_a_run_is_resized_with_as_many_environments(finished, command_line, tmp_path):
+    code, _, err = command_line("train", "--resume", "run", "--iterations", 3, "--gmis-per-gpu", 2)
+    assert code == 0 and "on 2 GMIs with 8 environments" in err
+    layout, _ = RunFolder(tmp_path / "run").read_setup()
+    assert [gmi.num_env for gmi in layout.gmis] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ({"task": "elephant"}, [], "got task elephant"),
+        ({"template": None}, [], "template TCG_EX"),
+        ({}, ["--num-env", 4], "--num-env: the layout file decides that"),
+    ],
+)
+def test_a_layout_that_cannot_be_trained_is_refused(command_line, tmp_path, change, arguments, message):
+    (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1, **change)))
+    code, _, err = command_line("train", "layout.yaml", *arguments)
+    assert code == 2 and message in err
+
+
+def test_a_layout_for_more_cores_does_not_match(command_line, tmp_path):
+    many = tiny_layout(len(allowed_cores()) + 1)
+    (tmp_path / "layout.yaml").write_text(dump_yaml(many))
+    code, _, err = command_line("train", "layout.yaml")
+    assert code == 5 and "this process may use 0.." in err

@@ -1,0 +1,21 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import environment, two_cores
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@two_cores
+@pytest.mark.parametrize(
+    ("example", "expected"),
+    [("first_role.py", "GMI 1: {'own_cores': 1"), ("stencil.py", "888.141 on two GMIs, 888.141 in one piece")],
+)
+def test_examples_run(example, expected, tmp_path):
+    command = [sys.executable, EXAMPLES / example]
+    run = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0 and expected in run.stdout, run.stderr
