@@ -18,8 +18,7 @@ class Word(IntEnum):
     """What rank 0 decides for all: it takes effect at the end of the same iteration everywhere."""
 
     GO_ON = 0
-    SAVE = 1
-    STOP = 2
+    STOP = 1
 
 
 @dataclass(frozen=True)

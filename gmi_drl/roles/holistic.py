@@ -56,7 +56,7 @@ class Holistic(DRL_role):
 
             self._report(iteration, news, self.reduction.wait_s - waited_s)
             word = news.word
-            if word is not Word.GO_ON or self._is_due(iteration):
+            if word is Word.STOP or self._is_due(iteration):
                 self._save(iteration)
         return {"iteration": iteration, "stopped": word is Word.STOP, "digest": self.ppo.flat.digest()}
 
@@ -91,11 +91,8 @@ class Holistic(DRL_role):
 
     def _decide(self, elapsed_s: float) -> Word:
         """What rank 0 says to all: the launcher's words, or that the time is over."""
-        words = self.mgr.channel.words()
-        limit_s = self.config.time_limit_s
-        if "stop" in words or (limit_s is not None and elapsed_s >= limit_s):
-            return Word.STOP
-        return Word.SAVE if "save" in words else Word.GO_ON
+        is_over = self.config.time_limit_s is not None and elapsed_s >= self.config.time_limit_s
+        return Word.STOP if is_over or "stop" in self.mgr.channel.words() else Word.GO_ON
 
     def _agree(self, delta: torch.Tensor, word: Word) -> News:
         rollout = self.collector.rollout

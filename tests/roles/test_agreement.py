@@ -27,8 +27,8 @@ def test_the_word_is_rank_0s_sums_add_and_advantages_pool():
     parts = [moments(advantages[:5, None]), moments(advantages[5:, None])]
     sums = torch.arange(5, dtype=torch.float64)
     delta = torch.ones(7, dtype=torch.float64)
-    news = agree(Table(message(Word.STOP, sums, parts[1], delta * 2)), Word.SAVE, sums, parts[0], delta)
-    assert news.word is Word.SAVE
+    news = agree(Table(message(Word.GO_ON, sums, parts[1], delta * 2)), Word.STOP, sums, parts[0], delta)
+    assert news.word is Word.STOP
     assert (news.reward_sum, news.episodes, news.return_sum, news.length_sum, news.bad_worlds) == (0, 2, 4, 6, 8)
     assert news.advantage_mean == pytest.approx(advantages.mean().item())
     assert news.advantage_std == pytest.approx(advantages.std().item())
