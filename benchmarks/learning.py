@@ -15,9 +15,8 @@ from typing import Any
 
 import record
 
-from gmi_drl.run.metrics import read_metrics
+from gmi_drl.run.metrics import PHASES, read_metrics
 
-PHASES = ("sim_s", "act_s", "learn_s", "sync_s")
 COLUMNS = ("env_steps", "wall_s", "return_mean", "reward_mean", "steps_per_second")
 
 

@@ -3,7 +3,7 @@
 import shutil
 import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import rich_click as click
 from rich.console import Console
@@ -13,7 +13,10 @@ from rich.table import Table
 from gmi_drl.config import RunConfig
 from gmi_drl.layout import Layout
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import PHASES, Row
 from gmi_drl.units import human_count, human_seconds
+
+Phases = dict[str, float]
 
 PLAIN_EVERY_S = 10.0
 REFRESH_S = 0.25
@@ -46,7 +49,7 @@ class TrainingView:
         if self.live:
             self.live.stop()
 
-    def show(self, row: dict[str, Any]) -> None:
+    def show(self, row: Row) -> None:
         """Take in one row of the metrics."""
         now = time.monotonic()
         is_last = row["iteration"] == self.config.iterations
@@ -58,7 +61,7 @@ class TrainingView:
         else:
             click.echo(plain_line(row, self.config.iterations), err=True)
 
-    def _table(self, row: dict[str, Any]) -> Table:
+    def _table(self, row: Row) -> Table:
         summary = Table.grid(padding=(0, 3))
         elapsed = human_seconds(time.monotonic() - self.started)
         limit = f" of {human_seconds(self.config.time_limit_s)}" if self.config.time_limit_s else ""
@@ -72,20 +75,33 @@ class TrainingView:
         return outer
 
 
-def gmi_table(row: dict[str, Any], layout: Layout, lines: int) -> Table:
-    """Seconds per phase for each GMI; where there are more GMIs than lines, the slowest."""
-    table = Table("GMI", "simulate", "act", "learn", "wait", box=None, padding=(0, 2), header_style="dim")
-    by_slowness = sorted(row["gmis"].items(), key=lambda item: item[1]["sync_s"])
-    shown = by_slowness[:lines] if len(by_slowness) > lines else sorted(by_slowness, key=lambda item: int(item[0]))
-    for gmi_id, phases in shown:
-        cells = [f"{phases[name] * 1000:.0f} ms" for name in ("sim_s", "act_s", "learn_s", "sync_s")]
-        table.add_row(gmi_id, *cells)
-    if len(shown) < len(layout.gmis):
-        table.caption = f"the {len(shown)} slowest of {len(layout.gmis)}"
+def gmi_table(row: Row, layout: Layout, lines: int) -> Table:
+    """Milliseconds per phase for each GMI; if they are more than `lines`, for each device and the slowest GMIs."""
+    table = Table("", "simulate", "act", "learn", "wait", box=None, padding=(0, 2), header_style="dim")
+    gmis = {f"GMI {gmi_id}": phases for gmi_id, phases in row["gmis"].items()}
+    shown = gmis if len(gmis) <= lines else _devices(gmis, layout) | _slowest(gmis, lines - len(layout.devices))
+    for label, phases in list(shown.items())[:lines]:
+        table.add_row(label, *(f"{phases[name] * 1000:.0f} ms" for name in PHASES))
     return table
 
 
-def plain_line(row: dict[str, Any], iterations: int) -> str:
+def _devices(gmis: dict[str, Phases], layout: Layout) -> dict[str, Phases]:
+    """Means over the GMIs of each device."""
+    means = {}
+    for device in layout.devices:
+        members = [gmis[f"GMI {gmi.id}"] for gmi in device.gmis if f"GMI {gmi.id}" in gmis]
+        if members:
+            label = f"{device.kind} {device.index}, {len(members)} GMIs"
+            means[label] = {name: sum(phases[name] for phases in members) / len(members) for name in PHASES}
+    return means
+
+
+def _slowest(gmis: dict[str, Phases], count: int) -> dict[str, Phases]:
+    """Those that wait least: the others wait for them."""
+    return dict(sorted(gmis.items(), key=lambda item: item[1]["sync_s"])[: max(0, count)])
+
+
+def plain_line(row: Row, iterations: int) -> str:
     """One iteration as a line of text."""
     return (
         f"iteration {row['iteration']}/{iterations}  steps {human_count(row['env_steps'])}  "

@@ -1,6 +1,7 @@
 """The processes of a layout: started together, watched together, ended together."""
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -94,21 +95,32 @@ class GMIProcesses:
         with suppress(OSError):
             self._children[gmi_id].socket.send(encode({"word": word}))
 
-    def messages(self) -> Iterator[tuple[int, Message]]:
+    def messages(self, silence_s: float = math.inf) -> Iterator[tuple[int, Message]]:
         """Rows as they come, with the GMI's id, until all GMIs are done; `(-1, {})` at least every `TICK_S`.
 
+        Args:
+            silence_s: How long all GMIs together may say nothing; `START_S` at least.
+
         Raises:
-            GmiError: when a GMI fails, dies or does not start in time; it names the GMI and its log.
+            GmiError: when a GMI fails, dies, or none is heard of in time; it names the GMI and its log.
         """
-        started = time.monotonic()
+        heard = time.monotonic()
         while not all(child.is_done for child in self._children.values()):
             for gmi_id, message in self._receive(TICK_S):
+                heard = time.monotonic()
                 if message.get("kind") == "row":
                     yield gmi_id, message
-            late = [gmi_id for gmi_id, child in self._children.items() if not child.is_ready]
-            if late and time.monotonic() - started > START_S:
-                raise GmiError(f"GMI {late[0]} has not started within {START_S:.0f} s{self._see_log(late[0])}")
+            self._check_silence(time.monotonic() - heard, silence_s)
             yield -1, {}
+
+    def _check_silence(self, silent_s: float, silence_s: float) -> None:
+        late = [gmi_id for gmi_id, child in self._children.items() if not child.is_ready]
+        if late and silent_s > START_S:
+            raise GmiError(f"GMI {late[0]} has not started within {START_S:.0f} s{self._see_log(late[0])}")
+        if silent_s > max(silence_s, START_S):
+            raise GmiError(
+                f"no GMI has been heard of for {silent_s:.0f} s: see the logs in {self.folder.log_file(0).parent}"
+            )
 
     def end(self) -> None:
         """End every process that still runs: politely, then surely."""

@@ -2,12 +2,8 @@
 
 import time
 from collections import deque
-from typing import Any
 
-Row = dict[str, Any]
-
-PHASES = ("sim_s", "act_s", "learn_s", "sync_s")
-"""The paper's T_s, T_a, T_t, and the waiting for other GMIs."""
+from gmi_drl.run.metrics import PHASES, Row
 
 EPISODES_AVERAGED = 100
 
@@ -22,7 +18,9 @@ class RowMerger:
         self._last_time: float | None = None
 
     def add(self, gmi_id: int, row: Row) -> list[Row]:
-        """Take in a GMI's row; the merged rows that are complete by it, in order."""
+        """Take in a GMI's row, if it is one; the merged rows that are complete by it, in order."""
+        if not row:
+            return []
         iteration = row["iteration"]
         self._pending.setdefault(iteration, {})[gmi_id] = row
         ready = [i for i, rows in self._pending.items() if len(rows) == self.num_gmis or i < iteration - 1]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,10 @@ def run_role(
     )
     folder.create(chosen, RunConfig(hang_s=hang_s))
     backend = ProcessBackend(purpose=str(folder.path))
-    backend.open(chosen)
-    try:
-        with GMIProcesses(
-            chosen, role, params or {}, folder, backend, hang_s=hang_s, slot_bytes=SLOT_BYTES
-        ) as processes:
+    processes = GMIProcesses(chosen, role, params or {}, folder, backend, hang_s=hang_s, slot_bytes=SLOT_BYTES)
+    with closing(backend):
+        backend.open(chosen)
+        with processes:
             for _ in processes.messages():
                 pass
-        return dict(sorted(processes.results.items()))
-    finally:
-        backend.close()
+    return dict(sorted(processes.results.items()))

@@ -1,21 +1,21 @@
 """A training on this host: start the GMIs, keep the metrics, stop in order."""
 
-import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.processes import GMIProcesses
-from gmi_drl.launch.rows import Row, RowMerger
+from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import SecondSignal, stop_on_signals
 from gmi_drl.layout import Layout
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.metrics import MetricsFile, drop_rows_after
+from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
 from gmi_drl.scheduler.plan import TRAINERS
 from gmi_drl.workload import TASK_SPECS
 
@@ -86,36 +86,18 @@ def _train(
         hang_s=config.hang_s,
         slot_bytes=4 * (spec.num_weights + spec.num_actions + 64),
     )
-    leader = layout.groups[TRAINERS][0]
-    with stop_on_signals() as request, MetricsFile(folder.metrics_file) as metrics:
-        try:
-            backend.open(layout)
-            with processes:
-                asked, heard = False, time.monotonic()
-                for gmi_id, row in processes.messages():
-                    if request.signal is not None and not asked:
-                        processes.say(leader, "stop")
-                        asked = True
-                    if gmi_id >= 0:
-                        heard = time.monotonic()
-                        for merged in merger.add(gmi_id, row):
-                            _keep(metrics, merged)
-                            on_row(merged)
-                    elif (silent_s := time.monotonic() - heard) > config.hang_s + PATIENCE_S:
-                        logs = folder.log_file(0).parent
-                        raise GmiError(
-                            f"no GMI has been heard of for {silent_s:.0f} s (hang_s is {config.hang_s:.0f}): see {logs}"
-                        )
-        finally:
-            backend.close()
+    leader, is_asked = layout.groups[TRAINERS][0], False
+    with stop_on_signals() as request, closing(backend), MetricsFile(folder.metrics_file) as metrics:
+        backend.open(layout)
+        with processes:
+            for gmi_id, row in processes.messages(silence_s=config.hang_s + PATIENCE_S):
+                if request.signal is not None and not is_asked:
+                    processes.say(leader, "stop")
+                    is_asked = True
+                for merged in merger.add(gmi_id, row):
+                    metrics.append(merged)
+                    on_row(merged)
     result = processes.results[leader]
     saved = list_checkpoints(folder.checkpoints)
     state = "stopped" if request.signal is not None and result["stopped"] else "done"
     return Outcome(state, result["iteration"], request.signal, saved[-1] if saved else None)
-
-
-def _keep(metrics: MetricsFile, row: Row) -> None:
-    try:
-        metrics.append(row)
-    except OSError as error:
-        raise MachineError(f"the metrics cannot be written: {error.strerror}") from None

@@ -7,9 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gmi_drl.errors import MachineError
 from gmi_drl.files import write_atomically
 
 Row = dict[str, Any]
+
+PHASES = ("sim_s", "act_s", "learn_s", "sync_s")
+"""Seconds of an iteration: the paper's T_s, T_a and T_t, and the waiting for other GMIs."""
 
 
 class MetricsFile:
@@ -19,9 +23,16 @@ class MetricsFile:
         self._file = path.open("a", encoding="utf-8")
 
     def append(self, row: Row) -> None:
-        """Write one row; numbers that are not finite become null, as JSON has none."""
-        self._file.write(json.dumps(_finite(row)) + "\n")
-        self._file.flush()
+        """Write one row; numbers that are not finite become null, as JSON has none.
+
+        Raises:
+            MachineError: if the disk does not take it.
+        """
+        try:
+            self._file.write(json.dumps(_finite(row)) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise MachineError(f"{self._file.name} cannot be written: {error.strerror}") from None
 
     def __enter__(self) -> Self:
         return self
