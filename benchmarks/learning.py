@@ -1,6 +1,6 @@
 """Does Ant learn, and where does the time go? Trainings of five seeds in turn, each as `make train` starts it.
 
-python benchmarks/learning.py [--seeds 0 1 2 3 4] [--seconds 120] [-o benchmarks/results/learning]
+python benchmarks/learning.py [--seeds 1 2 3 4 5] [--seconds 120] [-o benchmarks/results/learning]
 
 Writes FILE.json (curves and phase times) and FILE.png (return against steps and against wall time).
 """
@@ -93,7 +93,7 @@ def plot(curves: list[dict[str, list[float]]], path: Path) -> None:
 def main() -> None:
     """Train all seeds and write what was seen."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--seconds", type=float, default=120.0, help="of training for each seed")
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results/learning"))
     options = parser.parse_args()

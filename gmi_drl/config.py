@@ -19,6 +19,9 @@ Count = Annotated[int, Field(ge=1)]
 class PPOConfig(FileModel):
     """Proximal policy optimisation (Schulman et al., arXiv 1707.06347), with rsl_rl's names where they agree.
 
+    The defaults of `init_std` and `desired_kl` learnt Ant fastest of eight settings tried on one seed (0): more noise is
+    mostly clipped away by the limits of the actions, and the KL of one mini-batch is too noisy for 0.01.
+
     `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.
     `bootstrap` says what follows a time-out: the value of the observation before the reset (`final_obs`), or
     rsl_rl's approximation by the value one step earlier (`last_value`). A new run gets its task's `reward_scale`.
@@ -29,7 +32,7 @@ class PPOConfig(FileModel):
     minibatches: Count = 4
     learning_rate: Positive = 1e-3
     schedule: Literal["adaptive", "fixed"] = "adaptive"
-    desired_kl: Positive = 0.01
+    desired_kl: Positive = 0.04
     gamma: Fraction = 0.99
     lam: Fraction = 0.95
     clip: Positive = 0.2
@@ -37,7 +40,7 @@ class PPOConfig(FileModel):
     clip_value_loss: bool = True
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
     max_grad_norm: Positive = 1.0
-    init_std: Positive = 1.0
+    init_std: Positive = 0.3
     reward_scale: Positive = 1.0
     bootstrap: Literal["final_obs", "last_value"] = "final_obs"
 
