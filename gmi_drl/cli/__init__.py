@@ -1,7 +1,10 @@
 """The command line. Importing this costs click and rich; torch and pydantic come with the command that needs them."""
 
 import os
+import signal
 import sys
+from types import FrameType
+from typing import NoReturn
 
 import rich_click as click
 
@@ -27,6 +30,7 @@ for command in (plan.plan, train.train, status.status, doctor.doctor):
 
 def main() -> None:
     """Run the command line; what is wrong ends in a message and an exit code, never in a traceback."""
+    signal.signal(signal.SIGINT, _leave)
     try:
         cli(prog_name="gmi-drl")
     except GmiError as error:
@@ -41,3 +45,8 @@ def main() -> None:
         click.echo(f"gmi-drl: unexpected {type(error).__name__}: {error}\n"
                    "  please report this; GMI_DRL_DEBUG=1 shows where it happened", err=True)  # fmt: skip
         sys.exit(1)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """Ctrl-C while there is nothing to save. A training has its own way to stop."""
+    raise SystemExit(128 + number)

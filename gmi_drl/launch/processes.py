@@ -123,17 +123,17 @@ class GMIProcesses:
             )
 
     def end(self) -> None:
-        """End every process that still runs: politely, then surely."""
-        living = [child.process for child in self._children.values() if child.process.poll() is None]
-        for process in living:
-            process.terminate()
+        """End every process: those that are done by themselves, the others politely, then surely."""
         deadline = time.monotonic() + GRACE_S
-        for process in living:
+        for child in self._children.values():
+            if not child.is_done:
+                child.process.terminate()
+        for child in self._children.values():
             try:
-                process.wait(max(0.0, deadline - time.monotonic()))
+                child.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                child.process.kill()
+                child.process.wait()
         for child in self._children.values():
             child.socket.close()
         self._selector.close()

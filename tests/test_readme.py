@@ -1,0 +1,69 @@
+"""What the README tells people to type works, with tiny numbers; what it links to exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import environment, two_cores
+
+from gmi_drl import run_role
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+SMALL = {"GMI_DRL_PLAN_NUM_ENV": "8", "GMI_DRL_TRAIN_NUM_ENV": "8"}
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "benchmarks").glob("*.md"),
+]
+
+
+def test_the_commands_of_the_readme_run(tmp_path):
+    commands = re.findall(r"^\$ gmi-drl (.*)$", README, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["plan", "train", "status"]
+    for command in commands:
+        arguments = re.sub(r"--iterations \d+", "--iterations 2", command).split()
+        line = [sys.executable, "-c", "from gmi_drl.cli import main; main()", *arguments]
+        # A layout file decides num_env, so the variable for it must not reach that command.
+        small = {name: value for name, value in SMALL.items() if "TRAIN" not in name or "layout.yaml" not in arguments}
+        run = subprocess.run(
+            line, cwd=tmp_path, env=environment() | small, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert run.returncode == 0, run.stderr
+    assert "done" in run.stdout
+
+
+@two_cores
+def test_the_role_of_the_readme_runs(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (role,) = [block for block in blocks if "class Averager" in block]
+    (tmp_path / "averager.py").write_text(role)
+    layout = tmp_path / "layout.yaml"
+    code = [
+        sys.executable,
+        "-c",
+        "from gmi_drl.cli import main; main()",
+        "plan",
+        "--gmis-per-gpu",
+        "2",
+        "-o",
+        str(layout),
+    ]
+    subprocess.run(code, env=environment(), check=True, capture_output=True)
+    results = run_role(f"{tmp_path}/averager.py:Averager", layout, {"rounds": 3}, run_dir=tmp_path / "run")
+    assert results == {0: [0.5] * 4, 1: [0.5] * 4}
+
+
+@pytest.mark.parametrize("target", re.findall(r"^make (\w+)", README, re.MULTILINE))
+def test_the_make_targets_of_the_readme_exist(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#]+)", page.read_text())
+    missing = [link for link in links if not link.startswith("http") and not (page.parent / link).exists()]
+    assert not missing
