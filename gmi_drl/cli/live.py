@@ -18,6 +18,7 @@ from gmi_drl.units import human_count, human_seconds
 
 Phases = dict[str, float]
 
+LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 PLAIN_EVERY_S = 10.0
 REFRESH_S = 0.25
 CHROME_LINES = 9
@@ -30,8 +31,11 @@ class TrainingView:
     def __init__(self, layout: Layout, config: RunConfig, folder: RunFolder, *, quiet: bool) -> None:
         self.layout, self.config, self.folder = layout, config, folder
         self.console = Console(stderr=True, highlight=False)
-        self.live = None if quiet or not self.console.is_terminal else Live(console=self.console, auto_refresh=False)
-        self.started = self.shown = time.monotonic()
+        has_room = (
+            self.console.is_terminal and self.console.width >= LEAST_WIDTH and self.console.height >= LEAST_HEIGHT
+        )
+        self.live = Live(console=self.console, auto_refresh=False) if has_room and not quiet else None
+        self.started = self.shown = 0.0  # the first row sets them: what goes before is not training
 
     def __enter__(self) -> Self:
         gmis = f"{len(self.layout.gmis)} GMI{'s' * (len(self.layout.gmis) > 1)}"
@@ -52,8 +56,9 @@ class TrainingView:
     def show(self, row: Row) -> None:
         """Take in one row of the metrics."""
         now = time.monotonic()
+        self.started = self.started or now
         is_last = row["iteration"] == self.config.iterations
-        if now - self.shown < (REFRESH_S if self.live else PLAIN_EVERY_S) and row["iteration"] > 1 and not is_last:
+        if now - self.shown < (REFRESH_S if self.live else PLAIN_EVERY_S) and not is_last:
             return
         self.shown = now
         if self.live:
