@@ -29,7 +29,7 @@ def test_help_imports_nothing_heavy(arguments):
         (["train", "--resume", "x", "--run-dir", "y"], 2, "cannot be given together"),
         (["plan", "--node", "missing.yaml"], 2, "missing.yaml: no such file"),
         (["plan", "-o", "/dev/null/layout.yaml"], 4, "cannot be written"),
-        (["plan", "-o", ""], 2, "directory"),
+        (["plan", "-o", ""], 4, "Is a directory"),
         (["plan", "--num-env", "many"], 2, "many"),
         (["plan", "--num-env", "1000000000000"], 2, "1048576"),
         (["train", "--seed", "99999999999"], 2, "--seed"),
