@@ -37,9 +37,12 @@ def main() -> None:
     except GmiError as error:
         click.echo(f"gmi-drl: {error}", err=True)
         sys.exit(error.exit_code)
-    except OSError as error:  # whoever read our output has left, or its disk is full
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        click.echo(f"gmi-drl: the output cannot be written: {error.strerror or error}", err=True)
+    except BrokenPipeError:  # whoever read our output has left
+        _close_output()
+        sys.exit(1)
+    except OSError as error:
+        _close_output()
+        click.echo(f"gmi-drl: {error.filename or 'the output'}: {error.strerror or error}", err=True)
         sys.exit(1)
     except Exception as error:
         if os.environ.get("GMI_DRL_DEBUG"):
@@ -47,6 +50,11 @@ def main() -> None:
         click.echo(f"gmi-drl: unexpected {type(error).__name__}: {error}", err=True)
         click.echo("  please report this; GMI_DRL_DEBUG=1 shows where it happened", err=True)
         sys.exit(1)
+
+
+def _close_output() -> None:
+    """What is still buffered cannot be written: let it go, or the interpreter complains at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
