@@ -110,10 +110,10 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     A link stays a link, and what is no regular file (`/dev/stdout`) is written to, not replaced.
     """
     data = content.encode() if isinstance(content, str) else content
-    path = path.resolve()
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
+    path = path.resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         with draft.open("wb") as file:

@@ -61,7 +61,7 @@ class Collector:
         self.generator.set_state(state["generator"])
 
     def _stagger(self) -> None:
-        """Let first episodes time out at different steps, as rsl_rl can: else worlds that never fall all end together."""
+        """Let first episodes time out at different steps, as rsl_rl can: else worlds that never fall end together."""
         steps = (0, self.task.spec.episode_steps)
         shape = self.task.episode_length.shape
         self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))
