@@ -4,16 +4,17 @@ PYTHON ?= python3
 # Installed before everything else, so that no dependency chooses another torch. `make TORCH=torch train` takes the newest.
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
+READY := .venv/ready-$(shell echo "$(TORCH)" | tr -c "a-zA-Z0-9.\n" "_")
 
 .PHONY: train test lint clean
 
-train: .venv/ready
+train: $(READY)
 	$(BIN)/gmi-drl train --task ant --iterations 100000 --set time_limit_s=120
 
 test: lint
 	$(BIN)/pytest
 
-lint: .venv/ready
+lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -22,7 +23,7 @@ lint: .venv/ready
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
 
-.venv/ready: pyproject.toml
+$(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet '$(TORCH)'

@@ -8,10 +8,10 @@ import yaml
 from pydantic import Field
 
 from gmi_drl.errors import UsageError
-from gmi_drl.files import FileModel, load_yaml, parse
+from gmi_drl.files import FileModel, load_yaml, parse, read_yaml
 from gmi_drl.workload import TaskSpec
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -48,8 +48,8 @@ class PPOConfig(FileModel):
 class RunConfig(FileModel):
     """A run (`config.yaml`, `version: 1`).
 
-    `time_limit_s` ends the run after that many seconds of training, whatever `iterations` says. `hang_s` is the
-    deadline of every wait for another GMI. A checkpoint is saved every `checkpoint_every` iterations and at the end.
+    `time_limit_s` ends the run that many seconds after its start or resumption, whatever `iterations` says. `hang_s` is
+    the deadline of every wait for another GMI. Checkpoints come every `checkpoint_every` iterations and at the end.
     """
 
     version: Literal[1] = 1
@@ -90,7 +90,7 @@ def load_config(path: Path) -> RunConfig:
 
 def _value(text: str, setting: str) -> object:
     try:
-        return yaml.safe_load(text)
+        return read_yaml(text)
     except yaml.YAMLError:
         raise UsageError(f"--set {setting}: the value is not valid YAML") from None
 

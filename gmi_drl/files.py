@@ -1,7 +1,9 @@
 """Files that people write: YAML in, frozen models out, every mistake named at once."""
 
 import difflib
+import json
 import os
+import re
 import types
 import typing
 from collections.abc import Sequence
@@ -15,22 +17,23 @@ from gmi_drl.errors import UsageError
 
 
 class FileModel(BaseModel):
-    """A frozen part of a file. Unknown keys are mistakes."""
+    """A frozen part of a file. Unknown keys, numbers that are not finite and values of another type are mistakes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 Model = TypeVar("Model", bound=FileModel)
 
 
 def parse(model: type[Model], data: object, source: str) -> Model:
-    """Check `data` against `model`.
+    """Check `data`, as YAML or JSON gives it, against `model`.
 
     Raises:
-        UsageError: with a line for every mistake: its place and, for an unknown key, the nearest known one.
+        UsageError: with a line for every mistake: its place and, for an unknown key, the nearest known one. What the
+            values contradict among themselves is told when each of them is right.
     """
     try:
-        return model.model_validate(data)
+        return model.model_validate_json(json.dumps(data, default=str))  # where lists stand for tuples, also strictly
     except ValidationError as error:
         lines = [_explain(model, mistake) for mistake in _causes(error.errors())]
         count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
@@ -38,9 +41,9 @@ def parse(model: type[Model], data: object, source: str) -> Model:
 
 
 def load_yaml(model: type[Model], path: Path) -> Model:
-    """Read and check one YAML file (`safe_load`: no code runs)."""
+    """Read and check one YAML file; no code runs."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -52,23 +55,65 @@ def load_yaml(model: type[Model], path: Path) -> Model:
     return parse(model, data, str(path))
 
 
+def read_yaml(text: str) -> Any:
+    """Plain values from YAML: no objects, no aliases, no key twice; `1e-3` is a number and a date is text.
+
+    Raises:
+        yaml.YAMLError: if it is not such YAML.
+    """
+    return yaml.load(text, Loader=_Loader)
+
+
+class _Loader(yaml.SafeLoader):
+    """`SafeLoader` without what surprises people."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not supported")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if twice := sorted({str(key) for key in keys if keys.count(key) > 1}):
+            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: given twice: {', '.join(twice)}")
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 def dump_yaml(instance: FileModel) -> str:
     """The YAML that `load_yaml` reads back as an equal model. What is None is left out."""
     data = instance.model_dump(mode="json", exclude_none=True)
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Writes short lists of plain values, such as core numbers, on one line."""
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
         is_short = all(isinstance(item, (str, int, float)) for item in sequence) and len(str(sequence)) < 60
-        return super().represent_sequence(tag, sequence, flow_style=is_short)
+        node: yaml.SequenceNode = super().represent_sequence(tag, sequence, flow_style=is_short)
+        return node
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file that is, at any instant and after a crash, either the old one or the whole new one."""
+    """Write a file that is, at any instant and after a crash, either the old one or the whole new one.
+
+    A link stays a link, and what is no regular file (`/dev/stdout`) is written to, not replaced.
+    """
     data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    path = path.resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         with draft.open("wb") as file:

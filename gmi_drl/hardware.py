@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from gmi_drl.files import FileModel
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class Gpus(FileModel):
@@ -27,11 +27,13 @@ class Cpu(FileModel):
     """The host: cores that may be used, and memory in GiB.
 
     `siblings` groups the indices of cores that are hardware threads of one physical core; None: each is its own.
+    `architecture` is what `uname -m` says.
     """
 
     cores: Count
     memory_gib: Annotated[float, Field(gt=0)]
     siblings: tuple[tuple[int, ...], ...] | None = None
+    architecture: str = "x86_64"
 
     @model_validator(mode="after")
     def _siblings_cover_the_cores(self) -> Self:

@@ -14,6 +14,10 @@ HOLISTIC: tuple[Role, ...] = ("simulator", "agent", "trainer")
 """The roles of a holistic training GMI (paper section 5.1, TCG_EX)."""
 
 
+MOST_ENVIRONMENTS = 2**20
+"""Of one GMI; more is a slip of the hand."""
+
+
 class GMI(FileModel):
     """One GPU multiplexing instance: a share of a device, run by one process.
 
@@ -22,7 +26,7 @@ class GMI(FileModel):
 
     id: Annotated[int, Field(ge=0)]
     roles: tuple[Role, ...] = HOLISTIC
-    num_env: Annotated[int, Field(ge=0)] = 0
+    num_env: Annotated[int, Field(ge=0, le=MOST_ENVIRONMENTS)] = 0
     cores: tuple[Annotated[int, Field(ge=0)], ...]
 
     @model_validator(mode="after")

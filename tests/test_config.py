@@ -26,7 +26,10 @@ def test_a_new_run_gets_its_tasks_reward_scale():
         (["iterations.x=1"], "iterations is a single value"),
         (["ppo=3"], "ppo"),
         (["ppo.gamma=[1"], "not valid YAML"),
-        (["ppo.learning_rate=nan"], "finite"),
+        (["ppo.learning_rate=nan"], "valid number"),
+        (["ppo.learning_rate=.inf"], "ppo.learning_rate"),
+        (["iterations=yes"], "valid integer"),
+        (["ppo.gamma=2024-99-99"], "valid number"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):

@@ -45,6 +45,8 @@ class Normaliser:
 
     def _refresh(self) -> None:
         count, mean, m2 = self.statistics[0], self.statistics[1 : 1 + self.num_obs], self.statistics[1 + self.num_obs :]
+        if count == 0:
+            return  # nothing has been seen: as made
         self.mean.copy_(mean)
         self.scale.copy_(1 / ((m2 / count).sqrt() + self.EPSILON))
 

@@ -31,20 +31,30 @@ for command in (plan.plan, train.train, status.status, doctor.doctor):
 def main() -> None:
     """Run the command line; what is wrong ends in a message and an exit code, never in a traceback."""
     signal.signal(signal.SIGINT, _leave)
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     try:
         cli(prog_name="gmi-drl")
     except GmiError as error:
         click.echo(f"gmi-drl: {error}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:  # whoever read our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()
+        sys.exit(1)
+    except OSError as error:
+        _close_output()
+        click.echo(f"gmi-drl: {error.filename or 'the output'}: {error.strerror or error}", err=True)
         sys.exit(1)
     except Exception as error:
         if os.environ.get("GMI_DRL_DEBUG"):
             raise
-        click.echo(f"gmi-drl: unexpected {type(error).__name__}: {error}\n"
-                   "  please report this; GMI_DRL_DEBUG=1 shows where it happened", err=True)  # fmt: skip
+        click.echo(f"gmi-drl: unexpected {type(error).__name__}: {error}", err=True)
+        click.echo("  please report this; GMI_DRL_DEBUG=1 shows where it happened", err=True)
         sys.exit(1)
+
+
+def _close_output() -> None:
+    """What is still buffered cannot be written: let it go, or the interpreter complains at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:

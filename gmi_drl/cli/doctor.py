@@ -22,10 +22,10 @@ class Check(NamedTuple):
 
 @click.command()
 @format_option
-def doctor(output: str) -> None:
+def doctor(format: str) -> None:
     """Check what this machine has and lacks; exit with 4 if a training could not run."""
     rows = [{"check": check.name, **_examine(check)} for check in CHECKS]
-    if output == "json":
+    if format == "json":
         print_json("doctor", {"checks": rows})
     else:
         _print(rows)

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -35,6 +36,7 @@ class TrainingView:
             self.console.is_terminal and self.console.width >= LEAST_WIDTH and self.console.height >= LEAST_HEIGHT
         )
         self.live = Live(console=self.console, auto_refresh=False) if has_room and not quiet else None
+        self.is_lost = False
         self.started = self.shown = 0.0  # the first row sets them: what goes before is not training
 
     def __enter__(self) -> Self:
@@ -51,14 +53,22 @@ class TrainingView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.live:
-            self.live.stop()
+            with suppress(OSError):
+                self.live.stop()
 
     def show(self, row: Row) -> None:
-        """Take in one row of the metrics."""
+        """Take in one row of the metrics. That nobody can see it any more is no reason to stop training."""
+        try:
+            self._show(row)
+        except OSError:
+            self.is_lost = True
+
+    def _show(self, row: Row) -> None:
         now = time.monotonic()
         self.started = self.started or now
         is_last = row["iteration"] == self.config.iterations
-        if now - self.shown < (REFRESH_S if self.live else PLAIN_EVERY_S) and not is_last:
+        is_early = now - self.shown < (REFRESH_S if self.live else PLAIN_EVERY_S) and not is_last
+        if self.is_lost or is_early:
             return
         self.shown = now
         if self.live:

@@ -16,12 +16,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def format_option(function: Function) -> Function:
     """`--format table|json`."""
     kinds = click.Choice(["table", "json"])
-    return click.option("--format", "output", type=kinds, default="table", help="For people or for programs.")(function)
+    return click.option("--format", type=kinds, default="table", help="For people or for programs.")(function)
 
 
 def console() -> Console:
     """Standard output for people; plain text where it is not a terminal."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    return Console(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else PLAIN_WIDTH)
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:

@@ -12,31 +12,40 @@ if TYPE_CHECKING:
     from gmi_drl.layout import Layout
 
 DEFAULT_NUM_ENV = 256
+MOST_NUM_ENV = 2**20  # as in a layout
 
 
 @click.command()
 @click.option("--task", type=click.Choice(sorted(TASK_SPECS)), default="ant", help="What is trained.")
-@click.option("--num-env", type=click.IntRange(min=1), default=DEFAULT_NUM_ENV, help="Environments of each GMI.")
+@click.option(
+    "--num-env", type=click.IntRange(1, MOST_NUM_ENV), default=DEFAULT_NUM_ENV, help="Environments of each GMI."
+)
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device; one per core if not given.")
-@click.option("--node", "node_file", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
-@click.option("--output", "-o", "layout_file", type=click.Path(path_type=Path), default=Path("layout.yaml"))
+@click.option("--node", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("layout.yaml"),
+    help="The layout file.",
+)
 @format_option
-def plan(
-    task: str, num_env: int, gmis_per_gpu: int | None, node_file: Path | None, layout_file: Path, output: str
-) -> None:
+def plan(task: str, num_env: int, gmis_per_gpu: int | None, node: Path | None, output: Path, format: str) -> None:
     """Decide which GMIs a training gets, and write it to a layout file.
 
     Nothing is measured yet: the cores (or GPUs) are cut evenly, and the layout says so.
     """
     from gmi_drl.files import dump_yaml
 
-    layout = make_layout(task, num_env, gmis_per_gpu, node_file)
-    write_file(layout_file, dump_yaml(layout))
-    if output == "json":
-        print_json("plan", {"layout_file": str(layout_file), "layout": layout.model_dump(mode="json")})
+    layout = make_layout(task, num_env, gmis_per_gpu, node)
+    verb = "Replaced" if output.is_file() else "Wrote"
+    write_file(output, dump_yaml(layout))
+    if format == "json":
+        print_json("plan", {"layout_file": str(output), "layout": layout.model_dump(mode="json")})
         return
     console().print(layout_tree(layout))
-    console().print(f"Wrote {layout_file}. Next: gmi-drl train {layout_file}")
+    where = f", on the machine of {node}" if node else ""
+    console().print(f"{verb} {output}. Next{where}: gmi-drl train {output}", markup=False)
 
 
 def make_layout(task: str, num_env: int, gmis_per_gpu: int | None, node_file: Path | None = None) -> "Layout":

@@ -12,7 +12,7 @@ from gmi_drl.cli.output import console, format_option, print_json
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), help="Where to look for runs.")
 @format_option
-def status(run: Path | None, runs_dir: Path, output: str) -> None:
+def status(run: Path | None, runs_dir: Path, format: str) -> None:
     """Show how a RUN stands, or all runs below the runs folder."""
     from gmi_drl.run.folder import RunFolder
 
@@ -24,7 +24,7 @@ def status(run: Path | None, runs_dir: Path, output: str) -> None:
             (file.parent for file in runs_dir.glob("*/layout.yaml")), key=lambda path: path.stat().st_mtime
         )
     rows = [_describe(RunFolder(folder)) for folder in folders]
-    if output == "json":
+    if format == "json":
         print_json("status", {"runs": rows})
     elif not rows:
         console().print(f"No runs in {runs_dir}. Start one with: gmi-drl train")
@@ -34,10 +34,9 @@ def status(run: Path | None, runs_dir: Path, output: str) -> None:
 
 def _describe(folder: Any) -> dict[str, Any]:
     from gmi_drl.run.checkpoint import list_checkpoints
-    from gmi_drl.run.metrics import read_metrics
+    from gmi_drl.run.metrics import last_row
 
-    metrics = read_metrics(folder.metrics_file)
-    last = metrics[-1] if metrics else {}
+    last = last_row(folder.metrics_file)
     saved = list_checkpoints(folder.checkpoints)
     shown = ("iteration", "env_steps", "steps_per_second", "return_mean", "episode_length_mean")
     state = folder.read_state()

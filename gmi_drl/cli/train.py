@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import rich_click as click
 
 from gmi_drl.cli.output import format_option, print_json
-from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout
+from gmi_drl.cli.plan import DEFAULT_NUM_ENV, MOST_NUM_ENV, make_layout
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import TASK_SPECS
 
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("layout_file", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
+@click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
 @click.option("--task", type=click.Choice(sorted(TASK_SPECS)), help="What to train.  [default: ant]")
 @click.option("--algo", type=click.Choice(["ppo"]), default="ppo", help="How to learn.")
 @click.option("--iterations", type=click.IntRange(min=1), help="Iterations in all.  [default: 500]")
-@click.option("--num-env", type=click.IntRange(min=1), help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]")
+@click.option(
+    "--num-env", type=click.IntRange(1, MOST_NUM_ENV), help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]"
+)
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.  [default: 0]")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of everything random.  [default: 0]")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/TASK-TIME]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with the run in this folder.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
+@click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
 @format_option
-def train(output: str, **options: Any) -> None:
+def train(format: str, **options: Any) -> None:
     """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
 
     Ctrl-C saves a checkpoint and prints the line that goes on from it. A run is resized by resuming it with another
@@ -42,18 +44,18 @@ def train(output: str, **options: Any) -> None:
     from gmi_drl.launch.training import train as launch
 
     layout, config, folder, checkpoint = _resume(**options) if options["resume"] else _begin(**options)
-    with TrainingView(layout, config, folder, quiet=output == "json") as view:
+    with TrainingView(layout, config, folder, quiet=format == "json") as view:
         try:
             outcome = launch(layout, config, folder, resume=checkpoint, on_row=view.show)
-        except SecondSignal:
-            _leave(signal.SIGINT, "ended at once, nothing was saved", folder)
-    _tell(outcome, folder, output)
+        except SecondSignal as second:
+            _leave(second.signal, "ended at once, nothing was saved", folder)
+    _tell(outcome, folder, format)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
 
 
 def _begin(
-    layout_file: Path | None,
+    layout: Path | None,
     task: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
@@ -61,24 +63,26 @@ def _begin(
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run."""
-    from gmi_drl.config import apply_settings, default_config
+    from gmi_drl.config import RunConfig, apply_settings, default_config
+    from gmi_drl.launch.training import check_trainable
     from gmi_drl.run.folder import RunFolder
 
-    if layout_file is not None:
-        layout = _read_layout(layout_file, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+    if layout is not None:
+        chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
-        layout = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
-    assert layout.task is not None
-    config = apply_settings(default_config(TASK_SPECS[layout.task]), _settings(**rest))
-    _check_batch(layout, config)
-    folder = RunFolder(run_dir or Path("runs") / f"{layout.task}-{time.strftime('%Y%m%d-%H%M%S')}")
-    folder.create(layout, config)
-    return layout, config, folder, None
+        chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
+    name = chosen.task or ""
+    base = default_config(TASK_SPECS[name]) if name in TASK_SPECS else RunConfig()  # an unknown task is refused below
+    config = apply_settings(base, _settings(**rest))
+    check_trainable(chosen, config)
+    folder = RunFolder(run_dir or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    folder.create()
+    return chosen, config, folder, None
 
 
 def _resume(
     resume: Path,
-    layout_file: Path | None,
+    layout: Path | None,
     task: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
@@ -93,27 +97,31 @@ def _resume(
     if run_dir is not None:
         raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
     folder = RunFolder(resume)
-    layout, config = folder.read_setup()
+    chosen, before = folder.read_setup()
     saved = list_checkpoints(folder.checkpoints)
     if not saved:
-        raise UsageError(f"{resume} has no complete checkpoint in {folder.checkpoints}: start it anew")
+        raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
     index = read_index(saved[-1])
-    total = int(index["num_env"])
-    if layout_file is not None:
-        layout = _read_layout(layout_file, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+    if layout is not None:
+        chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     elif gmis_per_gpu is not None or num_env is not None:
-        layout = _resized(layout, total, num_env, gmis_per_gpu)
+        chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
+    config = apply_settings(before, _settings(**rest))
+    _check_same_run(index, before, config, chosen)
+    return chosen, config, folder, saved[-1]
+
+
+def _check_same_run(index: dict[str, Any], before: "RunConfig", config: "RunConfig", layout: "Layout") -> None:
+    """Refuse what would not be the same run any more."""
+    total, done = index["num_env"], index["iteration"]
     if layout.num_env != total:
         raise UsageError(
-            f"the run has {total} environments in all, this layout has {layout.num_env}: they must stay as many"
+            f"the run has {total} environments in all, this layout has {layout.num_env}: they must be as many"
         )
-    config = apply_settings(config, _settings(**rest))
-    if index["iteration"] >= config.iterations:
-        raise UsageError(
-            f"the run has done {index['iteration']} of {config.iterations} iterations: give more with --iterations"
-        )
-    _check_batch(layout, config)
-    return layout, config, folder, saved[-1]
+    if config.seed != before.seed:
+        raise UsageError(f"the run began with seed {before.seed}: another seed is another run")
+    if done >= config.iterations:
+        raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
 
 
 def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: int | None) -> "Layout":
@@ -132,32 +140,18 @@ def _read_layout(path: Path, overrides: dict[str, object]) -> "Layout":
     given = [name for name, value in overrides.items() if value is not None]
     if given:
         raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
-    layout = load_yaml(Layout, path)
-    known = layout.task in TASK_SPECS and layout.template == "TCG_EX" and "trainers" in layout.groups
-    if not known:
-        raise UsageError(
-            f"{path}: training needs a task ({', '.join(TASK_SPECS)}), template TCG_EX and a group 'trainers', "
-            f"got task {layout.task}, template {layout.template}, groups {list(layout.groups)}"
-        )
-    return layout
+    return load_yaml(Layout, path)
 
 
-def _settings(iterations: int | None, seed: int | None, settings: tuple[str, ...], **rest: Any) -> list[str]:
+def _settings(iterations: int | None, seed: int | None, set: tuple[str, ...], **rest: Any) -> list[str]:
     """Options that are short for settings, then the settings themselves."""
     short = {"iterations": iterations, "seed": seed}
-    return [f"{key}={value}" for key, value in short.items() if value is not None] + list(settings)
+    return [f"{key}={value}" for key, value in short.items() if value is not None] + list(set)
 
 
-def _check_batch(layout: "Layout", config: "RunConfig") -> None:
-    fewest = min(gmi.num_env for gmi in layout.gmis) * config.ppo.horizon
-    if fewest < config.ppo.minibatches:
-        wanted = config.ppo.minibatches
-        raise UsageError(f"a GMI collects {fewest} transitions (num_env x ppo.horizon) for {wanted} ppo.minibatches")
-
-
-def _tell(outcome: "Outcome", folder: "RunFolder", output: str) -> None:
+def _tell(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
     """What was written and what to do next."""
-    if output == "json":
+    if format == "json":
         checkpoint = str(outcome.checkpoint) if outcome.checkpoint else None
         document = {"state": outcome.state, "iteration": outcome.iteration, "checkpoint": checkpoint}
         print_json("train", {"run": str(folder.path), **document})

@@ -1,14 +1,15 @@
-"""Devices in use are claimed by `flock`: two runs never measure each other, and no claim outlives its process."""
+"""Devices in use are claimed by `flock`: a user's runs never disturb each other, and no claim outlives its process."""
 
 import fcntl
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import LayoutMismatchError, MachineError
 
 
 def claims_folder() -> Path:
@@ -22,9 +23,9 @@ def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
 
     Raises:
         LayoutMismatchError: if another process holds one of them; it is named with its purpose.
+        MachineError: if the folder of the locks is not ours alone.
     """
-    folder = claims_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = _own_folder()
     with ExitStack() as held:
         taken = [
             f"{device} is in use by {owner}" for device in devices if (owner := _take(held, folder / device, purpose))
@@ -35,16 +36,31 @@ def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
         yield
 
 
+def _own_folder() -> Path:
+    """The folder of the locks, made if need be. In /tmp, others could have put something in its place."""
+    folder = claims_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = folder.lstat()
+    except OSError as error:
+        raise MachineError(f"{folder}: claims cannot be kept there ({error.strerror}): set GMI_DRL_CLAIMS") from None
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+        raise MachineError(f"{folder} is not a folder that only you can write: remove it or set GMI_DRL_CLAIMS")
+    return folder
+
+
 def _take(held: ExitStack, path: Path, purpose: str) -> str | None:
     """Lock one file until `held` closes; the description of the owner if somebody else has it."""
     # The file stays when the lock goes: deleting it would let two processes lock two files of the same name.
-    file = held.enter_context(path.open("a+"))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    file = held.enter_context(os.fdopen(descriptor, "r+"))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
         return _describe(file.read())
     file.truncate(0)
+    file.seek(0)
     file.write(json.dumps({"pid": os.getpid(), "purpose": purpose}))
     file.flush()
     return None

@@ -3,6 +3,7 @@
 import os
 import platform
 from pathlib import Path
+from zlib import crc32
 
 import psutil
 
@@ -19,15 +20,27 @@ def this_node() -> Node:
         name=platform.node() or "localhost",
         gpus=gpus or None,
         link="pcie" if len(gpus) > 1 else "none",
-        cpu=Cpu(cores=len(cores), memory_gib=round(memory_bytes() / GIB, 1), siblings=_siblings(cores)),
+        cpu=Cpu(
+            cores=len(cores),
+            memory_gib=round(memory_bytes() / GIB, 1),
+            siblings=_siblings(cores),
+            architecture=platform.machine(),
+        ),
     )
 
 
 def allowed_cores(root: Path = Path("/")) -> list[int]:
-    """The CPU numbers that this process may use, ascending: its affinity, cut to the cgroup's quota (at least one)."""
+    """The CPU numbers that this process may use, ascending: its affinity, cut to the cgroup's quota (at least one).
+
+    A quota says how many but not which. Containers of one host, which know nothing of each other, begin to count at a
+    place that their host names give, so that they do not all meet on CPU 0.
+    """
     affinity = sorted(os.sched_getaffinity(0))
     quota = cgroup_quota(root)
-    return affinity if quota is None else affinity[: max(1, int(quota))]
+    if quota is None or quota >= len(affinity):
+        return affinity
+    start = crc32(platform.node().encode()) % len(affinity)
+    return sorted((affinity[start:] + affinity[:start])[: max(1, int(quota))])
 
 
 def cgroup_quota(root: Path = Path("/")) -> float | None:

@@ -39,15 +39,17 @@ class ProcessBackend:
         return reasons
 
     def open(self, layout: Layout) -> None:
-        """Check against this machine and claim the cores."""
+        """Check against this machine and claim the cores and GPUs."""
         reasons = self.check(this_node(), layout)
         if reasons:
             raise LayoutMismatchError("; ".join(reasons) + ": make a layout for this machine with `gmi-drl plan`")
         self.gmis = {gmi.id: gmi for gmi in layout.gmis}
         for device in layout.devices:
             self.gpu_of |= {gmi.id: _visible_name(device.index) if device.kind == "gpu" else "" for gmi in device.gmis}
-        used = sorted(self.cores[core] for gmi in layout.gmis for core in gmi.cores)
-        self._claims.enter_context(claim([f"core-{core}" for core in used], self.purpose))
+        cores = sorted(self.cores[core] for gmi in layout.gmis for core in gmi.cores)
+        gpus = sorted({name for name in self.gpu_of.values() if name})
+        devices = [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
+        self._claims.enter_context(claim(devices, self.purpose))
 
     def cpus(self, gmi_id: int) -> list[int]:
         """CPU numbers of a GMI."""
@@ -59,8 +61,8 @@ class ProcessBackend:
         threads = str(len(cpus))
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", SPIN_COUNT)} if len(cpus) > 1 else {}
-        place = {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}
-        return caps | spin | place
+        gpu = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}  # as NVML counts
+        return caps | spin | gpu | {CPUS_VARIABLE: ",".join(map(str, cpus))}
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
         """Ask the kernel which cores the process is bound to."""

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -73,6 +74,8 @@ class GMIProcesses:
         self._selector = selectors.DefaultSelector()
 
     def __enter__(self) -> Self:
+        shutil.rmtree(self.folder.meeting, ignore_errors=True)  # of a launcher that was killed
+        self.folder.meeting.mkdir()
         segments = self._make_segments()
         try:
             for gmi in self.layout.gmis:
@@ -110,6 +113,7 @@ class GMIProcesses:
                 heard = time.monotonic()
                 if message.get("kind") == "row":
                     yield gmi_id, message
+                    heard = time.monotonic()  # what the caller took its time for is not the GMIs' silence
             self._check_silence(time.monotonic() - heard, silence_s)
             yield -1, {}
 
@@ -137,6 +141,7 @@ class GMIProcesses:
         for child in self._children.values():
             child.socket.close()
         self._selector.close()
+        shutil.rmtree(self.folder.meeting, ignore_errors=True)
 
     def _make_segments(self) -> dict[str, int]:
         groups = self.layout.groups if self.layout.reduction == "MPR-shm" else {}
@@ -150,6 +155,7 @@ class GMIProcesses:
             order = self._order | {
                 "gmi": gmi_id,
                 "run_folder": str(self.folder.path),
+                "meeting": str(self.folder.meeting),
                 "segments": segments,
                 "channel": theirs.fileno(),
                 "parent": os.getpid(),
@@ -157,7 +163,7 @@ class GMIProcesses:
             log = self.folder.log_file(gmi_id)
             with log.open("ab") as output:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "gmi_drl.roles.child", json.dumps(order)],
+                    [sys.executable, "-P", "-m", "gmi_drl.roles.child", json.dumps(order)],
                     env=os.environ | self.backend.environment(gmi_id),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -214,7 +220,7 @@ class GMIProcesses:
 
     def _failure(self, gmi_id: int, message: Message) -> GmiError:
         """The error that a GMI has told of, with the exit code that it asks for."""
-        error = GmiError(f"GMI {gmi_id}: {message['message']}{self._see_log(gmi_id)}")
+        error = GmiError(f"GMI {gmi_id}: {message['message']}\n  its log is {self._children[gmi_id].log}")
         error.exit_code = int(message["exit_code"])
         if message["blames_peer"]:
             error.exit_code = GmiError.exit_code

@@ -44,7 +44,8 @@ def run_role(
     folder = RunFolder(
         Path(run_dir or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}-{time.monotonic_ns() % 1000:03d}")
     )
-    folder.create(chosen, RunConfig(hang_s=hang_s))
+    folder.create()
+    folder.write_setup(chosen, RunConfig(hang_s=hang_s))
     backend = ProcessBackend(purpose=str(folder.path))
     processes = GMIProcesses(chosen, role, params or {}, folder, backend, hang_s=hang_s, slot_bytes=SLOT_BYTES)
     with closing(backend):

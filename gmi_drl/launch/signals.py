@@ -1,14 +1,17 @@
-"""Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once."""
+"""Ctrl-C, SIGTERM and a lost terminal: the first asks for an orderly end, the second ends at once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from signal import SIGINT, SIGTERM, Signals, signal
+from signal import SIG_IGN, SIGHUP, SIGINT, SIGTERM, Signals, getsignal, signal
 from types import FrameType
 
 
 class SecondSignal(BaseException):
-    """Raised where the program stands when a second signal arrives. Nothing is saved then."""
+    """Raised where the program stands when a second signal arrives. Nothing is saved then. `signal` is the first."""
+
+    def __init__(self, signal: Signals) -> None:
+        self.signal = signal
 
 
 @dataclass
@@ -20,15 +23,16 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Take SIGINT and SIGTERM for the time of a `with` block."""
+    """Take SIGINT, SIGTERM and SIGHUP for the time of a `with` block, unless they are ignored (`nohup`)."""
     request = StopRequest()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if request.signal is not None:
-            raise SecondSignal
+            raise SecondSignal(request.signal)
         request.signal = Signals(number)
 
-    before = {number: signal(number, handle) for number in (SIGINT, SIGTERM)}
+    taken = [number for number in (SIGINT, SIGTERM, SIGHUP) if getsignal(number) is not SIG_IGN]
+    before = {number: signal(number, handle) for number in taken}
     try:
         yield request
     finally:

@@ -1,18 +1,18 @@
 """A training on this host: start the GMIs, keep the metrics, stop in order."""
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.rows import RowMerger
-from gmi_drl.launch.signals import SecondSignal, stop_on_signals
-from gmi_drl.layout import Layout
+from gmi_drl.launch.signals import stop_on_signals
+from gmi_drl.layout import HOLISTIC, Layout
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
@@ -41,7 +41,7 @@ def train(
     resume: Path | None = None,
     on_row: Callable[[Row], None] = lambda row: None,
 ) -> Outcome:
-    """Train in a run folder; its layout and configuration become these.
+    """Train in a run folder, whose layout and configuration become these.
 
     Args:
         layout: Where.
@@ -51,32 +51,69 @@ def train(
         on_row: Called with every row of the metrics.
 
     Raises:
+        UsageError: if the layout or the configuration cannot be trained.
+        LayoutMismatchError: if the devices or the folder are not there or in use. The folder stays as it was.
         GmiError: when a GMI fails; its message names it. The run folder keeps the last checkpoint.
     """
-    with folder.lock():
-        folder.write_setup(layout, config)
-        folder.write_state("running")
+    check_trainable(layout, config)
+    backend = ProcessBackend(purpose=str(folder.path))
+    with folder.lock(), closing(backend):
+        backend.open(layout)
         try:
-            outcome = _train(layout, config, folder, resume, on_row)
-        except GmiError as error:
-            folder.write_state("failed", str(error))
+            folder.write_setup(layout, config)
+            folder.write_state("running")
+            outcome = _train(layout, config, folder, backend, resume, on_row)
+            folder.write_state(outcome.state)
+        except OSError as error:
+            _tell_state(folder, "failed", str(error))
+            raise MachineError(f"{folder.path}: {error.strerror or error}") from error
+        except BaseException as error:
+            is_ours = isinstance(error, GmiError)
+            _tell_state(folder, "failed" if is_ours else "stopped", str(error) or type(error).__name__)
             raise
-        except SecondSignal:
-            folder.write_state("stopped", "ended at once by a second signal")
-            raise
-        folder.write_state(outcome.state)
-        return outcome
+    return outcome
+
+
+def check_trainable(layout: Layout, config: RunConfig) -> None:
+    """Refuse what no training can run on.
+
+    Raises:
+        UsageError: with the numbers.
+    """
+    everyone = {TRAINERS: tuple(gmi.id for gmi in layout.gmis)}
+    is_synchronous = layout.template == "TCG_EX" and all(gmi.roles == HOLISTIC for gmi in layout.gmis)
+    groups = {name: tuple(sorted(members)) for name, members in layout.groups.items()}
+    if layout.task not in TASK_SPECS or not is_synchronous or groups != everyone:
+        needs = (
+            f"a task ({', '.join(TASK_SPECS)}), template TCG_EX, all roles on every GMI and the one group {everyone}"
+        )
+        has = f"task {layout.task}, template {layout.template}, groups {groups}"
+        raise UsageError(f"training needs {needs}; this layout has {has}")
+    fewest = min(gmi.num_env for gmi in layout.gmis) * config.ppo.horizon
+    if fewest < config.ppo.minibatches:
+        wanted = config.ppo.minibatches
+        raise UsageError(f"a GMI collects {fewest} transitions (num_env x ppo.horizon) for {wanted} ppo.minibatches")
+
+
+def _tell_state(folder: RunFolder, state: str, message: str) -> None:
+    """Keep the reason if the disk still takes it: what failed first is what counts."""
+    with suppress(OSError):
+        folder.write_state(state, message)
 
 
 def _train(
-    layout: Layout, config: RunConfig, folder: RunFolder, resume: Path | None, on_row: Callable[[Row], None]
+    layout: Layout,
+    config: RunConfig,
+    folder: RunFolder,
+    backend: ProcessBackend,
+    resume: Path | None,
+    on_row: Callable[[Row], None],
 ) -> Outcome:
     assert layout.task is not None
     spec = TASK_SPECS[layout.task]
     drop_drafts(folder.checkpoints)
     drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
     merger = RowMerger(len(layout.gmis), config.ppo.horizon * layout.num_env)
-    backend = ProcessBackend(purpose=str(folder.path))
     processes = GMIProcesses(
         layout,
         ROLE,
@@ -87,16 +124,14 @@ def _train(
         slot_bytes=4 * (spec.num_weights + spec.num_actions + 64),
     )
     leader, is_asked = layout.groups[TRAINERS][0], False
-    with stop_on_signals() as request, closing(backend), MetricsFile(folder.metrics_file) as metrics:
-        backend.open(layout)
-        with processes:
-            for gmi_id, row in processes.messages(silence_s=config.hang_s + PATIENCE_S):
-                if request.signal is not None and not is_asked:
-                    processes.say(leader, "stop")
-                    is_asked = True
-                for merged in merger.add(gmi_id, row):
-                    metrics.append(merged)
-                    on_row(merged)
+    with stop_on_signals() as request, MetricsFile(folder.metrics_file) as metrics, processes:
+        for gmi_id, row in processes.messages(silence_s=config.hang_s + PATIENCE_S):
+            if request.signal is not None and not is_asked:
+                processes.say(leader, "stop")
+                is_asked = True
+            for merged in merger.add(gmi_id, row):
+                metrics.append(merged)
+                on_row(merged)
     result = processes.results[leader]
     saved = list_checkpoints(folder.checkpoints)
     state = "stopped" if request.signal is not None and result["stopped"] else "done"

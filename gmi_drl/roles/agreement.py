@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -48,14 +49,10 @@ def agree(reduction: Reduction, word: Word, sums: Tensor, advantages: Tensor, de
     """
     said = torch.tensor([float(word)], dtype=torch.float64)
     table = reduction.gather(torch.cat((said, torch.cat((sums, advantages)).cpu(), delta)))
-    moments = table[0, 6:HEAD]
-    for row in table[1:]:
-        moments = merge_moments(moments, row[6:HEAD])
-    count, mean, m2 = moments.tolist()
-    if count == 0:
-        raise GmiError(
-            "every world of every GMI went wrong in every step of an iteration: the task or the policy is broken"
-        )
+    moments = [row[6:HEAD] for row in table if row[6] > 0]
+    if not moments:
+        raise GmiError("every world of every GMI went wrong in all steps of an iteration: task or policy are broken")
+    count, mean, m2 = reduce(merge_moments, moments).tolist()
     std = math.sqrt(m2 / max(count - 1, 1))
     reward_sum, episodes, return_sum, length_sum, bad_worlds = table[:, 1:6].sum(0).tolist()
     word = Word(int(table[0, 0]))

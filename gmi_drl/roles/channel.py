@@ -47,9 +47,12 @@ class Channel:
         except OSError:
             self._leave()
 
-    def deliver(self, message: Message, deadline_s: float = 10.0) -> None:
-        """Send what must arrive, such as a result or an error."""
-        self._socket.settimeout(deadline_s)
+    def deliver(self, message: Message) -> None:
+        """Send what must arrive, such as a result or an error.
+
+        A launcher that is stopped is waited for; with one that dies the kernel ends this process.
+        """
+        self._socket.setblocking(True)
         try:
             self._socket.send(encode(message))
         except OSError:

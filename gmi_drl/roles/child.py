@@ -65,7 +65,8 @@ def _run(order: dict[str, Any], channel: "Channel") -> Any:
     torch.set_num_threads(len(gmi.cores))
     torch.set_num_interop_threads(1)
     segments = {name: int(descriptor) for name, descriptor in order["segments"].items()}
-    with GMI_manager(layout, gmi, Path(order["run_folder"]), channel, segments, order["hang_s"]) as manager:
+    folders = Path(order["run_folder"]), Path(order["meeting"])
+    with GMI_manager(layout, gmi, *folders, channel, segments, order["hang_s"]) as manager:
         manager.become_current()
         channel.deliver({"kind": "ready"})
         role_class = load_role(order["role"])
@@ -83,7 +84,7 @@ def load_role(location: str) -> Any:
 
     place, _, name = location.rpartition(":")
     try:
-        module = _module_from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = _module_from_file(Path(place)) if place.endswith(".py") else _module_by_name(place)
         return getattr(module, name)
     except (ImportError, FileNotFoundError, AttributeError, ValueError) as error:
         raise UsageError(
@@ -91,12 +92,21 @@ def load_role(location: str) -> Any:
         ) from error
 
 
+def _module_by_name(name: str) -> Any:
+    """A module that is installed, or that lies in the working directory, which comes last."""
+    sys.path.append(os.getcwd())
+    return importlib.import_module(name)
+
+
 def _module_from_file(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    """A file as a module, under a name of its own: a role in `random.py` replaces no other module."""
+    name = f"gmi_drl_role_{path.stem}"
+    sys.path.append(str(path.resolve().parent))  # for modules beside it
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

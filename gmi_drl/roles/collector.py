@@ -32,6 +32,7 @@ class Collector:
         self.episode_return = torch.zeros(task.num_env, device=task.device)
         self.episode_length = torch.zeros(task.num_env, device=task.device)
         self.episodes = torch.zeros(4, dtype=torch.float64, device=task.device)
+        self._stagger()
 
     @torch.no_grad()
     def collect(self, clock: PhaseClock) -> Tensor:
@@ -58,6 +59,12 @@ class Collector:
         self.episode_return.copy_(state["episode_return"])
         self.episode_length.copy_(state["episode_length"])
         self.generator.set_state(state["generator"])
+
+    def _stagger(self) -> None:
+        """Let first episodes time out at different steps, as rsl_rl can: else worlds that never fall end together."""
+        steps = (0, self.task.spec.episode_steps)
+        shape = self.task.episode_length.shape
+        self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))
 
     def _act(self, t: int) -> Tensor:
         rollout = self.rollout

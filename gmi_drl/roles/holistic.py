@@ -29,13 +29,12 @@ class Holistic(DRL_role):
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """Train until the iterations, the time or the launcher's patience end. Returns where the run stands."""
-        saved = Path(resume) if resume else None
-        iteration = int(checkpoint.read_index(saved)["iteration"]) if saved else 0
+        index = checkpoint.read_index(Path(resume)) if resume else {"iteration": 0, "env_steps": 0}
+        iteration, self.env_steps = index["iteration"], index["env_steps"]
         self._set_up(iteration)
-        if saved:
-            self._restore(saved)
-        else:
-            self._save(0)  # proves that the run folder takes checkpoints before minutes are spent
+        if resume:
+            self._restore(Path(resume), index)
+        self._save(iteration, is_rehearsal=bool(resume))  # the disk is full now, or not at all
         word, started = Word.GO_ON, time.monotonic()
         while iteration < self.config.iterations and word is not Word.STOP:
             iteration += 1
@@ -111,7 +110,8 @@ class Holistic(DRL_role):
         phases = self.clock.read()
         phases["learn_s"] -= sync_s
         steps = self.config.ppo.horizon * self.mgr.layout.num_env
-        row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": iteration * steps, **phases, "sync_s": sync_s}
+        self.env_steps += steps
+        row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **phases, "sync_s": sync_s}
         if self.reduction.rank == 0:
             row |= {
                 "reward_mean": news.reward_sum / steps,
@@ -123,8 +123,11 @@ class Holistic(DRL_role):
             }
         self.mgr.report(row)
 
-    def _save(self, iteration: int) -> None:
-        """Save a checkpoint together: each GMI its own part, rank 0 the learner, which must be the same everywhere."""
+    def _save(self, iteration: int, is_rehearsal: bool = False) -> None:
+        """Save a checkpoint together: each GMI its own part, rank 0 the learner, which must be the same everywhere.
+
+        A rehearsal writes all of it and keeps none.
+        """
         learner = {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
         digest = tensor_digest(*learner.values())
         self._check_replicas(digest, iteration)
@@ -133,8 +136,16 @@ class Holistic(DRL_role):
         if self.reduction.rank == 0:
             checkpoint.write_part(draft, LEARNER_PART, learner)
         self.reduction.barrier()
-        if self.reduction.rank == 0:
-            facts = {"layout": self.mgr.layout.digest, "num_env": self.mgr.layout.num_env, "learner": digest}
+        if self.reduction.rank == 0 and is_rehearsal:
+            checkpoint.drop_drafts(self.folder.checkpoints)
+        elif self.reduction.rank == 0:
+            facts = {
+                "env_steps": self.env_steps,
+                "layout": self.mgr.layout.digest,
+                "num_env": self.mgr.layout.num_env,
+                "learner": digest,
+                "ppo.learning_rate": self.config.ppo.learning_rate,
+            }
             checkpoint.commit(self.folder.checkpoints, iteration, facts, self.config.checkpoints_kept)
         self.reduction.barrier()
 
@@ -146,10 +157,15 @@ class Holistic(DRL_role):
                 f"iteration {iteration}: the GMIs no longer hold the same learner (digests differ): please report this"
             )
 
-    def _restore(self, saved: Path) -> None:
-        """Continue from a checkpoint: on the same layout bit-identically, on another one with fresh worlds."""
+    def _restore(self, saved: Path, index: dict[str, Any]) -> None:
+        """Continue from a checkpoint: on the same layout bit-identically, on another one with fresh worlds.
+
+        The learning rate goes on as it was adapted, unless the configuration has been given another one since.
+        """
         learner = checkpoint.read_part(saved, LEARNER_PART)
         self.normaliser.load(learner.pop("normaliser"))
         self.ppo.load_state_dict(learner)
-        if checkpoint.read_index(saved)["layout"] == self.mgr.layout.digest:
+        if index["ppo.learning_rate"] != self.config.ppo.learning_rate:
+            self.ppo.learning_rate.fill_(self.config.ppo.learning_rate)
+        if index["layout"] == self.mgr.layout.digest:
             self.collector.load_state_dict(checkpoint.read_part(saved, f"gmi-{self.GMI_id}"))

@@ -29,6 +29,7 @@ class GMI_manager:
         layout: All GMIs.
         gmi: This process's.
         run_folder: Where this run keeps its files.
+        meeting: A folder of this launch, where groups find each other.
         channel: The line to the launcher.
         segments: Shared memory by group name, as inherited file descriptors.
         hang_s: Deadline in seconds of every wait for another GMI.
@@ -37,6 +38,7 @@ class GMI_manager:
     layout: Layout
     gmi: GMI
     run_folder: Path
+    meeting: Path
     channel: Channel
     segments: dict[str, int]
     hang_s: float
@@ -103,7 +105,7 @@ class GMI_manager:
                 group.members.index(self.gmi.id),
                 len(group.members),
                 fd=self.segments.get(group.name),
-                store_path=self.run_folder / f".{group.name}.store",
+                store_path=self.meeting / group.name,
                 hang_s=self.hang_s,
             )
         return self._reductions[group.name]

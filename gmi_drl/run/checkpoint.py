@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "gmi-drl/checkpoint/1"
 INDEX = "checkpoint.json"
+FACTS = ("iteration", "env_steps", "layout", "num_env", "learner", "ppo.learning_rate")
+"""What the index tells beside its parts: how far the run is, digests of layout and learner, environments in all."""
 
 
 def draft(checkpoints: Path, iteration: int) -> Path:
@@ -59,7 +61,6 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
     parts = {file.name: _digest(file) for file in sorted(folder.glob("*.safetensors"))}
     index = {"schema": SCHEMA, "iteration": iteration, **facts, "parts": parts}
     write_atomically(folder / INDEX, json.dumps(index, indent=2) + "\n")
-    shutil.rmtree(target, ignore_errors=True)
     folder.rename(target)
     _sync_folder(checkpoints)
     saved = list_checkpoints(checkpoints)
@@ -71,7 +72,8 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
 
 def list_checkpoints(checkpoints: Path) -> list[Path]:
     """Complete checkpoints, oldest first."""
-    return sorted((path.parent for path in checkpoints.glob(f"[0-9]*/{INDEX}")), key=lambda path: int(path.name))
+    complete = [path.parent for path in checkpoints.glob(f"*/{INDEX}") if path.parent.name.isdecimal()]
+    return sorted(complete, key=lambda path: int(path.name))
 
 
 def read_index(checkpoint: Path) -> dict[str, Any]:
@@ -83,9 +85,12 @@ def read_index(checkpoint: Path) -> dict[str, Any]:
     remedy = f"delete {checkpoint} to resume from the checkpoint before it"
     try:
         index: dict[str, Any] = json.loads((checkpoint / INDEX).read_text())
-        parts = dict(index["parts"])
         if index["schema"] != SCHEMA:
             raise UsageError(f"{checkpoint}: schema {index['schema']!r}, this version reads {SCHEMA!r}")
+        parts = dict(index["parts"])
+        missing = [name for name in FACTS if name not in index]
+        if missing or not parts:
+            raise KeyError(*missing)
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(f"{checkpoint}: {INDEX} is missing or broken: {remedy}") from None
     for name, digest in parts.items():

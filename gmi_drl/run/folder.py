@@ -18,6 +18,7 @@ from gmi_drl.config import RunConfig, load_config
 from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout import Layout
+from gmi_drl.run.checkpoint import list_checkpoints
 
 RECORDED_PACKAGES = ("gmi-drl", "torch", "numpy", "mujoco", "safetensors", "pydantic")
 
@@ -48,25 +49,29 @@ class RunFolder:
         """`checkpoints/`, one folder each."""
         return self.path / "checkpoints"
 
+    @property
+    def meeting(self) -> Path:
+        """Where the GMIs of a launch find each other; gone after it."""
+        return self.path / ".meeting"
+
     def log_file(self, gmi_id: int) -> Path:
         """What a GMI printed."""
         return self.path / "logs" / f"gmi-{gmi_id}.log"
 
-    def create(self, layout: Layout, config: RunConfig) -> None:
-        """Make a new folder with its layout, configuration and versions.
+    def create(self) -> None:
+        """Make the folders of a new run. One that never came as far as a checkpoint is begun anew.
 
         Raises:
             UsageError: if a run lies there already.
             MachineError: if it cannot be written.
         """
-        if self.layout_file.exists():
+        if list_checkpoints(self.checkpoints):
             raise UsageError(
-                f"{self.path} holds a run already: continue it with `--resume {self.path}` or choose another --run-dir"
+                f"{self.path} holds a run already: continue it with `--resume` or choose another --run-dir"
             )
         try:
             for folder in (self.checkpoints, self.log_file(0).parent):
                 folder.mkdir(parents=True, exist_ok=True)
-            self.write_setup(layout, config)
         except OSError as error:
             raise MachineError(f"{self.path}: the run folder cannot be written: {error.strerror}") from None
 
@@ -96,10 +101,10 @@ class RunFolder:
         """The last state; a run that says `running` while its process is no more has `died`."""
         try:
             state: dict[str, Any] = json.loads((self.path / "state.json").read_text())
-        except (OSError, ValueError):
+            has_died = state["state"] == "running" and not _lives(state["pid"], state["born_s"])
+            return state | {"state": "died"} if has_died else state
+        except (OSError, ValueError, KeyError, TypeError):
             return {"state": "unknown", "message": "", "pid": None}
-        has_died = state["state"] == "running" and not _lives(state["pid"], state["born_s"])
-        return state | {"state": "died"} if has_died else state
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -110,15 +115,17 @@ class RunFolder:
         """
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take(descriptor)
             yield
-        except BlockingIOError:
-            owner = self.read_state()["pid"]
-            raise LayoutMismatchError(
-                f"{self.path}: process {owner} is training there: wait for it or stop it"
-            ) from None
         finally:
             os.close(descriptor)
+
+    def _take(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = self.read_state()["pid"]
+            raise LayoutMismatchError(f"{self.path}: process {owner} is training there: wait or stop it") from None
 
 
 def _lives(pid: int, born_s: float) -> bool:

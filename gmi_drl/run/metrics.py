@@ -12,6 +12,8 @@ from gmi_drl.files import write_atomically
 
 Row = dict[str, Any]
 
+TAIL_BYTES = 256 * 1024
+
 PHASES = ("sim_s", "act_s", "learn_s", "sync_s")
 """Seconds of an iteration: the paper's T_s, T_a and T_t, and the waiting for other GMIs."""
 
@@ -48,6 +50,16 @@ def read_metrics(path: Path) -> list[Row]:
     return list(_rows(path))
 
 
+def last_row(path: Path) -> Row:
+    """The newest row, without reading the others; empty if there is none."""
+    if not path.exists():
+        return {}
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        lines = file.read().decode(errors="replace").splitlines()
+    return next((row for line in reversed(lines) if (row := _row(line))), {})
+
+
 def drop_rows_after(path: Path, iteration: int) -> None:
     """Forget what came after a checkpoint that a run goes back to."""
     kept = [json.dumps(row) + "\n" for row in _rows(path) if row.get("iteration", 0) <= iteration]
@@ -58,12 +70,17 @@ def _rows(path: Path) -> Iterator[Row]:
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
+        if row := _row(line):
             yield row
+
+
+def _row(line: str) -> Row:
+    """One line; empty if a crash cut it short."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
 
 
 def _finite(value: Any) -> Any:

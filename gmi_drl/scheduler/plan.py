@@ -11,13 +11,16 @@ TRAINERS = "trainers"
 """The group of the GMIs whose gradients are summed."""
 
 
+STORES_IN_ORDER = ("x86_64", "AMD64")
+"""Processors whose order of stores the reduction in shared memory relies on; the others use gloo."""
+
+
 def plan(
     task: TaskSpec,
     node: Node,
     *,
     num_env: int,
     gmis_per_device: int | None = None,
-    reduction: Literal["MPR-shm", "MPR-gloo"] = "MPR-shm",
 ) -> Layout:
     """Cut a node evenly for synchronous PPO training. Nothing is measured, and the layout says so.
 
@@ -26,11 +29,11 @@ def plan(
         node: Where.
         num_env: Environments of each GMI.
         gmis_per_device: None for one per physical core (one per GPU).
-        reduction: How gradients are summed when there is more than one GMI.
 
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
+    reduction: Literal["MPR-shm", "MPR-gloo"] = "MPR-shm" if node.cpu.architecture in STORES_IN_ORDER else "MPR-gloo"
     devices = tcg_ex(node, gmis_per_device, num_env)
     ids = tuple(gmi.id for device in devices for gmi in device.gmis)
     cut = (

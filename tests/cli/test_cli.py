@@ -29,7 +29,11 @@ def test_help_imports_nothing_heavy(arguments):
         (["train", "--resume", "x", "--run-dir", "y"], 2, "cannot be given together"),
         (["plan", "--node", "missing.yaml"], 2, "missing.yaml: no such file"),
         (["plan", "-o", "/dev/null/layout.yaml"], 4, "cannot be written"),
+        (["plan", "-o", ""], 4, "Is a directory"),
         (["plan", "--num-env", "many"], 2, "many"),
+        (["plan", "--num-env", "1000000000000"], 2, "1048576"),
+        (["train", "--seed", "99999999999"], 2, "--seed"),
+        (["train", "--set", "ppo.gamma=2024-99-99"], 2, "ppo.gamma"),
         (["status", "nowhere"], 2, "nowhere is not a run folder"),
     ],
 )

@@ -1,4 +1,6 @@
 import json
+import os
+import threading
 
 import yaml
 
@@ -21,6 +23,25 @@ def test_a_plan_is_shown_explained_and_written(command_line, tmp_path):
     assert code == 0 and len(layout.gmis) <= len(allowed_cores())
     assert "GMI 0: 16 environments" in out and "nothing was measured" in out
     assert out.splitlines()[-1] == "Wrote layout.yaml. Next: gmi-drl train layout.yaml"
+    _, again, _ = command_line("plan", "--num-env", 16)
+    assert "Replaced layout.yaml" in again
+
+
+def test_a_device_is_written_to_not_replaced(command_line, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = threading.Thread(target=fifo.read_text)
+    reader.start()
+    code, _, _ = command_line("plan", "-o", fifo)
+    reader.join(10)
+    assert code == 0 and fifo.is_fifo()
+
+
+def test_variables_are_named_after_options(command_line, monkeypatch, tmp_path):
+    monkeypatch.setenv("GMI_DRL_PLAN_OUTPUT", "mine.yaml")
+    monkeypatch.setenv("GMI_DRL_PLAN_FORMAT", "json")
+    code, out, _ = command_line("plan")
+    assert code == 0 and json.loads(out)["layout_file"] == "mine.yaml" and (tmp_path / "mine.yaml").exists()
 
 
 def test_json_alone_on_stdout(command_line, tmp_path):
@@ -32,8 +53,9 @@ def test_json_alone_on_stdout(command_line, tmp_path):
 
 def test_a_plan_for_a_machine_that_is_elsewhere(command_line, tmp_path):
     (tmp_path / "node.yaml").write_text(NODE)
-    code, _, _ = command_line("plan", "--node", "node.yaml", "--gmis-per-gpu", 4, "--num-env", 4096)
+    code, out, _ = command_line("plan", "--node", "node.yaml", "--gmis-per-gpu", 4, "--num-env", 4096)
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert "Next, on the machine of node.yaml: gmi-drl train" in out
     assert code == 0 and len(layout.gmis) == 32 and layout.num_env == 32 * 4096
     assert {len(gmi.cores) for gmi in layout.gmis} == {4} and layout.devices[7].kind == "gpu"
     code, _, err = command_line("train", "layout.yaml")

@@ -8,7 +8,8 @@ from gmi_drl.run.metrics import MetricsFile
 
 def make_run(path, state, message=""):
     folder = RunFolder(path)
-    folder.create(tiny_layout(), tiny_config())
+    folder.create()
+    folder.write_setup(tiny_layout(), tiny_config())
     with MetricsFile(folder.metrics_file) as metrics:
         metrics.append({"iteration": 7, "env_steps": 12345, "steps_per_second": 20000.0, "return_mean": 3.25})
     folder.write_state(state, message)

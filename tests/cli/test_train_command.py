@@ -52,6 +52,7 @@ def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
             "the run has 8 environments in all, this layout has",
         ),
         (["--run-dir", "run"], 2, "run holds a run already"),
+        (["--resume", "run", "--iterations", 4, "--seed", 4], 2, "the run began with seed 3"),
     ],
 )
 def test_what_does_not_fit_the_run_is_refused(finished, command_line, arguments, code, message):
@@ -78,8 +79,8 @@ def test_a_run_is_resized_with_as_many_environments(finished, command_line, tmp_
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({"task": "elephant"}, [], "got task elephant"),
-        ({"template": None}, [], "template TCG_EX"),
+        ({"task": "elephant"}, [], "this layout has task elephant"),
+        ({"template": None}, [], "template None"),
         ({}, ["--num-env", 4], "--num-env: the layout file decides that"),
     ],
 )

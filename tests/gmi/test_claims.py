@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import LayoutMismatchError, MachineError
 from gmi_drl.gmi import claim
 
 HOLDER = """
@@ -44,6 +44,20 @@ def test_a_claim_dies_with_its_process(holder):
     holder.kill()
     holder.wait()
     with claim(["core-0"], "me"):
+        pass
+
+
+def test_a_folder_that_others_could_have_made_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    for name in ("link", "open"):
+        monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path / name))
+        with pytest.raises(MachineError, match="is not a folder that only you can write"), claim(["core-0"], "me"):
+            pass
+    monkeypatch.setenv("GMI_DRL_CLAIMS", "/proc/nope")
+    with pytest.raises(MachineError, match="set GMI_DRL_CLAIMS"), claim(["core-0"], "me"):
         pass
 
 

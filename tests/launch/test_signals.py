@@ -8,9 +8,20 @@ from gmi_drl.launch.signals import SecondSignal, stop_on_signals
 
 def test_the_first_signal_asks_and_the_second_ends():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SecondSignal), stop_on_signals() as request:
+    with pytest.raises(SecondSignal) as second, stop_on_signals() as request:
         assert request.signal is None
         os.kill(os.getpid(), signal.SIGTERM)
         assert request.signal is signal.SIGTERM
         os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert second.value.signal is signal.SIGTERM and signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_ignored_signal_stays_ignored():
+    """As `nohup` wants it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals() as request:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert request.signal is None
+    finally:
+        signal.signal(signal.SIGHUP, before)

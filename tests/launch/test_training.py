@@ -1,10 +1,12 @@
 """Trainings of real processes: replicas stay alike, a resumed run is bit-identical, a run can be resized."""
 
+import shutil
+
 import pytest
 from conftest import tiny_config, tiny_layout, two_cores
 
 from gmi_drl.config import PPOConfig
-from gmi_drl.errors import GmiError, LayoutMismatchError
+from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.training import train
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
@@ -14,7 +16,7 @@ from gmi_drl.run.metrics import read_metrics
 
 def start(path, layout, config, **more):
     folder = RunFolder(path)
-    folder.create(layout, config)
+    folder.create()
     return folder, train(layout, config, folder, **more)
 
 
@@ -61,6 +63,44 @@ def test_a_run_is_resized_by_resuming_it_on_another_layout(tmp_path):
     assert set(parts_of(again.checkpoint)) == {"learner.safetensors", "gmi-0.safetensors"}
 
 
+def test_a_run_goes_on_from_its_very_first_checkpoint(tmp_path):
+    config = tiny_config(iterations=1, checkpoint_every=10)
+    folder, outcome = start(tmp_path / "run", tiny_layout(1), config)
+    shutil.rmtree(outcome.checkpoint)  # as if it had been killed before
+    (first,) = list_checkpoints(folder.checkpoints)
+    again = train(tiny_layout(1), config, folder, resume=first)
+    assert first.name == "000000" and again.iteration == 1 and parts_of(again.checkpoint)
+
+
+def test_settings_given_on_resume_take_effect_and_steps_go_on_counting(tmp_path):
+    config = tiny_config(iterations=1)
+    folder, outcome = start(tmp_path / "run", tiny_layout(1), config)
+    changed = config.ppo.model_copy(update={"learning_rate": 5e-5, "schedule": "fixed", "horizon": 6})
+    later = config.model_copy(update={"iterations": 2, "ppo": changed})
+    train(tiny_layout(1), later, folder, resume=outcome.checkpoint)
+    first, second = read_metrics(folder.metrics_file)
+    assert second["learning_rate"] == pytest.approx(5e-5) and second["env_steps"] == first["env_steps"] + 6 * 8
+
+
+@two_cores
+def test_a_resize_that_cannot_start_leaves_the_run_as_it_was(tmp_path):
+    folder, outcome = start(tmp_path / "run", tiny_layout(1, num_env=8), tiny_config(iterations=2))
+    backend = ProcessBackend("the other run")
+    backend.open(tiny_layout(2))
+    with pytest.raises(LayoutMismatchError):
+        train(tiny_layout(2, num_env=4), tiny_config(), folder, resume=outcome.checkpoint)
+    backend.close()
+    assert folder.read_setup() == (tiny_layout(1, num_env=8), tiny_config(iterations=2))
+    assert folder.read_state()["state"] == "done"
+
+
+@pytest.mark.parametrize("groups", [{"trainers": (0,)}, {"trainers": (0, 1), "solo": (0,)}, {}])
+def test_groups_that_would_part_the_replicas_are_refused(tmp_path, groups):
+    layout = tiny_layout(2).model_copy(update={"groups": groups})
+    with pytest.raises(UsageError, match="the one group"):
+        train(layout, tiny_config(), RunFolder(tmp_path))
+
+
 def test_the_time_limit_ends_a_run_with_a_checkpoint(tmp_path):
     folder, outcome = start(tmp_path / "run", tiny_layout(1), tiny_config(iterations=10**6, time_limit_s=0.5))
     assert outcome.state == "done" and 0 < outcome.iteration < 10**6
@@ -72,16 +112,16 @@ def test_cores_in_use_are_refused_before_anything_starts(tmp_path):
     backend = ProcessBackend("the other run")
     backend.open(tiny_layout(1))
     folder = RunFolder(tmp_path / "run")
-    folder.create(tiny_layout(1), tiny_config())
+    folder.create()
     with pytest.raises(LayoutMismatchError, match=r"in use by process .*the other run"):
         train(tiny_layout(1), tiny_config(), folder)
     backend.close()
-    assert folder.read_state()["state"] == "failed" and not folder.log_file(0).exists()
+    assert not folder.layout_file.exists() and not folder.log_file(0).exists()
 
 
 def test_an_error_in_a_gmi_ends_the_run_and_is_told(tmp_path):
     folder = RunFolder(tmp_path / "run")
-    folder.create(tiny_layout(1), tiny_config())
+    folder.create()
     missing = folder.checkpoints / "000003"
     with pytest.raises(GmiError, match=r"GMI 0: .*000003: checkpoint.json is missing(.|\n)*its log is"):
         train(tiny_layout(1), tiny_config(), folder, resume=missing)

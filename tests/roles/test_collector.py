@@ -40,6 +40,11 @@ def test_a_rollout_holds_what_was_seen_and_done():
     assert rollout.advantage.abs().sum() > 0 and rollout.valid.all()
 
 
+def test_first_episodes_do_not_all_time_out_together():
+    lengths = make_collector().task.episode_length
+    assert len(set(lengths.tolist())) > N // 2 and lengths.min() >= 0 and lengths.max() < 1000
+
+
 def test_a_time_out_is_followed_by_the_value_of_the_last_observation():
     collector = make_collector()
     collector.task.episode_length.fill_(collector.task.spec.episode_steps - 2)  # all end at the second step

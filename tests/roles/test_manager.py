@@ -14,7 +14,9 @@ from gmi_drl.roles.manager import GMI_manager
 def manager(monkeypatch):
     ours, theirs = channel_pair()
     layout = tiny_layout(gmis=1)
-    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Channel(theirs.detach()), {}, hang_s=5)
+    manager = GMI_manager(
+        layout, layout.gmis[0], Path("unused"), Path("unused"), Channel(theirs.detach()), {}, hang_s=5
+    )
     monkeypatch.setattr(GMI_manager, "_current", manager)
     yield manager
     manager.close()

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 import torch
@@ -10,7 +11,12 @@ from gmi_drl.run import checkpoint
 def save(folder, iteration, kept=2):
     draft = checkpoint.draft(folder, iteration)
     checkpoint.write_part(draft, "learner", {"w": torch.arange(5.0) + iteration})
-    return checkpoint.commit(folder, iteration, {"layout": "abc", "num_env": 8}, kept)
+    return checkpoint.commit(
+        folder,
+        iteration,
+        {"env_steps": 64, "layout": "abc", "num_env": 8, "learner": "d", "ppo.learning_rate": 1e-3},
+        kept,
+    )
 
 
 def test_parts_come_back_bit_identical(tmp_path):
@@ -24,6 +30,13 @@ def test_only_the_newest_are_kept(tmp_path):
     for iteration in (1, 2, 10, 9_999_999):
         save(tmp_path, iteration)
     assert [path.name for path in checkpoint.list_checkpoints(tmp_path)] == ["000010", "9999999"]
+
+
+def test_copies_beside_the_checkpoints_are_left_alone(tmp_path):
+    saved = save(tmp_path, 1)
+    shutil.copytree(saved, tmp_path / "000001.best")
+    assert checkpoint.list_checkpoints(tmp_path) == [saved] and save(tmp_path, 2).exists()
+    assert (tmp_path / "000001.best").exists()
 
 
 def test_a_half_written_checkpoint_does_not_exist(tmp_path):
@@ -48,6 +61,11 @@ def lose_part(saved):
     (saved / "learner.safetensors").unlink()
 
 
+def forget_parts(saved):
+    index = json.loads((saved / "checkpoint.json").read_text())
+    (saved / "checkpoint.json").write_text(json.dumps(index | {"parts": {}}))
+
+
 def other_schema(saved):
     index = json.loads((saved / "checkpoint.json").read_text())
     (saved / "checkpoint.json").write_text(json.dumps(index | {"schema": "gmi-drl/checkpoint/99"}))
@@ -59,6 +77,7 @@ def other_schema(saved):
         (corrupt_bit, "learner.safetensors is missing or was changed.*delete"),
         (lose_part, "learner.safetensors is missing"),
         (cut_index, "checkpoint.json is missing or broken"),
+        (forget_parts, "checkpoint.json is missing or broken"),
         (other_schema, "schema 'gmi-drl/checkpoint/99'"),
     ],
 )

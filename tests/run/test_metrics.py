@@ -1,6 +1,6 @@
 import json
 
-from gmi_drl.run.metrics import MetricsFile, drop_rows_after, read_metrics
+from gmi_drl.run.metrics import MetricsFile, drop_rows_after, last_row, read_metrics
 
 
 def test_rows_come_back_and_nan_becomes_null(tmp_path):
@@ -18,6 +18,7 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
             metrics.append({"iteration": iteration})
     with path.open("a") as file:
         file.write('{"iteration": 6, "kl"')
+    assert last_row(path) == {"iteration": 5}
     drop_rows_after(path, 3)
     with MetricsFile(path) as metrics:
         metrics.append({"iteration": 4})
@@ -25,6 +26,6 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
 
 
 def test_no_file_is_no_rows(tmp_path):
-    assert read_metrics(tmp_path / "none") == []
+    assert read_metrics(tmp_path / "none") == [] and last_row(tmp_path / "none") == {}
     drop_rows_after(tmp_path / "new", 0)
     assert read_metrics(tmp_path / "new") == []

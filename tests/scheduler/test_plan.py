@@ -17,6 +17,11 @@ def test_a_plan_without_a_profile_says_that_nothing_was_measured():
     assert "nothing was measured" in dump_yaml(layout)
 
 
+def test_other_processors_reduce_by_gloo():
+    arm = Node(name="n", cpu=Cpu(cores=2, memory_gib=8, architecture="aarch64"))
+    assert plan(TASK_SPECS["ant"], arm, num_env=64).reduction == "MPR-gloo"
+
+
 def test_one_gmi_reduces_with_nobody():
     layout = plan(TASK_SPECS["ant"], NODE, num_env=64, gmis_per_device=1)
     assert layout.reduction == "none" and [gmi.cores for gmi in layout.gmis] == [(0, 1)]
