@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from gmi_drl.cli.output import console, format_option, print_json
+from gmi_drl.errors import UsageError
 from gmi_drl.workload import TASK_SPECS
 
 if TYPE_CHECKING:
+    from gmi_drl.hardware import Node
     from gmi_drl.layout import Layout
 
 DEFAULT_NUM_ENV = 256
 MOST_NUM_ENV = 2**20  # as in a layout
+SHOWN_DEVICES = 8
 
 
 @click.command()
 @click.option("--task", type=click.Choice(sorted(TASK_SPECS)), default="ant", help="What is trained.")
 @click.option(
-    "--num-env", type=click.IntRange(1, MOST_NUM_ENV), default=DEFAULT_NUM_ENV, help="Environments of each GMI."
+    "--num-env", type=click.IntRange(1, MOST_NUM_ENV), help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]"
 )
-@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device; one per core if not given.")
+@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
+@click.option("--profile", type=click.Path(path_type=Path), help="Choose by what this profile file has measured.")
 @click.option("--node", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
 @click.option(
     "--output",
@@ -30,14 +34,28 @@ MOST_NUM_ENV = 2**20  # as in a layout
     help="The layout file.",
 )
 @format_option
-def plan(task: str, num_env: int, gmis_per_gpu: int | None, node: Path | None, output: Path, format: str) -> None:
+def plan(
+    task: str,
+    num_env: int | None,
+    gmis_per_gpu: int | None,
+    profile: Path | None,
+    node: Path | None,
+    output: Path,
+    format: str,
+) -> None:
     """Decide which GMIs a training gets, and write it to a layout file.
 
-    Nothing is measured yet: the cores (or GPUs) are cut evenly, and the layout says so.
+    With a --profile by Algorithm 2 of the paper; without one nothing is known, so the cores (or GPUs) are cut evenly
+    and the layout says so. Neither measures anything itself yet.
     """
     from gmi_drl.files import dump_yaml
 
-    layout = make_layout(task, num_env, gmis_per_gpu, node)
+    if profile is None:
+        layout = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, node)
+    elif num_env or gmis_per_gpu:
+        raise UsageError("--num-env and --gmis-per-gpu are what a --profile decides: leave them out")
+    else:
+        layout = _measured_layout(task, profile, node)
     verb = "Replaced" if output.is_file() else "Wrote"
     write_file(output, dump_yaml(layout))
     if format == "json":
@@ -49,14 +67,25 @@ def plan(task: str, num_env: int, gmis_per_gpu: int | None, node: Path | None, o
 
 
 def make_layout(task: str, num_env: int, gmis_per_gpu: int | None, node_file: Path | None = None) -> "Layout":
-    """Plan for this machine, or for the one in a node file."""
+    """Cut this machine evenly, or the one in a node file."""
     from gmi_drl import scheduler
+
+    return scheduler.plan(TASK_SPECS[task], _node(node_file), num_env=num_env, gmis_per_device=gmis_per_gpu)
+
+
+def _measured_layout(task: str, profile_file: Path, node_file: Path | None) -> "Layout":
+    from gmi_drl import scheduler
+    from gmi_drl.profile import load_profile
+
+    return scheduler.plan_measured(TASK_SPECS[task], _node(node_file), load_profile(profile_file))
+
+
+def _node(node_file: Path | None) -> "Node":
     from gmi_drl.files import load_yaml
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.hardware import Node
 
-    node = load_yaml(Node, node_file) if node_file else this_node()
-    return scheduler.plan(TASK_SPECS[task], node, num_env=num_env, gmis_per_device=gmis_per_gpu)
+    return load_yaml(Node, node_file) if node_file else this_node()
 
 
 def write_file(path: Path, content: str) -> None:
@@ -77,11 +106,13 @@ def layout_tree(layout: "Layout") -> object:
 
     title = f"{layout.task}, {layout.algo}: {len(layout.gmis)} GMIs, {layout.num_env} environments"
     tree = Tree(f"[bold]{title}[/bold]")
-    for device in layout.devices:
+    for device in layout.devices[:SHOWN_DEVICES]:
         branch = tree.add(f"{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
         for gmi in device.gmis:
             cores = ",".join(map(str, gmi.cores))
             branch.add(f"GMI {gmi.id}: {gmi.num_env} environments on core{'s' * (len(gmi.cores) > 1)} {cores}")
+    if len(layout.devices) > SHOWN_DEVICES:
+        tree.add(f"and {len(layout.devices) - SHOWN_DEVICES} more devices")
     reasons = tree.add("why")
     for reason in layout.reasons:
         reasons.add(escape(reason))

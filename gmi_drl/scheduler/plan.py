@@ -2,9 +2,13 @@
 
 from typing import Literal
 
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
-from gmi_drl.templates import tcg_ex
+from gmi_drl.profile import Profile
+from gmi_drl.scheduler.search import Candidate, search
+from gmi_drl.templates import devices_of, tcg_ex
+from gmi_drl.units import human_bytes, human_count
 from gmi_drl.workload import TaskSpec
 
 TRAINERS = "trainers"
@@ -15,13 +19,7 @@ STORES_IN_ORDER = ("x86_64", "AMD64")
 """Processors whose order of stores the reduction in shared memory relies on; the others use gloo."""
 
 
-def plan(
-    task: TaskSpec,
-    node: Node,
-    *,
-    num_env: int,
-    gmis_per_device: int | None = None,
-) -> Layout:
+def plan(task: TaskSpec, node: Node, *, num_env: int, gmis_per_device: int | None = None) -> Layout:
     """Cut a node evenly for synchronous PPO training. Nothing is measured, and the layout says so.
 
     Args:
@@ -33,14 +31,69 @@ def plan(
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
+    why = "no profile was given and nothing was measured: the devices are cut evenly"
+    return _layout(task, node, gmis_per_device, num_env, Projection(measured=False), [why])
+
+
+def plan_measured(task: TaskSpec, node: Node, profile: Profile) -> Layout:
+    """Choose what a profile measured best, by Algorithm 2 (paper section 5.2), for synchronous PPO training.
+
+    Raises:
+        UsageError: if the profile is of another task.
+        NoFeasiblePlanError: if nothing in it runs, or only what the node has too few cores for.
+    """
+    if profile.task != task.name:
+        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
+    num_devices, most = devices_of(node)
+    sizes = sorted({point.gmis_per_gpu for point in profile.points if point.gmis_per_gpu <= most}, reverse=True)
+    num_envs = sorted({point.num_env for point in profile.points})
+    candidates = search(profile.point, num_devices=num_devices, sizes=sizes, num_envs=num_envs)
+    if not candidates:
+        tried = f"{len(profile.points)} points, {sum(point.runnable for point in profile.points)} of them runnable"
+        raise NoFeasiblePlanError(f"the profile has {tried}, none with at most {most} GMIs per device: no plan")
+    best = candidates[0]
+    projection = Projection(measured=True, steps_per_second=best.projected, memory_bytes=best.point.memory_bytes)
+    why = [
+        f"Algorithm 2 over {len(profile.points)} points measured on {profile.node}: {_described(best, num_devices)}",
+        *_alternatives(candidates, num_devices),
+    ]
+    return _layout(task, node, best.point.gmis_per_gpu, best.point.num_env, projection, why)
+
+
+def _described(candidate: Candidate, num_devices: int) -> str:
+    point = candidate.point
+    each = f"{point.gmis_per_gpu} x {point.num_env} environments on each of {num_devices} devices"
+    return (
+        f"{each} project to {human_count(candidate.projected)} steps/s, {human_bytes(point.memory_bytes)} for each GMI"
+    )
+
+
+def _alternatives(candidates: list[Candidate], num_devices: int) -> list[str]:
+    """The runner-up, and what one GMI per device does at its best: solo may win, and the plan says so."""
+    best, others = candidates[0], candidates[1:]
+    lines = [f"next best: {_described(others[0], num_devices)}"] if others else []
+    solo = next((candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1), None)
+    if solo is best:
+        lines.append("one GMI per device is best here: cutting it does not pay")
+    elif solo is not None:
+        gain = best.projected / solo.projected if solo.projected else float("inf")
+        lines.append(f"{gain:.2f}x one GMI per device at its best ({_described(solo, num_devices)})")
+    else:
+        lines.append("one GMI per device was not measured, so nothing says that cutting pays")
+    return [*lines, "a projection takes all GMIs to run as the measured one did; it has not been confirmed by a run"]
+
+
+def _layout(
+    task: TaskSpec, node: Node, gmis_per_device: int | None, num_env: int, projection: Projection, why: list[str]
+) -> Layout:
+    """An even TCG_EX layout of the node."""
     reduction: Literal["MPR-shm", "MPR-gloo"] = "MPR-shm" if node.cpu.architecture in STORES_IN_ORDER else "MPR-gloo"
     devices = tcg_ex(node, gmis_per_device, num_env)
     ids = tuple(gmi.id for device in devices for gmi in device.gmis)
-    cut = (
-        f"{len(devices)} {'GPUs' if node.num_gpus else 'CPU devices'}" if len(devices) > 1 else devices[0].kind.upper()
-    )
+    kind = devices[0].kind.upper()
+    cut = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
     reasons = [
-        "no profile was given and nothing was measured: the devices are cut evenly",
+        *why,
         f"{len(ids)} GMIs on the {cut} of {node.name}, {num_env} environments each",
         "TCG_EX: simulator, agent and trainer share a GMI, so only gradients cross its border (paper section 5.1)",
     ]
@@ -53,6 +106,6 @@ def plan(
         reduction=reduction if len(ids) > 1 else "none",
         devices=devices,
         groups={TRAINERS: ids},
-        projection=Projection(measured=False),
+        projection=projection,
         reasons=tuple(reasons),
     )

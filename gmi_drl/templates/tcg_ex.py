@@ -31,6 +31,12 @@ def tcg_ex(node: Node, gmis_per_device: int | None, num_env: int) -> tuple[Devic
     return tuple(devices)
 
 
+def devices_of(node: Node) -> tuple[int, int]:
+    """How many devices a node has, and how many GMIs each can hold at most: every GMI needs a core."""
+    shares = _core_shares(node)
+    return len(shares), min(sum(len(group) for group in share) for share in shares)
+
+
 def _core_shares(node: Node) -> list[list[Cores]]:
     """Physical cores (tuples of core indices) for each device."""
     physical = node.cpu.physical
