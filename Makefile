@@ -4,7 +4,7 @@ PYTHON ?= python3
 # Installed before everything else, so that no dependency chooses another torch. `make TORCH=torch train` takes the newest.
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
-READY := .venv/ready-$(shell echo "$(TORCH)" | tr -c "a-zA-Z0-9.\n" "_")
+READY := .venv/ready-$(firstword $(shell echo "$(TORCH)" | cksum))
 
 .PHONY: train test lint clean
 
@@ -28,4 +28,5 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet '$(TORCH)'
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	rm -f .venv/ready-*
 	touch $@

@@ -91,7 +91,7 @@ def load_config(path: Path) -> RunConfig:
 def _value(text: str, setting: str) -> object:
     try:
         return read_yaml(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError):
         raise UsageError(f"--set {setting}: the value is not valid YAML") from None
 
 

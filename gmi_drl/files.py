@@ -48,7 +48,7 @@ def load_yaml(model: type[Model], path: Path) -> Model:
         raise UsageError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:  # 0b_ is a ValueError of PyYAML's
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         raise UsageError(f"{path}: expected `key: value` lines, found {type(data).__name__}")
@@ -84,11 +84,6 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
-
-
 def dump_yaml(instance: FileModel) -> str:
     """The YAML that `load_yaml` reads back as an equal model. What is None is left out."""
     data = instance.model_dump(mode="json", exclude_none=True)
@@ -102,6 +97,12 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         is_short = all(isinstance(item, (str, int, float)) for item in sequence) and len(str(sequence)) < 60
         node: yaml.SequenceNode = super().represent_sequence(tag, sequence, flow_style=is_short)
         return node
+
+
+for _end in (_Loader, _Dumper):  # YAML 1.1 takes 1e-3 and .5e3 for text; what is written must be read alike
+    _end.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+    )
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

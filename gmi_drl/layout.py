@@ -57,7 +57,8 @@ class Projection(FileModel):
 class Layout(FileModel):
     """A layout file (`version: 1`). Hyper-parameters are not here but in `config.yaml`.
 
-    `task` is None for roles that train nothing. `groups` names the sets of GMIs that reduce together.
+    Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. `groups`
+    names the sets of GMIs that reduce together.
     """
 
     version: Literal[1] = 1

@@ -30,6 +30,7 @@ def test_a_new_run_gets_its_tasks_reward_scale():
         (["ppo.learning_rate=.inf"], "ppo.learning_rate"),
         (["iterations=yes"], "valid integer"),
         (["ppo.gamma=2024-99-99"], "valid number"),
+        (["ppo.gamma=0b_"], "not valid YAML"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):

@@ -10,6 +10,7 @@ import rich_click as click
 
 from gmi_drl import __version__
 from gmi_drl.cli import doctor, plan, status, train
+from gmi_drl.cli.output import say
 from gmi_drl.errors import GmiError
 
 SETTINGS = {"auto_envvar_prefix": "GMI_DRL", "show_default": True, "help_option_names": ["-h", "--help"]}
@@ -35,20 +36,20 @@ def main() -> None:
     try:
         cli(prog_name="gmi-drl")
     except GmiError as error:
-        click.echo(f"gmi-drl: {error}", err=True)
+        say(f"gmi-drl: {error}")
         sys.exit(error.exit_code)
     except BrokenPipeError:  # whoever read our output has left
         _close_output()
         sys.exit(1)
     except OSError as error:
         _close_output()
-        click.echo(f"gmi-drl: {error.filename or 'the output'}: {error.strerror or error}", err=True)
+        say(f"gmi-drl: {error.filename or 'the output'}: {error.strerror or error}")
         sys.exit(1)
     except Exception as error:
         if os.environ.get("GMI_DRL_DEBUG"):
             raise
-        click.echo(f"gmi-drl: unexpected {type(error).__name__}: {error}", err=True)
-        click.echo("  please report this; GMI_DRL_DEBUG=1 shows where it happened", err=True)
+        say(f"gmi-drl: unexpected {type(error).__name__}: {error}")
+        say("  please report this; GMI_DRL_DEBUG=1 shows where it happened")
         sys.exit(1)
 
 

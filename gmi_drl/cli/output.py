@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import rich_click as click
@@ -17,6 +18,12 @@ def format_option(function: Function) -> Function:
     """`--format table|json`."""
     kinds = click.Choice(["table", "json"])
     return click.option("--format", type=kinds, default="table", help="For people or for programs.")(function)
+
+
+def say(message: str) -> None:
+    """Tell people something on stderr. A terminal that is gone is no error."""
+    with suppress(OSError):
+        click.echo(message, err=True)
 
 
 def console() -> Console:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import rich_click as click
 
-from gmi_drl.cli.output import format_option, print_json
+from gmi_drl.cli.output import format_option, print_json, say
 from gmi_drl.cli.plan import DEFAULT_NUM_ENV, MOST_NUM_ENV, make_layout
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import TASK_SPECS
@@ -156,8 +156,8 @@ def _tell(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
         document = {"state": outcome.state, "iteration": outcome.iteration, "checkpoint": checkpoint}
         print_json("train", {"run": str(folder.path), **document})
     elif outcome.state == "stopped":
-        click.echo(f"Stopped after iteration {outcome.iteration}, saved {outcome.checkpoint}. "
-                   f"Go on with: gmi-drl train --resume {folder.path}", err=True)  # fmt: skip
+        remedy = f"Go on with: gmi-drl train --resume {folder.path}"
+        say(f"Stopped after iteration {outcome.iteration}, saved {outcome.checkpoint}. {remedy}")
     else:
         click.echo(
             f"Done: {folder.path} holds metrics.jsonl and {outcome.checkpoint}. Next: gmi-drl status {folder.path}"
@@ -165,7 +165,5 @@ def _tell(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
 
 
 def _leave(number: signal.Signals, message: str, folder: "RunFolder") -> NoReturn:
-    click.echo(
-        f"gmi-drl: {message}; go on from the last checkpoint with: gmi-drl train --resume {folder.path}", err=True
-    )
+    say(f"gmi-drl: {message}; go on from the last checkpoint with: gmi-drl train --resume {folder.path}")
     raise SystemExit(128 + number)

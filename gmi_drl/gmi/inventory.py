@@ -15,7 +15,8 @@ GIB = 2**30
 def this_node() -> Node:
     """Describe this machine, within the affinity, the cgroup's quota and CUDA_VISIBLE_DEVICES of this process."""
     cores = allowed_cores()
-    gpus = _gpus()
+    models = [model for model, _ in visible_gpus()]
+    gpus = tuple(Gpus(model=model, count=models.count(model)) for model in dict.fromkeys(models))
     return Node(
         name=platform.node() or "localhost",
         gpus=gpus or None,
@@ -91,29 +92,28 @@ def _siblings(cores: list[int]) -> tuple[tuple[int, ...], ...] | None:
     return siblings if len(siblings) < len(cores) else None
 
 
-def _gpus() -> tuple[Gpus, ...]:
-    """GPUs by model in order of index, as NVML tells; none where there is no driver."""
+def visible_gpus() -> list[tuple[str, str]]:
+    """`(model, UUID)` of the GPUs that this process may use, in their order; none where there is no driver."""
     import pynvml
 
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return ()
+        return []
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
         gpus = [(str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle))) for handle in handles]
     finally:
         pynvml.nvmlShutdown()
-    names = _visible(gpus)
-    return tuple(Gpus(model=name, count=names.count(name)) for name in dict.fromkeys(names))
+    return _let_through(gpus)
 
 
-def _visible(gpus: list[tuple[str, str]]) -> list[str]:
-    """The names of those `(name, uuid)` that CUDA_VISIBLE_DEVICES lets through (indices or UUIDs)."""
+def _let_through(gpus: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those `(model, UUID)` that CUDA_VISIBLE_DEVICES lets through (indices or UUIDs), in its order."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
-        return [name for name, _ in gpus]
-    known = {str(index): name for index, (name, _) in enumerate(gpus)} | {uuid: name for name, uuid in gpus}
+        return gpus
+    known = {str(index): gpu for index, gpu in enumerate(gpus)} | {gpu[1]: gpu for gpu in gpus}
     return [known[word.strip()] for word in chosen.split(",") if word.strip() in known]
 
 

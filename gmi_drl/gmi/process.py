@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.claims import claim
-from gmi_drl.gmi.inventory import allowed_cores, this_node
+from gmi_drl.gmi.inventory import allowed_cores, this_node, visible_gpus
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GMI, Layout
 
@@ -44,8 +44,9 @@ class ProcessBackend:
         if reasons:
             raise LayoutMismatchError("; ".join(reasons) + ": make a layout for this machine with `gmi-drl plan`")
         self.gmis = {gmi.id: gmi for gmi in layout.gmis}
+        uuids = [uuid for _, uuid in visible_gpus()]
         for device in layout.devices:
-            self.gpu_of |= {gmi.id: _visible_name(device.index) if device.kind == "gpu" else "" for gmi in device.gmis}
+            self.gpu_of |= {gmi.id: uuids[device.index] if device.kind == "gpu" else "" for gmi in device.gmis}
         cores = sorted(self.cores[core] for gmi in layout.gmis for core in gmi.cores)
         gpus = sorted({name for name in self.gpu_of.values() if name})
         devices = [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
@@ -61,8 +62,8 @@ class ProcessBackend:
         threads = str(len(cpus))
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", SPIN_COUNT)} if len(cpus) > 1 else {}
-        gpu = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}  # as NVML counts
-        return caps | spin | gpu | {CPUS_VARIABLE: ",".join(map(str, cpus))}
+        place = {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}
+        return caps | spin | place
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
         """Ask the kernel which cores the process is bound to."""
@@ -75,12 +76,6 @@ class ProcessBackend:
     def close(self) -> None:
         """Release the claims."""
         self._claims.close()
-
-
-def _visible_name(index: int) -> str:
-    """What CUDA_VISIBLE_DEVICES calls the GPU of this index."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return str(index) if visible is None else visible.split(",")[index].strip()
 
 
 def _listed(numbers: list[int]) -> str:

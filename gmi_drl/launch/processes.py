@@ -74,10 +74,11 @@ class GMIProcesses:
         self._selector = selectors.DefaultSelector()
 
     def __enter__(self) -> Self:
-        shutil.rmtree(self.folder.meeting, ignore_errors=True)  # of a launcher that was killed
-        self.folder.meeting.mkdir()
-        segments = self._make_segments()
+        segments: dict[str, int] = {}
         try:
+            shutil.rmtree(self.folder.meeting, ignore_errors=True)  # of a launcher that was killed
+            self.folder.meeting.mkdir()
+            segments |= self._make_segments()
             for gmi in self.layout.gmis:
                 self._start(gmi.id, segments)
         except BaseException:

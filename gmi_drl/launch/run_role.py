@@ -45,11 +45,11 @@ def run_role(
         Path(run_dir or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}-{time.monotonic_ns() % 1000:03d}")
     )
     folder.create()
-    folder.write_setup(chosen, RunConfig(hang_s=hang_s))
     backend = ProcessBackend(purpose=str(folder.path))
     processes = GMIProcesses(chosen, role, params or {}, folder, backend, hang_s=hang_s, slot_bytes=SLOT_BYTES)
-    with closing(backend):
+    with folder.lock(), closing(backend):
         backend.open(chosen)
+        folder.write_setup(chosen, RunConfig(hang_s=hang_s))
         with processes:
             for _ in processes.messages():
                 pass

@@ -7,7 +7,7 @@ from pathlib import Path
 from signal import Signals
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.rows import RowMerger
@@ -58,6 +58,7 @@ def train(
     check_trainable(layout, config)
     backend = ProcessBackend(purpose=str(folder.path))
     with folder.lock(), closing(backend):
+        _check_newest(folder, resume)
         backend.open(layout)
         try:
             folder.write_setup(layout, config)
@@ -72,6 +73,13 @@ def train(
             _tell_state(folder, "failed" if is_ours else "stopped", str(error) or type(error).__name__)
             raise
     return outcome
+
+
+def _check_newest(folder: RunFolder, resume: Path | None) -> None:
+    """Between the choice of a checkpoint and the lock of the folder another process may have saved more."""
+    saved = list_checkpoints(folder.checkpoints)
+    if resume != (saved[-1] if saved else None):
+        raise LayoutMismatchError(f"{folder.path} has got other checkpoints meanwhile: give the command once more")
 
 
 def check_trainable(layout: Layout, config: RunConfig) -> None:

@@ -34,7 +34,7 @@ class Holistic(DRL_role):
         self._set_up(iteration)
         if resume:
             self._restore(Path(resume), index)
-        self._save(iteration, is_rehearsal=bool(resume))  # the disk is full now, or not at all
+        self._prove_disk(iteration, is_new=resume is None)
         word, started = Word.GO_ON, time.monotonic()
         while iteration < self.config.iterations and word is not Word.STOP:
             iteration += 1
@@ -123,31 +123,47 @@ class Holistic(DRL_role):
             }
         self.mgr.report(row)
 
-    def _save(self, iteration: int, is_rehearsal: bool = False) -> None:
-        """Save a checkpoint together: each GMI its own part, rank 0 the learner, which must be the same everywhere.
+    def _save(self, iteration: int) -> None:
+        """Save a checkpoint together: each GMI its own part, rank 0 the learner, which must be the same everywhere."""
+        self._write_parts(iteration)
+        if self.reduction.rank == 0:
+            self._commit(iteration)
+        self.reduction.barrier()
 
-        A rehearsal writes all of it and keeps none.
-        """
-        learner = {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
-        digest = tensor_digest(*learner.values())
-        self._check_replicas(digest, iteration)
+    def _prove_disk(self, iteration: int, is_new: bool) -> None:
+        """Write a whole checkpoint before minutes are spent. A new run keeps it as its first."""
+        self._write_parts(iteration)
+        if self.reduction.rank == 0:
+            checkpoint.require_room(
+                checkpoint.draft(self.folder.checkpoints, iteration), self.config.checkpoints_kept + 1
+            )
+            if is_new:
+                self._commit(iteration)
+            checkpoint.drop_drafts(self.folder.checkpoints)
+        self.reduction.barrier()
+
+    def _write_parts(self, iteration: int) -> None:
+        learner = self._learner()
+        self._check_replicas(tensor_digest(*learner.values()), iteration)
         draft = checkpoint.draft(self.folder.checkpoints, iteration)
         checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.collector.state_dict())
         if self.reduction.rank == 0:
             checkpoint.write_part(draft, LEARNER_PART, learner)
         self.reduction.barrier()
-        if self.reduction.rank == 0 and is_rehearsal:
-            checkpoint.drop_drafts(self.folder.checkpoints)
-        elif self.reduction.rank == 0:
-            facts = {
-                "env_steps": self.env_steps,
-                "layout": self.mgr.layout.digest,
-                "num_env": self.mgr.layout.num_env,
-                "learner": digest,
-                "ppo.learning_rate": self.config.ppo.learning_rate,
-            }
-            checkpoint.commit(self.folder.checkpoints, iteration, facts, self.config.checkpoints_kept)
-        self.reduction.barrier()
+
+    def _commit(self, iteration: int) -> None:
+        facts = {
+            "env_steps": self.env_steps,
+            "layout": self.mgr.layout.digest,
+            "num_env": self.mgr.layout.num_env,
+            "learner": tensor_digest(*self._learner().values()),
+            "ppo.learning_rate": self.config.ppo.learning_rate,
+        }
+        checkpoint.commit(self.folder.checkpoints, iteration, facts, self.config.checkpoints_kept)
+
+    def _learner(self) -> dict[str, torch.Tensor]:
+        """What all replicas must hold alike."""
+        return {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
 
     def _check_replicas(self, digest: str, iteration: int) -> None:
         """Replicas that have parted are a fault that training would hide."""

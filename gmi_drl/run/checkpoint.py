@@ -55,19 +55,35 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
     """Make a draft whose parts are all written the newest checkpoint, and keep the `kept` newest.
 
     Raises:
-        MachineError: if the disk has no room for the checkpoints to come.
+        MachineError: if the disk does not take it.
     """
     folder, target = draft(checkpoints, iteration), checkpoints / f"{iteration:06d}"
-    parts = {file.name: _digest(file) for file in sorted(folder.glob("*.safetensors"))}
-    index = {"schema": SCHEMA, "iteration": iteration, **facts, "parts": parts}
-    write_atomically(folder / INDEX, json.dumps(index, indent=2) + "\n")
-    folder.rename(target)
-    _sync_folder(checkpoints)
-    saved = list_checkpoints(checkpoints)
-    for old in saved[:-kept]:
-        shutil.rmtree(old)
-    _require_room(target, kept + 1 - min(len(saved), kept))
+    try:
+        parts = {file.name: _digest(file) for file in sorted(folder.glob("*.safetensors"))}
+        index = {"schema": SCHEMA, "iteration": iteration, **facts, "parts": parts}
+        write_atomically(folder / INDEX, json.dumps(index, indent=2) + "\n")
+        shutil.rmtree(target, ignore_errors=True)  # what lost its index
+        folder.rename(target)
+        _sync_folder(checkpoints)
+        for old in list_checkpoints(checkpoints)[:-kept]:
+            old.rename(draft(checkpoints, int(old.name)))  # so that half of it is never left under its name
+        drop_drafts(checkpoints)
+    except OSError as error:
+        raise MachineError(f"{checkpoints}: the checkpoint cannot be written: {error.strerror}") from None
     return target
+
+
+def require_room(folder: Path, more: int) -> None:
+    """Check that the disk takes `more` checkpoints like the one in this folder.
+
+    Raises:
+        MachineError: with the numbers.
+    """
+    need = more * sum(file.stat().st_size for file in folder.iterdir())
+    free = shutil.disk_usage(folder).free
+    if free < need:
+        has, wants = human_bytes(free), human_bytes(need)
+        raise MachineError(f"{folder.parent}: {has} are free, the checkpoints to come need {wants}")
 
 
 def list_checkpoints(checkpoints: Path) -> list[Path]:
@@ -123,15 +139,6 @@ def with_prefix(prefix: str, tensors: Mapping[str, "Tensor"]) -> dict[str, "Tens
 def _digest(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _require_room(checkpoint: Path, more: int) -> None:
-    need = more * sum(file.stat().st_size for file in checkpoint.iterdir())
-    free = shutil.disk_usage(checkpoint).free
-    if free < need:
-        raise MachineError(
-            f"{checkpoint.parent}: {human_bytes(free)} are free, the checkpoints to come need {human_bytes(need)}"
-        )
 
 
 def _sync_folder(folder: Path) -> None:

@@ -122,7 +122,11 @@ def test_cores_in_use_are_refused_before_anything_starts(tmp_path):
 def test_an_error_in_a_gmi_ends_the_run_and_is_told(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    missing = folder.checkpoints / "000003"
-    with pytest.raises(GmiError, match=r"GMI 0: .*000003: checkpoint.json is missing(.|\n)*its log is"):
-        train(tiny_layout(1), tiny_config(), folder, resume=missing)
+    broken = folder.checkpoints / "000003"
+    broken.mkdir()
+    (broken / "checkpoint.json").write_text("{}")
+    with pytest.raises(LayoutMismatchError, match="other checkpoints meanwhile"):
+        train(tiny_layout(1), tiny_config(), folder)
+    with pytest.raises(GmiError, match=r"GMI 0: .*000003: checkpoint.json is missing or broken(.|\n)*its log is"):
+        train(tiny_layout(1), tiny_config(), folder, resume=broken)
     assert "000003" in folder.read_state()["message"]

@@ -88,10 +88,23 @@ def test_damage_is_refused(tmp_path, damage, message):
         checkpoint.read_index(saved)
 
 
-def test_a_disk_without_room_is_told_at_the_first_checkpoint(tmp_path, monkeypatch):
+def test_a_disk_without_room_is_told_with_the_numbers(tmp_path, monkeypatch):
+    saved = save(tmp_path, 0)
+    checkpoint.require_room(saved, 3)
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
     with pytest.raises(MachineError, match="10 B are free, the checkpoints to come need"):
-        save(tmp_path, 0)
+        checkpoint.require_room(saved, 3)
+
+
+def test_a_folder_that_lost_its_index_is_written_over(tmp_path):
+    (save(tmp_path, 1) / "checkpoint.json").unlink()
+    assert checkpoint.read_index(save(tmp_path, 1))["iteration"] == 1
+
+
+def test_a_disk_that_refuses_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(MachineError, match="cannot be written: No space left"):
+        save(tmp_path, 1)
 
 
 def test_names_are_prefixed_and_back():
