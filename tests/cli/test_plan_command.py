@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 import threading
 
 import yaml
@@ -60,3 +62,32 @@ def test_a_plan_for_a_machine_that_is_elsewhere(command_line, tmp_path):
     assert {len(gmi.cores) for gmi in layout.gmis} == {4} and layout.devices[7].kind == "gpu"
     code, _, err = command_line("train", "layout.yaml")
     assert code == 5 and "sees 0" in err and "gmi-drl plan" in err
+
+
+POINTS = [
+    {"gmis_per_gpu": 1, "num_env": 8192, "runnable": True, "steps_per_second": 140000, "memory_bytes": 6000000000},
+    {"gmis_per_gpu": 4, "num_env": 4096, "runnable": True, "steps_per_second": 60000, "memory_bytes": 3972844748},
+]
+PROFILE = {"schema": "gmi-drl/profile/1", "task": "ant", "algo": "ppo", "node": "dgx-a100", "points": POINTS}
+
+
+def test_node_and_profile_are_all_that_a_plan_needs(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE))
+    code, out, _ = command_line("plan", "--node", "node.yaml", "--profile", "points.json")
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert code == 0 and len(layout.gmis) == 32 and layout.gmis[0].num_env == 4096
+    assert layout.projection.measured and layout.projection.steps_per_second == 8 * 4 * 60000
+    assert "1.71x one GMI per device at its best" in " ".join(out.split())
+    code, _, err = command_line("plan", "--profile", "points.json", "--num-env", 8)
+    assert code == 2 and "what a --profile decides" in err
+
+
+def test_planning_does_without_torch(tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE))
+    arguments = ["gmi-drl", "plan", "--node", "node.yaml", "--profile", "points.json"]
+    code = f"import sys; sys.argv = {arguments!r}\nfrom gmi_drl.cli import main\n"
+    code += "try: main()\nfinally: print('torch' in sys.modules, file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and run.stderr.strip() == "False", run.stderr
