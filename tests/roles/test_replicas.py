@@ -1,0 +1,73 @@
+"""Replicas that see different experience hold the same learner, bit for bit, over real processes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gmi_drl.comm import create_segment
+
+WORKER = """
+import sys
+from pathlib import Path
+import torch
+from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.algo.ppo import PPO
+from gmi_drl.algo.rollout import Rollout
+from gmi_drl.comm import open_reduction
+from gmi_drl.config import PPOConfig
+from gmi_drl.workload import TaskSpec
+
+rank, size, fd = map(int, sys.argv[1:4])
+torch.set_num_threads(1)
+reduction = open_reduction(sys.argv[4], rank, size, fd=fd, store_path=Path(sys.argv[5]), hang_s=60)
+spec = TaskSpec("small", "S", num_obs=6, num_actions=2, hidden=(16,), episode_steps=10, step_s=1.0)
+torch.manual_seed(0)
+policy = ActorCritic(spec)
+config = PPOConfig(horizon=4, epochs=2, minibatches=5)
+ppo = PPO(policy, config, share=1 / size, reduce=reduction.reduce, make_bucket=reduction.bucket)
+normaliser = Normaliser(spec.num_obs, torch.device("cpu"))
+generator = torch.Generator().manual_seed(1 + rank)
+rollout = Rollout(4, 10, 6, 2, torch.device("cpu"))
+rollout.valid.fill_(1)
+for _ in range(5):  # x 2 epochs x 5 mini-batches = 50 updates
+    raw = torch.randn(4, 10, 6, generator=generator) * 3 + 1
+    rollout.obs.copy_(normaliser(raw))
+    with torch.no_grad():
+        for t in range(4):
+            rollout.action[t], rollout.log_prob[t], rollout.mean[t] = policy.act(rollout.obs[t], generator)
+        rollout.value.copy_(policy.value(rollout.obs))
+    rollout.reward.copy_(torch.randn(4, 10, generator=generator))
+    rollout.advantages(torch.zeros(10), config)
+    deltas = reduction.gather(normaliser.delta(raw))
+    ppo.update(rollout, torch.randperm(40, generator=generator))
+    normaliser.merge(deltas)
+learner = tensor_digest(*ppo.state_dict().values(), normaliser.statistics)
+print(learner, tensor_digest(rollout.obs), int(ppo.state_dict()["adam.step"]))
+reduction.barrier()
+reduction.close()
+"""
+
+
+@pytest.mark.parametrize("method", ["MPR-shm", "MPR-gloo"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updates(tmp_path, method, size):
+    fd = create_segment(size, 2**16)
+    command = [sys.executable, "-c", WORKER]
+    ranks = [
+        subprocess.Popen(
+            [*command, str(rank), str(size), str(fd), method, str(tmp_path / "store")],
+            pass_fds=[fd],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    os.close(fd)
+    printed = [rank.communicate(timeout=120)[0].split() for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * size
+    learners, experiences, steps = zip(*printed, strict=True)
+    assert len(set(learners)) == 1 and len(set(experiences)) == size and set(steps) == {"50"}
