@@ -19,7 +19,7 @@ Count = Annotated[int, Field(ge=1)]
 class PPOConfig(FileModel):
     """Proximal policy optimisation (Schulman et al., arXiv 1707.06347), with rsl_rl's names where they agree.
 
-    The defaults of `init_std` and `desired_kl` were the fastest of a few tried on Ant with one seed (0): more noise is
+    The defaults of `init_std` and `desired_kl` were the fastest of a few tried on Ant, one run each: more noise is
     mostly clipped away by the limits of the actions, and the KL of one mini-batch is too noisy for 0.01.
 
     `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.

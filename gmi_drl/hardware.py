@@ -6,6 +6,9 @@ from pydantic import Field, model_validator
 
 from gmi_drl.files import FileModel
 
+STORES_IN_ORDER = ("x86_64", "AMD64")
+"""Processors whose order of stores a reduction in shared memory relies on; the others use gloo."""
+
 Count = Annotated[int, Field(ge=1, le=100_000)]
 
 

@@ -8,14 +8,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gmi_drl.files import FileModel
+from gmi_drl.workload import MOST_ENVIRONMENTS
 
 Role = Literal["simulator", "agent", "trainer"]
 HOLISTIC: tuple[Role, ...] = ("simulator", "agent", "trainer")
 """The roles of a holistic training GMI (paper section 5.1, TCG_EX)."""
-
-
-MOST_ENVIRONMENTS = 2**20
-"""Of one GMI; more is a slip of the hand."""
 
 
 class GMI(FileModel):

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+MOST_ENVIRONMENTS = 2**20
+"""Of one GMI; more is a slip of the hand."""
+
 
 @dataclass(frozen=True)
 class TaskSpec:

@@ -34,10 +34,6 @@ class FlatParameters:
             parameter.grad = self.gradient[part].view(parameter.shape)
             start = part.stop
 
-    def digest(self) -> str:
-        """Hex digest of the parameters' bits: equal on all replicas, or something is wrong."""
-        return tensor_digest(self.vector.data)
-
 
 def tensor_digest(*tensors: Tensor) -> str:
     """Hex digest of the bits of tensors, in order."""

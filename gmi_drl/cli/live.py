@@ -1,6 +1,5 @@
 """The live view of a training: a table that stays in place on a terminal, a line now and then elsewhere."""
 
-import shutil
 import time
 from contextlib import suppress
 from types import TracebackType
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from gmi_drl.cli.output import say
 from gmi_drl.config import RunConfig
 from gmi_drl.layout import Layout
 from gmi_drl.run.folder import RunFolder
@@ -41,10 +41,8 @@ class TrainingView:
 
     def __enter__(self) -> Self:
         gmis = f"{len(self.layout.gmis)} GMI{'s' * (len(self.layout.gmis) > 1)}"
-        click.echo(
-            f"Training {self.layout.task} on {gmis} with {self.layout.num_env} environments in {self.folder.path}",
-            err=True,
-        )
+        where = f"{self.layout.num_env} environments in {self.folder.path}"
+        say(f"Training {self.layout.task} on {gmis} with {where}")
         if self.live:
             self.live.start()
         return self
@@ -86,7 +84,7 @@ class TrainingView:
         summary.add_row("learning rate", f"{row['learning_rate']:.1e}", "bad worlds", f"{row['bad_worlds']:.0f}")
         outer = Table.grid()
         outer.add_row(summary)
-        outer.add_row(gmi_table(row, self.layout, max(1, shutil.get_terminal_size().lines - CHROME_LINES)))
+        outer.add_row(gmi_table(row, self.layout, max(1, self.console.height - CHROME_LINES)))
         return outer
 
 

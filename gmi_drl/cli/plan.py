@@ -7,21 +7,22 @@ import rich_click as click
 
 from gmi_drl.cli.output import console, format_option, print_json
 from gmi_drl.errors import UsageError
-from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
     from gmi_drl.layout import Layout
 
 DEFAULT_NUM_ENV = 256
-MOST_NUM_ENV = 2**20  # as in a layout
 SHOWN_DEVICES = 8
 
 
 @click.command()
 @click.option("--task", type=click.Choice(sorted(TASK_SPECS)), default="ant", help="What is trained.")
 @click.option(
-    "--num-env", type=click.IntRange(1, MOST_NUM_ENV), help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]"
+    "--num-env",
+    type=click.IntRange(1, MOST_ENVIRONMENTS),
+    help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
 @click.option("--profile", type=click.Path(path_type=Path), help="Choose by what this profile file has measured.")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import rich_click as click
 
 from gmi_drl.cli.output import format_option, print_json, say
-from gmi_drl.cli.plan import DEFAULT_NUM_ENV, MOST_NUM_ENV, make_layout
+from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout
 from gmi_drl.errors import UsageError
-from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.option("--algo", type=click.Choice(["ppo"]), default="ppo", help="How to learn.")
 @click.option("--iterations", type=click.IntRange(min=1), help="Iterations in all.  [default: 500]")
 @click.option(
-    "--num-env", type=click.IntRange(1, MOST_NUM_ENV), help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]"
+    "--num-env",
+    type=click.IntRange(1, MOST_ENVIRONMENTS),
+    help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of everything random.  [default: 0]")

@@ -9,6 +9,7 @@ from torch import Tensor
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket, check_values
 from gmi_drl.comm.segment import LINE_BYTES, STAGING_BYTES, Peers, map_segment
 from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.hardware import STORES_IN_ORDER
 
 _LINE_FLOATS = LINE_BYTES // 4
 _BLOCK = 64 * 1024  # floats summed at a time, so that the sum is still in the cache when it is written back
@@ -18,7 +19,7 @@ _STAGED_DOUBLES = STAGING_BYTES // 8
 
 def shm_supported() -> bool:
     """Whether this processor keeps the order of stores, on which the barrier relies (x86-64)."""
-    return platform.machine() in ("x86_64", "AMD64")
+    return platform.machine() in STORES_IN_ORDER
 
 
 def shard_bounds(numel: int, size: int, rank: int) -> tuple[int, int]:

@@ -21,13 +21,8 @@ class Collector:
     def __init__(
         self, task: Task, policy: ActorCritic, normaliser: Normaliser, config: PPOConfig, generator: torch.Generator
     ) -> None:
-        self.task, self.policy, self.normaliser, self.config, self.generator = (
-            task,
-            policy,
-            normaliser,
-            config,
-            generator,
-        )
+        self.task, self.policy, self.normaliser = task, policy, normaliser
+        self.config, self.generator = config, generator
         self.rollout = Rollout(config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions, task.device)
         self.episode_return = torch.zeros(task.num_env, device=task.device)
         self.episode_length = torch.zeros(task.num_env, device=task.device)

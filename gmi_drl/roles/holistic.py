@@ -57,7 +57,7 @@ class Holistic(DRL_role):
             word = news.word
             if word is Word.STOP or self._is_due(iteration):
                 self._save(iteration)
-        return {"iteration": iteration, "stopped": word is Word.STOP, "digest": self.ppo.flat.digest()}
+        return {"iteration": iteration, "stopped": word is Word.STOP}
 
     def _set_up(self, start: int) -> None:
         """Make the parts of this GMI for iterations after `start`. Policies start alike, worlds and noise do not."""
@@ -125,45 +125,43 @@ class Holistic(DRL_role):
 
     def _save(self, iteration: int) -> None:
         """Save a checkpoint together: each GMI its own part, rank 0 the learner, which must be the same everywhere."""
-        self._write_parts(iteration)
+        digest = self._write_parts(iteration)
         if self.reduction.rank == 0:
-            self._commit(iteration)
+            self._commit(iteration, digest)
         self.reduction.barrier()
 
     def _prove_disk(self, iteration: int, is_new: bool) -> None:
         """Write a whole checkpoint before minutes are spent. A new run keeps it as its first."""
-        self._write_parts(iteration)
+        digest = self._write_parts(iteration)
         if self.reduction.rank == 0:
-            checkpoint.require_room(
-                checkpoint.draft(self.folder.checkpoints, iteration), self.config.checkpoints_kept + 1
-            )
+            draft = checkpoint.draft(self.folder.checkpoints, iteration)
+            checkpoint.require_room(draft, self.config.checkpoints_kept + 1)
             if is_new:
-                self._commit(iteration)
+                self._commit(iteration, digest)
             checkpoint.drop_drafts(self.folder.checkpoints)
         self.reduction.barrier()
 
-    def _write_parts(self, iteration: int) -> None:
-        learner = self._learner()
-        self._check_replicas(tensor_digest(*learner.values()), iteration)
+    def _write_parts(self, iteration: int) -> str:
+        """All parts of a draft. Returns the digest of what all replicas must hold alike."""
+        learner = {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
+        digest = tensor_digest(*learner.values())
+        self._check_replicas(digest, iteration)
         draft = checkpoint.draft(self.folder.checkpoints, iteration)
         checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.collector.state_dict())
         if self.reduction.rank == 0:
             checkpoint.write_part(draft, LEARNER_PART, learner)
         self.reduction.barrier()
+        return digest
 
-    def _commit(self, iteration: int) -> None:
+    def _commit(self, iteration: int, digest: str) -> None:
         facts = {
             "env_steps": self.env_steps,
             "layout": self.mgr.layout.digest,
             "num_env": self.mgr.layout.num_env,
-            "learner": tensor_digest(*self._learner().values()),
+            "learner": digest,
             "ppo.learning_rate": self.config.ppo.learning_rate,
         }
         checkpoint.commit(self.folder.checkpoints, iteration, facts, self.config.checkpoints_kept)
-
-    def _learner(self) -> dict[str, torch.Tensor]:
-        """What all replicas must hold alike."""
-        return {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
 
     def _check_replicas(self, digest: str, iteration: int) -> None:
         """Replicas that have parted are a fault that training would hide."""

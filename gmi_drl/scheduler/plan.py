@@ -3,7 +3,7 @@
 from typing import Literal
 
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
-from gmi_drl.hardware import Node
+from gmi_drl.hardware import STORES_IN_ORDER, Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.search import Candidate, search
@@ -13,10 +13,6 @@ from gmi_drl.workload import TaskSpec
 
 TRAINERS = "trainers"
 """The group of the GMIs whose gradients are summed."""
-
-
-STORES_IN_ORDER = ("x86_64", "AMD64")
-"""Processors whose order of stores the reduction in shared memory relies on; the others use gloo."""
 
 
 def plan(task: TaskSpec, node: Node, *, num_env: int, gmis_per_device: int | None = None) -> Layout:
