@@ -1,0 +1,1 @@
+"""The benchmark runner: cases measured side by side, as ratios, with everything recorded that numbers depend on."""

@@ -1,0 +1,1 @@
+"""Measuring how a workload runs on GMIs, by launching it."""
