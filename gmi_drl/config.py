@@ -24,9 +24,11 @@ class PPOConfig(FileModel):
 
     `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.
     `bootstrap` says what follows a time-out: the value of the observation before the reset (`final_obs`), or
-    rsl_rl's approximation by the value one step earlier (`last_value`). A new run gets its task's `reward_scale`.
+    rsl_rl's approximation by the value one step earlier (`last_value`). `hidden` are the widths of the hidden layers of
+    the policy and of the value network. A new run gets its task's `hidden` and `reward_scale`.
     """
 
+    hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (256, 128, 64)
     horizon: Count = 16
     epochs: Count = 4
     minibatches: Count = 4
@@ -64,7 +66,7 @@ class RunConfig(FileModel):
 
 def default_config(task: TaskSpec) -> RunConfig:
     """The configuration of a new run of this task."""
-    return RunConfig(ppo=PPOConfig(reward_scale=task.reward_scale))
+    return RunConfig(ppo=PPOConfig(hidden=task.hidden, reward_scale=task.reward_scale))
 
 
 def apply_settings(base: RunConfig, settings: Sequence[str], source: str = "--set") -> RunConfig:

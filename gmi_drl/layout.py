@@ -19,12 +19,19 @@ class GMI(FileModel):
     """One GPU multiplexing instance: a share of a device, run by one process.
 
     `num_env` counts the environments of this GMI; `cores` are indices within those that the launching process may use.
+    `threads` are torch's: None for one per core. The physics uses all cores anyway.
     """
 
     id: Annotated[int, Field(ge=0)]
     roles: tuple[Role, ...] = HOLISTIC
     num_env: Annotated[int, Field(ge=0, le=MOST_ENVIRONMENTS)] = 0
     cores: tuple[Annotated[int, Field(ge=0)], ...]
+    threads: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def torch_threads(self) -> int:
+        """Threads of torch."""
+        return self.threads or len(self.cores)
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Self:

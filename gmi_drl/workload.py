@@ -6,6 +6,9 @@ from itertools import pairwise
 MOST_ENVIRONMENTS = 2**20
 """Of one GMI; more is a slip of the hand."""
 
+AGREED = 64
+"""Numbers at most that ride in the tail of the bucket."""
+
 
 @dataclass(frozen=True)
 class TaskSpec:
@@ -16,7 +19,7 @@ class TaskSpec:
         alias: The paper's abbreviation.
         num_obs: Length of one observation.
         num_actions: Length of one action, each in [-1, 1].
-        hidden: Widths of the hidden layers; the policy and the value network have the same.
+        hidden: Widths of the hidden layers, unless the configuration says otherwise; policy and value network alike.
         episode_steps: Control steps after which an episode is truncated.
         step_s: Simulated seconds per control step.
         reward_scale: Brings discounted returns to the order of ten, as clipping of the value loss assumes.
@@ -31,14 +34,21 @@ class TaskSpec:
     step_s: float
     reward_scale: float = 1.0
 
-    @property
-    def num_weights(self) -> int:
-        """Weights of the policy and the value network together, without the standard deviations (paper Table 7)."""
+    def num_weights(self, hidden: tuple[int, ...] | None = None) -> int:
+        """Weights of the policy and the value network together, without the standard deviations (paper Table 7).
+
+        Args:
+            hidden: Widths of the hidden layers; None for the task's own.
+        """
         return sum(
             (width + 1) * next_width
             for outputs in (self.num_actions, 1)
-            for width, next_width in pairwise((self.num_obs, *self.hidden, outputs))
+            for width, next_width in pairwise((self.num_obs, *(hidden or self.hidden), outputs))
         )
+
+    def bucket_bytes(self, hidden: tuple[int, ...] | None = None) -> int:
+        """Room for the float32 bucket that GMIs reduce: all parameters, and what else they agree on."""
+        return 4 * (self.num_weights(hidden) + self.num_actions + AGREED)
 
 
 TASK_SPECS: dict[str, TaskSpec] = {

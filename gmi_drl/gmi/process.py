@@ -19,9 +19,16 @@ SPIN_COUNT = "20000"
 class ProcessBackend:
     """Gives each GMI disjoint cores and thread caps. Enforces nothing on a GPU."""
 
-    def __init__(self, purpose: str) -> None:
-        """`purpose` tells others who holds the cores, e.g. the run folder."""
+    def __init__(self, purpose: str, *, claims: bool = True, spin_count: str | None = SPIN_COUNT) -> None:
+        """Make the backend of one layout.
+
+        Args:
+            purpose: Tells others who holds the cores, e.g. the run folder.
+            claims: False where the caller has claimed the devices, because several layouts live on them by turns.
+            spin_count: GOMP_SPINCOUNT of GMIs with several cores, unless the user has set it; None for libgomp's own.
+        """
         self.purpose = purpose
+        self._claims_devices, self._spin_count = claims, spin_count
         self.cores = allowed_cores()
         self.gmis: dict[int, GMI] = {}
         self.gpu_of: dict[int, str] = {}
@@ -47,10 +54,13 @@ class ProcessBackend:
         uuids = [uuid for _, uuid in visible_gpus()]
         for device in layout.devices:
             self.gpu_of |= {gmi.id: uuids[device.index] if device.kind == "gpu" else "" for gmi in device.gmis}
-        cores = sorted(self.cores[core] for gmi in layout.gmis for core in gmi.cores)
+        if self._claims_devices:
+            self._claims.enter_context(claim(self._devices(), self.purpose))
+
+    def _devices(self) -> list[str]:
+        cores = sorted(self.cores[core] for gmi in self.gmis.values() for core in gmi.cores)
         gpus = sorted({name for name in self.gpu_of.values() if name})
-        devices = [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
-        self._claims.enter_context(claim(devices, self.purpose))
+        return [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
 
     def cpus(self, gmi_id: int) -> list[int]:
         """CPU numbers of a GMI."""
@@ -59,9 +69,10 @@ class ProcessBackend:
     def environment(self, gmi_id: int) -> dict[str, str]:
         """Thread caps, cores and the visible GPU."""
         cpus = self.cpus(gmi_id)
-        threads = str(len(cpus))
+        threads = str(self.gmis[gmi_id].torch_threads)
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", SPIN_COUNT)} if len(cpus) > 1 else {}
+        spin_count = os.environ.get("GOMP_SPINCOUNT", self._spin_count)
+        spin = {"GOMP_SPINCOUNT": spin_count} if len(cpus) > 1 and spin_count is not None else {}
         place = {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}
         return caps | spin | place
 

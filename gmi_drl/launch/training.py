@@ -129,7 +129,7 @@ def _train(
         folder,
         backend,
         hang_s=config.hang_s,
-        slot_bytes=4 * (spec.num_weights + spec.num_actions + 64),
+        slot_bytes=spec.bucket_bytes(config.ppo.hidden),
     )
     leader, is_asked = layout.groups[TRAINERS][0], False
     with stop_on_signals() as request, MetricsFile(folder.metrics_file) as metrics, processes:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.normaliser import merge_moments
-from gmi_drl.comm import Reduction
+from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import GmiError
 
 HEAD = 1 + 5 + 3  # word; reward sum and four episode sums; three moments of the advantages

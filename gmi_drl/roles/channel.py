@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from select import select
 from typing import Any, NoReturn
 
 from gmi_drl.errors import GmiError
@@ -73,6 +74,11 @@ class Channel:
             if not data:
                 self._leave()
             words.append(str(decode(data).get("word")))
+
+    def await_words(self, wait_s: float) -> list[str]:
+        """As `words`, after waiting at most `wait_s` for one."""
+        select([self._socket], [], [], wait_s)
+        return self.words()
 
     def _leave(self) -> NoReturn:
         """A GMI without a launcher has nobody to work for."""

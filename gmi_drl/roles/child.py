@@ -62,7 +62,7 @@ def _run(order: dict[str, Any], channel: "Channel") -> Any:
 
     layout = load_yaml(Layout, Path(order["layout"]))
     gmi = layout.gmis[order["gmi"]]
-    torch.set_num_threads(len(gmi.cores))
+    torch.set_num_threads(gmi.torch_threads)
     torch.set_num_interop_threads(1)
     segments = {name: int(descriptor) for name, descriptor in order["segments"].items()}
     folders = Path(order["run_folder"]), Path(order["meeting"])

@@ -1,6 +1,5 @@
 """The holistic role: simulator, agent and trainer on one GMI (TCG_EX, paper section 5.1, Figure 6a)."""
 
-import hashlib
 import time
 from pathlib import Path
 from typing import Any
@@ -8,15 +7,11 @@ from typing import Any
 import torch
 
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.algo.networks import ActorCritic
-from gmi_drl.algo.normaliser import Normaliser
-from gmi_drl.algo.ppo import PPO
 from gmi_drl.config import load_config
 from gmi_drl.errors import GmiError
-from gmi_drl.roles.agreement import News, Word, agree
-from gmi_drl.roles.collector import Collector
+from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.phases import PhaseClock
+from gmi_drl.roles.replica import Replica, seed_of
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
@@ -25,7 +20,7 @@ LEARNER_PART = "learner"
 
 
 class Holistic(DRL_role):
-    """Trains a policy together with the other GMIs of its group: collect, agree, learn, report."""
+    """Trains a policy together with the other GMIs of its group: iterate, report, save."""
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """Train until the iterations, the time or the launcher's patience end. Returns where the run stands."""
@@ -35,25 +30,11 @@ class Holistic(DRL_role):
         if resume:
             self._restore(Path(resume), index)
         self._prove_disk(iteration, is_new=resume is None)
-        word, started = Word.GO_ON, time.monotonic()
+        word, self.started = Word.GO_ON, time.monotonic()
         while iteration < self.config.iterations and word is not Word.STOP:
             iteration += 1
-            self.clock.start()
-            waited_s = self.reduction.wait_s
-
-            # Stage i: simulator and agent collect experience
-            delta = self.collector.collect(self.clock)
-
-            # What every GMI must know alike
-            news = self._agree(delta, self._decide(time.monotonic() - started))
-            self.collector.rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
-
-            # Stages ii and iii: learn, summing gradients over the group at every mini-batch
-            self.ppo.update(self.collector.rollout, self._permutation())
-            self.normaliser.merge(news.deltas)
-            self.clock.mark("learn_s")
-
-            self._report(iteration, news, self.reduction.wait_s - waited_s)
+            news = self.replica.iterate(self._decide)
+            self._report(iteration, news)
             word = news.word
             if word is Word.STOP or self._is_due(iteration):
                 self._save(iteration)
@@ -66,52 +47,26 @@ class Holistic(DRL_role):
         self.folder = RunFolder(self.mgr.run_folder)
         self.config = load_config(self.folder.config_file)
         self.reduction = self.mgr.reduction(self.group)
-        self.task = make(
-            layout.task, num_env=gmi.num_env, device=str(device), seed=self._seed(start, "task"), threads=len(gmi.cores)
-        )
-        torch.manual_seed(self.config.seed)
-        self.policy = ActorCritic(self.task.spec, self.config.ppo.init_std).to(device)
-        self.ppo = PPO(
-            self.policy,
-            self.config.ppo,
-            share=gmi.num_env / layout.num_env,
-            reduce=self.reduction.reduce,
-            make_bucket=self.reduction.bucket,
-        )
-        self.normaliser = Normaliser(self.task.spec.num_obs, device)
-        generator = torch.Generator(device).manual_seed(self._seed(start, "agent"))
-        self.collector = Collector(self.task, self.policy, self.normaliser, self.config.ppo, generator)
-        self.clock = PhaseClock(device)
+        task_seed, agent_seed = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
+        task = make(layout.task, num_env=gmi.num_env, device=str(device), seed=task_seed, threads=len(gmi.cores))
+        share = gmi.num_env / layout.num_env
+        self.replica = Replica(task.spec, self.config, self.reduction, share=share, device=device)
+        self.replica.take(task, agent_seed)
 
-    def _seed(self, iteration: int, purpose: str) -> int:
-        """A seed that no other GMI, purpose or point of restart shares."""
-        text = f"{self.config.seed}/{iteration}/{self.GMI_id}/{purpose}"
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
-
-    def _decide(self, elapsed_s: float) -> Word:
+    def _decide(self) -> Word:
         """What rank 0 says to all: the launcher's words, or that the time is over."""
-        is_over = self.config.time_limit_s is not None and elapsed_s >= self.config.time_limit_s
+        limit_s = self.config.time_limit_s
+        is_over = limit_s is not None and time.monotonic() - self.started >= limit_s
         return Word.STOP if is_over or "stop" in self.mgr.channel.words() else Word.GO_ON
-
-    def _agree(self, delta: torch.Tensor, word: Word) -> News:
-        rollout = self.collector.rollout
-        sums = torch.cat((rollout.reward.double().sum().reshape(1), self.collector.episodes))
-        return agree(self.reduction, word, sums, rollout.advantage_moments(), delta)
 
     def _is_due(self, iteration: int) -> bool:
         return iteration % self.config.checkpoint_every == 0 or iteration == self.config.iterations
 
-    def _permutation(self) -> torch.Tensor:
-        transitions = self.config.ppo.horizon * self.task.num_env
-        return torch.randperm(transitions, generator=self.collector.generator, device=self.task.device)
-
-    def _report(self, iteration: int, news: News, sync_s: float) -> None:
+    def _report(self, iteration: int, news: News) -> None:
         """One row to the launcher. Waits for the device, once."""
-        phases = self.clock.read()
-        phases["learn_s"] -= sync_s
         steps = self.config.ppo.horizon * self.mgr.layout.num_env
         self.env_steps += steps
-        row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **phases, "sync_s": sync_s}
+        row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
         if self.reduction.rank == 0:
             row |= {
                 "reward_mean": news.reward_sum / steps,
@@ -119,7 +74,7 @@ class Holistic(DRL_role):
                 "return_sum": news.return_sum,
                 "length_sum": news.length_sum,
                 "bad_worlds": news.bad_worlds,
-                **self.ppo.metrics(),
+                **self.replica.ppo.metrics(),
             }
         self.mgr.report(row)
 
@@ -143,11 +98,11 @@ class Holistic(DRL_role):
 
     def _write_parts(self, iteration: int) -> str:
         """All parts of a draft. Returns the digest of what all replicas must hold alike."""
-        learner = {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
+        learner = self.replica.learner_state()
         digest = tensor_digest(*learner.values())
         self._check_replicas(digest, iteration)
         draft = checkpoint.draft(self.folder.checkpoints, iteration)
-        checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.collector.state_dict())
+        checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.replica.collector.state_dict())
         if self.reduction.rank == 0:
             checkpoint.write_part(draft, LEARNER_PART, learner)
         self.reduction.barrier()
@@ -176,10 +131,8 @@ class Holistic(DRL_role):
 
         The learning rate goes on as it was adapted, unless the configuration has been given another one since.
         """
-        learner = checkpoint.read_part(saved, LEARNER_PART)
-        self.normaliser.load(learner.pop("normaliser"))
-        self.ppo.load_state_dict(learner)
+        self.replica.load_learner_state(checkpoint.read_part(saved, LEARNER_PART))
         if index["ppo.learning_rate"] != self.config.ppo.learning_rate:
-            self.ppo.learning_rate.fill_(self.config.ppo.learning_rate)
+            self.replica.ppo.learning_rate.fill_(self.config.ppo.learning_rate)
         if index["layout"] == self.mgr.layout.digest:
-            self.collector.load_state_dict(checkpoint.read_part(saved, f"gmi-{self.GMI_id}"))
+            self.replica.collector.load_state_dict(checkpoint.read_part(saved, f"gmi-{self.GMI_id}"))

@@ -7,7 +7,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from gmi_drl.comm import Reduction, open_reduction
+from gmi_drl.comm import open_reduction
+from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import GMI, Layout
 from gmi_drl.roles.channel import Channel, Message

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from gmi_drl.comm import METHODS, Solo, create_segment, default_method, open_reduction
+from gmi_drl.comm import METHODS, create_segment, default_method, open_reduction
+from gmi_drl.comm.reduction import Solo
 from gmi_drl.errors import UsageError
 
 WORKER = Path(__file__).parent / "reduction_worker.py"

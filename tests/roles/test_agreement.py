@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gmi_drl.algo.normaliser import moments
-from gmi_drl.comm import Solo
+from gmi_drl.comm.reduction import Solo
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import Word, agree
 

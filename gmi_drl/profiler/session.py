@@ -1,0 +1,135 @@
+"""A session: the GMIs of a layout, started once, alive and waiting to be measured."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import PeerSilentError
+from gmi_drl.gmi import ProcessBackend
+from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.layout import Layout
+from gmi_drl.roles.channel import Message
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import PHASES
+from gmi_drl.workload import TASK_SPECS
+
+PROBE = "gmi_drl.roles.probe:Probe"
+PATIENCE_S = 60.0
+"""How much longer than asked for a measurement may take, if nothing is known of it: then a GMI hangs."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a layout ran with `num_env` environments in each GMI.
+
+    Speed is that of all its GMIs; memory that of the largest; `iteration_s` and `phases` (seconds by name, see
+    `run.metrics.PHASES`) are means over the iterations and the GMIs.
+    """
+
+    num_env: int
+    iterations: int
+    iteration_s: float
+    steps_per_second: float
+    memory_bytes: int
+    host_bytes: int
+    phases: dict[str, float]
+
+
+class Session:
+    """Measures one layout, with one number of environments after the other. A `with` block is its life.
+
+    Args:
+        layout: What to start. Its GMIs' own `num_env` do not matter.
+        config: How they train.
+        role: A subclass of `roles.probe.Probe`, by location.
+        backend: None for the usual one, which claims the devices.
+        bucket_bytes: Room for the parameters; None for those of the layout's task.
+
+    Raises:
+        GmiError: when a GMI fails, dies or does not start.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        config: RunConfig,
+        *,
+        role: str = PROBE,
+        backend: ProcessBackend | None = None,
+        bucket_bytes: int | None = None,
+    ) -> None:
+        self.layout, self.config, self.role = layout, config, role
+        self.backend = backend or ProcessBackend("gmi-drl is measuring")
+        self.bucket_bytes = bucket_bytes or TASK_SPECS[layout.task or ""].bucket_bytes(config.ppo.hidden)
+        self._life = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as life:
+            path = tempfile.mkdtemp(prefix="gmi-drl-probe-")
+            life.callback(shutil.rmtree, path, ignore_errors=True)
+            folder = RunFolder(Path(path))
+            folder.create()
+            folder.write_setup(self.layout, self.config)
+            life.enter_context(closing(self.backend))
+            self.backend.open(self.layout)
+            hang_s, slot_bytes = self.config.hang_s, self.bucket_bytes
+            processes = GMIProcesses(
+                self.layout, self.role, {}, folder, self.backend, hang_s=hang_s, slot_bytes=slot_bytes
+            )
+            self._processes = life.enter_context(processes)
+            self._messages: Iterator[tuple[int, Message]] = self._processes.messages()
+            self._life = life.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._life.close()
+
+    def measure(self, num_env: int, seconds: float, *, deadline_s: float | None = None) -> Measured:
+        """Train for about so many seconds, at least one iteration after the warm-up, and tell how it went.
+
+        Args:
+            num_env: Environments of each GMI.
+            seconds: Of measuring; making the worlds and warming up come on top.
+            deadline_s: When to give a GMI up that has not answered.
+
+        Raises:
+            GmiError: when a GMI fails or dies.
+            PeerSilentError: when one does not answer by the deadline.
+        """
+        for gmi in self.layout.gmis:
+            self._processes.say(gmi.id, f"measure {num_env} {seconds}")
+        limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
+        rows = self._rows(time.monotonic() + limit_s, limit_s)
+        iteration_s = max(row["iteration_s"] for row in rows)
+        steps = num_env * len(rows) * self.config.ppo.horizon
+        return Measured(
+            num_env=num_env,
+            iterations=rows[0]["iterations"],
+            iteration_s=iteration_s,
+            steps_per_second=steps / iteration_s,
+            memory_bytes=max(row["memory_bytes"] for row in rows),
+            host_bytes=max(row["host_bytes"] for row in rows),
+            phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASES},
+        )
+
+    def _rows(self, deadline: float, limit_s: float) -> list[Message]:
+        """One row of each GMI."""
+        rows: dict[int, Message] = {}
+        for gmi_id, row in self._messages:
+            if row:
+                rows[gmi_id] = row
+            if len(rows) == len(self.layout.gmis):
+                return list(rows.values())
+            if time.monotonic() > deadline:
+                silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in rows)
+                raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
+        raise PeerSilentError("a GMI has ended before it answered")

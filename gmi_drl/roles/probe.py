@@ -1,0 +1,98 @@
+"""The probe: a training that is measured instead of kept (paper section 5.2, Algorithm 2's `profile`)."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from gmi_drl.config import load_config
+from gmi_drl.roles.agreement import Word
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.replica import Replica, seed_of
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import Task, make
+
+WAIT_S = 1.0
+
+
+class Probe(DRL_role):
+    """Trains as a holistic GMI does, with as many environments as the launcher says, and tells how fast that was.
+
+    The learner stays when the number of environments changes, so that walking it upward costs one start-up in all.
+    """
+
+    replica: Replica | None = None
+
+    def GMI_run(self) -> None:
+        """Measure what is asked for until the word "end"."""
+        self.config = load_config(RunFolder(self.mgr.run_folder).config_file)
+        for num_env, seconds in self._orders():
+            self.mgr.channel.deliver({"kind": "row", **self._measure(num_env, seconds)})
+
+    def make_task(self, num_env: int, seed: int) -> Task:
+        """The worlds to measure; a subclass may make others."""
+        layout, gmi, device = self.mgr.layout, self.mgr.gmi, self.mgr.device
+        assert layout.task is not None
+        return make(layout.task, num_env=num_env, device=str(device), seed=seed, threads=len(gmi.cores))
+
+    def _orders(self) -> Iterator[tuple[int, float]]:
+        """`(num_env, seconds)` of every word "measure NUM_ENV SECONDS". A launcher that has gone ends the process."""
+        while True:
+            for word in self.mgr.channel.await_words(WAIT_S):
+                if word == "end":
+                    return
+                _, num_env, seconds = word.split()
+                yield int(num_env), float(seconds)
+
+    def _measure(self, num_env: int, seconds: float) -> dict[str, float]:
+        """Iterate for about so long, once at least after the warm-up; means over the iterations."""
+        _forget_peak(self.mgr.device)
+        replica = self._with_worlds(num_env)
+        started = time.monotonic()
+        replica.iterate(lambda: Word.GO_ON)  # the warm-up: first calls allocate and choose kernels
+        replica.phases()
+        wanted = max(1, round(seconds / (time.monotonic() - started)))
+        phases: Counter[str] = Counter()
+        iterations, started = 0, time.monotonic()
+        word = Word.GO_ON
+        while word is Word.GO_ON:
+            iterations += 1
+            mine = Word.STOP if iterations == wanted else Word.GO_ON  # rank 0's counts for all
+            word = replica.iterate(lambda mine=mine: mine).word
+            phases.update(replica.phases())
+        means = {name: value / iterations for name, value in phases.items()}
+        iteration_s = (time.monotonic() - started) / iterations
+        memory = {"memory_bytes": _peak_bytes(self.mgr.device), "host_bytes": _peak_bytes(torch.device("cpu"))}
+        return {"num_env": num_env, "iterations": iterations, "iteration_s": iteration_s, **memory, **means}
+
+    def _with_worlds(self, num_env: int) -> Replica:
+        task_seed, agent_seed = (seed_of(self.config, 0, self.GMI_id, purpose) for purpose in ("task", "agent"))
+        if self.replica is not None:
+            self.replica.collector.task.close()
+            del self.replica.collector  # before the next worlds are made, or the peak would count both
+        task = self.make_task(num_env, task_seed)
+        if self.replica is None:
+            share = 1 / len(self.group.members)
+            reduction = self.mgr.reduction(self.group)
+            self.replica = Replica(task.spec, self.config, reduction, share=share, device=self.mgr.device)
+        self.replica.take(task, agent_seed)
+        return self.replica
+
+
+def _forget_peak(device: torch.device) -> None:
+    """Let peaks count from now on, where the kernel allows it."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def _peak_bytes(device: torch.device) -> int:
+    """Most memory that this process has held on the device: on a GPU what torch has reserved, else resident memory."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_reserved(device)
+    status = Path("/proc/self/status").read_text()  # not getrusage: that knows the peak of the launcher, too
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])

@@ -1,0 +1,99 @@
+"""One replica of a training: the simulator, agent and trainer of a holistic GMI, and one iteration of all three."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.algo.ppo import PPO
+from gmi_drl.comm.reduction import Reduction
+from gmi_drl.config import RunConfig
+from gmi_drl.roles.agreement import News, Word, agree
+from gmi_drl.roles.collector import Collector
+from gmi_drl.roles.phases import PhaseClock
+from gmi_drl.tasks import Task
+from gmi_drl.workload import TaskSpec
+
+
+class Replica:
+    """Holds the same learner as the other GMIs of its group, and worlds of its own.
+
+    Args:
+        spec: The task's sizes.
+        config: Of the run.
+        reduction: Of the group.
+        share: Environments of this GMI divided by those of the whole group.
+        device: Where everything lives.
+    """
+
+    collector: Collector
+
+    def __init__(
+        self, spec: TaskSpec, config: RunConfig, reduction: Reduction, *, share: float, device: torch.device
+    ) -> None:
+        self.config, self.reduction, self.device = config, reduction, device
+        torch.manual_seed(config.seed)  # policies start alike
+        self.policy = ActorCritic(replace(spec, hidden=config.ppo.hidden), config.ppo.init_std).to(device)
+        self.ppo = PPO(self.policy, config.ppo, share=share, reduce=reduction.reduce, make_bucket=reduction.bucket)
+        self.normaliser = Normaliser(spec.num_obs, device)
+        self.clock = PhaseClock(device)
+        self.sync_s = 0.0
+
+    def take(self, task: Task, seed: int) -> None:
+        """Let the agent act in these worlds from now on; `seed` is of its noise."""
+        generator = torch.Generator(self.device).manual_seed(seed)
+        self.collector = Collector(task, self.policy, self.normaliser, self.config.ppo, generator)
+
+    def iterate(self, decide: Callable[[], Word]) -> News:
+        """Collect, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""
+        self.clock.start()
+        waited_s = self.reduction.wait_s
+
+        # Stage i: simulator and agent collect experience
+        delta = self.collector.collect(self.clock)
+
+        # What every GMI must know alike
+        news = self._agree(delta, decide())
+        self.collector.rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
+
+        # Stages ii and iii: learn, summing gradients over the group at every mini-batch
+        self.ppo.update(self.collector.rollout, self._permutation())
+        self.normaliser.merge(news.deltas)
+        self.clock.mark("learn_s")
+        self.sync_s = self.reduction.wait_s - waited_s
+        return news
+
+    def phases(self) -> dict[str, float]:
+        """Seconds of the last iteration by phase (`run.metrics.PHASES`). Waits for the device, once."""
+        phases = self.clock.read()
+        phases["learn_s"] -= self.sync_s
+        return {**phases, "sync_s": self.sync_s}
+
+    def learner_state(self) -> dict[str, Tensor]:
+        """What all replicas must hold alike."""
+        return {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
+
+    def load_learner_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `learner_state`."""
+        self.normaliser.load(state.pop("normaliser"))
+        self.ppo.load_state_dict(state)
+
+    def _agree(self, delta: Tensor, word: Word) -> News:
+        rollout = self.collector.rollout
+        sums = torch.cat((rollout.reward.double().sum().reshape(1), self.collector.episodes))
+        return agree(self.reduction, word, sums, rollout.advantage_moments(), delta)
+
+    def _permutation(self) -> Tensor:
+        rollout = self.collector.rollout
+        transitions = rollout.horizon * rollout.num_env
+        return torch.randperm(transitions, generator=self.collector.generator, device=self.device)
+
+
+def seed_of(config: RunConfig, iteration: int, gmi_id: int, purpose: str) -> int:
+    """A seed that no other GMI, purpose or point of restart shares."""
+    text = f"{config.seed}/{iteration}/{gmi_id}/{purpose}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
