@@ -54,19 +54,22 @@ class Probe(DRL_role):
         started = time.monotonic()
         replica.iterate(lambda: Word.GO_ON)  # the warm-up: first calls allocate and choose kernels
         replica.phases()
-        wanted = max(1, round(seconds / (time.monotonic() - started)))
+        self._left = max(1, round(seconds / (time.monotonic() - started)))
         phases: Counter[str] = Counter()
-        iterations, started = 0, time.monotonic()
-        word = Word.GO_ON
+        word, iterations, started = Word.GO_ON, 0, time.monotonic()
         while word is Word.GO_ON:
-            iterations += 1
-            mine = Word.STOP if iterations == wanted else Word.GO_ON  # rank 0's counts for all
-            word = replica.iterate(lambda mine=mine: mine).word
+            word = replica.iterate(self._decide).word
             phases.update(replica.phases())
+            iterations += 1
         means = {name: value / iterations for name, value in phases.items()}
         iteration_s = (time.monotonic() - started) / iterations
         memory = {"memory_bytes": _peak_bytes(self.mgr.device), "host_bytes": _peak_bytes(torch.device("cpu"))}
         return {"num_env": num_env, "iterations": iterations, "iteration_s": iteration_s, **memory, **means}
+
+    def _decide(self) -> Word:
+        """Stop when as many iterations are done as the warm-up promised; rank 0's count is everybody's."""
+        self._left -= 1
+        return Word.GO_ON if self._left > 0 else Word.STOP
 
     def _with_worlds(self, num_env: int) -> Replica:
         task_seed, agent_seed = (seed_of(self.config, 0, self.GMI_id, purpose) for purpose in ("task", "agent"))
