@@ -13,10 +13,14 @@ Count = Annotated[int, Field(ge=1, le=100_000)]
 
 
 class Gpus(FileModel):
-    """`count` GPUs of one model, e.g. `{model: A100-SXM4-40GB, count: 8}`."""
+    """`count` GPUs of one model, e.g. `{model: A100-SXM4-40GB, count: 8, memory_gib: 40}`.
+
+    Without `memory_gib` a plan cannot tell what is too large for them.
+    """
 
     model: str
     count: Count
+    memory_gib: Annotated[float, Field(gt=0)] | None = None
 
 
 class CpuDevices(FileModel):
@@ -73,5 +77,15 @@ class Node(FileModel):
     @property
     def num_gpus(self) -> int:
         """GPUs in all."""
-        parts = self.gpus if isinstance(self.gpus, tuple) else (self.gpus,)
-        return sum(part.count for part in parts if part is not None)
+        return sum(part.count for part in self._gpu_models)
+
+    @property
+    def gpu_memory_gib(self) -> float | None:
+        """Memory of the smallest GPU; None if there is none or a model's is not told."""
+        sizes = [part.memory_gib for part in self._gpu_models]
+        known = [size for size in sizes if size is not None]
+        return min(known) if known and len(known) == len(sizes) else None
+
+    @property
+    def _gpu_models(self) -> tuple[Gpus, ...]:
+        return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()

@@ -12,14 +12,30 @@ from gmi_drl.files import FileModel, parse
 NotNegative = Annotated[float, Field(ge=0)]
 
 
+class Phases(FileModel):
+    """Seconds of one iteration of a GMI: the paper's T_s, T_a and T_t, and the waiting for other GMIs."""
+
+    sim_s: NotNegative
+    act_s: NotNegative
+    learn_s: NotNegative
+    sync_s: NotNegative
+
+
 class ProfilePoint(FileModel):
-    """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI."""
+    """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
+
+    `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI of cores). `reason` says
+    why it is not runnable.
+    """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
     num_env: Annotated[int, Field(ge=1)]
     runnable: bool
     steps_per_second: NotNegative = 0.0
     memory_bytes: Annotated[int, Field(ge=0)] = 0
+    host_bytes: Annotated[int, Field(ge=0)] = 0
+    phases: Phases | None = None
+    reason: str = ""
 
 
 class Profile(FileModel):
@@ -35,6 +51,13 @@ class Profile(FileModel):
         """What was measured there; None where nothing was."""
         here = (point for point in self.points if (point.gmis_per_gpu, point.num_env) == (gmis_per_gpu, num_env))
         return next(here, None)
+
+
+def dump_profile(profile: Profile) -> str:
+    """A profile as the text of its file: one line for each point."""
+    *head, _ = profile.model_dump_json(by_alias=True, exclude={"points"}, indent=1).splitlines()
+    points = (point.model_dump_json(exclude_defaults=True) for point in profile.points)
+    return "\n".join([*head, ' "points": [', ",\n".join(f"  {point}" for point in points), " ]", "}", ""])
 
 
 def load_profile(path: Path) -> Profile:

@@ -1,5 +1,7 @@
 """Numbers as people read them."""
 
+GIB = 2**30
+
 
 def human_bytes(count: float) -> str:
     """`3972844748` -> `"3.7 GiB"`."""
@@ -17,6 +19,11 @@ def human_count(count: float) -> str:
             return f"{count:.0f}" if unit == "" else f"{count:.1f}{unit}"
         count /= 1000
     return f"{count:.1f}T"
+
+
+def counted(number: int, thing: str) -> str:
+    """`(2, "GMI")` -> `"2 GMIs"`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def human_seconds(seconds: float) -> str:

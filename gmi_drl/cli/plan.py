@@ -5,27 +5,39 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json
+from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
     from gmi_drl.layout import Layout
+    from gmi_drl.scheduler import Plan
 
 DEFAULT_NUM_ENV = 256
-SHOWN_DEVICES = 8
+CPU_BUDGET_S = 60
+GPU_BUDGET_S = 300
 
 
 @click.command()
 @click.option("--task", type=click.Choice(sorted(TASK_SPECS)), default="ant", help="What is trained.")
+@click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
+@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
 @click.option(
-    "--num-env",
-    type=click.IntRange(1, MOST_ENVIRONMENTS),
-    help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
+    "--keep-batch",
+    type=click.IntRange(min=1),
+    metavar="SAMPLES",
+    help="Samples per update (all environments x ppo.horizon) that the layout must have.",
 )
-@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
-@click.option("--profile", type=click.Path(path_type=Path), help="Choose by what this profile file has measured.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help=f"For measuring; 0 cuts evenly, unmeasured.  [default: {CPU_BUDGET_S}, with a GPU {GPU_BUDGET_S}]",
+)
+@click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
+@click.option("--profile", type=click.Path(path_type=Path), help="Measure nothing, choose by this profile file.")
 @click.option("--node", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
 @click.option(
     "--output",
@@ -39,54 +51,47 @@ def plan(
     task: str,
     num_env: int | None,
     gmis_per_gpu: int | None,
+    keep_batch: int | None,
+    budget: float | None,
+    fresh: bool,
     profile: Path | None,
     node: Path | None,
     output: Path,
     format: str,
 ) -> None:
-    """Decide which GMIs a training gets, and write it to a layout file.
+    """Find out which GMIs a training should get, and write them to a layout file.
 
-    With a --profile by Algorithm 2 of the paper; without one nothing is known, so the cores (or GPUs) are cut evenly
-    and the layout says so. Neither measures anything itself yet.
+    On this machine by measuring, with Algorithm 2 of the paper: it tries how one GMI runs for several numbers of GMIs
+    and environments, then runs the best layouts, each by turns with one GMI that has the whole device. What was
+    measured is remembered. For a machine that is elsewhere (--node) by a --profile measured there.
     """
     from gmi_drl.files import dump_yaml
 
-    if profile is None:
-        layout = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, node)
-    elif num_env or gmis_per_gpu:
-        raise UsageError("--num-env and --gmis-per-gpu are what a --profile decides: leave them out")
+    here = _node(node)
+    if profile is not None:
+        _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
+        _refuse("the --profile decides that", {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+        chosen = _from_profile(task, here, profile, keep_batch)
+    elif node is not None or budget == 0:
+        _refuse("nothing is measured, so nothing can be held", {"--keep-batch": keep_batch})
+        if node is not None:
+            _refuse(f"the machine of {node} cannot be measured here", {"--budget": budget, "--fresh": fresh or None})
+        chosen = _even(task, here, num_env, gmis_per_gpu)
     else:
-        layout = _measured_layout(task, profile, node)
+        chosen = _measured(task, here, num_env, gmis_per_gpu, keep_batch, budget, fresh)
     verb = "Replaced" if output.is_file() else "Wrote"
-    write_file(output, dump_yaml(layout))
+    write_file(output, dump_yaml(chosen.layout))
     if format == "json":
-        print_json("plan", {"layout_file": str(output), "layout": layout.model_dump(mode="json")})
+        print_json("plan", {"layout_file": str(output), **_document(chosen)})
         return
-    console().print(layout_tree(layout))
+    _show(chosen, here)
     where = f", on the machine of {node}" if node else ""
     console().print(f"{verb} {output}. Next{where}: gmi-drl train {output}", markup=False)
 
 
-def make_layout(task: str, num_env: int, gmis_per_gpu: int | None, node_file: Path | None = None) -> "Layout":
-    """Cut this machine evenly, or the one in a node file."""
-    from gmi_drl import scheduler
-
-    return scheduler.plan(TASK_SPECS[task], _node(node_file), num_env=num_env, gmis_per_device=gmis_per_gpu)
-
-
-def _measured_layout(task: str, profile_file: Path, node_file: Path | None) -> "Layout":
-    from gmi_drl import scheduler
-    from gmi_drl.profile import load_profile
-
-    return scheduler.plan_measured(TASK_SPECS[task], _node(node_file), load_profile(profile_file))
-
-
-def _node(node_file: Path | None) -> "Node":
-    from gmi_drl.files import load_yaml
-    from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.hardware import Node
-
-    return load_yaml(Node, node_file) if node_file else this_node()
+def make_layout(task: str, num_env: int, gmis_per_gpu: int | None) -> "Layout":
+    """Cut this machine evenly."""
+    return _even(task, _node(None), num_env, gmis_per_gpu).layout
 
 
 def write_file(path: Path, content: str) -> None:
@@ -100,21 +105,79 @@ def write_file(path: Path, content: str) -> None:
         raise MachineError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def layout_tree(layout: "Layout") -> object:
-    """Devices and their GMIs as a tree, with the reasons."""
-    from rich.markup import escape
-    from rich.tree import Tree
+def _node(node_file: Path | None) -> "Node":
+    from gmi_drl.files import load_yaml
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.hardware import Node
 
-    title = f"{layout.task}, {layout.algo}: {len(layout.gmis)} GMIs, {layout.num_env} environments"
-    tree = Tree(f"[bold]{title}[/bold]")
-    for device in layout.devices[:SHOWN_DEVICES]:
-        branch = tree.add(f"{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
-        for gmi in device.gmis:
-            cores = ",".join(map(str, gmi.cores))
-            branch.add(f"GMI {gmi.id}: {gmi.num_env} environments on core{'s' * (len(gmi.cores) > 1)} {cores}")
-    if len(layout.devices) > SHOWN_DEVICES:
-        tree.add(f"and {len(layout.devices) - SHOWN_DEVICES} more devices")
-    reasons = tree.add("why")
-    for reason in layout.reasons:
-        reasons.add(escape(reason))
-    return tree
+    return load_yaml(Node, node_file) if node_file else this_node()
+
+
+def _even(task: str, node: "Node", num_env: int | None, gmis_per_gpu: int | None) -> "Plan":
+    from gmi_drl import scheduler
+
+    layout = scheduler.plan(TASK_SPECS[task], node, num_env=num_env or DEFAULT_NUM_ENV, gmis_per_device=gmis_per_gpu)
+    return scheduler.Plan(layout)
+
+
+def _from_profile(task: str, node: "Node", profile_file: Path, keep_batch: int | None) -> "Plan":
+    from gmi_drl import scheduler
+    from gmi_drl.config import default_config
+    from gmi_drl.profile import load_profile
+
+    profile, ppo = load_profile(profile_file), default_config(TASK_SPECS[task]).ppo
+    grid = scheduler.profile_grid(profile, node, ppo.horizon, keep_batch)
+    return scheduler.plan_measured(TASK_SPECS[task], ppo, node, profile, grid)
+
+
+def _measured(
+    task: str,
+    node: "Node",
+    num_env: int | None,
+    gmis_per_gpu: int | None,
+    keep_batch: int | None,
+    budget: float | None,
+    fresh: bool,
+) -> "Plan":
+    from gmi_drl import scheduler
+    from gmi_drl.config import default_config
+    from gmi_drl.profiler.planning import plan_here
+
+    config = default_config(TASK_SPECS[task])
+    grid = scheduler.search_grid(
+        node, config.ppo.horizon, gmis_per_device=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
+    )
+    seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
+    say(f"Measuring {task} on {node.name}, about {seconds:.0f} s at most (--budget)")
+    return plan_here(TASK_SPECS[task], config, node, grid, seconds=seconds, fresh=fresh, tell=say)
+
+
+def _refuse(why: str, options: dict[str, object]) -> None:
+    """Options that contradict another one."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise UsageError(f"{', '.join(given)}: {why}: leave it out")
+
+
+def _show(plan: "Plan", node: "Node") -> None:
+    if plan.candidates:
+        console().print(candidate_table(plan))
+        for note in notes(plan, node):
+            console().print(note, markup=False)
+    console().print(layout_tree(plan.layout))
+
+
+def _document(plan: "Plan") -> dict[str, object]:
+    from dataclasses import asdict
+
+    candidates = [
+        {**candidate.point.model_dump(mode="json"), "projected": candidate.projected, "expected": candidate.expected}
+        | {"confirmed": candidate.confirmed}
+        for candidate in plan.candidates
+    ]
+    return {
+        "layout": plan.layout.model_dump(mode="json"),
+        "candidates": candidates,
+        "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
+        "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
+    }

@@ -2,25 +2,26 @@
 
 import os
 import platform
+from collections import Counter
 from pathlib import Path
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import psutil
 
 from gmi_drl.hardware import Cpu, Gpus, Node
-
-GIB = 2**30
+from gmi_drl.units import GIB
 
 
 def this_node() -> Node:
     """Describe this machine, within the affinity, the cgroup's quota and CUDA_VISIBLE_DEVICES of this process."""
     cores = allowed_cores()
-    models = [model for model, _ in visible_gpus()]
-    gpus = tuple(Gpus(model=model, count=models.count(model)) for model in dict.fromkeys(models))
+    kinds = Counter((gpu.model, gpu.memory_gib) for gpu in visible_gpus())
+    gpus = tuple(Gpus(model=model, count=count, memory_gib=size) for (model, size), count in kinds.items())
     return Node(
         name=platform.node() or "localhost",
         gpus=gpus or None,
-        link="pcie" if len(gpus) > 1 else "none",
+        link="pcie" if kinds.total() > 1 else "none",
         cpu=Cpu(
             cores=len(cores),
             memory_gib=round(memory_bytes() / GIB, 1),
@@ -92,8 +93,16 @@ def _siblings(cores: list[int]) -> tuple[tuple[int, ...], ...] | None:
     return siblings if len(siblings) < len(cores) else None
 
 
-def visible_gpus() -> list[tuple[str, str]]:
-    """`(model, UUID)` of the GPUs that this process may use, in their order; none where there is no driver."""
+class VisibleGpu(NamedTuple):
+    """A GPU that this process may use."""
+
+    model: str
+    uuid: str
+    memory_gib: float
+
+
+def visible_gpus() -> list[VisibleGpu]:
+    """The GPUs that this process may use, in their order; none where there is no driver."""
     import pynvml
 
     try:
@@ -102,18 +111,26 @@ def visible_gpus() -> list[tuple[str, str]]:
         return []
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        gpus = [(str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle))) for handle in handles]
+        gpus = [_describe(handle) for handle in handles]
     finally:
         pynvml.nvmlShutdown()
     return _let_through(gpus)
 
 
-def _let_through(gpus: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those `(model, UUID)` that CUDA_VISIBLE_DEVICES lets through (indices or UUIDs), in its order."""
+def _describe(handle: Any) -> VisibleGpu:
+    import pynvml
+
+    size = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+    model, uuid = str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle))
+    return VisibleGpu(model, uuid, round(size / GIB, 1))
+
+
+def _let_through(gpus: list[VisibleGpu]) -> list[VisibleGpu]:
+    """Those that CUDA_VISIBLE_DEVICES lets through (indices or UUIDs), in its order."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return gpus
-    known = {str(index): gpu for index, gpu in enumerate(gpus)} | {gpu[1]: gpu for gpu in gpus}
+    known = {str(index): gpu for index, gpu in enumerate(gpus)} | {gpu.uuid: gpu for gpu in gpus}
     return [known[word.strip()] for word in chosen.split(",") if word.strip() in known]
 
 

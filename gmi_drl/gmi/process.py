@@ -51,7 +51,7 @@ class ProcessBackend:
         if reasons:
             raise LayoutMismatchError("; ".join(reasons) + ": make a layout for this machine with `gmi-drl plan`")
         self.gmis = {gmi.id: gmi for gmi in layout.gmis}
-        uuids = [uuid for _, uuid in visible_gpus()]
+        uuids = [gpu.uuid for gpu in visible_gpus()]
         for device in layout.devices:
             self.gpu_of |= {gmi.id: uuids[device.index] if device.kind == "gpu" else "" for gmi in device.gmis}
         if self._claims_devices:

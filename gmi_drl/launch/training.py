@@ -16,7 +16,7 @@ from gmi_drl.layout import HOLISTIC, Layout
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
-from gmi_drl.scheduler.plan import TRAINERS
+from gmi_drl.scheduler.cut import TRAINERS
 from gmi_drl.workload import TASK_SPECS
 
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first

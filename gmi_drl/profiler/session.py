@@ -1,5 +1,6 @@
 """A session: the GMIs of a layout, started once, alive and waiting to be measured."""
 
+import math
 import shutil
 import tempfile
 import time
@@ -85,6 +86,7 @@ class Session:
             )
             self._processes = life.enter_context(processes)
             self._messages: Iterator[tuple[int, Message]] = self._processes.messages()
+            self._rows(math.inf)  # each says that it is ready; a launcher's own deadline watches over it
             self._life = life.pop_all()
         return self
 
@@ -108,7 +110,7 @@ class Session:
         for gmi in self.layout.gmis:
             self._processes.say(gmi.id, f"measure {num_env} {seconds}")
         limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
-        rows = self._rows(time.monotonic() + limit_s, limit_s)
+        rows = self._rows(limit_s)
         iteration_s = max(row["iteration_s"] for row in rows)
         steps = num_env * len(rows) * self.config.ppo.horizon
         return Measured(
@@ -121,9 +123,10 @@ class Session:
             phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASES},
         )
 
-    def _rows(self, deadline: float, limit_s: float) -> list[Message]:
+    def _rows(self, limit_s: float) -> list[Message]:
         """One row of each GMI."""
         rows: dict[int, Message] = {}
+        deadline = time.monotonic() + limit_s
         for gmi_id, row in self._messages:
             if row:
                 rows[gmi_id] = row

@@ -29,6 +29,7 @@ class Probe(DRL_role):
     def GMI_run(self) -> None:
         """Measure what is asked for until the word "end"."""
         self.config = load_config(RunFolder(self.mgr.run_folder).config_file)
+        self.mgr.channel.deliver({"kind": "row"})  # ready
         for num_env, seconds in self._orders():
             self.mgr.channel.deliver({"kind": "row", **self._measure(num_env, seconds)})
 

@@ -1,6 +1,8 @@
 """Planning: which layout for which workload on which node. Pure: needs neither torch nor the hardware."""
 
-from gmi_drl.scheduler.plan import plan, plan_measured
+from gmi_drl.scheduler.cut import even_layout
+from gmi_drl.scheduler.grid import profile_grid, search_grid
+from gmi_drl.scheduler.plan import Plan, plan, plan_measured
 from gmi_drl.scheduler.search import Candidate, search
 
-__all__ = ["Candidate", "plan", "plan_measured", "search"]
+__all__ = ["Candidate", "Plan", "even_layout", "plan", "plan_measured", "profile_grid", "search", "search_grid"]

@@ -1,18 +1,47 @@
 """From a workload and a node to a layout."""
 
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from gmi_drl.config import PPOConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
-from gmi_drl.hardware import STORES_IN_ORDER, Node
+from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
-from gmi_drl.profile import Profile
-from gmi_drl.scheduler.search import Candidate, search
-from gmi_drl.templates import devices_of, tcg_ex
-from gmi_drl.units import human_bytes, human_count
+from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.scheduler.cut import even_layout, reduction_of
+from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
+from gmi_drl.scheduler.reasons import reasons_for
+from gmi_drl.scheduler.search import Candidate, Grid, search
+from gmi_drl.templates import devices_of
+from gmi_drl.templates.cost import BYTES_PER_SECOND, Communication, training_throughput
 from gmi_drl.workload import TaskSpec
 
-TRAINERS = "trainers"
-"""The group of the GMIs whose gradients are summed."""
+Confirmed = Mapping[tuple[int, int], float]
+"""`(gmis_per_gpu, num_env)` -> steps per second of all GMIs run together."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A layout, and what it was chosen from.
+
+    Args:
+        layout: The choice, with its reasons.
+        candidates: Best first; empty if nothing was measured.
+        memory: Models of a GMI's memory, by GMIs per device.
+        infeasible: Points that did not run or do not fit, with the reason.
+        horizon: Steps of each world per update.
+    """
+
+    layout: Layout
+    candidates: tuple[Candidate, ...] = ()
+    memory: Mapping[int, MemoryModel] = field(default_factory=dict)
+    infeasible: tuple[ProfilePoint, ...] = ()
+    horizon: int = 1
+
+    def samples_per_update(self, candidate: Candidate) -> int:
+        """Environments in all times the horizon: what an update learns from."""
+        point = candidate.point
+        return point.gmis_per_gpu * len(self.layout.devices) * point.num_env * self.horizon
 
 
 def plan(task: TaskSpec, node: Node, *, num_env: int, gmis_per_device: int | None = None) -> Layout:
@@ -28,80 +57,118 @@ def plan(task: TaskSpec, node: Node, *, num_env: int, gmis_per_device: int | Non
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
-    return _layout(task, node, gmis_per_device, num_env, Projection(measured=False), [why])
+    return even_layout(task, node, gmis_per_device, num_env, why=[why])
 
 
-def plan_measured(task: TaskSpec, node: Node, profile: Profile) -> Layout:
+def plan_measured(
+    task: TaskSpec,
+    ppo: PPOConfig,
+    node: Node,
+    profile: Profile,
+    grid: Grid,
+    *,
+    confirmed: Confirmed | None = None,
+    unmeasured: Sequence[tuple[int, int]] = (),
+) -> Plan:
     """Choose what a profile measured best, by Algorithm 2 (paper section 5.2), for synchronous PPO training.
+
+    Args:
+        task: What is trained.
+        ppo: How; the profile was measured so.
+        node: Where.
+        profile: What is known.
+        grid: Which of its points may be chosen.
+        confirmed: What ran together. What was confirmed goes before what is only expected.
+        unmeasured: Points that there was no time for; the reasons list them.
 
     Raises:
         UsageError: if the profile is of another task.
-        NoFeasiblePlanError: if nothing in it runs, or only what the node has too few cores for.
+        NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
     if profile.task != task.name:
         raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
-    num_devices, most = devices_of(node)
-    sizes = sorted({point.gmis_per_gpu for point in profile.points if point.gmis_per_gpu <= most}, reverse=True)
-    num_envs = sorted({point.num_env for point in profile.points})
-    candidates = search(profile.point, num_devices=num_devices, sizes=sizes, num_envs=num_envs)
+    candidates, infeasible = candidates_of(task, ppo, node, profile, grid)
     if not candidates:
-        tried = f"{len(profile.points)} points, {sum(point.runnable for point in profile.points)} of them runnable"
-        raise NoFeasiblePlanError(f"the profile has {tried}, none with at most {most} GMIs per device: no plan")
-    best = candidates[0]
-    projection = Projection(measured=True, steps_per_second=best.projected, memory_bytes=best.point.memory_bytes)
-    why = [
-        f"Algorithm 2 over {len(profile.points)} points measured on {profile.node}: {_described(best, num_devices)}",
-        *_alternatives(candidates, num_devices),
-    ]
-    return _layout(task, node, best.point.gmis_per_gpu, best.point.num_env, projection, why)
-
-
-def _described(candidate: Candidate, num_devices: int) -> str:
-    point = candidate.point
-    each = f"{point.gmis_per_gpu} x {point.num_env} environments on each of {num_devices} devices"
-    return (
-        f"{each} project to {human_count(candidate.projected)} steps/s, {human_bytes(point.memory_bytes)} for each GMI"
+        raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible))
+    known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, ppo, node))
+    best = next(candidate for candidate in known if _is_in(grid, candidate.point))
+    projection = Projection(measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes)
+    why = reasons_for(best, known, profile, devices_of(node)[0], ppo.horizon, unmeasured)
+    layout = even_layout(task, node, best.point.gmis_per_gpu, best.point.num_env, projection, why)
+    return Plan(
+        layout,
+        (best, *(candidate for candidate in known if candidate is not best)),
+        memory_models(profile.points),
+        tuple(infeasible),
+        ppo.horizon,
     )
 
 
-def _alternatives(candidates: list[Candidate], num_devices: int) -> list[str]:
-    """The runner-up, and what one GMI per device does at its best: solo may win, and the plan says so."""
-    best, others = candidates[0], candidates[1:]
-    lines = [f"next best: {_described(others[0], num_devices)}"] if others else []
-    solo = next((candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1), None)
-    if solo is best:
-        lines.append("one GMI per device is best here: cutting it does not pay")
-    elif solo is not None:
-        gain = best.projected / solo.projected if solo.projected else float("inf")
-        lines.append(f"{gain:.2f}x one GMI per device at its best ({_described(solo, num_devices)})")
-    else:
-        lines.append("one GMI per device was not measured, so nothing says that cutting pays")
-    return [*lines, "a projection takes all GMIs to run as the measured one did; it has not been confirmed by a run"]
+def candidates_of(
+    task: TaskSpec, ppo: PPOConfig, node: Node, profile: Profile, grid: Grid
+) -> tuple[list[Candidate], list[ProfilePoint]]:
+    """Algorithm 2 over a profile: the candidates, best first, and the points that cannot run on this node."""
+    infeasible = []
+
+    def measure(gmis_per_device: int, num_env: int) -> ProfilePoint | None:
+        point = profile.point(gmis_per_device, num_env)
+        if point is not None and (why := unfit(point, node)):
+            infeasible.append(point.model_copy(update={"runnable": False, "reason": why}))
+            return infeasible[-1]
+        return point
+
+    return search(measure, grid, judge_for(task, ppo, node)), infeasible
 
 
-def _layout(
-    task: TaskSpec, node: Node, gmis_per_device: int | None, num_env: int, projection: Projection, why: list[str]
-) -> Layout:
-    """An even TCG_EX layout of the node."""
-    reduction: Literal["MPR-shm", "MPR-gloo"] = "MPR-shm" if node.cpu.architecture in STORES_IN_ORDER else "MPR-gloo"
-    devices = tcg_ex(node, gmis_per_device, num_env)
-    ids = tuple(gmi.id for device in devices for gmi in device.gmis)
-    kind = devices[0].kind.upper()
-    cut = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
-    reasons = [
-        *why,
-        f"{len(ids)} GMIs on the {cut} of {node.name}, {num_env} environments each",
-        "TCG_EX: simulator, agent and trainer share a GMI, so only gradients cross its border (paper section 5.1)",
-    ]
-    if len(ids) > 1:
-        reasons.append(f"{reduction}: gradients meet in host memory (multi-process reduction, paper section 4.1)")
-    return Layout(
-        task=task.name,
-        algo="ppo",
-        template="TCG_EX",
-        reduction=reduction if len(ids) > 1 else "none",
-        devices=devices,
-        groups={TRAINERS: ids},
-        projection=projection,
-        reasons=tuple(reasons),
+def judge_for(task: TaskSpec, ppo: PPOConfig, node: Node) -> Callable[[ProfilePoint], Candidate]:
+    """What a point of this workload promises for all GMIs of this node, by `estimate` and by equation 3."""
+    num_devices, _ = devices_of(node)
+    communication = Communication(
+        reduces=ppo.epochs * ppo.minibatches,
+        bucket_bytes=task.bucket_bytes(ppo.hidden),
+        bytes_per_second=BYTES_PER_SECOND[reduction_of(node)],
     )
+
+    def judge(point: ProfilePoint) -> Candidate:
+        num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * ppo.horizon
+        projected = num_gmis * point.steps_per_second
+        if not projected:
+            return Candidate(point, projected, projected)
+        iteration_s = steps / point.steps_per_second
+        expected = training_throughput(num_gmis, steps, iteration_s, communication.seconds(num_gmis))
+        return Candidate(point, projected, expected)
+
+    return judge
+
+
+def unfit(point: ProfilePoint, node: Node) -> str | None:
+    """Why a point cannot run on this node; None if it can."""
+    if not point.runnable:
+        return point.reason or "did not run when it was measured"
+    num_gmis = devices_of(node)[0] * point.gmis_per_gpu
+    return shortage(node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes)
+
+
+def _confirmed(
+    candidates: Sequence[Candidate],
+    confirmed: Confirmed,
+    profile: Profile,
+    judge: Callable[[ProfilePoint], Candidate],
+) -> list[Candidate]:
+    """The candidates, those that ran together first. What was run beside them is one, though the search passed it."""
+    searched = {(candidate.point.gmis_per_gpu, candidate.point.num_env): candidate for candidate in candidates}
+    beside = {place: judge(point) for place in confirmed if (point := profile.point(*place)) is not None}
+    known = [replace(candidate, confirmed=confirmed.get(place)) for place, candidate in (beside | searched).items()]
+    return sorted(known, key=lambda candidate: (candidate.confirmed is None, -candidate.steps_per_second))
+
+
+def _is_in(grid: Grid, point: ProfilePoint) -> bool:
+    return point.num_env in grid.get(point.gmis_per_gpu, ())
+
+
+def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoint]) -> str:
+    """Why no point of a profile can be used."""
+    known = f"{len(profile.points)} points, {sum(point.runnable for point in profile.points)} of them runnable"
+    limits = f"at most {devices_of(node)[1]} GMIs per device, and the samples per update that were asked for"
+    reasons = [f"{point.gmis_per_gpu} x {point.num_env} environments: {point.reason}" for point in infeasible]
+    return "; ".join([f"no plan: {profile.node} has {known}, none that fits {node.name} ({limits})", *reasons])

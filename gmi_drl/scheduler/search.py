@@ -1,6 +1,6 @@
 """Profiling-based GMI exploration (paper section 5.2, Algorithm 2)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gmi_drl.profile import ProfilePoint
@@ -8,8 +8,8 @@ from gmi_drl.profile import ProfilePoint
 NUM_ENVS = tuple(128 * 2**i for i in range(8))
 """128 to 16384, doubling (paper section 5.2)."""
 
-SIZES = tuple(range(10, 0, -1))
-"""GMIs per device, from 10 down to 1 (Algorithm 2, line 2)."""
+MOST_GMIS = 10
+"""GMIs per device at most (Algorithm 2, line 2)."""
 
 SATURATION_THRESHOLD = 0.1
 """The paper's alpha."""
@@ -17,26 +17,36 @@ SATURATION_THRESHOLD = 0.1
 Measure = Callable[[int, int], ProfilePoint | None]
 """`(gmis_per_gpu, num_env) -> point`: a profiler, a profile file, or made-up numbers; None where nothing is known."""
 
+Grid = Mapping[int, Sequence[int]]
+"""For each number of GMIs per device the numbers of environments of a GMI to try, ascending."""
+
 
 @dataclass(frozen=True)
 class Candidate:
-    """A point that runs, with the steps per second that it projects to for all GMIs on all devices."""
+    """A point that runs, with what it promises for all GMIs on all devices.
+
+    Args:
+        point: As measured.
+        projected: Steps per second when all GMIs run as this one did: the paper's `estimate`.
+        expected: The same with equation 3's communication.
+        confirmed: Steps per second of all GMIs run together; None if that was not done.
+    """
 
     point: ProfilePoint
     projected: float
+    expected: float
+    confirmed: float | None = None
 
-
-def estimate(point: ProfilePoint, num_devices: int) -> float:
-    """Steps per second when all GMIs run as this one did: the paper's `estimate`."""
-    return point.steps_per_second * point.gmis_per_gpu * num_devices
+    @property
+    def steps_per_second(self) -> float:
+        """The best that is known."""
+        return self.expected if self.confirmed is None else self.confirmed
 
 
 def search(
     measure: Measure,
-    *,
-    num_devices: int = 1,
-    sizes: Sequence[int] = SIZES,
-    num_envs: Sequence[int] = NUM_ENVS,
+    grid: Grid,
+    judge: Callable[[ProfilePoint], Candidate],
     saturation_threshold: float = SATURATION_THRESHOLD,
 ) -> list[Candidate]:
     """Algorithm 2: for each number of GMIs per device raise num_env until a GMI saturates; candidates, best first.
@@ -48,14 +58,12 @@ def search(
 
     Args:
         measure: Tells how one GMI runs.
-        num_devices: Devices that are cut alike.
-        sizes: GMIs per device to try.
-        num_envs: Environments per GMI to try, ascending.
+        grid: What to try.
+        judge: Projects a point to all GMIs on all devices (`estimate`, line 23).
         saturation_threshold: A GMI is saturated when Sat falls below it.
     """
-    points = [point for size in sizes for point in _walk(measure, size, num_envs, saturation_threshold)]
-    candidates = [Candidate(point, estimate(point, num_devices)) for point in points]
-    return sorted(candidates, key=lambda candidate: -candidate.projected)
+    walks = (_walk(measure, size, num_envs, saturation_threshold) for size, num_envs in grid.items())
+    return sorted((judge(point) for walk in walks for point in walk), key=lambda candidate: -candidate.expected)
 
 
 def saturation(before: ProfilePoint, after: ProfilePoint) -> float:
@@ -72,7 +80,11 @@ def _walk(measure: Measure, size: int, num_envs: Sequence[int], threshold: float
     before: ProfilePoint | None = None
     for num_env in num_envs:
         point = measure(size, num_env)
-        if point is None or not point.runnable:
+        if point is None:
+            continue
+        if not point.runnable:
+            if before is not None:
+                return  # more environments need more still
             continue
         yield point
         if before is not None and saturation(before, point) < threshold:

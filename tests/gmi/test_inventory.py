@@ -3,6 +3,7 @@ import os
 import pytest
 
 from gmi_drl.gmi import inventory
+from gmi_drl.gmi.inventory import VisibleGpu
 
 
 def cgroup_v2(root, quota, memory="max"):
@@ -62,4 +63,5 @@ def test_gpus_are_those_that_cuda_would_see(monkeypatch, chosen, names):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if chosen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
-    assert [name for name, _ in inventory._let_through([("A", "GPU-a"), ("B", "GPU-b")])] == names
+    gpus = [VisibleGpu("A", "GPU-a", 40.0), VisibleGpu("B", "GPU-b", 80.0)]
+    assert [gpu.model for gpu in inventory._let_through(gpus)] == names

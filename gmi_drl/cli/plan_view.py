@@ -1,0 +1,102 @@
+"""How a plan is shown: candidates as a table, the layout as a tree."""
+
+from typing import TYPE_CHECKING
+
+from gmi_drl.units import GIB, counted, human_bytes, human_count
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.tree import Tree
+
+    from gmi_drl.hardware import Node
+    from gmi_drl.layout import Device, Layout
+    from gmi_drl.scheduler import Candidate, Plan
+
+SHOWN_CANDIDATES = 8
+SHOWN_DEVICES = 8
+SHOWN_GMIS = 10
+
+
+def candidate_table(plan: "Plan") -> "Table":
+    """The best candidates: what each promises for all GMIs together."""
+    from rich.table import Table
+
+    titles = (
+        "GMIs per device",
+        "environments each",
+        "samples per update",
+        "memory of a GMI",
+        "projected",
+        "with communication",
+        "ran together",
+    )
+    table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False)
+    for title in titles:
+        table.add_column(title, justify="right")
+    for place, candidate in enumerate(plan.candidates[:SHOWN_CANDIDATES]):
+        table.add_row(*_cells(candidate, plan), style="bold" if place == 0 else None)
+    if len(plan.candidates) > SHOWN_CANDIDATES:
+        table.caption = f"and {len(plan.candidates) - SHOWN_CANDIDATES} more"
+    return table
+
+
+def notes(plan: "Plan", node: "Node") -> list[str]:
+    """Memory, cores, and what could not run, in a line each."""
+    chosen = plan.candidates[0].point
+    lines = [
+        f"memory of a GMI ({size} per device): {human_bytes(model.fixed_bytes)} + "
+        f"{human_bytes(model.bytes_per_env)} x environments"
+        for size, model in sorted(plan.memory.items())
+    ]
+    cores = len({core for gmi in plan.layout.gmis for core in gmi.cores})
+    host = len(plan.layout.gmis) * (chosen.host_bytes or (0 if node.num_gpus else chosen.memory_bytes))
+    of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
+    lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
+    lines += [
+        f"not runnable: {point.gmis_per_gpu} x {point.num_env} environments: {point.reason}"
+        for point in plan.infeasible
+    ]
+    return lines
+
+
+def layout_tree(layout: "Layout") -> "Tree":
+    """Devices and their GMIs as a tree, with the reasons."""
+    from rich.markup import escape
+    from rich.tree import Tree
+
+    title = f"{layout.task}, {layout.algo}: {counted(len(layout.gmis), 'GMI')}, {layout.num_env} environments"
+    tree = Tree(f"[bold]{title}[/bold]")
+    for device in layout.devices[:SHOWN_DEVICES]:
+        branch = tree.add(f"{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
+        for line in _gmi_lines(device):
+            branch.add(line)
+    if len(layout.devices) > SHOWN_DEVICES:
+        tree.add(f"and {len(layout.devices) - SHOWN_DEVICES} more devices")
+    reasons = tree.add("why")
+    for reason in layout.reasons:
+        reasons.add(escape(reason))
+    return tree
+
+
+def _cells(candidate: "Candidate", plan: "Plan") -> list[str]:
+    point = candidate.point
+    together = "" if candidate.confirmed is None else human_count(candidate.confirmed)
+    return [
+        str(point.gmis_per_gpu),
+        str(point.num_env),
+        human_count(plan.samples_per_update(candidate)),
+        human_bytes(point.memory_bytes),
+        human_count(candidate.projected),
+        human_count(candidate.expected),
+        together,
+    ]
+
+
+def _gmi_lines(device: "Device") -> list[str]:
+    lines = []
+    for gmi in device.gmis[:SHOWN_GMIS]:
+        cores = ",".join(map(str, gmi.cores))
+        lines.append(f"GMI {gmi.id}: {gmi.num_env} environments on core{'s' * (len(gmi.cores) > 1)} {cores}")
+    if len(device.gmis) > SHOWN_GMIS:
+        lines.append(f"and {len(device.gmis) - SHOWN_GMIS} more GMIs")
+    return lines

@@ -1,0 +1,60 @@
+"""Points that were measured before, by node, workload and versions: one profile file for each."""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from gmi_drl.config import PPOConfig
+from gmi_drl.errors import UsageError
+from gmi_drl.files import write_atomically
+from gmi_drl.hardware import Node
+from gmi_drl.profile import Profile, ProfilePoint, dump_profile, load_profile
+from gmi_drl.run.folder import versions
+from gmi_drl.workload import TaskSpec
+
+
+def cache_folder() -> Path:
+    """`GMI_DRL_CACHE`, or a folder in the user's cache."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("GMI_DRL_CACHE") or home / "gmi-drl")
+
+
+class Cache:
+    """Remembers profile points. A folder that cannot be written or read costs the memory, never the measurement.
+
+    Args:
+        task: What was measured.
+        ppo: How it trained.
+        node: Where.
+        fresh: Begin with nothing, and replace what is there.
+    """
+
+    def __init__(self, task: TaskSpec, ppo: PPOConfig, node: Node, *, fresh: bool = False) -> None:
+        key = {
+            "task": asdict(task),
+            "ppo": ppo.model_dump(mode="json"),
+            "node": node.model_dump(mode="json"),
+            "versions": versions(),
+        }
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+        self.path = cache_folder() / "profiles" / f"{task.name}-{digest}.json"
+        self.profile = Profile(task=task.name, algo="ppo", node=node.name, points=() if fresh else self._read())
+
+    def add(self, point: ProfilePoint) -> None:
+        """Remember a point, in place of an older one."""
+        place = (point.gmis_per_gpu, point.num_env)
+        others = [known for known in self.profile.points if (known.gmis_per_gpu, known.num_env) != place]
+        self.profile = self.profile.model_copy(update={"points": (*others, point)})
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path, dump_profile(self.profile))
+        except OSError:
+            return
+
+    def _read(self) -> tuple[ProfilePoint, ...]:
+        try:
+            return load_profile(self.path).points
+        except UsageError:
+            return ()

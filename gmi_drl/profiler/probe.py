@@ -1,0 +1,181 @@
+"""Measuring profile points on this machine, by launching them (Algorithm 2's `profile`, paper section 5.2)."""
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import GmiError
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Device, Layout
+from gmi_drl.profile import Phases, Profile, ProfilePoint
+from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.session import Measured, Session
+from gmi_drl.scheduler import even_layout
+from gmi_drl.scheduler.cut import TRAINERS
+from gmi_drl.scheduler.memory import fit, shortage
+from gmi_drl.templates import devices_of
+from gmi_drl.workload import TaskSpec
+
+MEASURE_S = 1.5  # of iterations at each point, one at least
+START_S = 6.0  # that a process takes to import torch, until one has been started
+PATIENCE = 20.0  # times longer than expected, and the GMI hangs
+CAREFUL_ABOVE = 1024  # environments of a GMI: before so many, two small points tell how much memory they need
+SMALL = (128, 256)
+
+
+class Prober:
+    """A `measure` for the search: runs what is not in the cache, one size of GMIs at a time.
+
+    Where cores enforce the share of a GMI, one GMI is run alone; on a GPU, where nothing does, all GMIs of a device.
+    A GMI that fails, dies or hangs makes its point not runnable. A `with` block ends what still runs.
+
+    Args:
+        task: What is measured.
+        config: How it trains.
+        node: This machine.
+        cache: Where points come from and go to.
+        sizes: GMIs per device that will be asked for.
+        budget: What does not fit into it is left unmeasured.
+        on_point: Told of every point that is measured.
+    """
+
+    def __init__(
+        self,
+        task: TaskSpec,
+        config: RunConfig,
+        node: Node,
+        cache: Cache,
+        sizes: Iterable[int],
+        budget: Budget,
+        on_point: Callable[[ProfilePoint], None] = lambda point: None,
+    ) -> None:
+        self.task, self.config, self.node, self.cache = task, config, node, cache
+        self.budget, self.on_point = budget, on_point
+        self.points: list[ProfilePoint] = []
+        self.unmeasured: dict[tuple[int, int], None] = {}
+        self.start_s = START_S
+        self._sizes_to_come, self._share = list(sizes), budget
+        self._life = ExitStack()
+        self._session: Session | None = None
+        self._size = 0
+
+    def __call__(self, gmis_per_device: int, num_env: int) -> ProfilePoint | None:
+        """The point, from the cache or measured now; None if there is no time for it. `points` keeps it."""
+        point = self.cache.profile.point(gmis_per_device, num_env) or self._measured(gmis_per_device, num_env)
+        self.points.extend([point] if point is not None and point not in self.points else [])
+        return point
+
+    @property
+    def profile(self) -> Profile:
+        """All points that were asked for and are known."""
+        return self.cache.profile.model_copy(update={"points": tuple(self.points)})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def _measured(self, gmis_per_device: int, num_env: int) -> ProfilePoint | None:
+        self._turn_to(gmis_per_device)
+        if num_env > CAREFUL_ABOVE and not self._learn_its_memory(gmis_per_device):
+            self.unmeasured[gmis_per_device, num_env] = None
+            return None
+        if why := self._too_large(gmis_per_device, num_env):
+            return ProfilePoint(gmis_per_gpu=gmis_per_device, num_env=num_env, runnable=False, reason=why)
+        expected_s = self._expected_s(gmis_per_device, num_env)
+        if expected_s > self._share.left_s:
+            self.unmeasured[gmis_per_device, num_env] = None
+            return None
+        point = self._run(gmis_per_device, num_env, expected_s)
+        self.on_point(point)
+        if point.runnable:  # what failed may have had its reason in the moment
+            self.cache.add(point)
+        return point
+
+    def _run(self, size: int, num_env: int, expected_s: float) -> ProfilePoint:
+        session = self._session_of(size)
+        try:
+            measured = session.measure(num_env, MEASURE_S, deadline_s=10 + PATIENCE * expected_s)
+        except GmiError as error:
+            self._end()
+            return ProfilePoint(gmis_per_gpu=size, num_env=num_env, runnable=False, reason=str(error).splitlines()[0])
+        return point_of(measured, size, len(session.layout.gmis))
+
+    def _session_of(self, size: int) -> Session:
+        if self._session is None or self._size != size:
+            self._end()
+            started = time.monotonic()
+            self._session = self._life.enter_context(Session(self._layout(size), self.config))
+            self._size = size
+            self.start_s = time.monotonic() - started
+        return self._session
+
+    def _end(self) -> None:
+        self._session = None
+        self._life.close()
+
+    def _layout(self, size: int) -> Layout:
+        """What is run for a size: one GMI where cores enforce its share, else all those of one device."""
+        whole = even_layout(self.task, self.node, size, SMALL[0])
+        device = whole.devices[0]
+        gmis = device.gmis[:1] if device.kind == "cpu" else device.gmis
+        ids = tuple(gmi.id for gmi in gmis)
+        update = {
+            "devices": (Device(kind=device.kind, index=device.index, gmis=gmis),),
+            "groups": {TRAINERS: ids},
+            "reduction": whole.reduction if len(ids) > 1 else "none",
+        }
+        return whole.model_copy(update=update)
+
+    def _turn_to(self, size: int) -> None:
+        """Sizes share what is left of the budget evenly, so that the first does not take it all."""
+        if size in self._sizes_to_come:
+            self._share = self.budget.part(1 / len(self._sizes_to_come))
+            self._sizes_to_come.remove(size)
+
+    def _learn_its_memory(self, size: int) -> bool:
+        """Know two small points of a size; False if there is no time or they do not run."""
+        points = [self(size, num_env) for num_env in SMALL]
+        return all(point is not None and point.runnable for point in points)
+
+    def _too_large(self, size: int, num_env: int) -> str | None:
+        """Why the memory will not do, as far as smaller points of this size tell."""
+        points = [point for point in self.cache.profile.points if point.gmis_per_gpu == size and point.runnable]
+        device = fit((point.num_env, point.memory_bytes) for point in points)
+        host = fit((point.num_env, point.host_bytes) for point in points)
+        if device is None or host is None:
+            return None
+        num_gmis = size * devices_of(self.node)[0]
+        return shortage(self.node, num_gmis, size, device(num_env), host(num_env))
+
+    def _expected_s(self, size: int, num_env: int) -> float:
+        """How long a point will take: its start, a warm-up and a measurement, by the nearest smaller one."""
+        start_s = 0.0 if self._session is not None and self._size == size else self.start_s
+        known = [point for point in self.cache.profile.points if point.runnable and point.num_env <= num_env]
+        if not known:
+            return start_s + 2 * MEASURE_S
+        nearest = max(known, key=lambda point: (point.gmis_per_gpu == size, point.num_env))
+        share = math.ceil(size / nearest.gmis_per_gpu)
+        iteration_s = num_env * self.config.ppo.horizon / nearest.steps_per_second * share
+        return start_s + iteration_s + max(iteration_s, MEASURE_S)
+
+
+def point_of(measured: Measured, gmis_per_device: int, num_gmis: int) -> ProfilePoint:
+    """A measurement of `num_gmis` GMIs as a profile point, which speaks of one."""
+    return ProfilePoint(
+        gmis_per_gpu=gmis_per_device,
+        num_env=measured.num_env,
+        runnable=True,
+        steps_per_second=measured.steps_per_second / num_gmis,
+        memory_bytes=measured.memory_bytes,
+        host_bytes=measured.host_bytes,
+        phases=Phases(**measured.phases),
+    )

@@ -1,0 +1,66 @@
+"""Even layouts: every device is cut into GMIs of the same size."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from gmi_drl.hardware import STORES_IN_ORDER, Node
+from gmi_drl.layout import Layout, Projection
+from gmi_drl.templates import tcg_ex
+from gmi_drl.units import counted
+from gmi_drl.workload import TaskSpec
+
+TRAINERS = "trainers"
+"""The group of the GMIs whose gradients are summed."""
+
+UNMEASURED = Projection(measured=False)
+
+
+def reduction_of(node: Node) -> Literal["MPR-shm", "MPR-gloo"]:
+    """How the GMIs of a node sum their gradients."""
+    return "MPR-shm" if node.cpu.architecture in STORES_IN_ORDER else "MPR-gloo"
+
+
+def even_layout(
+    task: TaskSpec,
+    node: Node,
+    gmis_per_device: int | None,
+    num_env: int,
+    projection: Projection = UNMEASURED,
+    why: Sequence[str] = (),
+) -> Layout:
+    """An even TCG_EX layout of the node.
+
+    Args:
+        task: What is trained.
+        node: Where.
+        gmis_per_device: None for one per physical core (one per GPU).
+        num_env: Environments of each GMI.
+        projection: What is expected of it.
+        why: Reasons that go before those of its form.
+
+    Raises:
+        NoFeasiblePlanError: if the node cannot hold so many GMIs.
+    """
+    reduction = reduction_of(node)
+    devices = tcg_ex(node, gmis_per_device, num_env)
+    ids = tuple(gmi.id for device in devices for gmi in device.gmis)
+    kind = devices[0].kind.upper()
+    cut = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
+    each = f", {num_env} environments each" if len(ids) > 1 else f", {num_env} environments"
+    reasons = [
+        *why,
+        f"{counted(len(ids), 'GMI')} on the {cut} of {node.name}{each}",
+        "TCG_EX: simulator, agent and trainer share a GMI, so only gradients cross its border (paper section 5.1)",
+    ]
+    if len(ids) > 1:
+        reasons.append(f"{reduction}: gradients meet in host memory (multi-process reduction, paper section 4.1)")
+    return Layout(
+        task=task.name,
+        algo="ppo",
+        template="TCG_EX",
+        reduction=reduction if len(ids) > 1 else "none",
+        devices=devices,
+        groups={TRAINERS: ids},
+        projection=projection,
+        reasons=tuple(reasons),
+    )

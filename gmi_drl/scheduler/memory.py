@@ -1,0 +1,69 @@
+"""How much memory a GMI takes: a + b x num_env, fitted from what was measured."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gmi_drl.hardware import Node
+from gmi_drl.profile import ProfilePoint
+from gmi_drl.units import GIB
+
+SPARE = 0.1
+"""Part of the memory that a plan leaves to the system and to what grows."""
+
+
+@dataclass(frozen=True)
+class MemoryModel:
+    """Bytes of one GMI: `fixed_bytes + bytes_per_env * num_env`."""
+
+    fixed_bytes: float
+    bytes_per_env: float
+
+    def __call__(self, num_env: int) -> int:
+        """Bytes that a GMI with so many environments takes."""
+        return round(self.fixed_bytes + self.bytes_per_env * num_env)
+
+
+def fit(sizes: Iterable[tuple[int, int]]) -> MemoryModel | None:
+    """Least squares over `(num_env, bytes)`; None below two different num_env. Memory never falls with num_env."""
+    known = [(num_env, size) for num_env, size in sizes if size > 0]
+    if len({num_env for num_env, _ in known}) < 2:
+        return None
+    mean_env = sum(num_env for num_env, _ in known) / len(known)
+    mean_size = sum(size for _, size in known) / len(known)
+    spread = sum((num_env - mean_env) ** 2 for num_env, _ in known)
+    slope = sum((num_env - mean_env) * (size - mean_size) for num_env, size in known) / spread
+    slope = max(slope, 0.0)
+    return MemoryModel(mean_size - slope * mean_env, slope)
+
+
+def memory_models(points: Iterable[ProfilePoint]) -> dict[int, MemoryModel]:
+    """The models of a profile, by GMIs per device, where two points allow one."""
+    sizes: dict[int, list[tuple[int, int]]] = {}
+    for point in points:
+        if point.runnable:
+            sizes.setdefault(point.gmis_per_gpu, []).append((point.num_env, point.memory_bytes))
+    models = {size: fit(known) for size, known in sizes.items()}
+    return {size: model for size, model in models.items() if model is not None}
+
+
+def shortage(node: Node, num_gmis: int, gmis_per_device: int, memory_bytes: int, host_bytes: int) -> str | None:
+    """Why a node's memory does not hold its GMIs, with the numbers; None if it does or nothing is known.
+
+    Args:
+        node: With `num_gmis` in all.
+        num_gmis: GMIs of the whole node.
+        gmis_per_device: Those that share one device.
+        memory_bytes: Of one GMI on its device.
+        host_bytes: Of one GMI on the host; the same as `memory_bytes` on a CPU.
+    """
+    host = num_gmis * max(host_bytes, 0 if node.num_gpus else memory_bytes)
+    if host > (1 - SPARE) * node.cpu.memory_gib * GIB:
+        return f"{num_gmis} GMIs take {_gib(host)} of the host's {node.cpu.memory_gib:.1f} GiB"
+    device_gib = node.gpu_memory_gib
+    if device_gib is not None and gmis_per_device * memory_bytes > (1 - SPARE) * device_gib * GIB:
+        return f"{gmis_per_device} GMIs take {_gib(gmis_per_device * memory_bytes)} of a GPU's {device_gib:.1f} GiB"
+    return None
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f} GiB"

@@ -1,0 +1,71 @@
+"""Why a plan is what it is, in sentences for people."""
+
+from collections.abc import Sequence
+
+from gmi_drl.profile import Profile
+from gmi_drl.scheduler.search import Candidate
+from gmi_drl.units import counted, human_bytes, human_count
+
+
+def reasons_for(
+    best: Candidate,
+    candidates: Sequence[Candidate],
+    profile: Profile,
+    num_devices: int,
+    horizon: int,
+    unmeasured: Sequence[tuple[int, int]],
+) -> list[str]:
+    """What was chosen, the runner-up, what one GMI per device does, and what is not known.
+
+    Args:
+        best: The choice.
+        candidates: All of them, best first.
+        profile: What they were chosen from.
+        num_devices: Devices that are cut alike.
+        horizon: Steps of each world per update.
+        unmeasured: Points that there was no time for.
+    """
+    others = [candidate for candidate in candidates if candidate is not best]
+    measured = f"{counted(len(profile.points), 'point')} measured on {profile.node}"
+    lines = [
+        f"Algorithm 2 over {measured}: {_described(best, num_devices)}",
+        *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
+        _against_solo(best, candidates, num_devices),
+        _certainty(best),
+        f"{human_count(best.point.num_env * best.point.gmis_per_gpu * num_devices * horizon)} samples per update: "
+        "another number learns differently per step (--keep-batch holds it)",
+    ]
+    if unmeasured:
+        points = ", ".join(f"{size} x {num_env}" for size, num_env in unmeasured)
+        lines.append(f"not measured for want of time (GMIs per device x environments): {points}")
+    return lines
+
+
+def _described(candidate: Candidate, num_devices: int) -> str:
+    point = candidate.point
+    each = f"{point.gmis_per_gpu} x {point.num_env} environments"
+    each += f" on each of {num_devices} devices" if num_devices > 1 else ""
+    verb = "project to" if candidate.confirmed is None else "ran together at"
+    speed, memory = human_count(candidate.steps_per_second), human_bytes(point.memory_bytes)
+    return f"{each} {verb} {speed} steps/s, {memory} for each GMI"
+
+
+def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> str:
+    """One GMI per device may win, and the plan says so."""
+    solos = [candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1]
+    if not solos:
+        return "one GMI per device was not measured, so nothing says that cutting pays"
+    if len(solos) == len(candidates):
+        return "one GMI per device is all that was measured, so nothing says whether cutting pays"
+    if best is solos[0]:
+        return "one GMI per device is best here: cutting it does not pay"
+    solo = solos[0]
+    gain = best.steps_per_second / solo.steps_per_second if solo.steps_per_second else float("inf")
+    verdict = "" if gain > 1 else ": cutting does not pay here, but was asked for"
+    return f"{gain:.2f}x one GMI per device at its best ({_described(solo, num_devices)}){verdict}"
+
+
+def _certainty(best: Candidate) -> str:
+    if best.confirmed is not None:
+        return "confirmed: all its GMIs ran together, by turns with one GMI per device and as many environments in all"
+    return "a projection takes all GMIs to run as the measured one did; it has not been confirmed by a run"
