@@ -30,6 +30,8 @@ def plot(result: Result, path: Path) -> None:
 
 def _draw_samples(figure: Any, result: Result) -> None:
     """A row of dots per side, from zero on so that lengths compare, with a bar at the median."""
+    from matplotlib.ticker import EngFormatter
+
     figure.set_size_inches(8, 0.9 + 0.5 * len(result.samples))
     axis = figure.subplots()
     for row, (name, column) in enumerate(result.samples.items()):
@@ -41,7 +43,9 @@ def _draw_samples(figure: Any, result: Result) -> None:
     axis.set_ylim(len(result.samples) - 0.5, -0.5)
     axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
     better = "lower" if result.case.lower_is_better else "higher"
-    axis.set_xlabel(f"{result.case.unit}, {better} is better; bars are medians, ratios are ours to theirs")
+    axis.set_xlabel(f"{result.case.unit}, {better} is better; bars are medians; 2.00x: ours is twice as good")
+    if result.case.unit == "s":
+        axis.xaxis.set_major_formatter(EngFormatter(unit="s"))
     axis.set_title(result.case.name, loc="left", fontsize="medium")
     axis.grid(axis="x", alpha=0.3)
 

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from gmi_drl.bench.cases import CASES
 from gmi_drl.bench.result import Result, load_result
+from gmi_drl.errors import UsageError
 from gmi_drl.files import write_atomically
 from gmi_drl.units import human_value
 
@@ -46,7 +48,7 @@ def _overview(result: Result) -> list[str]:
 def _section(result: Result, folder: Path) -> str:
     """One case: claim, command, numbers, machine, picture."""
     case = result.case
-    head = ["side", f"median ({case.unit})", "range", "our ratio to it", "also"]
+    head = ["side", "median", "range", "our ratio to it", "also"]
     lines = [
         f"## {case.name}",
         "",
@@ -73,7 +75,9 @@ def _section(result: Result, folder: Path) -> str:
 def _limits(results: list[Result]) -> str:
     """Where gmi-drl does not help, and what the figures do not say."""
     slower = [f"- {text}" for result in results for text in result.below(1.0)]
-    known = [f"- {result.case.name}: {result.case.limits}" for result in results if result.case.limits]
+    texts = dict.fromkeys(result.case.limits for result in results if result.case.limits)
+    names = {text: ", ".join(result.case.name for result in results if result.case.limits == text) for text in texts}
+    known = [f"- {names[text]}: {text}" for text in texts]
     return "\n".join(["## Where gmi-drl does not help, and what the figures do not say", "", *slower, *known]) + "\n"
 
 
@@ -90,10 +94,19 @@ def _unit(name: str) -> str:
     return next((unit for unit in ("s", "bytes") if name.endswith(f"_{unit}")), "")
 
 
+def load_results(folder: Path) -> list[Result]:
+    """The results in a folder, in the order of the cases."""
+    order = list(CASES)
+    results = [load_result(file) for file in sorted(folder.glob("*.json"))]
+    if old := [result.case.name for result in results if result.case.name not in CASES]:
+        raise UsageError(f"{folder}: there is no case for the results of {', '.join(old)}: delete them")
+    return sorted(results, key=lambda result: order.index(result.case.name))
+
+
 def main() -> None:
     """Write benchmarks/README.md."""
-    files = sorted((FOLDER / "results").glob("*.json"))
-    write_atomically(FOLDER / "README.md", report([load_result(file) for file in files], FOLDER / "results"))
+    folder = FOLDER / "results"
+    write_atomically(FOLDER / "README.md", report(load_results(folder), folder))
 
 
 if __name__ == "__main__":
