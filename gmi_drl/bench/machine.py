@@ -62,30 +62,31 @@ class Watch:
     """Looks at the machine from its making until `machine` is asked."""
 
     def __init__(self) -> None:
-        self.cores = allowed_cores()
+        self.cores = len(allowed_cores())
+        self._watched = os.sched_getaffinity(0)  # a quota says how many cores, not which
         self.load_before = os.getloadavg()
         self._started_s = time.monotonic()
-        self._busy_s, self._own_s = busy_s(self.cores), own_s()
+        self._busy_s, self._own_s = busy_s(self._watched), own_s()
 
     def machine(self) -> Machine:
         """All of it, as of now."""
-        others_s = (busy_s(self.cores) - self._busy_s) - (own_s() - self._own_s)
+        others_s = (busy_s(self._watched) - self._busy_s) - (own_s() - self._own_s)
         elapsed_s = time.monotonic() - self._started_s
         return Machine(
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             cpu=_cpu_model(),
-            cores=len(self.cores),
+            cores=self.cores,
             memory_bytes=memory_bytes(),
             gpus=tuple(model for model, _ in visible_gpus()),
             load_before=self.load_before,
             load_after=os.getloadavg(),
-            busy=round(min(max(0.0, others_s / (elapsed_s * len(self.cores))), 1.0), 4),
+            busy=round(min(max(0.0, others_s / (elapsed_s * len(self._watched))), 1.0), 4),
             versions=versions(),
             commit=commit(),
         )
 
 
-def busy_s(cores: list[int]) -> float:
+def busy_s(cores: set[int]) -> float:
     """Seconds since boot in which these CPU numbers were not idle, or were withheld by a hypervisor."""
     ticks = 0
     for line in Path("/proc/stat").read_text().splitlines():

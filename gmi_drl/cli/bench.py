@@ -109,7 +109,7 @@ def _run(case: "Case", repeats: int | None, *, quick: bool) -> "Result":
     from gmi_drl.units import human_value
 
     rounds = repeats or (GUARD_REPEATS if quick else case.repeats)
-    say(f"{case.name}: setting up")
+    say(f"{case.name}: {rounds} rounds; setting up")
     result = run_case(
         case,
         repeats=rounds,

@@ -10,6 +10,7 @@ from typing import Any
 
 from gmi_drl.bench.case import CURVES, Case, Sample, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.errors import GmiError
 
 NUM_ENV = 256
 SECONDS, QUICK_SECONDS = 120.0, 5.0
@@ -58,6 +59,10 @@ def summarise(seed: int, rows: list[dict[str, Any]]) -> Sample:
             steps.append(row["env_steps"])
             seconds.append(round(wall_s, 3))
             returns.append(round(row["return_mean"], 2))
+    if not returns:
+        raise GmiError(
+            f"seed {seed}: no episode ended in {len(rows)} iterations: this machine is too slow for the case"
+        )
     details = {name: statistics.median(row[name] for row in rows) for name in ("steps_per_second", *PHASES)}
     curves = {"environment steps": steps, "seconds of training": seconds, "return of an episode": returns}
     return Sample(returns[-1], {"seed": seed, "env_steps": steps[-1], **details, CURVES: curves})

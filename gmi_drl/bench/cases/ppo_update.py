@@ -143,5 +143,5 @@ CASE = Case(
     obstacle=lambda: needs.package("rsl_rl", "rsl-rl"),
     limits="The CPU only; collecting the rollout is not in it.",
     repeats=15,
-    guard=0.5,
+    guard=0.7,
 )
