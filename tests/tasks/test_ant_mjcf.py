@@ -36,12 +36,13 @@ def test_no_start_touches_the_floor(model):
         assert data.ncon == 0
 
 
-def test_only_the_floor_is_met(model):
+def test_torso_thighs_and_shins_meet_the_floor_and_nothing_else(model):
     data = mujoco.MjData(model)
-    data.qpos[2] = 0.2
+    data.qpos[2] = 0.05
     mujoco.mj_forward(model, data)
-    assert data.ncon > 0
+    parts = ["torso", *(f"{part}_{leg}" for leg in range(4) for part in ("thigh", "shin"))]
     assert set(data.contact.geom1) == {model.geom("floor").id}
+    assert set(data.contact.geom2) == {model.geom(part).id for part in parts}
 
 
 @pytest.mark.parametrize("leg", range(4))
