@@ -53,11 +53,11 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
     root, root_velocity = qpos[:, :7].T.contiguous(), qvel[:, :6].T.contiguous()
     rotation = rotation_matrix(root[3:])
     velocity = (rotation * root_velocity[:3, None]).sum(0)
-    (forward_x, _, _), (forward_y, _, _), (_, up_y, up_z) = rotation
-    target_x, target_y = _target(qpos.device) - root[:2]
-    distance = torch.hypot(target_x, target_y)
-    ahead = (forward_x * target_x + forward_y * target_y) / distance
-    left = (forward_x * target_y - forward_y * target_x) / distance
+    forward_x, forward_y, up_y, up_z = rotation[0, 0], rotation[1, 0], rotation[2, 1], rotation[2, 2]
+    to_target = _target(qpos.device) - root[:2]
+    target_x, target_y = to_target / torch.linalg.vector_norm(to_target, dim=0)
+    ahead = forward_x * target_x + forward_y * target_y
+    left = forward_x * target_y - forward_y * target_x
     yaw_roll_target = torch.atan2(torch.stack((forward_y, up_y, left)), torch.stack((forward_x, up_z, ahead)))
     body = torch.cat((root[2:3], velocity, root_velocity[3:], yaw_roll_target, up_z[None], ahead[None]))
     middle, half_range = _joint_ranges(qpos.device)
@@ -84,13 +84,11 @@ def progress(start: Tensor, end: Tensor) -> Tensor:
     return ((end - start).T * (a + b)).sum(0) / (torch.hypot(*a) + torch.hypot(*b))
 
 
-def reset_state(num_env: int, generator: torch.Generator) -> dict[str, Tensor]:
-    """First states of N episodes: qpos `[N, 15]` and qvel `[N, 14]`."""
-    device = generator.device
-    middle, half_range = _joint_ranges(device)
+def reset_state(noise: Tensor) -> dict[str, Tensor]:
+    """First states of N episodes, qpos `[N, 15]` and qvel `[N, 14]`, from noise `[N, 16]`, uniform in [-1, 1)."""
+    middle, half_range = _joint_ranges(noise.device)
     low, high = middle - half_range, middle + half_range
-    noise = 2 * torch.rand(num_env, 16, generator=generator, device=device) - 1
-    qpos, qvel = torch.zeros(num_env, 15, device=device), torch.zeros(num_env, 14, device=device)
+    qpos, qvel = noise.new_zeros(len(noise), 15), noise.new_zeros(len(noise), 14)
     qpos[:, 2], qpos[:, 3] = START_HEIGHT_M, 1.0
     qpos[:, 7:] = (torch.zeros_like(low).clamp(low, high) + 0.2 * noise[:, :8]).clamp(low, high)
     qvel[:, 6:] = 0.1 * noise[:, 8:]
@@ -116,5 +114,6 @@ ANT = TaskDefinition(
     fields=("qpos", "qvel", "sensordata"),
     observe=observe,
     reward_done=reward_done,
+    reset_noise=16,
     reset_state=reset_state,
 )

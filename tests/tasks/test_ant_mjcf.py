@@ -30,7 +30,7 @@ def test_the_initial_state_breaks_no_limit_and_touches_nothing(model):
 
 def test_no_start_touches_the_floor(model):
     data = mujoco.MjData(model)
-    for qpos in reset_state(200, torch.Generator().manual_seed(0))["qpos"]:
+    for qpos in reset_state(2 * torch.rand(200, 16, generator=torch.Generator().manual_seed(0)) - 1)["qpos"]:
         data.qpos[:] = qpos
         mujoco.mj_forward(model, data)
         assert data.ncon == 0
