@@ -49,7 +49,7 @@ class ActorCritic(nn.Module):
         return [*self.actor.parameters(), self.log_std, *self.critic.parameters()]
 
     def act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Sample `(action [..., A], mean [..., A])` for normalised observations `[..., O]`; noise is standard normal."""
+        """Sample `(action [..., A], mean [..., A])` for normalised observations `[..., O]`, noise standard normal."""
         mean = self.actor(obs)
         return torch.addcmul(mean, noise, self.log_std.exp()), mean
 

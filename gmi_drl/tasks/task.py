@@ -141,7 +141,7 @@ class Task:
 
     def _noise(self) -> Tensor:
         shape = (self.num_env, self._definition.reset_noise)
-        return 2 * torch.rand(shape, generator=self._generator, device=self.device) - 1
+        return torch.empty(shape, device=self.device).uniform_(-1, 1, generator=self._generator)
 
     def _start_episodes(self, mask: Tensor, noise: Tensor) -> None:
         self._sim.reset(mask)
