@@ -13,14 +13,17 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def mlp(sizes: Sequence[int], last_gain: float) -> nn.Sequential:
-    """Linear layers of the given sizes with ELU between them, orthogonal weights, zero biases."""
+    """Linear layers of the given sizes with ELU between them, orthogonal weights, zero biases.
+
+    ELU works in place: its backward pass then reads the result, which spares it a second exponential.
+    """
     layers: list[nn.Module] = []
     for depth, (width, next_width) in enumerate(pairwise(sizes), 2):
         is_last = depth == len(sizes)
         linear = nn.Linear(width, next_width)
         nn.init.orthogonal_(linear.weight, last_gain if is_last else math.sqrt(2))
         nn.init.zeros_(linear.bias)
-        layers += [linear] if is_last else [linear, nn.ELU()]
+        layers += [linear] if is_last else [linear, nn.ELU(inplace=True)]
     return nn.Sequential(*layers)
 
 
@@ -45,16 +48,15 @@ class ActorCritic(nn.Module):
         """Actor, log_std, critic (`Module.parameters` would put log_std first)."""
         return [*self.actor.parameters(), self.log_std, *self.critic.parameters()]
 
-    def act(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Sample `(action [N, A], log_prob [N], mean [N, A])` for normalised observations `[N, O]`."""
+    def act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Sample `(action [..., A], mean [..., A])` for normalised observations `[..., O]`, noise standard normal."""
         mean = self.actor(obs)
-        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-        action = torch.addcmul(mean, noise, self.log_std.exp())
-        return action, self._log_prob(noise), mean
+        return torch.addcmul(mean, noise, self.log_std.exp()), mean
 
     def log_prob(self, action: Tensor, mean: Tensor) -> Tensor:
-        """Log density `[N]` of actions `[N, A]` under the policy with this mean."""
-        return self._log_prob((action - mean) * (-self.log_std).exp())
+        """Log density `[...]` of actions `[..., A]` under the policy with this mean."""
+        distance = ((action - mean) * (-self.log_std).exp()).square().sum(-1)
+        return -0.5 * distance - (self.log_std + HALF_LOG_TWO_PI).sum()
 
     def value(self, obs: Tensor) -> Tensor:
         """Value `[...]` of normalised observations `[..., O]`."""
@@ -63,9 +65,6 @@ class ActorCritic(nn.Module):
     def entropy(self) -> Tensor:
         """Entropy of the action distribution, a scalar: it does not depend on the state."""
         return (self.log_std + 0.5 + HALF_LOG_TWO_PI).sum()
-
-    def _log_prob(self, noise: Tensor) -> Tensor:
-        return -0.5 * noise.square().sum(-1) - self.log_std.sum() - HALF_LOG_TWO_PI * noise.shape[-1]
 
 
 def gaussian_kl(old_mean: Tensor, old_log_std: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:

@@ -45,14 +45,13 @@ class Rollout:
             last_value: Values `[N]` of the observations after the last step.
             config: gamma, lam and reward_scale.
         """
+        goes_on = config.gamma * (1 - self.done)
+        next_value = torch.cat((self.value[1:], last_value[None]))
+        error = config.reward_scale * self.reward + config.gamma * self.bootstrap + goes_on * next_value - self.value
+        error, decay = error * self.valid, config.lam * goes_on * self.valid
         advantage = torch.zeros_like(last_value)
-        goes_on = 1 - self.done
-        reward = self.reward * config.reward_scale + config.gamma * self.bootstrap
         for t in reversed(range(self.horizon)):
-            next_value = last_value if t == self.horizon - 1 else self.value[t + 1]
-            error = reward[t] + config.gamma * goes_on[t] * next_value - self.value[t]
-            advantage = self.valid[t] * (error + config.gamma * config.lam * goes_on[t] * advantage)
-            self.advantage[t] = advantage
+            advantage = torch.addcmul(error[t], decay[t], advantage, out=self.advantage[t])
         torch.add(self.advantage, self.value, out=self.returns)
 
     def advantage_moments(self) -> Tensor:

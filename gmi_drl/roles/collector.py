@@ -24,35 +24,35 @@ class Collector:
         self.task, self.policy, self.normaliser = task, policy, normaliser
         self.config, self.generator = config, generator
         self.rollout = Rollout(config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions, task.device)
-        self.episode_return = torch.zeros(task.num_env, device=task.device)
-        self.episode_length = torch.zeros(task.num_env, device=task.device)
+        self.episode = torch.zeros(2, task.num_env, device=task.device)  # returns and lengths so far
         self.episodes = torch.zeros(4, dtype=torch.float64, device=task.device)
         self._stagger()
 
     @torch.no_grad()
     def collect(self, clock: PhaseClock) -> Tensor:
         """Play `horizon` steps and judge them. Returns the normaliser's delta for the observations seen."""
-        self.episodes.zero_()
+        rollout = self.rollout
+        rollout.bootstrap.zero_()
+        noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
         for t in range(self.config.horizon):
-            action = self._act(t)
+            action = self._act(t, noise[t])
             clock.mark("act_s")
             _, reward, terminated, truncated, info = self.task.step(action)
             clock.mark("sim_s")
-            self.rollout.reward[t] = reward
-            self._account(t, reward, terminated | truncated, info["bad"])
+            rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, ~info["bad"]
             self._bootstrap(t, truncated & ~info["bad"], info["final_obs"])
+        self._account()
         return self._judge()
 
     def state_dict(self) -> dict[str, Tensor]:
         """What the next rollout depends on, beside the policy: the task's state, the generator, running episodes."""
-        own = {"episode_return": self.episode_return, "episode_length": self.episode_length}
-        return prefixed("task", self.task.state_dict()) | own | {"generator": self.generator.get_state()}
+        own = {"episode": self.episode, "generator": self.generator.get_state()}
+        return prefixed("task", self.task.state_dict()) | own
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from `state_dict`, bit-identically."""
         self.task.load_state_dict(with_prefix("task", state))
-        self.episode_return.copy_(state["episode_return"])
-        self.episode_length.copy_(state["episode_length"])
+        self.episode.copy_(state["episode"])
         self.generator.set_state(state["generator"])
 
     def _stagger(self) -> None:
@@ -61,41 +61,36 @@ class Collector:
         shape = self.task.episode_length.shape
         self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))
 
-    def _act(self, t: int) -> Tensor:
-        rollout = self.rollout
-        rollout.obs[t] = self.task.obs
-        action, log_prob, mean = self.policy.act(self.normaliser(self.task.obs), self.generator)
-        rollout.action[t], rollout.log_prob[t], rollout.mean[t] = action, log_prob, mean
+    def _act(self, t: int, noise: Tensor) -> Tensor:
+        self.rollout.obs[t] = self.task.obs
+        action, mean = self.policy.act(self.normaliser(self.task.obs), noise)
+        self.rollout.action[t], self.rollout.mean[t] = action, mean
         return action
-
-    def _account(self, t: int, reward: Tensor, done: Tensor, bad: Tensor) -> None:
-        """Keep the running returns, and sum up the episodes that ended well or badly but not wrongly."""
-        goes_on = (~done).float()
-        self.rollout.done[t] = 1 - goes_on
-        self.rollout.valid[t] = (~bad).float()
-        self.episode_return += reward
-        self.episode_length += 1
-        ended = (done & ~bad).float()
-        sums = (ended.sum(), (ended * self.episode_return).sum(), (ended * self.episode_length).sum(), bad.sum())
-        self.episodes += torch.stack(sums)
-        self.episode_return *= goes_on
-        self.episode_length *= goes_on
 
     def _bootstrap(self, t: int, timed_out: Tensor, final_obs: Tensor) -> None:
         """The value that follows a time-out (`bootstrap: final_obs`)."""
         if self.config.bootstrap == "last_value":
-            self.rollout.bootstrap[t] = timed_out.float()  # times the value, which is known after the horizon
+            self.rollout.bootstrap[t] = timed_out  # times the value, which is known after the horizon
         elif timed_out.device.type != "cpu" or timed_out.any():  # asking a GPU would wait for it
             self.rollout.bootstrap[t] = self.policy.value(self.normaliser(final_obs)) * timed_out
-        else:
-            self.rollout.bootstrap[t] = 0
+
+    def _account(self) -> None:
+        """Keep the running returns and lengths, and sum up the episodes that ended well or badly but not wrongly."""
+        rollout = self.rollout
+        so_far = torch.stack((rollout.reward, torch.ones_like(rollout.reward)), 1)  # [T, 2, N]
+        for now, goes_on in zip(so_far, 1 - rollout.done, strict=True):
+            torch.mul(now.add_(self.episode), goes_on, out=self.episode)
+        ended = rollout.done * rollout.valid
+        sums = (so_far * ended[:, None]).sum((0, 2), dtype=torch.float64)
+        self.episodes.copy_(torch.stack((ended.sum(), *sums, (1 - rollout.valid).sum())))
 
     def _judge(self) -> Tensor:
-        """Values in one pass over all steps (the policy has not changed), then advantages."""
+        """Values and densities in one pass over all steps (the policy has not changed), then advantages."""
         rollout = self.rollout
         delta = self.normaliser.delta(rollout.obs)
         rollout.obs.copy_(self.normaliser(rollout.obs))
         rollout.value.copy_(self.policy.value(rollout.obs))
+        rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.mean))
         if self.config.bootstrap == "last_value":
             rollout.bootstrap.mul_(rollout.value)
         rollout.advantages(self.policy.value(self.normaliser(self.task.obs)), self.config)

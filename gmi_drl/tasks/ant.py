@@ -53,24 +53,25 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
     root, root_velocity = qpos[:, :7].T.contiguous(), qvel[:, :6].T.contiguous()
     rotation = rotation_matrix(root[3:])
     velocity = (rotation * root_velocity[:3, None]).sum(0)
-    (forward_x, _, _), (forward_y, _, _), (_, up_y, up_z) = rotation
-    target_x, target_y = _target(qpos.device) - root[:2]
-    distance = torch.hypot(target_x, target_y)
-    ahead = (forward_x * target_x + forward_y * target_y) / distance
-    left = (forward_x * target_y - forward_y * target_x) / distance
+    forward_x, forward_y, up_y, up_z = rotation[0, 0], rotation[1, 0], rotation[2, 1], rotation[2, 2]
+    to_target = _target(qpos.device) - root[:2]
+    target_x, target_y = to_target / torch.linalg.vector_norm(to_target, dim=0)
+    ahead = forward_x * target_x + forward_y * target_y
+    left = forward_x * target_y - forward_y * target_x
     yaw_roll_target = torch.atan2(torch.stack((forward_y, up_y, left)), torch.stack((forward_x, up_z, ahead)))
     body = torch.cat((root[2:3], velocity, root_velocity[3:], yaw_roll_target, up_z[None], ahead[None]))
-    middle, half_range = _joint_ranges(qpos.device)
-    joints = (qpos[:, 7:] - middle) / half_range
-    return torch.cat((body.T, joints, qvel[:, 6:] * 0.2, fields["sensordata"] * 0.1, action), dim=1)
+    measured = torch.cat((body.T, qpos[:, 7:], qvel[:, 6:], fields["sensordata"], action), dim=1)
+    offset, scale = _scaling(qpos.device)
+    return torch.addcmul(offset, measured, scale)
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
     """Reward `[N]` and fallen, bool `[N]`, of the step that led from `before` to `after` and `obs`."""
     height, up, heading, joints, joint_velocities = obs[:, 0], obs[:, 10], obs[:, 11], obs[:, 12:20], obs[:, 20:28]
-    reward = progress(before["qpos"][:, :2], after["qpos"][:, :2]) / _SPEC.step_s
-    reward += 0.5 + 0.1 * (up > 0.93) + 0.5 * (heading / 0.8).clamp(max=1.0)
-    reward -= (0.005 * action.square() + 0.05 * (action * joint_velocities).abs() + 0.1 * (joints > 0.99)).sum(1)
+    reward = progress(before["qpos"][:, :2], after["qpos"][:, :2]) / _SPEC.step_s + 0.5
+    reward.add_(up > 0.93, alpha=0.1).add_((heading / 0.8).clamp_(max=1.0), alpha=0.5)
+    power = (action * joint_velocities).abs_()
+    reward.sub_(action.square().mul_(0.005).add_(power, alpha=0.05).add_(joints > 0.99, alpha=0.1).sum(1))
     fallen = height < FALLEN_HEIGHT_M
     return reward.masked_fill(fallen, -2.0), fallen
 
@@ -80,17 +81,16 @@ def progress(start: Tensor, end: Tensor) -> Tensor:
 
     |a| - |b| = (a - b)(a + b) / (|a| + |b|) keeps all digits of a small move far from the target.
     """
-    a, b = _target(start.device) - start.T, _target(start.device) - end.T
-    return ((end - start).T * (a + b)).sum(0) / (torch.hypot(*a) + torch.hypot(*b))
+    a, b = _target(start.device).T - start, _target(start.device).T - end
+    distances: Tensor = torch.linalg.vector_norm(a, dim=1) + torch.linalg.vector_norm(b, dim=1)
+    return ((end - start) * (a + b)).sum(1) / distances
 
 
-def reset_state(num_env: int, generator: torch.Generator) -> dict[str, Tensor]:
-    """First states of N episodes: qpos `[N, 15]` and qvel `[N, 14]`."""
-    device = generator.device
-    middle, half_range = _joint_ranges(device)
+def reset_state(noise: Tensor) -> dict[str, Tensor]:
+    """First states of N episodes, qpos `[N, 15]` and qvel `[N, 14]`, from noise `[N, 16]`, uniform in [-1, 1)."""
+    middle, half_range = _joint_ranges(noise.device)
     low, high = middle - half_range, middle + half_range
-    noise = 2 * torch.rand(num_env, 16, generator=generator, device=device) - 1
-    qpos, qvel = torch.zeros(num_env, 15, device=device), torch.zeros(num_env, 14, device=device)
+    qpos, qvel = noise.new_zeros(len(noise), 15), noise.new_zeros(len(noise), 14)
     qpos[:, 2], qpos[:, 3] = START_HEIGHT_M, 1.0
     qpos[:, 7:] = (torch.zeros_like(low).clamp(low, high) + 0.2 * noise[:, :8]).clamp(low, high)
     qvel[:, 6:] = 0.1 * noise[:, 8:]
@@ -109,6 +109,17 @@ def _joint_ranges(device: torch.device) -> tuple[Tensor, Tensor]:
     return (low + high) / 2, (high - low) / 2
 
 
+@cache
+def _scaling(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Offset and scale of the observation `[60]`, given body, joints, their velocities, sensors and action."""
+    middle, half_range = _joint_ranges(device)
+    one = torch.ones(12, device=device)
+    scale = torch.cat((one, 1 / half_range, 0.2 * one[:8], 0.1 * one.repeat(2), one[:8]))
+    offset = torch.zeros_like(scale)
+    offset[12:20] = -middle / half_range
+    return offset, scale
+
+
 ANT = TaskDefinition(
     spec=_SPEC,
     build_mjcf=ant_mjcf,
@@ -116,5 +127,6 @@ ANT = TaskDefinition(
     fields=("qpos", "qvel", "sensordata"),
     observe=observe,
     reward_done=reward_done,
+    reset_noise=16,
     reset_state=reset_state,
 )

@@ -25,7 +25,8 @@ class TaskDefinition:
         fields: The simulator's fields that the functions read.
         observe: `(fields, last action [N, A]) -> observation [N, O]`.
         reward_done: `(observation, action, fields before the step, fields after it) -> reward [N], terminated [N]`.
-        reset_state: `(N, generator) -> state fields [N, ...]` of new episodes, always drawn for all N worlds.
+        reset_noise: Random numbers K that a new episode takes.
+        reset_state: `noise [N, K], uniform in [-1, 1) -> state fields [N, ...]` of new episodes.
     """
 
     spec: TaskSpec
@@ -34,14 +35,16 @@ class TaskDefinition:
     fields: tuple[str, ...]
     observe: Callable[[Fields, Tensor], Tensor]
     reward_done: Callable[[Tensor, Tensor, Fields, Fields], tuple[Tensor, Tensor]]
-    reset_state: Callable[[int, torch.Generator], dict[str, Tensor]]
+    reset_noise: int
+    reset_state: Callable[[Tensor], dict[str, Tensor]]
 
 
 class Task:
     """N worlds of one task, all tensors on `device`; a world that ends starts its next episode within the same step.
 
-    New episodes are drawn for all worlds in every step and used where one ended: what a world draws depends on the seed
-    and the step alone, not on the other worlds, and no step waits for the device to learn who ended.
+    The noise of new episodes is drawn for all worlds in every step and used where one ended: what a world draws depends
+    on the seed and the step alone, not on the other worlds, and no step waits for a GPU to learn who ended. On the CPU,
+    where asking is free, a step in which nothing ended is spared the rest.
 
     Attributes:
         spec: The task's sizes.
@@ -65,7 +68,7 @@ class Task:
     @torch.no_grad()
     def reset(self) -> Tensor:
         """Start a new episode in every world; returns the first observation `[N, O]`."""
-        self._start_episodes(torch.ones(self.num_env, dtype=torch.bool, device=self.device))
+        self._start_episodes(torch.ones(self.num_env, dtype=torch.bool, device=self.device), self._noise())
         no_action = torch.zeros(self.num_env, self.spec.num_actions, device=self.device)
         self.obs = self._definition.observe(self._fields(), no_action)
         return self.obs
@@ -102,9 +105,12 @@ class Task:
         terminated = terminated & ~bad
         truncated = bad | ((self.episode_length >= self.spec.episode_steps) & ~terminated)
 
-        ended = terminated | truncated
-        self._start_episodes(ended)
-        self.obs = self._definition.observe(self._fields(), action.masked_fill(ended[:, None], 0.0))
+        ended, noise = terminated | truncated, self._noise()
+        if self.device.type != "cpu" or ended.any():
+            self._start_episodes(ended, noise)
+            self.obs = self._definition.observe(self._fields(), action.masked_fill(ended[:, None], 0.0))
+        else:
+            self.obs = final_obs
         return self.obs, reward.masked_fill(bad, 0.0), terminated, truncated, {"final_obs": final_obs, "bad": bad}
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -133,10 +139,13 @@ class Task:
     def _fields(self) -> dict[str, Tensor]:
         return {name: self._sim.get(name) for name in self._definition.fields}
 
-    def _start_episodes(self, mask: Tensor) -> None:
-        drawn = self._definition.reset_state(self.num_env, self._generator)
+    def _noise(self) -> Tensor:
+        shape = (self.num_env, self._definition.reset_noise)
+        return torch.empty(shape, device=self.device).uniform_(-1, 1, generator=self._generator)
+
+    def _start_episodes(self, mask: Tensor, noise: Tensor) -> None:
         self._sim.reset(mask)
-        for name, value in drawn.items():
+        for name, value in self._definition.reset_state(noise).items():
             self._sim.set(name, mask, value)
         self._sim.forward()
         self.episode_length.masked_fill_(mask, 0)

@@ -29,8 +29,9 @@ def make_rollout(policy, seed=1, num_env=N):
     rollout.obs.copy_(torch.randn(T, num_env, SPEC.num_obs, generator=generator))
     rollout.valid.fill_(1)
     with torch.no_grad():
-        for t in range(T):
-            rollout.action[t], rollout.log_prob[t], rollout.mean[t] = policy.act(rollout.obs[t], generator)
+        noise = torch.randn(rollout.action.shape, generator=generator)
+        rollout.action[:], rollout.mean[:] = policy.act(rollout.obs, noise)
+        rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.mean))
         rollout.value.copy_(policy.value(rollout.obs))
     rollout.reward.copy_(torch.randn(T, num_env, generator=generator))
     rollout.done.copy_((torch.rand(T, num_env, generator=generator) < 0.1).float())

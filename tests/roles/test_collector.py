@@ -53,6 +53,8 @@ def test_a_time_out_is_followed_by_the_value_of_the_last_observation():
     assert rollout.done[1].all() and not rollout.done[0].any()
     assert rollout.bootstrap[1].abs().min() > 0 and rollout.bootstrap[0].abs().max() == 0
     assert collector.episodes[0] == N and collector.episodes[2] == 2 * N
+    assert collector.episodes[1] == pytest.approx(rollout.reward[:2].sum().item(), rel=1e-5)
+    torch.testing.assert_close(collector.episode, torch.stack((rollout.reward[2:].sum(0), torch.full((N,), T - 2.0))))
 
 
 def test_rsl_rls_time_out_uses_the_value_one_step_earlier():
@@ -67,10 +69,10 @@ def test_a_world_that_goes_wrong_is_counted_and_not_learnt_from():
     collector = make_collector()
     act = collector.policy.act
 
-    def poisoned(obs, generator):
-        action, log_prob, mean = act(obs, generator)
+    def poisoned(obs, noise):
+        action, mean = act(obs, noise)
         action[2] = float("nan")
-        return action, log_prob, mean
+        return action, mean
 
     collector.policy.act = poisoned
     collect(collector)

@@ -37,8 +37,9 @@ for _ in range(5):  # x 2 epochs x 5 mini-batches = 50 updates
     raw = torch.randn(4, 10, 6, generator=generator) * 3 + 1
     rollout.obs.copy_(normaliser(raw))
     with torch.no_grad():
-        for t in range(4):
-            rollout.action[t], rollout.log_prob[t], rollout.mean[t] = policy.act(rollout.obs[t], generator)
+        noise = torch.randn(rollout.action.shape, generator=generator)
+        rollout.action[:], rollout.mean[:] = policy.act(rollout.obs, noise)
+        rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.mean))
         rollout.value.copy_(policy.value(rollout.obs))
     rollout.reward.copy_(torch.randn(4, 10, generator=generator))
     rollout.advantages(torch.zeros(10), config)

@@ -115,7 +115,7 @@ def test_progress_is_exact_far_from_the_start():
 
 
 def test_resets_stay_within_limits_and_noise():
-    state = reset_state(1000, torch.Generator().manual_seed(0))
+    state = reset_state(2 * torch.rand(1000, 16, generator=torch.Generator().manual_seed(0)) - 1)
     hips, knees = state["qpos"][:, 7::2], state["qpos"][:, 8::2]
     assert 0.19 < hips.max() <= 0.2 and -0.2 <= hips.min() < -0.19
     assert knees.min() == pytest.approx(radians(30)) and radians(30) + 0.19 < knees.max() <= radians(30) + 0.2001

@@ -30,18 +30,19 @@ def test_the_initial_state_breaks_no_limit_and_touches_nothing(model):
 
 def test_no_start_touches_the_floor(model):
     data = mujoco.MjData(model)
-    for qpos in reset_state(200, torch.Generator().manual_seed(0))["qpos"]:
+    for qpos in reset_state(2 * torch.rand(200, 16, generator=torch.Generator().manual_seed(0)) - 1)["qpos"]:
         data.qpos[:] = qpos
         mujoco.mj_forward(model, data)
         assert data.ncon == 0
 
 
-def test_only_the_floor_is_met(model):
+def test_torso_thighs_and_shins_meet_the_floor_and_nothing_else(model):
     data = mujoco.MjData(model)
-    data.qpos[2] = 0.2
+    data.qpos[2] = 0.05
     mujoco.mj_forward(model, data)
-    assert data.ncon > 0
+    parts = ["torso", *(f"{part}_{leg}" for leg in range(4) for part in ("thigh", "shin"))]
     assert set(data.contact.geom1) == {model.geom("floor").id}
+    assert set(data.contact.geom2) == {model.geom(part).id for part in parts}
 
 
 @pytest.mark.parametrize("leg", range(4))
