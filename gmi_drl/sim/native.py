@@ -26,7 +26,8 @@ class NativeSim:
         model_xml: The model as MJCF.
         num_env: Number of worlds N.
         substeps: Physics steps per `step`, of the model's timestep each.
-        fields: mjData fields that `get` can return.
+        fields: mjData fields that `get` can return. With cfrc_ext (forces on bodies) all of them describe the new state;
+            the model then needs a sensor of force or acceleration, or MuJoCo does not compute it.
         threads: Threads that step the worlds, the caller's included.
         device: Where tensors are handed out. The physics stays on the CPU.
 
@@ -170,6 +171,8 @@ def _stage_to_refresh(mujoco: Any, model: Any, fields: Sequence[str]) -> int:
 
     Those are current anyway, and the position and velocity stages cost a fifth of an Ant's step.
     """
+    if "cfrc_ext" in fields:
+        return int(mujoco.mjtStage.mjSTAGE_ACC.value)
     acceleration_only = (model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC).all()
     current = STATE_FIELDS | {"sensordata"} if acceleration_only else STATE_FIELDS
     stage = mujoco.mjtStage.mjSTAGE_NONE if current.issuperset(fields) else mujoco.mjtStage.mjSTAGE_VEL
