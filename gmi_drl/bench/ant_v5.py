@@ -6,8 +6,8 @@ along x + 1 while healthy - 0.5 times the squared actions - 0.0005 times the squ
 where the torso leaves 0.2 to 1 m and is truncated after 1000 steps. States follow gymnasium's to the last bit; this
 differs:
 
-* Contact forces (cfrc_ext) are those of the new state. gymnasium's are those of the last trial state of RK4, mostly less
-  than a millimetre beside it: where a foot lands or lifts in between, one has a force and the other has none.
+* Contact forces (cfrc_ext) are those of the new state. gymnasium's are those of the last trial state of RK4, mostly
+  less than a millimetre beside it: where a foot lands or lifts in between, one has a force and the other has none.
 * The velocity comes from the new position. gymnasium's comes from xpos, which belongs to that trial state, too.
 * A world whose numbers become NaN or huge is truncated and left out of training. gymnasium ends its episode.
 * Actions are clamped to [-1, 1], the model's range, before they cost anything. gymnasium charges for the excess.

@@ -26,8 +26,8 @@ class NativeSim:
         model_xml: The model as MJCF.
         num_env: Number of worlds N.
         substeps: Physics steps per `step`, of the model's timestep each.
-        fields: mjData fields that `get` can return. With cfrc_ext (forces on bodies) all of them describe the new state;
-            the model then needs a sensor of force or acceleration, or MuJoCo does not compute it.
+        fields: mjData fields that `get` can return. With cfrc_ext (forces on bodies) all describe the new state; the
+            model then needs a sensor of force or acceleration, or MuJoCo does not compute it.
         threads: Threads that step the worlds, the caller's included.
         device: Where tensors are handed out. The physics stays on the CPU.
 

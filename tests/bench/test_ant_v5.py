@@ -25,7 +25,7 @@ def state_of(env):
 
 
 def play_gymnasium():
-    """Transitions of random actions, also after a fall: columns of what was before, and of what gymnasium made of it."""
+    """Transitions of random actions, also after a fall: columns of what was before and of what gymnasium made of it."""
     env, random, rows = gymnasium.make("Ant-v5").unwrapped, np.random.default_rng(0), []
     for episode in range(EPISODES):
         env.reset(seed=episode)
