@@ -16,23 +16,19 @@ ROLLOUT = 64
 
 
 class Report(AlgoObserver):
-    """Tells of every update."""
+    """Tells of every update. Time counts from the first: its processes take long to start."""
 
     def __init__(self, seconds: float) -> None:
-        self.updates = Updates(seconds)
-
-    def on_start(self, runner: Runner) -> None:
-        """Time counts from here."""
-        self.updates = Updates(self.updates.seconds)
+        self.seconds = seconds
+        self.updates: Updates | None = None
 
     def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:
         """Every iteration takes the samples of one update."""
-        returns = runner.policy_avg_stats.get("reward", [[]])[0]
-        self.updates.report(
-            training_iteration_since_resume * settings.SAMPLES, mean([float(value) for value in returns])
-        )
+        self.updates = self.updates or Updates(self.seconds)
+        returns = [float(value) for value in runner.policy_avg_stats.get("reward", [[]])[0]]
+        self.updates.report(training_iteration_since_resume * settings.SAMPLES, mean(returns))
         if self.updates.is_over:
-            runner.cfg.train_for_seconds = 0  # the runner looks at it next
+            runner.cfg.train_for_env_steps = 0  # the runner looks at it next
 
 
 def options(num_env: int, workers: int, folder: str, seed: int) -> list[str]:
