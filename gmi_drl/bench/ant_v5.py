@@ -11,7 +11,8 @@ differs:
 * The velocity comes from the new position. gymnasium's comes from xpos, which belongs to that trial state, too.
 * A world whose numbers become NaN or huge is truncated and left out of training. gymnasium ends its episode.
 * Actions are clamped to [-1, 1], the model's range, before they cost anything. gymnasium charges for the excess.
-* Constraint islands are off, which changes no bit: one robot is one island, and looking for it took 7 % of the time.
+* Constraint islands are off and what may touch the floor is named as pairs, which changes no bit: one robot is one
+  island, its parts do not touch each other, and looking for both took a tenth of the time.
 * Observations and rewards are float32.
 """
 
@@ -45,8 +46,17 @@ def make_ant_v5(num_env: int, seed: int, threads: int = 1, device: str = "cpu") 
 
 
 def ant_v5_mjcf() -> str:
-    """The model of gymnasium, with a sensor that makes MuJoCo compute cfrc_ext in every step."""
+    """The model of gymnasium, sooner stepped, with a sensor that makes MuJoCo compute cfrc_ext in every step.
+
+    Friction and margin of a pair are those that MuJoCo derives from the two geoms: the greater and the sum.
+    """
     root = ET.fromstring(_model_file().read_text())
+    contacts = ET.SubElement(root, "contact")
+    for geom in root.iterfind("worldbody//geom"):
+        geom.attrib |= {"contype": "0", "conaffinity": "0"}
+        if geom.get("name") != "floor":
+            names = {"geom1": "floor", "geom2": geom.attrib["name"]}
+            ET.SubElement(contacts, "pair", names, condim="3", friction="1 1 0.5 0.5 0.5", margin="0.02")
     ET.SubElement(ET.SubElement(root, "option"), "flag", island="disable")
     ET.SubElement(ET.SubElement(root, "sensor"), "framelinacc", objtype="body", objname="torso")
     return ET.tostring(root, encoding="unicode")
