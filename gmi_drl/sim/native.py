@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.sim.base import STATE_FIELDS
+from gmi_drl.sim.timers import stop_timers
 
 _logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class NativeSim:
             raise UsageError(f"num_env and threads must be at least 1, but are {num_env} and {threads}.")
         mujoco, batch = _import_mujoco()
         _send_warnings_to_logging(mujoco)
+        stop_timers(mujoco)
         model = mujoco.MjModel.from_xml_string(model_xml)
         self.device = torch.device(device)
         self.num_env = num_env
