@@ -61,6 +61,17 @@ def test_position_fields_describe_the_new_state_after_a_step():
     assert torch.equal(sim.get("xpos")[:, 1], sim.get("qpos")[:, :3])
 
 
+def test_forces_on_bodies_describe_the_new_state_after_a_step():
+    sim = make_sim(fields=("qpos", "cfrc_ext"))
+    for ctrl in controls(40):
+        sim.step(ctrl)
+    after_step = sim.get("cfrc_ext").clone()
+    assert after_step.abs().max() > 1  # it has landed
+    sim.set("qfrc_applied", only(*range(NUM_ENV)), torch.zeros(NUM_ENV, 7))
+    sim.forward()
+    assert torch.equal(sim.get("cfrc_ext"), after_step)
+
+
 def test_leaving_out_the_refresh_changes_no_number():
     lean, full = make_sim(fields=("qpos", "qvel", "sensordata")), make_sim()
     for ctrl in controls(40):

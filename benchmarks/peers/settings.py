@@ -1,0 +1,58 @@
+"""What all peers train with, and how they tell how fast: one JSON line per update.
+
+PPO on gymnasium's Ant-v5: 2048 samples an update, 4 epochs of mini-batches of 512, two networks of 256-128-64 with ELU.
+"""
+
+import argparse
+import json
+import os
+import time
+
+CORES = len(os.sched_getaffinity(0))
+"""What this process may use: the environments are spread over all of them where the peer can do that."""
+
+SAMPLES = 2048
+MINI_BATCH = 512
+EPOCHS = 4
+HIDDEN = (256, 128, 64)
+LEARNING_RATE = 3e-4
+GAMMA = 0.99
+LAMBDA = 0.95
+CLIP = 0.2
+VALUE_COEF = 0.5
+MAX_GRAD_NORM = 0.5
+
+
+def read_arguments(description: str | None) -> argparse.Namespace:
+    """The command line of every driver."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--num-env", type=int, required=True, help="environments in all; divides 2048")
+    parser.add_argument("--seconds", type=float, required=True, help="of training, after which the driver ends")
+    parser.add_argument("--threads", type=int, required=True, help="of torch, where the learner runs")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if SAMPLES % arguments.num_env or arguments.num_env % CORES:
+        parser.error(f"--num-env must divide {SAMPLES} and be a multiple of {CORES} cores, but is {arguments.num_env}")
+    return arguments
+
+
+class Updates:
+    """Prints a line per update; time counts from its making."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.started = seconds, time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time for training has passed."""
+        return time.monotonic() - self.started >= self.seconds
+
+    def report(self, env_steps: int, return_mean: float | None) -> None:
+        """An update has ended: environment steps so far, and the mean return of recent episodes, if any have ended."""
+        row = {"env_steps": env_steps, "wall_s": time.monotonic() - self.started, "return_mean": return_mean}
+        print(json.dumps(row), flush=True)
+
+
+def mean(values: list[float]) -> float | None:
+    """None of nothing."""
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,74 @@
+"""RLlib: PPO of the new API stack, one env runner per core, the learner in the driver's process."""
+
+import logging
+import os
+import tempfile
+
+import ray
+import settings
+import torch
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from settings import Updates, read_arguments
+
+
+def make_config(num_env: int, runners: int, seed: int) -> PPOConfig:
+    """`num_env` environments over so many runners."""
+    per_runner = num_env // runners
+    network = DefaultModelConfig(fcnet_hiddens=list(settings.HIDDEN), fcnet_activation="elu", vf_share_layers=False)
+    return (
+        PPOConfig()
+        .environment("Ant-v5")
+        .env_runners(
+            num_env_runners=runners,
+            num_envs_per_env_runner=per_runner,
+            rollout_fragment_length=settings.SAMPLES // (runners * per_runner),
+        )
+        .training(
+            train_batch_size_per_learner=settings.SAMPLES,
+            minibatch_size=settings.MINI_BATCH,
+            num_epochs=settings.EPOCHS,
+            lr=settings.LEARNING_RATE,
+            gamma=settings.GAMMA,
+            lambda_=settings.LAMBDA,
+            clip_param=settings.CLIP,
+            vf_clip_param=1e9,
+            vf_loss_coeff=settings.VALUE_COEF,
+            entropy_coeff=0.0,
+            use_kl_loss=False,
+            grad_clip=settings.MAX_GRAD_NORM,
+        )
+        .rl_module(model_config=network)
+        .learners(num_learners=0)
+        .debugging(seed=seed)
+    )
+
+
+def main() -> None:
+    """Train for the time given."""
+    arguments = read_arguments(__doc__)
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    torch.set_num_threads(arguments.threads)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a short path: it holds sockets
+        ray.init(
+            address="local",
+            num_cpus=settings.CORES + 1,
+            include_dashboard=False,
+            object_store_memory=300 * 2**20,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _temp_dir=folder,
+        )
+        algorithm = make_config(arguments.num_env, settings.CORES, arguments.seed).build_algo()
+        updates, env_steps = Updates(arguments.seconds), 0
+        while not updates.is_over:
+            result = algorithm.train()["env_runners"]
+            env_steps += int(result["num_env_steps_sampled"])
+            value = result.get("episode_return_mean")
+            updates.report(env_steps, None if value is None or value != value else float(value))
+        algorithm.stop()
+        ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

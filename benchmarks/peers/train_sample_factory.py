@@ -1,0 +1,100 @@
+"""Sample Factory: APPO, asynchronous as it is by default, one rollout worker per core."""
+
+import sys
+import tempfile
+from typing import Any
+
+import gymnasium
+import settings
+from sample_factory.algo.runners.runner import AlgoObserver, Runner
+from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
+from sample_factory.envs.env_utils import register_env
+from sample_factory.train import make_runner
+from settings import Updates, mean, read_arguments
+
+ROLLOUT = 64
+
+
+class Report(AlgoObserver):
+    """Tells of every update. Time counts from the first: its processes take long to start."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.updates: Updates | None = None
+
+    def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:
+        """Every iteration takes the samples of one update."""
+        self.updates = self.updates or Updates(self.seconds)
+        returns = [float(value) for value in runner.policy_avg_stats.get("reward", [[]])[0]]
+        self.updates.report(training_iteration_since_resume * settings.SAMPLES, mean(returns))
+        if self.updates.is_over:
+            runner.cfg.train_for_env_steps = 0  # the runner looks at it next
+
+
+def options(num_env: int, workers: int, folder: str, seed: int) -> list[str]:
+    """Its command line."""
+    per_worker = num_env // workers
+    values: dict[str, Any] = {
+        "algo": "APPO",
+        "env": "Ant-v5",
+        "experiment": "ant",
+        "train_dir": folder,
+        "device": "cpu",
+        "seed": seed,
+        "async_rl": True,
+        "num_workers": workers,
+        "num_envs_per_worker": per_worker,
+        "worker_num_splits": 2 if per_worker % 2 == 0 else 1,
+        "rollout": min(ROLLOUT, settings.SAMPLES // num_env),
+        "batch_size": settings.MINI_BATCH,
+        "num_batches_per_epoch": settings.SAMPLES // settings.MINI_BATCH,
+        "num_epochs": settings.EPOCHS,
+        "use_rnn": False,
+        "recurrence": 1,
+        "nonlinearity": "elu",
+        "actor_critic_share_weights": False,
+        "adaptive_stddev": False,
+        "policy_initialization": "torch_default",
+        "learning_rate": settings.LEARNING_RATE,
+        "gamma": settings.GAMMA,
+        "gae_lambda": settings.LAMBDA,
+        "ppo_clip_ratio": settings.CLIP,
+        "value_loss_coeff": settings.VALUE_COEF,
+        "exploration_loss_coeff": 0.0,
+        "max_grad_norm": settings.MAX_GRAD_NORM,
+        "normalize_input": False,
+        "normalize_returns": False,
+        "value_bootstrap": True,
+        "with_wandb": False,
+        "stats_avg": 100,
+        "save_every_sec": 10**6,
+        "decorrelate_envs_on_one_worker": False,
+        "set_workers_cpu_affinity": False,
+        "max_policy_lag": 1000,
+    }
+    return [
+        *(f"--{name}={value}" for name, value in values.items()),
+        "--encoder_mlp_layers",
+        *map(str, settings.HIDDEN),
+    ]
+
+
+def make_env(name: str, *args: Any, render_mode: str | None = None, **kwargs: Any) -> gymnasium.Env:
+    """As Sample Factory asks for it; its settings have no part in it."""
+    return gymnasium.make("Ant-v5")
+
+
+def main() -> int:
+    """Train for the time given."""
+    arguments = read_arguments(__doc__)
+    register_env("Ant-v5", make_env)
+    with tempfile.TemporaryDirectory() as folder:
+        line = options(arguments.num_env, settings.CORES, folder, arguments.seed)
+        parser, _ = parse_sf_args(line)
+        _, runner = make_runner(parse_full_cfg(parser, line))
+        runner.register_observer(Report(arguments.seconds))
+        return runner.init() or runner.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
