@@ -23,12 +23,13 @@ class ProfilePoint(FileModel):
 
 
 class Profile(FileModel):
-    """A profile file: JSON, `schema: gmi-drl/profile/1`."""
+    """A profile file: JSON, `schema: gmi-drl/profile/1`. `note` says where its numbers come from."""
 
     schema_: Annotated[Literal["gmi-drl/profile/1"], Field(alias="schema")] = "gmi-drl/profile/1"
     task: str
     algo: str
     node: str
+    note: str = ""
     points: tuple[ProfilePoint, ...]
 
     def point(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:

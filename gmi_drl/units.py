@@ -1,5 +1,7 @@
 """Numbers as people read them."""
 
+from collections.abc import Iterable
+
 
 def human_bytes(count: float) -> str:
     """`3972844748` -> `"3.7 GiB"`."""
@@ -28,3 +30,14 @@ def human_seconds(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+def human_ranges(numbers: Iterable[int]) -> str:
+    """`(0, 1, 2, 5)` -> `"0-2,5"`, as the kernel writes sets of cores."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)

@@ -117,9 +117,14 @@ def _flow(mapping: dict[str, Any]) -> str | None:
     parts = []
     for key, value in mapping.items():
         kind = type(value)
-        if kind is dict and value:
-            return None
-        line = _flow_list(value) if kind is list else "{}" if kind is dict else _scalar(value, _word)
+        if kind is int:  # the quick way first: most values of most files are numbers
+            line: str | None = str(value)
+        elif kind is list:
+            line = _flow_list(value)
+        elif kind is dict:
+            line = None if value else "{}"
+        else:
+            line = _scalar(value, _word)
         if line is None:
             return None
         parts.append(f"{_word(key)}: {line}")
@@ -127,13 +132,24 @@ def _flow(mapping: dict[str, Any]) -> str | None:
 
 
 def _flow_list(items: list[Any]) -> str | None:
-    if _ONLY_INT.issuperset(map(type, items)):
-        return str(items)  # most lists by far, and this is the quick way
+    kinds = set(map(type, items))
+    if kinds <= _INTEGERS:
+        return str(items)
+    if kinds == _TEXTS:
+        return _flow_texts(tuple(items))
     words = _words(items)
     return None if words is None else f"[{', '.join(words)}]"
 
 
-_ONLY_INT = frozenset({int})
+_INTEGERS = frozenset({int})
+_TEXTS = frozenset({str})
+
+
+@lru_cache(1024)
+def _flow_texts(texts: tuple[str, ...]) -> str | None:
+    """Remembered, as the roles are the same for thousands of GMIs."""
+    words = _words(list(texts))
+    return None if words is None else f"[{', '.join(words)}]"
 
 
 def _words(items: list[Any]) -> list[str] | None:

@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.units import human_bytes, human_count, human_seconds
+from gmi_drl.units import human_bytes, human_count, human_ranges, human_seconds
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,10 @@ def test_counts(value, text):
 @pytest.mark.parametrize(("value", "text"), [(5.25, "5.2 s"), (83.2, "1 min 23 s"), (3700, "1 h 1 min")])
 def test_seconds(value, text):
     assert human_seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [((), ""), ((3,), "3"), ((0, 1, 2, 5), "0-2,5"), ((7, 0, 6), "0,6-7"), (range(128), "0-127")]
+)
+def test_ranges(numbers, text):
+    assert human_ranges(numbers) == text

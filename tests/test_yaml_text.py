@@ -1,6 +1,6 @@
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.yaml_text import WIDTH, read_yaml, write_yaml
@@ -42,17 +42,18 @@ ODD += [
     "\ufeff",
     "?",
 ]
-TEXTS = st.one_of(st.sampled_from(ODD), st.text(max_size=200))
+TEXTS = st.one_of(st.sampled_from(ODD), st.text(max_size=40))
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), TEXTS, st.just("word")
 )
 
 
 def nested(inner):
-    return st.one_of(st.lists(inner, max_size=40), st.dictionaries(TEXTS, inner, max_size=6))
+    return st.one_of(st.lists(inner, max_size=12), st.dictionaries(TEXTS, inner, max_size=6))
 
 
-@given(st.dictionaries(TEXTS, st.recursive(SCALARS, nested, max_leaves=60)))
+@settings(max_examples=60)
+@given(st.dictionaries(TEXTS, st.recursive(SCALARS, nested, max_leaves=20)))
 @example({text: {text: [text, {text: text}], "b": text} for text in ODD})
 @example({"long": list(range(1000)), "deep": [[list(range(1000))], []], "words": ["word"] * 100})
 def test_what_is_written_is_read_back_to_the_very_same_data(data):
