@@ -13,7 +13,10 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class ProfilePoint(FileModel):
-    """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI."""
+    """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
+
+    `memory_bytes` 0: not measured.
+    """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
     num_env: Annotated[int, Field(ge=1)]

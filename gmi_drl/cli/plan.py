@@ -70,7 +70,7 @@ def plan(
         return
     console().print(layout_tree(layout))
     where = f", on the machine of {node}" if node else ""
-    console().print(f"{verb} {output}. Next{where}: gmi-drl train {output}", markup=False)
+    console().print(f"{verb} {output}. Next{where}: gmi-drl train {output}", markup=False, soft_wrap=True)
 
 
 def make_layout(task: str, num_env: int, gmis_per_gpu: int | None, node_file: Path | None = None) -> "Layout":

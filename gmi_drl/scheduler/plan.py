@@ -48,9 +48,12 @@ def plan_measured(task: TaskSpec, node: Node, profile: Profile) -> Layout:
         tried = f"{len(profile.points)} points, {sum(point.runnable for point in profile.points)} of them runnable"
         raise NoFeasiblePlanError(f"the profile has {tried}, none with at most {most} GMIs per device: no plan")
     best = candidates[0]
-    projection = Projection(measured=True, steps_per_second=best.projected, memory_bytes=best.point.memory_bytes)
+    projection = Projection(
+        measured=True, steps_per_second=best.projected, memory_bytes=best.point.memory_bytes or None
+    )
     why = [
-        f"Algorithm 2 over {len(profile.points)} points measured on {profile.node}: {_described(best, num_devices)}",
+        f"Algorithm 2 over {len(profile.points)} points of {profile.node}: {_described(best, num_devices)}",
+        *([f"the profile says of itself: {profile.note}"] if profile.note else []),
         *_alternatives(candidates, num_devices),
     ]
     return _layout(task, node, best.point.gmis_per_gpu, best.point.num_env, projection, why)
@@ -59,9 +62,8 @@ def plan_measured(task: TaskSpec, node: Node, profile: Profile) -> Layout:
 def _described(candidate: Candidate, num_devices: int) -> str:
     point = candidate.point
     each = f"{point.gmis_per_gpu} x {point.num_env} environments on each of {num_devices} devices"
-    return (
-        f"{each} project to {human_count(candidate.projected)} steps/s, {human_bytes(point.memory_bytes)} for each GMI"
-    )
+    memory = f", {human_bytes(point.memory_bytes)} for each GMI" if point.memory_bytes else ""
+    return f"{each} project to {human_count(candidate.projected)} steps/s{memory}"
 
 
 def _alternatives(candidates: list[Candidate], num_devices: int) -> list[str]:

@@ -67,7 +67,7 @@ def test_a_plan_for_a_machine_that_is_elsewhere(command_line, tmp_path):
 def test_many_gmis_are_shown_by_device(command_line, tmp_path):
     (tmp_path / "node.yaml").write_text(NODE.replace("128", "1280").replace("count: 8", "count: 100"))
     _, out, _ = command_line("plan", "--node", "node.yaml", "--gmis-per-gpu", 10, "--num-env", 64)
-    assert "gpu 7  process, TCG_EX  GMIs 70-79: 640 environments on cores 90-102" in out
+    assert "gpu 7  process, TCG_EX  GMIs 70-79: 640 environments on cores 90-101" in out
     assert "and 92 more devices" in out and len(out.splitlines()) < 20
 
 
