@@ -61,7 +61,7 @@ def test_the_page_shows_every_example():
     assert {name for name in files if f"examples/plans/{name}" in commands} == files and len(files) == 6
 
 
-@pytest.mark.parametrize(("arguments", "shown"), transcripts(PAGE), ids=lambda part: Path(part[-1]).stem)
+@pytest.mark.parametrize(("arguments", "shown"), transcripts(PAGE), ids=["dgx-a100", "h100-pair", "ten-thousand"])
 def test_the_page_shows_what_is_printed(arguments, shown, tmp_path):
     shutil.copytree(PLANS, tmp_path / "examples" / "plans")
     run = gmi_drl(arguments, tmp_path)
