@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-WIDTH = 120
+WIDTH = 140
 
 _Plain = Callable[[str], str]
 
