@@ -8,8 +8,9 @@ import yaml
 from pydantic import Field
 
 from gmi_drl.errors import UsageError
-from gmi_drl.files import FileModel, load_yaml, parse, read_yaml
+from gmi_drl.files import FileModel, load_yaml, parse
 from gmi_drl.workload import TaskSpec
+from gmi_drl.yaml_text import read_yaml
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

@@ -3,7 +3,6 @@
 import difflib
 import json
 import os
-import re
 import types
 import typing
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gmi_drl.errors import UsageError
+from gmi_drl.yaml_text import read_yaml, write_yaml
 
 
 class FileModel(BaseModel):
@@ -55,54 +55,9 @@ def load_yaml(model: type[Model], path: Path) -> Model:
     return parse(model, data, str(path))
 
 
-def read_yaml(text: str) -> Any:
-    """Plain values from YAML: no objects, no aliases, no key twice; `1e-3` is a number and a date is text.
-
-    Raises:
-        yaml.YAMLError: if it is not such YAML.
-    """
-    return yaml.load(text, Loader=_Loader)
-
-
-class _Loader(yaml.SafeLoader):
-    """`SafeLoader` without what surprises people."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases (*name) are not supported")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        if twice := sorted({str(key) for key in keys if keys.count(key) > 1}):
-            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: given twice: {', '.join(twice)}")
-        return super().construct_mapping(node, deep)
-
-
 def dump_yaml(instance: FileModel) -> str:
     """The YAML that `load_yaml` reads back as an equal model. What is None is left out."""
-    data = instance.model_dump(mode="json", exclude_none=True)
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
-
-
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes short lists of plain values, such as core numbers, on one line."""
-
-    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> yaml.SequenceNode:
-        is_short = all(isinstance(item, (str, int, float)) for item in sequence) and len(str(sequence)) < 60
-        node: yaml.SequenceNode = super().represent_sequence(tag, sequence, flow_style=is_short)
-        return node
-
-
-for _end in (_Loader, _Dumper):  # YAML 1.1 takes 1e-3 and .5e3 for text; what is written must be read alike
-    _end.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-    )
+    return write_yaml(instance.model_dump(mode="json", exclude_none=True))
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

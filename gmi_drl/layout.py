@@ -3,6 +3,9 @@
 import hashlib
 import json
 from collections import Counter
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -32,14 +35,6 @@ class GMI(FileModel):
     def torch_threads(self) -> int:
         """Threads of torch."""
         return self.threads or len(self.cores)
-
-    @model_validator(mode="after")
-    def _has_what_it_needs(self) -> Self:
-        if not self.cores:
-            raise ValueError(f"GMI {self.id} has no cores: even a GMI on a GPU needs one to drive it")
-        if "simulator" in self.roles and self.num_env == 0:
-            raise ValueError(f"GMI {self.id} has the simulator's role, so num_env must be at least 1")
-        return self
 
 
 class Device(FileModel):
@@ -78,18 +73,30 @@ class Layout(FileModel):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        mistakes = [*self._id_mistakes(), *self._core_mistakes(), *self._group_mistakes()]
+        # In the bulk: a layout may have 80,000 GMIs.
+        mistakes = [*self._id_mistakes(), *self._part_mistakes(), *self._core_mistakes(), *self._group_mistakes()]
         if mistakes:
             raise ValueError("; ".join(mistakes))
         return self
 
     def _id_mistakes(self) -> list[str]:
-        ids = sorted(gmi.id for gmi in self.gmis)
+        ids = [gmi.id for gmi in self.gmis]
         mistakes = [] if ids == list(range(len(ids))) else [f"GMI ids must be 0..{len(ids) - 1}, each once, got {ids}"]
-        devices = Counter(f"{device.kind} {device.index}" for device in self.devices)
-        return mistakes + [f"device {name} is listed {count} times" for name, count in devices.items() if count > 1]
+        devices = Counter((device.kind, device.index) for device in self.devices)
+        twice = [f"device {kind} {index} is listed {n} times" for (kind, index), n in devices.items() if n > 1]
+        return mistakes + twice
+
+    def _part_mistakes(self) -> list[str]:
+        idle = [gmi.id for gmi in self.gmis if not gmi.cores]
+        empty = [gmi.id for gmi in self.gmis if gmi.num_env == 0 and "simulator" in gmi.roles]
+        return [f"GMI {gmi} has no cores: even a GMI on a GPU needs one to drive it" for gmi in idle] + [
+            f"GMI {gmi} has the simulator's role, so num_env must be at least 1" for gmi in empty
+        ]
 
     def _core_mistakes(self) -> list[str]:
+        given = list(chain.from_iterable(gmi.cores for gmi in self.gmis))
+        if len(set(given)) == len(given):
+            return []
         owners: dict[int, list[int]] = {}
         for gmi in self.gmis:
             for core in gmi.cores:
@@ -99,18 +106,19 @@ class Layout(FileModel):
 
     def _group_mistakes(self) -> list[str]:
         mistakes = []
+        ids = {gmi.id for gmi in self.gmis}
         for name, members in self.groups.items():
-            unknown = sorted(set(members) - {gmi.id for gmi in self.gmis})
-            if unknown or not members or len(set(members)) != len(members):
+            once = set(members)
+            if not members or len(once) != len(members) or not once <= ids:
                 mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(members)}")
         if self.reduction == "none" and any(len(members) > 1 for members in self.groups.values()):
             mistakes.append("reduction 'none' is for groups of one GMI; use MPR-shm or MPR-gloo")
         return mistakes
 
-    @property
-    def gmis(self) -> list[GMI]:
+    @cached_property
+    def gmis(self) -> tuple[GMI, ...]:
         """All GMIs, by id."""
-        return sorted((gmi for device in self.devices for gmi in device.gmis), key=lambda gmi: gmi.id)
+        return tuple(sorted((gmi for device in self.devices for gmi in device.gmis), key=attrgetter("id")))
 
     @property
     def num_env(self) -> int:
@@ -119,7 +127,11 @@ class Layout(FileModel):
 
     def device_of(self, gmi_id: int) -> Device:
         """The device that a GMI is a part of."""
-        return next(device for device in self.devices if any(gmi.id == gmi_id for gmi in device.gmis))
+        return self._device_by_gmi[gmi_id]
+
+    @cached_property
+    def _device_by_gmi(self) -> dict[int, Device]:
+        return {gmi.id: device for device in self.devices for gmi in device.gmis}
 
     @property
     def digest(self) -> str:

@@ -25,7 +25,7 @@ class ProfilePoint(FileModel):
     """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
 
     `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI of cores). `reason` says
-    why it is not runnable.
+    why it is not runnable. 0 bytes: not measured.
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
@@ -39,12 +39,13 @@ class ProfilePoint(FileModel):
 
 
 class Profile(FileModel):
-    """A profile file: JSON, `schema: gmi-drl/profile/1`."""
+    """A profile file: JSON, `schema: gmi-drl/profile/1`. `note` says where its numbers come from."""
 
     schema_: Annotated[Literal["gmi-drl/profile/1"], Field(alias="schema")] = "gmi-drl/profile/1"
     task: str
     algo: str
     node: str
+    note: str = ""
     points: tuple[ProfilePoint, ...]
 
     def point(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:

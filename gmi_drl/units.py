@@ -1,5 +1,7 @@
 """Numbers as people read them."""
 
+from collections.abc import Iterable
+
 GIB = 2**30
 
 
@@ -47,3 +49,14 @@ def human_value(value: float, unit: str) -> str:
         return human_bytes(value)
     number = human_count(value) if abs(value) >= 1000 else f"{value:.3g}"
     return f"{number} {unit}".strip()
+
+
+def human_ranges(numbers: Iterable[int]) -> str:
+    """`(0, 1, 2, 5)` -> `"0-2,5"`, as the kernel writes sets of cores."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)

@@ -39,3 +39,8 @@ def test_the_digest_leaves_projection_and_reasons_out():
     plain = layout(gmi(0, [0]))
     explained = layout(gmi(0, [0]), reasons=["because"], projection={"measured": False})
     assert plain.digest == explained.digest != layout(gmi(0, [1])).digest
+
+
+def test_parts_of_every_gmi_are_checked_together():
+    with pytest.raises(UsageError, match=r"GMI 0 has no cores.*GMI 1 has the simulator's role"):
+        layout(gmi(0, []), gmi(1, [0], num_env=0))

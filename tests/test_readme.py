@@ -1,12 +1,12 @@
 """What the README tells people to type works, with tiny numbers; what it links to exists."""
 
 import re
-import subprocess
-import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from conftest import environment, two_cores
+from conftest import two_cores
+from pages import gmi_drl, transcripts
 
 from gmi_drl import run_role
 
@@ -22,16 +22,13 @@ PAGES = [
 
 
 def test_the_commands_of_the_readme_run(tmp_path):
-    commands = re.findall(r"^\$ gmi-drl (.*)$", README, re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["plan", "train", "status"]
-    for command in commands:
-        arguments = re.sub(r"--iterations \d+", "--iterations 2", command).split()
-        line = [sys.executable, "-c", "from gmi_drl.cli import main; main()", *arguments]
+    commands = [arguments for arguments, _ in transcripts(README)]
+    assert [command[0] for command in commands] == ["plan", "train", "status"]
+    for arguments in commands:
+        short = ["2" if before == "--iterations" else word for before, word in pairwise(["", *arguments])]
         # A layout file decides num_env, so the variable for it must not reach that command.
         small = {name: value for name, value in SMALL.items() if "TRAIN" not in name or "layout.yaml" not in arguments}
-        run = subprocess.run(
-            line, cwd=tmp_path, env=environment() | small, capture_output=True, text=True, timeout=120, check=False
-        )
+        run = gmi_drl(short, tmp_path, **small)
         assert run.returncode == 0, run.stderr
     assert "done" in run.stdout
 
@@ -42,17 +39,7 @@ def test_the_role_of_the_readme_runs(tmp_path):
     (role,) = [block for block in blocks if "class Averager" in block]
     (tmp_path / "averager.py").write_text(role)
     layout = tmp_path / "layout.yaml"
-    code = [
-        sys.executable,
-        "-c",
-        "from gmi_drl.cli import main; main()",
-        "plan",
-        "--gmis-per-gpu",
-        "2",
-        "-o",
-        str(layout),
-    ]
-    subprocess.run(code, env=environment(), check=True, capture_output=True)
+    assert gmi_drl(["plan", "--gmis-per-gpu", "2", "-o", str(layout)], tmp_path).returncode == 0
     results = run_role(f"{tmp_path}/averager.py:Averager", layout, {"rounds": 3}, run_dir=tmp_path / "run")
     assert results == {0: [0.5] * 4, 1: [0.5] * 4}
 

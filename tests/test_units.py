@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.units import human_bytes, human_count, human_seconds, human_value
+from gmi_drl.units import human_bytes, human_count, human_ranges, human_seconds, human_value
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_seconds(value, text):
 )
 def test_measured_values(value, unit, text):
     assert human_value(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [((), ""), ((3,), "3"), ((0, 1, 2, 5), "0-2,5"), ((7, 0, 6), "0,6-7"), (range(128), "0-127")]
+)
+def test_ranges(numbers, text):
+    assert human_ranges(numbers) == text

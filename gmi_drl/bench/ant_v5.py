@@ -77,13 +77,13 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     return velocity + is_healthy - costs, ~is_healthy
 
 
-def reset_state(num_env: int, generator: torch.Generator) -> dict[str, Tensor]:
-    """First states of N episodes: qpos `[N, 15]` with uniform and qvel `[N, 14]` with normal noise."""
-    device = generator.device
-    qpos = RESET_NOISE * (2 * torch.rand(num_env, 15, generator=generator, device=device) - 1)
+def reset_state(noise: Tensor) -> dict[str, Tensor]:
+    """First states of N episodes from noise `[N, 29]`: qpos `[N, 15]` with uniform and qvel `[N, 14]` with normal."""
+    qpos = RESET_NOISE * noise[:, :15]
     qpos[:, 2] += START_HEIGHT_M
     qpos[:, 3] += 1  # the quaternion's real part; MuJoCo normalises
-    return {"qpos": qpos, "qvel": RESET_NOISE * torch.randn(num_env, 14, generator=generator, device=device)}
+    normal = 2**0.5 * torch.erfinv(noise[:, 15:].clamp(min=-1 + 1e-7))  # -1 would be infinite
+    return {"qpos": qpos, "qvel": RESET_NOISE * normal}
 
 
 def _model_file() -> Path:
@@ -100,5 +100,6 @@ ANT_V5 = TaskDefinition(
     fields=("qpos", "qvel", "cfrc_ext"),
     observe=observe,
     reward_done=reward_done,
+    reset_noise=29,
     reset_state=reset_state,
 )

@@ -1,8 +1,9 @@
 """How a plan is shown: candidates as a table, the layout as a tree."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gmi_drl.units import GIB, counted, human_bytes, human_count
+from gmi_drl.units import GIB, counted, human_bytes, human_count, human_ranges
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 SHOWN_CANDIDATES = 8
 SHOWN_DEVICES = 8
-SHOWN_GMIS = 10
+SHOWN_GMIS = 16
 
 
 def candidate_table(plan: "Plan") -> "Table":
@@ -60,7 +61,7 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
 
 
 def layout_tree(layout: "Layout") -> "Tree":
-    """Devices and their GMIs as a tree, with the reasons."""
+    """Devices and their GMIs as a tree, with the reasons; a line for each device where the GMIs are many."""
     from rich.markup import escape
     from rich.tree import Tree
 
@@ -68,8 +69,11 @@ def layout_tree(layout: "Layout") -> "Tree":
     tree = Tree(f"[bold]{title}[/bold]")
     for device in layout.devices[:SHOWN_DEVICES]:
         branch = tree.add(f"{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
-        for line in _gmi_lines(device):
-            branch.add(line)
+        if len(layout.gmis) > SHOWN_GMIS:
+            branch.label = f"{branch.label}  {_summary(device)}"
+            continue
+        for gmi in device.gmis:
+            branch.add(f"GMI {gmi.id}: {gmi.num_env} environments on {_cores(gmi.cores)}")
     if len(layout.devices) > SHOWN_DEVICES:
         tree.add(f"and {len(layout.devices) - SHOWN_DEVICES} more devices")
     reasons = tree.add("why")
@@ -92,11 +96,13 @@ def _cells(candidate: "Candidate", plan: "Plan") -> list[str]:
     ]
 
 
-def _gmi_lines(device: "Device") -> list[str]:
-    lines = []
-    for gmi in device.gmis[:SHOWN_GMIS]:
-        cores = ",".join(map(str, gmi.cores))
-        lines.append(f"GMI {gmi.id}: {gmi.num_env} environments on core{'s' * (len(gmi.cores) > 1)} {cores}")
-    if len(device.gmis) > SHOWN_GMIS:
-        lines.append(f"and {len(device.gmis) - SHOWN_GMIS} more GMIs")
-    return lines
+def _summary(device: "Device") -> str:
+    """What a device holds, in one line."""
+    ids = human_ranges([gmi.id for gmi in device.gmis])
+    cores = _cores([core for gmi in device.gmis for core in gmi.cores])
+    num_env = sum(gmi.num_env for gmi in device.gmis)
+    return f"GMI{'s' * (len(device.gmis) > 1)} {ids}: {num_env} environments on {cores}"
+
+
+def _cores(cores: Sequence[int]) -> str:
+    return f"core{'s' * (len(cores) > 1)} {human_ranges(cores)}"

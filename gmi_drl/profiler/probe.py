@@ -128,12 +128,14 @@ class Prober:
         device = whole.devices[0]
         gmis = device.gmis[:1] if device.kind == "cpu" else device.gmis
         ids = tuple(gmi.id for gmi in gmis)
-        update = {
-            "devices": (Device(kind=device.kind, index=device.index, gmis=gmis),),
-            "groups": {TRAINERS: ids},
-            "reduction": whole.reduction if len(ids) > 1 else "none",
-        }
-        return whole.model_copy(update=update)
+        return Layout(
+            task=whole.task,
+            algo=whole.algo,
+            template=whole.template,
+            reduction=whole.reduction if len(ids) > 1 else "none",
+            devices=(Device(kind=device.kind, index=device.index, gmis=gmis),),
+            groups={TRAINERS: ids},
+        )
 
     def _turn_to(self, size: int) -> None:
         """Sizes share what is left of the budget evenly, so that the first does not take it all."""

@@ -92,7 +92,9 @@ def plan_measured(
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible))
     known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, ppo, node))
     best = next(candidate for candidate in known if _is_in(grid, candidate.point))
-    projection = Projection(measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes)
+    projection = Projection(
+        measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
+    )
     why = reasons_for(best, known, profile, devices_of(node)[0], ppo.horizon, unmeasured)
     layout = even_layout(task, node, best.point.gmis_per_gpu, best.point.num_env, projection, why)
     return Plan(

@@ -26,9 +26,10 @@ def reasons_for(
         unmeasured: Points that there was no time for.
     """
     others = [candidate for candidate in candidates if candidate is not best]
-    measured = f"{counted(len(profile.points), 'point')} measured on {profile.node}"
+    measured = f"{counted(len(profile.points), 'point')} of {profile.node}"
     lines = [
         f"Algorithm 2 over {measured}: {_described(best, num_devices)}",
+        *([f"the profile says of itself: {profile.note}"] if profile.note else []),
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
         _against_solo(best, candidates, num_devices),
         _certainty(best),
@@ -46,8 +47,8 @@ def _described(candidate: Candidate, num_devices: int) -> str:
     each = f"{point.gmis_per_gpu} x {point.num_env} environments"
     each += f" on each of {num_devices} devices" if num_devices > 1 else ""
     verb = "project to" if candidate.confirmed is None else "ran together at"
-    speed, memory = human_count(candidate.steps_per_second), human_bytes(point.memory_bytes)
-    return f"{each} {verb} {speed} steps/s, {memory} for each GMI"
+    memory = f", {human_bytes(point.memory_bytes)} for each GMI" if point.memory_bytes else ""
+    return f"{each} {verb} {human_count(candidate.steps_per_second)} steps/s{memory}"
 
 
 def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> str:

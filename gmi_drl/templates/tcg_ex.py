@@ -1,6 +1,6 @@
 """TCG_EX, the template of synchronous training: every GMI is holistic (paper section 5.1, Figure 6a)."""
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal
 
 from gmi_drl.errors import NoFeasiblePlanError
@@ -34,7 +34,7 @@ def tcg_ex(node: Node, gmis_per_device: int | None, num_env: int) -> tuple[Devic
 def devices_of(node: Node) -> tuple[int, int]:
     """How many devices a node has, and how many GMIs each can hold at most: every GMI needs a core."""
     shares = _core_shares(node)
-    return len(shares), min(sum(len(group) for group in share) for share in shares)
+    return len(shares), min(sum(map(len, share)) for share in shares)
 
 
 def _core_shares(node: Node) -> list[list[Cores]]:
@@ -55,7 +55,7 @@ def _deal(physical: list[Cores], count: int, device: str) -> list[Cores]:
         physical = [(core,) for group in physical for core in group]
     if count > len(physical):
         raise NoFeasiblePlanError(f"{count} GMIs on {device} need {count} cores, it has {len(physical)}: ask for fewer")
-    return [tuple(sorted(core for group in part for core in group)) for part in _even(physical, count, "GMIs")]
+    return [tuple(sorted(chain.from_iterable(part))) for part in _even(physical, count, "GMIs")]
 
 
 def _even(items: list[Cores], parts: int, what: str) -> list[list[Cores]]:

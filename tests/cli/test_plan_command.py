@@ -64,6 +64,13 @@ def test_a_plan_for_a_machine_that_is_elsewhere(command_line, tmp_path):
     assert code == 5 and "sees 0" in err and "gmi-drl plan" in err
 
 
+def test_many_gmis_are_shown_by_device(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE.replace("128", "1280").replace("count: 8", "count: 100"))
+    _, out, _ = command_line("plan", "--node", "node.yaml", "--gmis-per-gpu", 10, "--num-env", 64)
+    assert "gpu 7  process, TCG_EX  GMIs 70-79: 640 environments on cores 90-101" in out
+    assert "and 92 more devices" in out and len(out.splitlines()) < 20
+
+
 POINTS = [
     {"gmis_per_gpu": 1, "num_env": 8192, "runnable": True, "steps_per_second": 140000, "memory_bytes": 6000000000},
     {"gmis_per_gpu": 4, "num_env": 4096, "runnable": True, "steps_per_second": 60000, "memory_bytes": 3972844748},

@@ -1,9 +1,13 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
+from gmi_drl.layout import Layout
 from gmi_drl.templates import tcg_ex
 
 
@@ -58,3 +62,17 @@ def test_every_core_goes_to_one_gmi_and_shares_differ_by_one_at_most(cores, gmis
     shares = [gmi.cores for gmi in device.gmis]
     assert sorted(core for share in shares for core in share) == list(range(cores))
     assert len(shares) == gmis and max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@given(st.integers(1, 6), st.integers(1, 40), st.integers(1, 6), st.booleans())
+def test_what_is_made_is_what_a_file_may_hold(gpus, cores, gmis, has_threads):
+    """The planner's own GMIs pass the same checks as those that people write."""
+    siblings = tuple((core, core + cores) for core in range(cores)) if has_threads else None
+    described = node(cores=cores * (1 + has_threads), siblings=siblings, gpus=Gpus(model="A100", count=gpus))
+    try:
+        devices = tcg_ex(described, gmis, 8)
+    except NoFeasiblePlanError:
+        return
+    made = Layout(devices=devices)
+    assert parse(Layout, json.loads(made.model_dump_json()), "again") == made
+    assert [made.device_of(gmi.id).index for gmi in made.gmis] == [i for i in range(gpus) for _ in range(gmis)]

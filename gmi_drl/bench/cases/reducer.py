@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from gmi_drl.comm import Reduction, open_reduction
+from gmi_drl.comm import open_reduction
+from gmi_drl.comm.reduction import Reduction
 from gmi_drl.roles.drl_role import DRL_role
 
 WARM_UP = 20

@@ -1,0 +1,71 @@
+"""The example plans are what docs/plans.md says, chosen for the reasons it gives."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from pages import gmi_drl, lines, transcripts
+
+from gmi_drl.files import load_yaml
+from gmi_drl.hardware import Node
+from gmi_drl.profile import load_profile
+from gmi_drl.scheduler import plan_measured
+from gmi_drl.workload import TASK_SPECS
+
+ROOT = Path(__file__).parent.parent
+PLANS = ROOT / "examples" / "plans"
+PAGE = (ROOT / "docs" / "plans.md").read_text()
+
+
+def planned(name, **changed):
+    node = load_yaml(Node, PLANS / f"{name}.yaml").model_copy(update=changed)
+    return plan_measured(TASK_SPECS["ant"], node, load_profile(PLANS / f"{name}.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "gmis_each", "num_env", "cores_each", "projected"),
+    [
+        ("dgx-a100", 8, 3, 4096, {5, 6}, 8 * 164_655 / 2),
+        ("h100-pair", 2, 2, 8192, {8}, 2 * 2 * 140_000),
+        ("ten-thousand", 10_000, 4, 4096, {2}, 10_000 * 4 * 65_000),
+    ],
+)
+def test_the_best_point_of_the_profile_is_planned(name, devices, gmis_each, num_env, cores_each, projected):
+    layout = planned(name)
+    assert len(layout.devices) == devices and {device.kind for device in layout.devices} == {"gpu"}
+    assert {len(device.gmis) for device in layout.devices} == {gmis_each}
+    assert {gmi.num_env for gmi in layout.gmis} == {num_env}
+    assert {len(gmi.cores) for gmi in layout.gmis} == cores_each
+    assert layout.groups == {"trainers": tuple(range(devices * gmis_each))}
+    assert layout.projection.measured and layout.projection.steps_per_second == projected
+
+
+@pytest.mark.parametrize("name", ["dgx-a100", "h100-pair", "ten-thousand"])
+def test_every_plan_says_where_its_numbers_come_from(name):
+    assert re.search(r"Table 7 of the paper.*made up|made-up numbers", " ".join(planned(name).reasons))
+
+
+def test_memory_that_nobody_measured_is_not_claimed():
+    layout = planned("dgx-a100")
+    assert layout.projection.memory_bytes is None and "0 B" not in " ".join(layout.reasons)
+
+
+def test_the_link_changes_nothing_yet():
+    assert planned("h100-pair", link="pcie") == planned("h100-pair", link="nvlink")
+
+
+def test_the_page_shows_every_example():
+    files = {path.name for path in PLANS.iterdir()}
+    commands = " ".join(" ".join(arguments) for arguments, _ in transcripts(PAGE))
+    assert {name for name in files if f"examples/plans/{name}" in commands} == files and len(files) == 6
+
+
+@pytest.mark.parametrize(("arguments", "shown"), transcripts(PAGE), ids=["dgx-a100", "h100-pair", "ten-thousand"])
+def test_the_page_shows_what_is_printed(arguments, shown, tmp_path):
+    shutil.copytree(PLANS, tmp_path / "examples" / "plans")
+    run = gmi_drl(arguments, tmp_path)
+    assert run.returncode == 0 and lines(run.stdout) == lines(shown), run.stderr
+    (excerpt,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    if "index: 9999\n" in (layout := (tmp_path / arguments[-1]).read_text()):
+        assert excerpt in layout
