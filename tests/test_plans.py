@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from pages import gmi_drl, lines, transcripts
 
+from gmi_drl.config import default_config
 from gmi_drl.files import load_yaml
 from gmi_drl.hardware import Node
 from gmi_drl.profile import load_profile
-from gmi_drl.scheduler import plan_measured
+from gmi_drl.scheduler import plan_measured, profile_grid
 from gmi_drl.workload import TASK_SPECS
 
 ROOT = Path(__file__).parent.parent
@@ -20,7 +21,9 @@ PAGE = (ROOT / "docs" / "plans.md").read_text()
 
 def planned(name, **changed):
     node = load_yaml(Node, PLANS / f"{name}.yaml").model_copy(update=changed)
-    return plan_measured(TASK_SPECS["ant"], node, load_profile(PLANS / f"{name}.json"))
+    profile, ppo = load_profile(PLANS / f"{name}.json"), default_config(TASK_SPECS["ant"]).ppo
+    grid = profile_grid(profile, node, ppo.horizon)
+    return plan_measured(TASK_SPECS["ant"], ppo, node, profile, grid)
 
 
 @pytest.mark.parametrize(
@@ -32,22 +35,23 @@ def planned(name, **changed):
     ],
 )
 def test_the_best_point_of_the_profile_is_planned(name, devices, gmis_each, num_env, cores_each, projected):
-    layout = planned(name)
+    chosen = planned(name)
+    layout = chosen.layout
     assert len(layout.devices) == devices and {device.kind for device in layout.devices} == {"gpu"}
     assert {len(device.gmis) for device in layout.devices} == {gmis_each}
     assert {gmi.num_env for gmi in layout.gmis} == {num_env}
     assert {len(gmi.cores) for gmi in layout.gmis} == cores_each
     assert layout.groups == {"trainers": tuple(range(devices * gmis_each))}
-    assert layout.projection.measured and layout.projection.steps_per_second == projected
+    assert layout.projection.measured and chosen.candidates[0].projected == projected
 
 
 @pytest.mark.parametrize("name", ["dgx-a100", "h100-pair", "ten-thousand"])
 def test_every_plan_says_where_its_numbers_come_from(name):
-    assert re.search(r"Table 7 of the paper.*made up|made-up numbers", " ".join(planned(name).reasons))
+    assert re.search(r"Table 7 of the paper.*made up|made-up numbers", " ".join(planned(name).layout.reasons))
 
 
 def test_memory_that_nobody_measured_is_not_claimed():
-    layout = planned("dgx-a100")
+    layout = planned("dgx-a100").layout
     assert layout.projection.memory_bytes is None and "0 B" not in " ".join(layout.reasons)
 
 

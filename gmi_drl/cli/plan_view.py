@@ -89,7 +89,7 @@ def _cells(candidate: "Candidate", plan: "Plan") -> list[str]:
         str(point.gmis_per_gpu),
         str(point.num_env),
         human_count(plan.samples_per_update(candidate)),
-        human_bytes(point.memory_bytes),
+        human_bytes(point.memory_bytes) if point.memory_bytes else "-",
         human_count(candidate.projected),
         human_count(candidate.expected),
         together,

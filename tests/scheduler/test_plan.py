@@ -1,13 +1,15 @@
 import pytest
 
+from gmi_drl.config import PPOConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.files import dump_yaml, parse
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.layout import Layout
 from gmi_drl.profile import Profile
-from gmi_drl.scheduler import plan, plan_measured
+from gmi_drl.scheduler import plan, plan_measured, profile_grid
 from gmi_drl.workload import TASK_SPECS
 
+PPO = PPOConfig()
 NODE = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
 
 
@@ -47,6 +49,11 @@ def profile(*points, task="ant"):
     )
 
 
+def measured(node, known, keep_batch=None, **more):
+    grid = profile_grid(known, node, PPO.horizon, keep_batch)
+    return plan_measured(TASK_SPECS["ant"], PPO, node, known, grid, **more)
+
+
 def test_the_best_measured_point_becomes_the_layout():
     points = [
         (1, 4096, 100_000.0, 10**9),
@@ -54,20 +61,23 @@ def test_the_best_measured_point_becomes_the_layout():
         (4, 2048, 60_000.0, 10**9),
         (4, 4096, 0.0, 0),
     ]
-    layout = plan_measured(TASK_SPECS["ant"], DGX, profile(*points))
+    chosen = measured(DGX, profile(*points))
+    layout = chosen.layout
     assert len(layout.gmis) == 32 and layout.num_env == 32 * 2048 and {len(gmi.cores) for gmi in layout.gmis} == {4}
-    assert layout.projection.measured and layout.projection.steps_per_second == 8 * 4 * 60_000
+    assert layout.projection.measured and layout.projection.steps_per_second == chosen.candidates[0].expected
+    assert chosen.candidates[0].projected == 8 * 4 * 60_000 > chosen.candidates[0].expected > 0.99 * 8 * 4 * 60_000
+    assert chosen.samples_per_update(chosen.candidates[0]) == 32 * 2048 * PPO.horizon
     assert "1.71x one GMI per device at its best" in " ".join(layout.reasons)
 
 
 def test_the_plan_says_when_one_gmi_is_best():
-    layout = plan_measured(TASK_SPECS["ant"], DGX, profile((1, 4096, 100_000.0, 10**9), (4, 2048, 20_000.0, 10**9)))
+    layout = measured(DGX, profile((1, 4096, 100_000.0, 10**9), (4, 2048, 20_000.0, 10**9))).layout
     assert len(layout.gmis) == 8 and layout.reduction == "MPR-shm"
     assert "one GMI per device is best here" in " ".join(layout.reasons)
 
 
 def test_a_plan_without_solo_does_not_praise_itself():
-    layout = plan_measured(TASK_SPECS["ant"], DGX, profile((4, 2048, 20_000.0, 10**9)))
+    layout = measured(DGX, profile((4, 2048, 20_000.0, 10**9))).layout
     assert "one GMI per device was not measured" in " ".join(layout.reasons)
 
 
@@ -75,14 +85,52 @@ def test_a_plan_without_solo_does_not_praise_itself():
     ("node", "points", "error", "message"),
     [
         (DGX, [(1, 128, 0.0, 0)], NoFeasiblePlanError, "1 points, 0 of them runnable"),
-        (NODE, [(3, 128, 5.0, 1)], NoFeasiblePlanError, "none with at most 2 GMIs per device"),
+        (NODE, [(3, 128, 5.0, 1)], NoFeasiblePlanError, "at most 2 GMIs per device"),
     ],
 )
 def test_nothing_that_runs_is_no_plan(node, points, error, message):
     with pytest.raises(error, match=message):
-        plan_measured(TASK_SPECS["ant"], node, profile(*points))
+        measured(node, profile(*points))
 
 
 def test_the_profile_of_another_task_is_refused():
     with pytest.raises(UsageError, match="of task humanoid, not of ant"):
-        plan_measured(TASK_SPECS["ant"], DGX, profile((1, 128, 5.0, 1), task="humanoid"))
+        measured(DGX, profile((1, 128, 5.0, 1), task="humanoid"))
+
+
+def test_what_does_not_fit_the_memory_is_refused_with_the_numbers():
+    small = DGX.model_copy(update={"gpus": Gpus(model="A100", count=8, memory_gib=4)})
+    points = [(1, 4096, 100_000.0, 2**30), (4, 4096, 90_000.0, 2**30)]
+    chosen = measured(small, profile(*points))
+    assert len(chosen.layout.gmis) == 8 and "4 GMIs take 4.0 GiB of a GPU's 4.0 GiB" in chosen.infeasible[0].reason
+    with pytest.raises(NoFeasiblePlanError, match=r"8 GMIs take 64.0 GiB of the host's 8.0 GiB|take .* of the host"):
+        measured(NODE, profile((2, 64, 10.0, 8 * 2**30)))
+
+
+def test_kept_samples_per_update_leave_only_what_has_them():
+    points = profile((1, 4096, 100_000.0, 1), (2, 2048, 70_000.0, 1), (4, 2048, 60_000.0, 1))
+    chosen = measured(DGX, points, keep_batch=8 * 4096 * PPO.horizon)
+    assert {chosen.samples_per_update(candidate) for candidate in chosen.candidates} == {8 * 4096 * PPO.horizon}
+    assert chosen.layout.gmis[0].num_env == 2048 and len(chosen.layout.gmis) == 16
+
+
+def test_what_ran_together_goes_before_what_is_expected():
+    points = profile((2, 256, 90.0, 1), (1, 512, 120.0, 1), (1, 1024, 130.0, 1))
+    chosen = measured(NODE, points, confirmed={(2, 256): 110.0, (1, 512): 125.0})
+    assert [candidate.confirmed for candidate in chosen.candidates] == [125.0, 110.0, None]
+    assert len(chosen.layout.gmis) == 1 and chosen.layout.num_env == 512
+    text = " ".join(chosen.layout.reasons)
+    assert "one GMI per device is best here" in text and "confirmed: all its GMIs ran together" in text
+
+
+def test_solo_that_wins_is_told_even_when_it_was_not_asked_for():
+    points = profile((2, 256, 90.0, 1), (1, 512, 120.0, 1))
+    only = plan_measured(TASK_SPECS["ant"], PPO, NODE, points, {2: [256]}, confirmed={(2, 256): 110.0, (1, 512): 125.0})
+    assert len(only.layout.gmis) == 2 and "cutting does not pay here, but was asked for" in " ".join(
+        only.layout.reasons
+    )
+
+
+def test_what_there_was_no_time_for_is_listed():
+    chosen = measured(NODE, profile((1, 512, 120.0, 1)), unmeasured=[(2, 256), (2, 512)])
+    assert "for want of time (GMIs per device x environments): 2 x 256, 2 x 512" in " ".join(chosen.layout.reasons)

@@ -1,0 +1,37 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.profile import ProfilePoint
+from gmi_drl.scheduler.memory import fit, memory_models, shortage
+
+GIB = 2**30
+
+
+@given(st.integers(0, 2**32), st.integers(0, 2**20), st.sets(st.integers(1, 16384), min_size=2, max_size=6))
+def test_a_line_is_found_again(fixed, slope, num_envs):
+    model = fit((num_env, fixed + slope * num_env) for num_env in num_envs)
+    if model is not None:  # sizes of zero are unknown
+        assert abs(model(20_000) - (fixed + slope * 20_000)) <= 1e-6 * (fixed + slope * 20_000) + 1
+
+
+def test_one_number_of_environments_is_no_line_and_memory_never_falls():
+    assert fit([(128, 5)]) is None and fit([(128, 5), (128, 6)]) is None and fit([(128, 0), (256, 7)]) is None
+    assert fit([(128, 600), (256, 500)]).bytes_per_env == 0
+
+
+def test_models_are_by_size_and_of_what_runs():
+    points = [ProfilePoint(gmis_per_gpu=2, num_env=n, runnable=True, memory_bytes=100 + n) for n in (128, 256)]
+    points += [ProfilePoint(gmis_per_gpu=1, num_env=n, runnable=n < 256, memory_bytes=100 + n) for n in (128, 256)]
+    models = memory_models(points)
+    assert list(models) == [2] and models[2](512) == 612
+
+
+def test_shortage_names_the_numbers():
+    cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
+    assert shortage(cpu, 4, 4, 2 * GIB, 2 * GIB) is None
+    assert shortage(cpu, 5, 5, 2 * GIB, 2 * GIB) == "5 GMIs take 10.0 GiB of the host's 10.0 GiB"
+    gpu = Node(name="g", gpus=Gpus(model="X", count=2, memory_gib=40), cpu=Cpu(cores=8, memory_gib=10))
+    assert shortage(gpu, 4, 2, 17 * GIB, GIB) is None
+    assert shortage(gpu, 4, 2, 19 * GIB, GIB) == "2 GMIs take 38.0 GiB of a GPU's 40.0 GiB"
+    assert shortage(gpu, 4, 2, GIB, 3 * GIB) == "4 GMIs take 12.0 GiB of the host's 10.0 GiB"
