@@ -56,9 +56,9 @@ class Profile(FileModel):
 
 def dump_profile(profile: Profile) -> str:
     """A profile as the text of its file: one line for each point."""
-    *head, _ = profile.model_dump_json(by_alias=True, exclude={"points"}, indent=1).splitlines()
-    points = (point.model_dump_json(exclude_defaults=True) for point in profile.points)
-    return "\n".join([*head, ' "points": [', ",\n".join(f"  {point}" for point in points), " ]", "}", ""])
+    facts = json.dumps(profile.model_dump(mode="json", by_alias=True, exclude={"points"}), indent=1, ensure_ascii=False)
+    points = ",\n".join(f"  {point.model_dump_json(exclude_defaults=True)}" for point in profile.points)
+    return f'{facts.removesuffix("}").rstrip()},\n "points": [\n{points}\n ]\n}}\n'
 
 
 def load_profile(path: Path) -> Profile:

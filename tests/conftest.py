@@ -17,8 +17,9 @@ two_cores = pytest.mark.skipif(len(allowed_cores()) < 2, reason="needs two cores
 
 @pytest.fixture(autouse=True)
 def own_claims(tmp_path_factory, monkeypatch):
-    """Tests claim cores among themselves only, so that they pass beside a running training."""
+    """Tests claim cores and remember measurements among themselves only."""
     monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path_factory.mktemp("claims")))
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 def tiny_layout(gmis=2, num_env=8, **more):

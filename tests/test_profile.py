@@ -3,7 +3,8 @@ import json
 import pytest
 
 from gmi_drl.errors import UsageError
-from gmi_drl.profile import load_profile
+from gmi_drl.profile import Phases, Profile, ProfilePoint, dump_profile, load_profile
+from gmi_drl.run.metrics import PHASES
 
 POINT = {"gmis_per_gpu": 4, "num_env": 4096, "runnable": True, "steps_per_second": 151000, "memory_bytes": 3972844748}
 PROFILE = {"schema": "gmi-drl/profile/1", "task": "ant", "algo": "ppo", "node": "dgx-a100", "points": [POINT]}
@@ -30,3 +31,19 @@ def test_what_is_no_profile_is_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
         load_profile(path)
+
+
+def test_a_profile_is_written_as_it_is_read(tmp_path):
+    points = (
+        ProfilePoint(gmis_per_gpu=2, num_env=128, runnable=True, steps_per_second=5.5, memory_bytes=7, host_bytes=8)
+        .model_copy(update={"phases": Phases(sim_s=1.0, act_s=2.0, learn_s=3.0, sync_s=0.0)}),
+        ProfilePoint(gmis_per_gpu=1, num_env=64, runnable=False, reason='it said "no"\nand died'),
+    )  # fmt: skip
+    for known in (points, ()):
+        profile = Profile(task="ant", algo="ppo", node="here", note="ä", points=known)
+        (tmp_path / "p.json").write_text(dump_profile(profile))
+        assert load_profile(tmp_path / "p.json") == profile
+
+
+def test_phases_are_those_of_the_metrics():
+    assert tuple(Phases.model_fields) == PHASES

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from gmi_drl.hardware import Node
     from gmi_drl.layout import Device, Layout
+    from gmi_drl.profile import Profile
     from gmi_drl.scheduler import Candidate, Plan
 
 SHOWN_CANDIDATES = 8
@@ -38,6 +39,25 @@ def candidate_table(plan: "Plan") -> "Table":
         table.add_row(*_cells(candidate, plan), style="bold" if place == 0 else None)
     if len(plan.candidates) > SHOWN_CANDIDATES:
         table.caption = f"and {len(plan.candidates) - SHOWN_CANDIDATES} more"
+    return table
+
+
+def point_table(profile: "Profile") -> "Table":
+    """What was measured: speed, memory and phases of one GMI."""
+    from rich.table import Table
+
+    table = Table(box=None, title="one GMI", title_justify="left", pad_edge=False)
+    phases = ("simulate", "act", "learn", "wait")
+    for title in ("GMIs per device", "environments", "steps/s", "memory", *(f"{phase} ms" for phase in phases)):
+        table.add_column(title, justify="right")
+    for point in profile.points:
+        place = (str(point.gmis_per_gpu), str(point.num_env))
+        if not point.runnable:
+            table.add_row(*place, "not runnable: " + point.reason)
+            continue
+        times = point.phases.model_dump().values() if point.phases else ()
+        memory = human_bytes(point.memory_bytes) if point.memory_bytes else "-"
+        table.add_row(*place, human_count(point.steps_per_second), memory, *(f"{1000 * time:.0f}" for time in times))
     return table
 
 

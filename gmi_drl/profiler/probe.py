@@ -153,10 +153,9 @@ class Prober:
         points = [point for point in self.cache.profile.points if point.gmis_per_gpu == size and point.runnable]
         device = fit((point.num_env, point.memory_bytes) for point in points)
         host = fit((point.num_env, point.host_bytes) for point in points)
-        if device is None or host is None:
-            return None
         num_gmis = size * devices_of(self.node)[0]
-        return shortage(self.node, num_gmis, size, device(num_env), host(num_env))
+        device_bytes, host_bytes = (model(num_env) if model else 0 for model in (device, host))
+        return shortage(self.node, num_gmis, size, device_bytes, host_bytes)
 
     def _expected_s(self, size: int, num_env: int) -> float:
         """How long a point will take: its start, a warm-up and a measurement, by the nearest smaller one."""

@@ -1,0 +1,90 @@
+"""`gmi-drl profile`."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.cli.plan import write_file
+from gmi_drl.cli.plan_view import point_table
+from gmi_drl.errors import UsageError
+from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
+
+if TYPE_CHECKING:
+    from gmi_drl.profiler.planning import Exploration
+
+
+class Numbers(click.ParamType[tuple[int, ...]]):
+    """Whole numbers from 1 on, separated by commas."""
+
+    name = "n,n,..."
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The numbers, ascending, each once."""
+        words = str(value).split(",")
+        if not all(word.strip().isdecimal() and 1 <= int(word) <= MOST_ENVIRONMENTS for word in words):
+            self.fail(f"{value!r} is not a list of numbers from 1 on, such as 128,256", param, ctx)
+        return tuple(sorted({int(word) for word in words}))
+
+
+@click.command()
+@click.option("--task", type=click.Choice(sorted(TASK_SPECS)), default="ant", help="What is measured.")
+@click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
+@click.option("--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling]")
+@click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
+@click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("profile.json"),
+    help="The profile file.",
+)
+@format_option
+def profile(
+    task: str,
+    gmis_per_gpu: tuple[int, ...] | None,
+    num_env: tuple[int, ...] | None,
+    budget: float | None,
+    fresh: bool,
+    output: Path,
+    format: str,
+) -> None:
+    """Measure how a training runs on this machine, for every number of GMIs and environments, into a profile file.
+
+    `gmi-drl plan --profile` chooses from it, here or elsewhere. What was measured is remembered at once: a profile that
+    was interrupted goes on where it was.
+    """
+    from gmi_drl import scheduler
+    from gmi_drl.config import default_config
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.profile import dump_profile
+    from gmi_drl.profiler.budget import Budget
+    from gmi_drl.profiler.planning import explore
+
+    node, config = this_node(), default_config(TASK_SPECS[task])
+    grid = scheduler.search_grid(node, config.ppo.horizon)
+    wanted = {size: num_env or grid.get(size, ()) for size in gmis_per_gpu or grid}
+    if beyond := [size for size in wanted if size not in grid]:
+        raise UsageError(
+            f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {max(grid)} at most"
+        )
+    limit = Budget(math.inf if budget is None else budget)
+    found = explore(TASK_SPECS[task], config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
+    write_file(output, dump_profile(found.profile))
+    _tell(found, output, format)
+
+
+def _tell(found: "Exploration", output: Path, format: str) -> None:
+    """What was measured, what was not, and what to do next."""
+    if format == "json":
+        points = [point.model_dump(mode="json") for point in found.profile.points]
+        print_json("profile-run", {"profile_file": str(output), "points": points, "unmeasured": found.unmeasured})
+        return
+    console().print(point_table(found.profile))
+    if found.unmeasured:
+        left = ", ".join(f"{size} x {num_env}" for size, num_env in found.unmeasured)
+        console().print(f"not measured for want of time (GMIs per device x environments): {left}", markup=False)
+    console().print(f"Wrote {output}. Next: gmi-drl plan --profile {output}", markup=False, soft_wrap=True)

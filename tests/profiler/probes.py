@@ -1,0 +1,20 @@
+"""Probes that go wrong, for tests."""
+
+import os
+import time
+
+from gmi_drl.errors import GmiError
+from gmi_drl.roles.probe import Probe
+
+
+class Broken(Probe):
+    """Runs with few environments; with 16 it fails, with 32 it dies, with 64 it hangs."""
+
+    def make_task(self, num_env, seed):
+        if num_env == 16:
+            raise GmiError("no room for 16")
+        if num_env == 32:
+            os._exit(9)
+        if num_env == 64:
+            time.sleep(600)
+        return super().make_task(num_env, seed)

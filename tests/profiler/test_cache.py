@@ -1,0 +1,49 @@
+import pytest
+
+from gmi_drl.config import PPOConfig
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.profile import ProfilePoint
+from gmi_drl.profiler.cache import Cache, cache_folder
+from gmi_drl.workload import TASK_SPECS
+
+NODE = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
+LARGER = Node(name="n", cpu=Cpu(cores=4, memory_gib=8))
+ANT = TASK_SPECS["ant"]
+
+
+def point(num_env, speed=1.0):
+    return ProfilePoint(gmis_per_gpu=1, num_env=num_env, runnable=True, steps_per_second=speed)
+
+
+def test_what_was_measured_is_remembered():
+    cache = Cache(ANT, PPOConfig(), NODE)
+    assert cache.profile.points == () and cache.path.is_relative_to(cache_folder())
+    cache.add(point(64))
+    cache.add(point(128))
+    cache.add(point(64, 2.0))
+    assert Cache(ANT, PPOConfig(), NODE).profile.point(1, 64).steps_per_second == 2.0
+    assert len(Cache(ANT, PPOConfig(), NODE).profile.points) == 2
+    assert Cache(ANT, PPOConfig(), NODE, fresh=True).profile.points == ()
+
+
+@pytest.mark.parametrize(
+    ("ppo", "node", "version"),
+    [(PPOConfig(horizon=8), NODE, None), (PPOConfig(), LARGER, None), (PPOConfig(), NODE, "9.9")],
+)
+def test_another_workload_node_or_version_is_another_memory(monkeypatch, ppo, node, version):
+    Cache(ANT, PPOConfig(), NODE).add(point(64))
+    if version:
+        monkeypatch.setattr("gmi_drl.profiler.cache.versions", lambda: {"torch": version})
+    assert Cache(ANT, ppo, node).profile.points == ()
+
+
+def test_a_broken_or_forbidden_memory_costs_nothing_but_itself(monkeypatch, tmp_path):
+    cache = Cache(ANT, PPOConfig(), NODE)
+    cache.add(point(64))
+    cache.path.write_text("{")
+    assert Cache(ANT, PPOConfig(), NODE).profile.points == ()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path / "file"))
+    unwritable = Cache(ANT, PPOConfig(), NODE)
+    unwritable.add(point(64))
+    assert unwritable.profile.point(1, 64) is not None

@@ -1,0 +1,44 @@
+import pytest
+from conftest import tiny_config, two_cores
+
+from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.profiler import confirm, planning, probe
+from gmi_drl.profiler.confirm import rivals
+from gmi_drl.profiler.planning import plan_here
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    for module in (probe, planning, confirm):
+        monkeypatch.setattr(module, "MEASURE_S", 0.05)
+
+
+def test_every_candidate_has_its_rival_once():
+    assert rivals([(2, 256), (2, 512), (1, 512)]) == [(2, 256), (1, 512), (2, 512), (1, 1024)]
+
+
+@two_cores
+def test_few_points_are_run_together_at_once():
+    lines = []
+    plan = plan_here(ANT, tiny_config(), this_node(), {1: [16], 2: [8]}, seconds=300, tell=lines.append)
+    assert {candidate.point.gmis_per_gpu for candidate in plan.candidates} == {1, 2}
+    assert all(candidate.confirmed > 0 for candidate in plan.candidates) and plan.layout.projection.measured
+    assert plan.layout.num_env == 16 and any("running together" in line for line in lines)
+
+
+@two_cores
+def test_more_points_are_explored_and_the_best_confirmed():
+    lines = []
+    node = this_node().model_copy(update={"cpu": this_node().cpu.model_copy(update={"cores": 2, "siblings": None})})
+    plan = plan_here(ANT, tiny_config(), node, {1: [8, 16], 2: [4, 8]}, seconds=600, tell=lines.append)
+    assert plan.candidates[0].confirmed is not None and any("one GMI does" in line for line in lines)
+    assert plan.memory and plan.layout.reasons[0].startswith("Algorithm 2 over")
+
+
+def test_no_time_is_no_plan():
+    with pytest.raises(NoFeasiblePlanError, match="too few to measure anything: give more with --budget"):
+        plan_here(ANT, tiny_config(), this_node(), {1: [8, 16, 32]}, seconds=0.01)

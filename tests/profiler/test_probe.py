@@ -1,0 +1,74 @@
+import math
+from pathlib import Path
+
+import pytest
+from conftest import tiny_config
+
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.profile import ProfilePoint
+from gmi_drl.profiler import probe
+from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.probe import Prober
+from gmi_drl.profiler.session import Session
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(probe, "MEASURE_S", 0.05)
+
+
+def prober(seconds=math.inf, node=None, sizes=(1,)):
+    node = node or this_node()
+    config = tiny_config()
+    return Prober(ANT, config, node, Cache(ANT, config.ppo, node), sizes, Budget(seconds))
+
+
+def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
+    started = []
+    enter = Session.__enter__
+    monkeypatch.setattr(Session, "__enter__", lambda self: started.append(self) or enter(self))
+    with prober() as measure:
+        points = [measure(1, num_env) for num_env in (4, 8)]
+        assert measure(1, 4) is points[0]
+    assert len(started) == 1 and [point.num_env for point in measure.points] == [4, 8]
+    assert all(point.runnable and point.steps_per_second > 0 and point.phases for point in points)
+    with prober(seconds=0) as again:
+        assert again(1, 8) == points[1] and again(1, 16) is None
+    assert list(again.unmeasured) == [(1, 16)]
+
+
+def test_where_cores_enforce_the_share_one_gmi_is_run():
+    layout = prober(sizes=(1, 2), node=Node(name="n", cpu=Cpu(cores=4, memory_gib=8)))._layout(2)
+    assert [gmi.cores for gmi in layout.gmis] == [(0, 1)] and layout.reduction == "none"
+
+
+def test_where_nothing_enforces_it_all_gmis_of_a_device_are_run():
+    node = Node(name="n", gpus={"model": "X", "count": 2}, cpu=Cpu(cores=8, memory_gib=8))
+    layout = prober(node=node)._layout(2)
+    assert len(layout.gmis) == 2 and len(layout.devices) == 1 and layout.reduction == "MPR-shm"
+
+
+def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
+    monkeypatch.setattr(probe, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
+    with prober() as measure:
+        assert "no room for 16" in measure(1, 16).reason and "exited with code 9" in measure(1, 32).reason
+        assert measure(1, 8).runnable  # in a process of its own again
+    assert [point.num_env for point in measure.cache.profile.points] == [8]
+
+
+def test_too_many_environments_for_the_memory_are_refused_before_they_are_made():
+    measure = prober(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=1)))
+    for num_env in probe.SMALL:
+        measure.cache.add(
+            ProfilePoint(
+                gmis_per_gpu=1, num_env=num_env, runnable=True, steps_per_second=1.0, memory_bytes=num_env << 20
+            )
+        )
+    point = measure(1, 2048)
+    assert not point.runnable and point.reason == "1 GMIs take 2.0 GiB of the host's 1.0 GiB"

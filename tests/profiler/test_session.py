@@ -1,0 +1,50 @@
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import children_of, tiny_config, tiny_layout, two_cores
+
+from gmi_drl.errors import GmiError, LayoutMismatchError, PeerSilentError
+from gmi_drl.profiler.session import Session
+from gmi_drl.run.metrics import PHASES
+
+BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
+
+
+@two_cores
+def test_all_gmis_are_measured_together_as_often_as_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Session(tiny_layout(), tiny_config()) as session:
+        few, many = session.measure(8, 0.1), session.measure(32, 0.0)
+        assert len(children_of(os.getpid())) == 2
+    assert few.num_env == 8 and few.iterations >= 1 and many.iterations == 1
+    assert few.steps_per_second == pytest.approx(2 * 8 * 4 / few.iteration_s)
+    assert set(few.phases) == set(PHASES) and few.phases["sim_s"] > 0 and few.phases["sync_s"] > 0
+    assert sum(few.phases.values()) == pytest.approx(few.iteration_s, rel=0.5)
+    assert 50e6 < few.memory_bytes <= few.host_bytes + 10e6 and many.memory_bytes < 4e9
+    assert not children_of(os.getpid()) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("num_env", "message"), [(16, "no room for 16"), (32, "exited with code 9")])
+def test_a_gmi_that_fails_is_an_error(num_env, message):
+    with Session(tiny_layout(gmis=1), tiny_config(), role=BROKEN) as session, pytest.raises(GmiError, match=message):
+        session.measure(num_env, 0.0)
+    assert not children_of(os.getpid())
+
+
+def test_a_gmi_that_hangs_is_given_up():
+    with Session(tiny_layout(gmis=1), tiny_config(), role=BROKEN) as session:
+        assert session.measure(4, 0.0).num_env == 4
+        with pytest.raises(PeerSilentError, match="GMI 0 has not answered within 1 s"):
+            session.measure(64, 0.0, deadline_s=1.0)
+    assert not children_of(os.getpid())
+
+
+def test_devices_in_use_are_refused():
+    with (
+        Session(tiny_layout(gmis=1), tiny_config()),
+        pytest.raises(LayoutMismatchError, match="is measuring"),
+        Session(tiny_layout(gmis=1), tiny_config()),
+    ):
+        pass
