@@ -9,7 +9,8 @@ READY := .venv/ready-$(firstword $(shell echo "$(TORCH)" | cksum))
 .PHONY: train test lint guard report clean
 
 train: $(READY)
-	$(BIN)/gmi-drl train --task ant --iterations 100000 --set time_limit_s=120
+	$(BIN)/gmi-drl plan --task ant --budget 30 --keep-batch 8192
+	$(BIN)/gmi-drl train layout.yaml --iterations 100000 --set time_limit_s=90
 
 test: lint
 	$(BIN)/pytest

@@ -39,7 +39,7 @@ def test_the_role_of_the_readme_runs(tmp_path):
     (role,) = [block for block in blocks if "class Averager" in block]
     (tmp_path / "averager.py").write_text(role)
     layout = tmp_path / "layout.yaml"
-    assert gmi_drl(["plan", "--gmis-per-gpu", "2", "-o", str(layout)], tmp_path).returncode == 0
+    assert gmi_drl(["plan", "--budget", "0", "--gmis-per-gpu", "2", "-o", str(layout)], tmp_path).returncode == 0
     results = run_role(f"{tmp_path}/averager.py:Averager", layout, {"rounds": 3}, run_dir=tmp_path / "run")
     assert results == {0: [0.5] * 4, 1: [0.5] * 4}
 

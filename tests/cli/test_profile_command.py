@@ -1,0 +1,34 @@
+import json
+
+import pytest
+
+from gmi_drl.profile import load_profile
+
+
+def test_a_grid_is_measured_into_a_file_that_plan_reads(command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr("gmi_drl.profiler.probe.MEASURE_S", 0.05)
+    code, out, err = command_line("profile", "--gmis-per-gpu", 1, "--num-env", "16,8", "-o", "p.json")
+    points = load_profile(tmp_path / "p.json").points
+    assert code == 0 and [point.num_env for point in points] == [8, 16] and all(point.runnable for point in points)
+    assert "1 x 8 environments: one GMI does" in err and out.splitlines()[-1].endswith("gmi-drl plan --profile p.json")
+    code, out, _ = command_line("plan", "--profile", "p.json")
+    assert code == 0 and "one GMI per device is all that was measured" in " ".join(out.split())
+
+
+def test_what_there_was_no_time_for_is_listed(command_line):
+    code, out, _ = command_line("profile", "--num-env", "8", "--gmis-per-gpu", 1, "--budget", 1, "--format", "json")
+    document = json.loads(out)
+    assert code == 0 and document["points"] == [] and document["unmeasured"] == [[1, 8]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--num-env", "8,x"], "not a list of numbers"),
+        (["--num-env", "0"], "not a list of numbers"),
+        (["--gmis-per-gpu", "99999"], "at most"),
+    ],
+)
+def test_wrong_numbers_are_refused(command_line, options, message):
+    code, _, err = command_line("profile", *options)
+    assert code == 2 and message in " ".join(err.split())
