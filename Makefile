@@ -1,4 +1,4 @@
-# Two commands from nothing: `make train` and `make test`. Both make .venv first.
+# From nothing: `make train`, `make test` and `make guard`. All make .venv first.
 
 PYTHON ?= python3
 # Installed before everything else, so that no dependency chooses another torch. `make TORCH=torch train` takes the newest.
@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 READY := .venv/ready-$(firstword $(shell echo "$(TORCH)" | cksum))
 
-.PHONY: train test lint clean
+.PHONY: train test lint guard report clean
 
 train: $(READY)
 	$(BIN)/gmi-drl train --task ant --iterations 100000 --set time_limit_s=120
@@ -19,6 +19,13 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Small runs of every benchmark with a bound: a speed that was halved fails here.
+guard: $(READY)
+	$(BIN)/gmi-drl bench --guard
+
+report: $(READY)
+	$(BIN)/python -m gmi_drl.bench.report
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info

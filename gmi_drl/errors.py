@@ -31,6 +31,12 @@ class LayoutMismatchError(GmiError):
     exit_code = 5
 
 
+class ComparisonFailedError(GmiError):
+    """A benchmark's ratio is below the bound that was asked for."""
+
+    exit_code = 6
+
+
 class PeerDiedError(GmiError):
     """A GMI of the same group has ended while this one waited for it."""
 

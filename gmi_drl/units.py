@@ -28,3 +28,15 @@ def human_seconds(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+def human_value(value: float, unit: str) -> str:
+    """A measured value: `(7.3e-5, "s")` -> `"73.0 us"`, `(12954, "steps/s")` -> `"13.0k steps/s"`."""
+    if unit == "s":
+        if abs(value) >= 1:
+            return human_seconds(value)
+        return f"{value * 1e6:.1f} us" if abs(value) < 1e-3 else f"{value * 1e3:.1f} ms"
+    if unit == "bytes":
+        return human_bytes(value)
+    number = human_count(value) if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{number} {unit}".strip()

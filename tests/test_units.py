@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.units import human_bytes, human_count, human_seconds
+from gmi_drl.units import human_bytes, human_count, human_seconds, human_value
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,18 @@ def test_counts(value, text):
 @pytest.mark.parametrize(("value", "text"), [(5.25, "5.2 s"), (83.2, "1 min 23 s"), (3700, "1 h 1 min")])
 def test_seconds(value, text):
     assert human_seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (7.3e-5, "s", "73.0 us"),
+        (0.0029, "s", "2.9 ms"),
+        (83.2, "s", "1 min 23 s"),
+        (2048, "bytes", "2.0 KiB"),
+        (12954, "steps/s", "13.0k steps/s"),
+        (0.4567, "", "0.457"),
+    ],
+)
+def test_measured_values(value, unit, text):
+    assert human_value(value, unit) == text

@@ -1,14 +1,20 @@
-"""What a case is: a question, two or more sides that answer it by turns, and what the answer is compared with."""
+"""What a case is: a question, the sides that answer it by turns, and what the answer is compared with."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+CURVES = "curves"
+"""A sample's detail that is drawn: `{label: [numbers]}` of equal length, the last against each of those before it."""
+
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement of one side: `value` in the case's unit, and what a reader may want to know about it (JSON)."""
+    """One measurement of one side: `value` in the case's unit, and what a reader may want to know about it (JSON).
+
+    Of the details, reports show the medians of plain numbers (named with their unit, `_s` or `_bytes`), plots `CURVES`.
+    """
 
     value: float
     details: dict[str, Any] = field(default_factory=dict)
@@ -18,7 +24,7 @@ Side = Callable[[], Sample]
 """Measures once. Everything that is not to be measured (start-up, warm-up) lies before or outside of what it times."""
 
 Sides = Mapping[str, Side]
-"""By name, ours first."""
+"""By name, ours first. One side alone has no ratio."""
 
 
 @dataclass(frozen=True)

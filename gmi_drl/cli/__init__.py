@@ -9,7 +9,7 @@ from typing import NoReturn
 import rich_click as click
 
 from gmi_drl import __version__
-from gmi_drl.cli import doctor, plan, status, train
+from gmi_drl.cli import bench, doctor, plan, status, train
 from gmi_drl.cli.output import say
 from gmi_drl.errors import GmiError
 
@@ -25,13 +25,14 @@ def cli() -> None:
     """
 
 
-for command in (plan.plan, train.train, status.status, doctor.doctor):
+for command in (plan.plan, train.train, status.status, doctor.doctor, bench.bench):
     cli.add_command(command)
 
 
 def main() -> None:
     """Run the command line; what is wrong ends in a message and an exit code, never in a traceback."""
-    signal.signal(signal.SIGINT, _leave)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     try:
         cli(prog_name="gmi-drl")
@@ -59,5 +60,5 @@ def _close_output() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Ctrl-C while there is nothing to save. A training has its own way to stop."""
+    """Ctrl-C or SIGTERM while there is nothing to save; `with` blocks end what they began. Trainings catch it."""
     raise SystemExit(128 + number)

@@ -6,7 +6,9 @@ import pytest
 HEAVY = ("torch", "pydantic", "numpy", "mujoco", "yaml")
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["train", "--help"], ["plan", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["train", "--help"], ["plan", "--help"], ["bench", "--help"]]
+)
 def test_help_imports_nothing_heavy(arguments):
     code = f"import sys; sys.argv = ['gmi-drl', *{arguments!r}]\nfrom gmi_drl.cli import main\ntry: main()\nfinally: "
     code += f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"

@@ -1,0 +1,28 @@
+"""All cases, by name. Knowing them costs neither torch nor a simulator: those come when a case is opened."""
+
+from gmi_drl.bench.case import Case
+from gmi_drl.bench.cases import ant_step, learning, ppo_update, reduction
+from gmi_drl.errors import UsageError
+
+CASES: dict[str, Case] = {
+    case.name: case
+    for case in (
+        ant_step.CASE,
+        *reduction.CASES,
+        ppo_update.CASE,
+        learning.CASE,
+    )
+}
+
+
+def find_case(name: str) -> Case:
+    """The case of that name.
+
+    Raises:
+        UsageError: if there is none; it names the nearest.
+    """
+    from gmi_drl.files import did_you_mean
+
+    if name not in CASES:
+        raise UsageError(f"there is no case {name!r}{did_you_mean(name, list(CASES))}")
+    return CASES[name]

@@ -1,0 +1,71 @@
+"""The role of the reduction cases: reduces by the method that the launcher names, and says how long that took."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from gmi_drl.comm import Reduction, open_reduction
+from gmi_drl.roles.drl_role import DRL_role
+
+WARM_UP = 20
+LOOK_EVERY_S = 1e-3
+
+
+class Reducer(DRL_role):
+    """One rank. It ends with the launcher."""
+
+    def GMI_run(self, numel: int, reduces: int, methods: list[str]) -> None:
+        """Serve words, each the name of a method."""
+        reductions = {
+            method: open_reduction(
+                method,
+                self.GMI_id,
+                len(self.group.members),
+                fd=self.mgr.segments[self.group.name],
+                store_path=self.mgr.meeting / method,
+                hang_s=self.mgr.hang_s,
+            )
+            for method in methods
+        }
+        stations = {method: Station(reduction, numel, reduces) for method, reduction in reductions.items()}
+        while True:
+            for method in self.mgr.channel.words():
+                row = stations[method].measure()
+                if self.GMI_id == 0:
+                    self.mgr.report(row)
+            time.sleep(LOOK_EVERY_S)
+
+
+class Station:
+    """One method with its bucket."""
+
+    def __init__(self, reduction: Reduction, numel: int, reduces: int) -> None:
+        self.reduction, self.reduces = reduction, reduces
+        self.bucket = reduction.bucket(numel)
+        self.gradient, self.elsewhere = torch.randn(numel), torch.zeros(numel)
+
+    def measure(self) -> dict[str, float]:
+        """Seconds of a reduce, and of a copy of the same bytes within this process."""
+        self.reduction.barrier()
+        self._median_s(self._reduce, WARM_UP)
+        row = {"median_s": self._median_s(self._reduce, self.reduces), "copy_s": self._median_s(self._copy, WARM_UP)}
+        self.reduction.barrier()
+        return row
+
+    def _reduce(self) -> None:
+        self.reduction.reduce(self.bucket)
+
+    def _copy(self) -> None:
+        self.elsewhere.copy_(self.bucket)
+
+    def _median_s(self, timed: Callable[[], None], repeats: int) -> float:
+        """The median time of a call which finds its bucket freshly written by this core, as after a backward pass."""
+        times = []
+        for _ in range(repeats):
+            self.bucket.copy_(self.gradient)
+            start = time.perf_counter()
+            timed()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)

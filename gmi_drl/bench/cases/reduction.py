@@ -1,0 +1,87 @@
+"""MPR-shm against MPR-gloo: how long one reduce between two GMIs takes."""
+
+import platform
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from gmi_drl.bench.case import Case, Sample, Sides
+from gmi_drl.bench.cases import needs
+
+if TYPE_CHECKING:
+    from gmi_drl.launch.processes import GMIProcesses
+
+RANKS = 2
+GROUP = "trainers"
+HANG_S = 60.0
+SIDES = {"shared memory": "MPR-shm", "gloo": "MPR-gloo"}
+ROLE = "gmi_drl.bench.cases.reducer:Reducer"
+
+
+@contextmanager
+def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
+    """Two GMIs with a core each, which both sides ask by turns."""
+    from gmi_drl.config import RunConfig
+    from gmi_drl.gmi import ProcessBackend
+    from gmi_drl.launch.processes import GMIProcesses
+    from gmi_drl.layout import GMI, Device, Layout
+    from gmi_drl.run.folder import RunFolder
+
+    gmis = tuple(GMI(id=rank, roles=("trainer",), cores=(rank,)) for rank in range(RANKS))
+    layout = Layout(reduction="MPR-shm", devices=(Device(kind="cpu", gmis=gmis),), groups={GROUP: tuple(range(RANKS))})
+    params = {"numel": numel, "reduces": reduces // 4 if quick else reduces, "methods": list(SIDES.values())}
+    backend = ProcessBackend(purpose="gmi-drl bench")
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as path, closing(backend):
+        folder = RunFolder(Path(path))
+        folder.create()
+        folder.write_setup(layout, RunConfig())
+        backend.open(layout)
+        processes = GMIProcesses(layout, ROLE, params, folder, backend, hang_s=HANG_S, slot_bytes=4 * numel)
+        with processes:
+            sides = {name: partial(_ask, processes, method) for name, method in SIDES.items()}
+            for warm_up in sides.values():
+                warm_up()
+            yield sides
+
+
+def _ask(processes: "GMIProcesses", method: str) -> Sample:
+    """Have both ranks reduce by one method, and take in what the first of them saw."""
+    from gmi_drl.errors import GmiError
+
+    for rank in range(RANKS):
+        processes.say(rank, method)
+    for _, row in processes.messages(silence_s=HANG_S):
+        if row:
+            return Sample(row["median_s"], {"copy_s": row["copy_s"]})
+    raise GmiError(f"the GMIs ended before they had reduced by {method}")
+
+
+def _obstacle() -> str | None:
+    from gmi_drl.hardware import STORES_IN_ORDER
+
+    processor = platform.machine()
+    here = None if processor in STORES_IN_ORDER else f"MPR-shm needs an x86-64 processor, this is {processor}"
+    return here or needs.cores(RANKS)
+
+
+def _case(numel: int, reduces: int, guard: float | None = None) -> Case:
+    return Case(
+        name=f"reduction_{round(numel / 1000)}k",
+        claim=f"Sum of {numel:,} float32 gradients over 2 processes on a core each: shared memory (MPR-shm) against "
+        "gloo (MPR-gloo). `copy_s` is a copy of as many bytes within one process.",
+        unit="s",
+        open=partial(open_sides, numel, reduces),
+        lower_is_better=True,
+        obstacle=_obstacle,
+        limits="gloo's own threads share the two cores with the ranks, which is hard on it: with idle cores the ratio "
+        "may well be smaller. Both are for processes of one host.",
+        repeats=15,
+        guard=guard,
+    )
+
+
+CASES = (_case(114_121, 400), _case(286_822, 300, guard=2.0), _case(1_535_765, 100))
+"""Weights of the paper's smallest, a middle and the largest networks (Table 7), and reduces in a block."""

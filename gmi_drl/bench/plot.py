@@ -1,0 +1,74 @@
+"""One picture per result: every sample with the medians, or curves where samples have them. Needs the extra [plots]."""
+
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.bench.case import CURVES
+from gmi_drl.bench.result import Result, SampleRecord
+
+GRID_POINTS = 100
+DPI = 130
+COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
+
+
+def plot(result: Result, path: Path) -> None:
+    """Draw a result into a PNG file.
+
+    Raises:
+        ImportError: without matplotlib.
+    """
+    from matplotlib.figure import Figure
+
+    has_curves = all(CURVES in sample.details for column in result.samples.values() for sample in column)
+    figure = Figure(layout="constrained")
+    if has_curves:
+        _draw_curves(figure, result)
+    else:
+        _draw_samples(figure, result)
+    figure.savefig(path, dpi=DPI)
+
+
+def _draw_samples(figure: Any, result: Result) -> None:
+    """A row of dots per side, from zero on so that lengths compare, with a bar at the median."""
+    from matplotlib.ticker import EngFormatter
+
+    figure.set_size_inches(8, 0.9 + 0.5 * len(result.samples))
+    axis = figure.subplots()
+    for row, (name, column) in enumerate(result.samples.items()):
+        color = COLORS[row % len(COLORS)]
+        axis.plot([sample.value for sample in column], [row] * len(column), "o", color=color, alpha=0.4)
+        axis.plot([result.summaries[name].median], [row], "|", color=color, markersize=26, markeredgewidth=2.5)
+    ratios = {name: f"\n{ratio.median:.2f}x" for name, ratio in result.ratios.items()}
+    axis.set_yticks(range(len(result.samples)), [name + ratios.get(name, "") for name in result.samples])
+    axis.set_ylim(len(result.samples) - 0.5, -0.5)
+    axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
+    better = "lower" if result.case.lower_is_better else "higher"
+    axis.set_xlabel(f"{result.case.unit}, {better} is better; bars are medians; 2.00x: ours is twice as good")
+    if result.case.unit == "s":
+        axis.xaxis.set_major_formatter(EngFormatter(unit="s"))
+    axis.set_title(result.case.name, loc="left", fontsize="medium")
+    axis.grid(axis="x", alpha=0.3)
+
+
+def _draw_curves(figure: Any, result: Result) -> None:
+    """The last label against each of the others: a thin line per sample, and each side's mean as far as all go."""
+    *x_labels, y_label = next(iter(result.samples.values()))[0].details[CURVES]
+    figure.set_size_inches(4.5 * len(x_labels), 3.2)
+    axes = figure.subplots(1, len(x_labels), sharey=True, squeeze=False)[0]
+    for axis, x_label in zip(axes, x_labels, strict=True):
+        for row, (name, column) in enumerate(result.samples.items()):
+            _draw_side(axis, column, x_label, y_label, COLORS[row % len(COLORS)], f"{name}, mean of {len(column)}")
+        axis.set_xlabel(x_label)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel(y_label)
+    axes[0].legend(loc="upper left", frameon=False)
+
+
+def _draw_side(axis: Any, column: tuple[SampleRecord, ...], x_label: str, y_label: str, color: str, label: str) -> None:
+    import numpy as np
+
+    curves = [(sample.details[CURVES][x_label], sample.details[CURVES][y_label]) for sample in column]
+    for x, y in curves:
+        axis.plot(x, y, color=color, alpha=0.3, linewidth=1)
+    grid = np.linspace(max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves), GRID_POINTS)
+    axis.plot(grid, np.mean([np.interp(grid, x, y) for x, y in curves], axis=0), color=color, linewidth=2, label=label)

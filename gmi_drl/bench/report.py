@@ -1,0 +1,113 @@
+"""benchmarks/README.md from the committed results: `python -m gmi_drl.bench.report`, in the root of the repository."""
+
+from pathlib import Path
+
+from gmi_drl.bench.cases import CASES
+from gmi_drl.bench.result import Result, load_result
+from gmi_drl.errors import UsageError
+from gmi_drl.files import write_atomically
+from gmi_drl.units import human_value
+
+FOLDER = Path("benchmarks")
+HEAD = """# Benchmarks
+
+Every figure of this project is a case of `gmi-drl bench`; this page is made of its results by `make report`. Sides are
+measured by turns, ours first. A ratio says how many times as good as the other side we are (above 1 is good for us):
+the median over the rounds, with its 95 % bootstrap interval. What a case is: [case.py](../gmi_drl/bench/case.py).
+"""
+
+
+def report(results: list[Result], folder: Path) -> str:
+    """The page, in Markdown. `folder` is where the results' pictures lie, beside the page as `results/`."""
+    table = [_row("case", "ours", "against", "ratio", "the paper's or the peer's own figure"), _row(*["---"] * 5)]
+    parts = [HEAD, "\n".join([*table, *(line for result in results for line in _overview(result))]) + "\n"]
+    return "\n".join([*parts, *(_section(result, folder) for result in results), _limits(results)])
+
+
+def detail_medians(result: Result, side: str) -> dict[str, str]:
+    """Medians of those details of a side that are plain numbers in every sample, as text."""
+    import statistics
+
+    column = [sample.details for sample in result.samples[side]]
+    names = [name for name in column[0] if all(_is_number(details.get(name)) for details in column) and name != "seed"]
+    return {name: human_value(statistics.median(details[name] for details in column), _unit(name)) for name in names}
+
+
+def _overview(result: Result) -> list[str]:
+    """A row per ratio; one for a case without."""
+    name, unit = result.case.name, result.case.unit
+    ours = human_value(next(iter(result.summaries.values())).median, unit)
+    link, reference = f"[{name}](#{name})", result.case.reference or "-"
+    others = [
+        (f"{side}, {human_value(result.summaries[side].median, unit)}", str(ratio))
+        for side, ratio in result.ratios.items()
+    ]
+    return [_row(link, ours, against, ratio, reference) for against, ratio in others or [("-", "-")]]
+
+
+def _section(result: Result, folder: Path) -> str:
+    """One case: claim, command, numbers, machine, picture."""
+    case = result.case
+    head = ["side", "median", "range", "our ratio to it", "also"]
+    lines = [
+        f"## {case.name}",
+        "",
+        case.claim,
+        "",
+        f"    {result.command}",
+        "",
+        _row(*head),
+        _row(*["---"] * len(head)),
+    ]
+    for side, spread in result.summaries.items():
+        median, least, most = (human_value(value, case.unit) for value in (spread.median, spread.least, spread.most))
+        also = ", ".join(f"{name} {text}" for name, text in detail_medians(result, side).items())
+        ratio = str(result.ratios[side]) if side in result.ratios else ""
+        lines.append(_row(side, median, f"{least} to {most}", ratio, also))
+    lines += ["", f"{result.settings.repeats} rounds on {result.machine.described}."]
+    if result.machine.warning:
+        lines += ["", f"**{result.machine.warning}**"]
+    if (folder / f"{case.name}.png").exists():
+        lines += ["", f"![{case.name}](results/{case.name}.png)"]
+    return "\n".join(lines) + "\n"
+
+
+def _limits(results: list[Result]) -> str:
+    """Where gmi-drl does not help, and what the figures do not say."""
+    slower = [f"- {text}" for result in results for text in result.below(1.0)]
+    texts = dict.fromkeys(result.case.limits for result in results if result.case.limits)
+    names = {text: ", ".join(result.case.name for result in results if result.case.limits == text) for text in texts}
+    known = [f"- {names[text]}: {text}" for text in texts]
+    return "\n".join(["## Where gmi-drl does not help, and what the figures do not say", "", *slower, *known]) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _unit(name: str) -> str:
+    """The unit that a detail's name ends with."""
+    return next((unit for unit in ("s", "bytes") if name.endswith(f"_{unit}")), "")
+
+
+def load_results(folder: Path) -> list[Result]:
+    """The results in a folder, in the order of the cases."""
+    order = list(CASES)
+    results = [load_result(file) for file in sorted(folder.glob("*.json"))]
+    if old := [result.case.name for result in results if result.case.name not in CASES]:
+        raise UsageError(f"{folder}: there is no case for the results of {', '.join(old)}: delete them")
+    return sorted(results, key=lambda result: order.index(result.case.name))
+
+
+def main() -> None:
+    """Write benchmarks/README.md."""
+    folder = FOLDER / "results"
+    write_atomically(FOLDER / "README.md", report(load_results(folder), folder))
+
+
+if __name__ == "__main__":
+    main()

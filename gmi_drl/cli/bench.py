@@ -1,0 +1,172 @@
+"""`gmi-drl bench`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.errors import ComparisonFailedError, MachineError, UsageError
+
+if TYPE_CHECKING:
+    from gmi_drl.bench.case import Case
+    from gmi_drl.bench.result import Result
+
+GUARD_REPEATS = 3
+
+
+@click.command()
+@click.argument("case", metavar="[CASE]", required=False)
+@click.option("--list", "listed", is_flag=True, help="Show the cases, and which of them this machine can run.")
+@click.option("--guard", is_flag=True, help="Run all cases with a bound (or CASE), small; exit with 6 below a bound.")
+@click.option(
+    "--repeats", type=click.IntRange(1, 1000), help=f"Rounds.  [default: the case's; {GUARD_REPEATS} for --guard]"
+)
+@click.option("--fail-below", type=click.FloatRange(min=0), metavar="R", help="Exit with 6 if a ratio is below R.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the result there as JSON, and a plot beside it as PNG.",
+)
+@format_option
+def bench(
+    case: str | None,
+    listed: bool,
+    guard: bool,
+    repeats: int | None,
+    fail_below: float | None,
+    output: Path | None,
+    format: str,
+) -> None:
+    """Measure a CASE: its sides by turns, as ratios with their intervals.
+
+    Without a CASE the cases are listed.
+    """
+    from gmi_drl.bench.cases import CASES, find_case
+
+    chosen = find_case(case) if case else None
+    if guard:
+        if listed or fail_below is not None or output:
+            raise UsageError("--guard has its own bounds and writes nothing: leave out --list, --fail-below and -o")
+        _guard([chosen] if chosen else list(CASES.values()), repeats, format)
+    elif chosen is None or listed:
+        if repeats or fail_below is not None or output:
+            raise UsageError("--repeats, --fail-below and -o are for one CASE: name it")
+        _list([chosen] if chosen else list(CASES.values()), format)
+    else:
+        _measure(chosen, repeats, fail_below, output, format)
+
+
+def _measure(case: "Case", repeats: int | None, fail_below: float | None, output: Path | None, format: str) -> None:
+    """One case in full."""
+    if output is not None and not output.parent.is_dir():
+        raise UsageError(f"{output}: there is no folder {output.parent} to write the result to: make it first")
+    result = _run(case, repeats, quick=False)
+    written = _write(result, output) if output else []
+    if format == "json":
+        print_json("bench", result.document())
+    else:
+        _print(result)
+    for path in written:
+        say(f"Wrote {path}")
+    if fail_below is not None:
+        _refuse(result.below(fail_below))
+
+
+def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
+    """Every case with a bound that this machine can run."""
+    results: list[Result] = []
+    skipped, below = {}, []
+    for case in cases:
+        if case.guard is None:
+            continue
+        if obstacle := case.obstacle():
+            skipped[case.name] = obstacle
+            say(f"{case.name}: left out: {obstacle}")
+            continue
+        results.append(_run(case, repeats, quick=True))
+        below += results[-1].below(case.guard)
+    if not results:
+        reasons = [f"{name}: {obstacle}" for name, obstacle in skipped.items()]
+        raise MachineError("nothing was guarded: " + ("; ".join(reasons) or "no such case has a bound"))
+    if format == "json":
+        print_json("guard", {"results": [result.document() for result in results], "skipped": skipped, "below": below})
+    else:
+        for result in results:
+            _print(result)
+    _refuse(below)
+
+
+def _refuse(below: list[str]) -> None:
+    if below:
+        raise ComparisonFailedError("\n  ".join(below))
+
+
+def _run(case: "Case", repeats: int | None, *, quick: bool) -> "Result":
+    """Measure, telling of each sample as it comes."""
+    from gmi_drl.bench.runner import run_case
+    from gmi_drl.units import human_value
+
+    rounds = repeats or (GUARD_REPEATS if quick else case.repeats)
+    say(f"{case.name}: {rounds} rounds; setting up")
+    result = run_case(
+        case,
+        repeats=rounds,
+        quick=quick,
+        on_sample=lambda index, side, sample: say(
+            f"{case.name}: round {index}/{rounds}  {side}  {human_value(sample.value, case.unit)}"
+        ),
+    )
+    if result.machine.warning:
+        say(f"gmi-drl: warning: {result.machine.warning}")
+    return result
+
+
+def _write(result: "Result", output: Path) -> list[Path]:
+    """The result, and its picture where matplotlib is."""
+    from gmi_drl.bench.plot import plot
+    from gmi_drl.bench.result import write_result
+
+    write_result(result, output)
+    try:
+        plot(result, output.with_suffix(".png"))
+    except ImportError:
+        say("No plot without matplotlib: pip install 'gmi-drl[plots]'")
+        return [output]
+    return [output, output.with_suffix(".png")]
+
+
+def _list(cases: list["Case"], format: str) -> None:
+    rows: list[dict[str, Any]] = [
+        {"case": case.name, "claim": case.claim, "guard": case.guard, "obstacle": case.obstacle()} for case in cases
+    ]
+    if format == "json":
+        print_json("bench-list", {"cases": rows})
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("case", "guard", "what it measures", box=None, padding=(0, 2, 0, 0))
+    for row in rows:
+        lacks = f"\n[yellow]not here: {escape(row['obstacle'])}[/yellow]" if row["obstacle"] else ""
+        table.add_row(row["case"], f"{row['guard'] or '-'}", escape(row["claim"]) + lacks)
+    console().print(table)
+    console().print("Measure one with: gmi-drl bench CASE", markup=False)
+
+
+def _print(result: "Result") -> None:
+    """A table for people."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from gmi_drl.units import human_value
+
+    table = Table("side", "median", "range", "our ratio to it", box=None, padding=(0, 2, 0, 0))
+    for side, spread in result.summaries.items():
+        median, *ends = (human_value(value, result.case.unit) for value in (spread.median, spread.least, spread.most))
+        ratio = str(result.ratios[side]) if side in result.ratios else ""
+        table.add_row(escape(side), median, " to ".join(ends), ratio)
+    console().print(f"{result.case.name}: {result.case.claim}", markup=False)
+    console().print(table)
+    console().print(f"{result.settings.repeats} rounds on {result.machine.described}\n", markup=False)

@@ -1,0 +1,49 @@
+import json
+
+import pytest
+from bench.toy import toy_case
+
+from gmi_drl.bench.result import load_result, write_result
+from gmi_drl.bench.runner import run_case
+from gmi_drl.errors import UsageError
+
+
+@pytest.fixture
+def result():
+    return run_case(toy_case(), repeats=2)
+
+
+def test_what_is_written_is_read_back(result, tmp_path):
+    path = tmp_path / "toy.json"
+    write_result(result, path)
+    assert load_result(path) == result
+    assert json.loads(path.read_text())["schema"] == "gmi-drl/bench/1"
+    assert result.command == "gmi-drl bench toy --repeats 2"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda document: document.pop("machine"), "machine: missing"),
+        (lambda document: document.update(sampels={}), "sampels: unknown key; did you mean 'samples'"),
+        (lambda document: document.update(schema="gmi-drl/bench/2"), "schema"),
+        (lambda document: document["samples"].update(ours=[]), "samples.ours"),
+        (lambda document: document["ratios"].clear(), "do not match"),
+    ],
+)
+def test_mistakes_are_named(result, tmp_path, change, message):
+    document = result.document()
+    change(document)
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match=r"bad\.json") as error:
+        load_result(path)
+    assert message in str(error.value)
+
+
+def test_what_is_no_json_is_refused(tmp_path):
+    (tmp_path / "cut.json").write_text('{"schema": ')
+    with pytest.raises(UsageError, match=r"cut\.json: not a result"):
+        load_result(tmp_path / "cut.json")
+    with pytest.raises(UsageError, match=r"none\.json: no such file"):
+        load_result(tmp_path / "none.json")

@@ -1,0 +1,24 @@
+import pytest
+
+from gmi_drl.bench.statistics import bootstrap, ratios, spread
+
+
+def test_median_and_range():
+    assert spread([3.0, 1.0, 10.0, 2.0]) == (2.5, 1.0, 10.0)
+
+
+def test_ratios_are_such_that_above_one_is_good_for_us():
+    assert ratios([4.0, 1.0], [2.0, 2.0], lower_is_better=False) == [2.0, 0.5]
+    assert ratios([4.0, 1.0], [2.0, 2.0], lower_is_better=True) == [0.5, 2.0]
+    with pytest.raises(ValueError, match="shorter"):
+        ratios([4.0, 1.0], [2.0], lower_is_better=False)
+
+
+def test_the_interval_is_that_of_the_median():
+    values = list(range(1, 22))
+    # The exact 95 % interval of a median by order statistics (binomial) lies between the 6th and the 16th of 21.
+    low, high = bootstrap(values)
+    assert 5 <= low <= 8 and 14 <= high <= 17
+    assert bootstrap(values) == (low, high)
+    assert bootstrap([1.5]) == (1.5, 1.5)
+    assert bootstrap([1.0, 1.0, 9.0, 1.0, 1.0])[1] >= 1.0 == bootstrap([1.0, 1.0, 9.0, 1.0, 1.0])[0]

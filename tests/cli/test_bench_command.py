@@ -1,0 +1,95 @@
+import json
+
+import pytest
+from bench.toy import toy_case
+
+from gmi_drl.bench.result import load_result
+
+
+@pytest.fixture(autouse=True)
+def cases(monkeypatch):
+    """One case within its bound, one that this machine cannot run, one without a bound."""
+    cases = (
+        toy_case(guard=1.5),
+        toy_case(name="gpu", guard=1.0, obstacle=lambda: "it needs a GPU"),
+        toy_case({"ours": (2.0,)}, name="alone"),
+    )
+    table = {case.name: case for case in cases}
+    monkeypatch.setattr("gmi_drl.bench.cases.CASES", table)
+    return table
+
+
+@pytest.mark.parametrize("arguments", [["bench"], ["bench", "--list"]])
+def test_the_cases_are_listed(command_line, arguments):
+    code, out, _ = command_line(*arguments)
+    assert code == 0 and "A toy | for tests." in out and "not here: it needs a GPU" in out
+    assert out.splitlines()[-1] == "Measure one with: gmi-drl bench CASE"
+    _, out, _ = command_line(*arguments, "--format", "json")
+    rows = json.loads(out)["cases"]
+    assert [row["case"] for row in rows] == ["toy", "gpu", "alone"] and rows[0]["guard"] == 1.5
+
+
+def test_a_case_is_measured_shown_and_written(command_line, tmp_path):
+    code, out, err = command_line("bench", "toy", "--repeats", 2, "-o", "toy.json")
+    assert code == 0 and "3.00x (2.00-4.00)" in out and "2 rounds on" in out
+    assert "toy: round 2/2  theirs  1 steps/s" in err and "Wrote toy.json" in err
+    assert load_result(tmp_path / "toy.json").settings.repeats == 2 and (tmp_path / "toy.png").exists()
+
+
+def test_a_plot_is_not_needed(command_line, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    code, _, err = command_line("bench", "toy", "-o", "toy.json")
+    assert code == 0 and "pip install 'gmi-drl[plots]'" in err and [*tmp_path.iterdir()] == [tmp_path / "toy.json"]
+
+
+def test_json_alone_on_stdout(command_line):
+    code, out, _ = command_line("bench", "toy", "--format", "json")
+    document = json.loads(out)
+    assert code == 0 and document["schema"] == "gmi-drl/bench/1" and document["ratios"]["theirs"]["median"] == 2.0
+
+
+def test_a_ratio_below_the_bound_is_exit_code_6(command_line, tmp_path):
+    code, out, err = command_line("bench", "toy", "--fail-below", 2.5, "-o", "toy.json")
+    assert code == 6 and "toy: 2.00x (1.50-4.00) against theirs is below 2.5" in err
+    assert "our ratio" in out and (tmp_path / "toy.json").exists(), "what was measured must not be lost"
+    assert command_line("bench", "toy", "--fail-below", 2)[0] == 0
+
+
+def test_the_guard_runs_what_has_a_bound_and_can_run(command_line, cases):
+    code, out, err = command_line("bench", "--guard")
+    assert code == 0 and "toy:" in out and "alone" not in out and "gpu: left out: it needs a GPU" in err
+    assert cases["toy"].open.log[0] == "open, quick True"
+    code, out, _ = command_line("bench", "--guard", "--format", "json")
+    document = json.loads(out)
+    assert document["skipped"] == {"gpu": "it needs a GPU"} and len(document["results"]) == 1
+    assert document["results"][0]["settings"] == {"repeats": 3, "quick": True}
+
+
+def test_the_guard_names_every_ratio_that_fell(command_line, cases):
+    cases["slow"] = toy_case({"ours": (1.0,), "a": (4.0,), "b": (0.5,), "c": (3.0,)}, name="slow", guard=0.5)
+    code, _, err = command_line("bench", "--guard")
+    assert code == 6 and "slow: 0.25x (0.25-0.25) against a" in err and "against c" in err and "against b" not in err
+    assert command_line("bench", "toy", "--guard")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["tyo"], 2, "there is no case 'tyo'; did you mean 'toy'?"),
+        (["gpu"], 4, "gpu cannot run on this machine: it needs a GPU"),
+        (["gpu", "--guard"], 4, "nothing was guarded: gpu: it needs a GPU"),
+        (["alone", "--guard"], 4, "nothing was guarded"),
+        (["--guard", "--fail-below", "1"], 2, "leave out"),
+        (["--repeats", "3"], 2, "name it"),
+        (["toy", "-o", "nowhere/toy.json"], 2, "there is no folder nowhere"),
+    ],
+)
+def test_wrong_use(command_line, arguments, code, message):
+    returned, out, err = command_line("bench", *arguments)
+    assert returned == code and message in err and out == ""
+
+
+def test_a_busy_machine_is_warned_about(command_line, monkeypatch):
+    monkeypatch.setattr("gmi_drl.bench.machine.BUSY", 0.0)
+    _, _, err = command_line("bench", "toy")
+    assert "warning: other processes took" in err
