@@ -1,7 +1,7 @@
 """All cases, by name. Knowing them costs neither torch nor a simulator: those come when a case is opened."""
 
 from gmi_drl.bench.case import Case
-from gmi_drl.bench.cases import ant_step, learning, ppo_update, reduction
+from gmi_drl.bench.cases import ant_step, learning, learning_against_rsl_rl, ppo_update, reduction
 from gmi_drl.errors import UsageError
 
 CASES: dict[str, Case] = {
@@ -11,6 +11,7 @@ CASES: dict[str, Case] = {
         *reduction.CASES,
         ppo_update.CASE,
         learning.CASE,
+        learning_against_rsl_rl.CASE,
     )
 }
 
