@@ -13,7 +13,7 @@ needs_rsl_rl = pytest.mark.skipif(case.CASE.obstacle() is not None, reason=str(c
 
 @needs_rsl_rl
 def test_both_sides_take_the_same_seed_and_steps(monkeypatch):
-    monkeypatch.setattr(case, "NUM_ENV", 8)
+    monkeypatch.setattr(case, "NUM_ENV", 32)
     monkeypatch.setattr(case, "QUICK_STEPS", 4000)
     result = run_case(case.CASE, repeats=1, quick=True)
     assert list(result.samples) == ["gmi-drl", "rsl_rl"]
@@ -34,7 +34,7 @@ def test_only_the_last_steps_count():
 def test_a_failure_shows_the_log_and_an_early_end_leaves_no_process(tmp_path):
     cpus = sorted(os.sched_getaffinity(0))[:1]
     order = {"parent": os.getpid(), "cpus": cpus, "seed": 1, "num_env": 16, "iterations": 1000}
-    with pytest.raises(GmiError, match=r"exited with code 1(.|\n)*num_env is 0"):
+    with pytest.raises(GmiError, match=r"exited with code 1(.|\n)*num_env and threads must be at least 1"):
         list(case.reported({**order, "num_env": 0}, tmp_path / "log"))
     rows = case.reported(order, tmp_path / "log")
     assert next(rows)["env_steps"] == 16 * 16
