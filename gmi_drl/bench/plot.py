@@ -1,12 +1,14 @@
 """One picture per result: every sample with the medians, or curves where samples have them. Needs the extra [plots]."""
 
+import statistics
 from pathlib import Path
 from typing import Any
 
 from gmi_drl.bench.case import CURVES
 from gmi_drl.bench.result import Result, SampleRecord
+from gmi_drl.bench.statistics import bootstrap
 
-GRID_POINTS = 100
+GRID_POINTS = 50
 DPI = 130
 COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
 
@@ -51,13 +53,15 @@ def _draw_samples(figure: Any, result: Result) -> None:
 
 
 def _draw_curves(figure: Any, result: Result) -> None:
-    """The last label against each of the others: a thin line per sample, and each side's mean as far as all go."""
+    """The last label against each of the others: each side's samples, their mean and its 95 % bootstrap interval."""
     *x_labels, y_label = next(iter(result.samples.values()))[0].details[CURVES]
     figure.set_size_inches(4.5 * len(x_labels), 3.2)
     axes = figure.subplots(1, len(x_labels), sharey=True, squeeze=False)[0]
     for axis, x_label in zip(axes, x_labels, strict=True):
         for row, (name, column) in enumerate(result.samples.items()):
-            _draw_side(axis, column, x_label, y_label, COLORS[row % len(COLORS)], f"{name}, mean of {len(column)}")
+            _draw_side(
+                axis, column, x_label, y_label, COLORS[row % len(COLORS)], f"{name}: {len(column)} samples, mean"
+            )
         axis.set_xlabel(x_label)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(y_label)
@@ -65,10 +69,14 @@ def _draw_curves(figure: Any, result: Result) -> None:
 
 
 def _draw_side(axis: Any, column: tuple[SampleRecord, ...], x_label: str, y_label: str, color: str, label: str) -> None:
+    """A thin line per sample; the mean with a band as far as all of them go."""
     import numpy as np
 
     curves = [(sample.details[CURVES][x_label], sample.details[CURVES][y_label]) for sample in column]
     for x, y in curves:
-        axis.plot(x, y, color=color, alpha=0.3, linewidth=1)
+        axis.plot(x, y, color=color, alpha=0.25, linewidth=0.8)
     grid = np.linspace(max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves), GRID_POINTS)
-    axis.plot(grid, np.mean([np.interp(grid, x, y) for x, y in curves], axis=0), color=color, linewidth=2, label=label)
+    heights = np.transpose([np.interp(grid, x, y) for x, y in curves])  # [GRID_POINTS, samples]
+    low, high = zip(*(bootstrap(row, of=statistics.fmean) for row in heights.tolist()), strict=True)
+    axis.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0)
+    axis.plot(grid, heights.mean(1), color=color, linewidth=2, label=label)

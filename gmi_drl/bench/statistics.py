@@ -2,7 +2,7 @@
 
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 RESAMPLES = 2000
 INTERVAL = 0.95
@@ -19,9 +19,11 @@ def ratios(ours: Sequence[float], theirs: Sequence[float], *, lower_is_better: b
     return [other / own if lower_is_better else own / other for own, other in pairs]
 
 
-def bootstrap(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the median by the percentile bootstrap (Efron 1979); the same for the same values."""
+def bootstrap(
+    values: Sequence[float], of: Callable[[Sequence[float]], float] = statistics.median
+) -> tuple[float, float]:
+    """The 95 % interval of a statistic by the percentile bootstrap (Efron 1979); the same for the same values."""
     generator = random.Random(0)
-    medians = sorted(statistics.median(generator.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    resampled = sorted(of(generator.choices(values, k=len(values))) for _ in range(RESAMPLES))
     tail = round((1 - INTERVAL) / 2 * RESAMPLES)
-    return medians[tail], medians[-1 - tail]
+    return resampled[tail], resampled[-1 - tail]

@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 def main() -> int:
     """Bind to the cores, then import torch, make the role, run it, and tell the launcher how it went."""
     order = json.loads(sys.argv[1])
-    _die_with(order["parent"])
+    die_with(order["parent"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher, which asks us to stop in order
     _bind_to_cores()
 
@@ -117,7 +117,7 @@ def _bind_to_cores() -> None:
     os.sched_setaffinity(0, [int(cpu) for cpu in os.environ[CPUS_VARIABLE].split(",")])
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Be killed when the launcher dies, however it dies."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the call above

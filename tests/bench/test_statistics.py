@@ -1,3 +1,5 @@
+import statistics
+
 import pytest
 
 from gmi_drl.bench.statistics import bootstrap, ratios, spread
@@ -22,3 +24,8 @@ def test_the_interval_is_that_of_the_median():
     assert bootstrap(values) == (low, high)
     assert bootstrap([1.5]) == (1.5, 1.5)
     assert bootstrap([1.0, 1.0, 9.0, 1.0, 1.0])[1] >= 1.0 == bootstrap([1.0, 1.0, 9.0, 1.0, 1.0])[0]
+
+
+def test_the_interval_can_be_of_the_mean():
+    low, high = bootstrap([0.0, 0.0, 0.0, 0.0, 10.0], of=statistics.fmean)
+    assert 0.0 <= low < 2.0 < high <= 8.0, "of the median it would be 0 to 0 or 10"

@@ -1,7 +1,17 @@
 """All cases, by name. Knowing them costs neither torch nor a simulator: those come when a case is opened."""
 
 from gmi_drl.bench.case import Case
-from gmi_drl.bench.cases import ant_step, learning, planning, ppo_update, reduction
+from gmi_drl.bench.cases import (
+    algorithm_2,
+    ant_step,
+    gmis_against_solo,
+    learning,
+    learning_against_rsl_rl,
+    planning,
+    ppo_ant_v5,
+    ppo_update,
+    reduction,
+)
 from gmi_drl.errors import UsageError
 
 CASES: dict[str, Case] = {
@@ -11,6 +21,10 @@ CASES: dict[str, Case] = {
         *reduction.CASES,
         ppo_update.CASE,
         learning.CASE,
+        learning_against_rsl_rl.CASE,
+        *gmis_against_solo.CASES,
+        ppo_ant_v5.CASE,
+        *algorithm_2.CASES,
         planning.CASE,
     )
 }

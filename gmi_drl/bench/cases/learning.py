@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gmi_drl.bench.case import CURVES, Case, Sample, Sides
 from gmi_drl.bench.cases import needs
 from gmi_drl.errors import GmiError
+
+if TYPE_CHECKING:
+    from gmi_drl.layout import Layout
 
 NUM_ENV = 256
 SECONDS, QUICK_SECONDS = 120.0, 5.0
@@ -23,25 +26,30 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     seconds = QUICK_SECONDS if quick else SECONDS
     seeds = count(1)
     with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
-        yield {"gmi-drl": lambda: train(next(seeds), seconds, Path(folder))}
+        yield {"gmi-drl": lambda: train_for(seconds, next(seeds), Path(folder))}
 
 
-def train(seed: int, seconds: float, folder: Path) -> Sample:
-    """One training on this machine cut evenly: its last return, its curves and its phases."""
-    from gmi_drl.config import default_config
+def train_for(seconds: float, seed: int, folder: Path) -> Sample:
+    """One training on this machine cut evenly."""
     from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.launch.training import train as launch
-    from gmi_drl.run.folder import RunFolder
-    from gmi_drl.run.metrics import read_metrics
     from gmi_drl.scheduler.plan import plan
     from gmi_drl.workload import TASK_SPECS
 
-    spec = TASK_SPECS["ant"]
-    layout = plan(spec, this_node(), num_env=NUM_ENV)
-    limits = {"seed": seed, "iterations": ITERATIONS, "time_limit_s": seconds}
+    layout = plan(TASK_SPECS["ant"], this_node(), num_env=NUM_ENV)
+    return train(layout, seed, folder, iterations=ITERATIONS, time_limit_s=seconds)
+
+
+def train(layout: "Layout", seed: int, folder: Path, **limits: float) -> Sample:
+    """One training of Ant, in a new folder within `folder`: its last return, its curves and its phases."""
+    from gmi_drl.config import default_config
+    from gmi_drl.launch.training import train as launch
+    from gmi_drl.run.folder import RunFolder
+    from gmi_drl.run.metrics import read_metrics
+    from gmi_drl.workload import TASK_SPECS
+
     run = RunFolder(folder / str(seed))
     run.create()
-    outcome = launch(layout, default_config(spec).model_copy(update=limits), run)
+    outcome = launch(layout, default_config(TASK_SPECS["ant"]).model_copy(update={"seed": seed, **limits}), run)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
     return summarise(seed, read_metrics(run.metrics_file))

@@ -68,6 +68,7 @@ def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_
     from rsl_rl.storage import RolloutStorage
     from tensordict import TensorDict
 
+    from gmi_drl.bench.rsl_rl_env import ppo_arguments
     from gmi_drl.workload import TASK_SPECS
 
     spec = TASK_SPECS["ant"]
@@ -80,22 +81,7 @@ def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_
         for source, target in zip(ours.parameters(), theirs.parameters(), strict=True):
             target.data.copy_(source.data)
     storage = RolloutStorage("rl", num_env, horizon, obs, [spec.num_actions])
-    return PPO(
-        actor,
-        critic,
-        storage,
-        num_learning_epochs=config.epochs,
-        num_mini_batches=config.minibatches,
-        clip_param=config.clip,
-        gamma=config.gamma,
-        lam=config.lam,
-        value_loss_coef=config.value_loss_coef,
-        entropy_coef=config.entropy_coef,
-        learning_rate=config.learning_rate,
-        max_grad_norm=config.max_grad_norm,
-        schedule=config.schedule,
-        desired_kl=config.desired_kl,
-    )
+    return PPO(actor, critic, storage, **ppo_arguments(config))
 
 
 def same_experience(reference: Any, policy: "ActorCritic", horizon: int, num_env: int) -> tuple["Rollout", "Tensor"]:

@@ -1,0 +1,91 @@
+"""What Algorithm 2 chooses on this machine against the best of the whole grid, for a small and a large network."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from statistics import median
+from typing import TYPE_CHECKING
+
+from gmi_drl.bench.case import Case, Sides
+from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cases.sessions import alive, training_side
+
+if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
+    from gmi_drl.hardware import Node
+    from gmi_drl.profiler.confirm import Place
+
+SMALL, LARGE = (256, 128, 64), (512, 512, 256)
+NUM_ENVS, QUICK_NUM_ENVS = (128, 256, 512, 1024), (16, 32)
+SECONDS = 3.0
+SWEEPS = 3
+
+
+def opener(hidden: tuple[int, ...]) -> Callable[[bool], AbstractContextManager[Sides]]:
+    """Both choices are made first, each from measurements of its own; then they run by turns."""
+
+    @contextmanager
+    def open_sides(quick: bool) -> Iterator[Sides]:
+        from gmi_drl.config import default_config
+        from gmi_drl.gmi.inventory import this_node
+        from gmi_drl.scheduler import even_layout
+        from gmi_drl.workload import TASK_SPECS
+
+        task, node = TASK_SPECS["ant"], this_node()
+        usual = default_config(task)
+        config = usual.model_copy(update={"ppo": usual.ppo.model_copy(update={"hidden": hidden})})
+        num_envs = QUICK_NUM_ENVS if quick else NUM_ENVS
+        grid = {size: num_envs for size in (1, *range(node.cpu.cores, 1, -1))}
+        chosen, best = choice(config, node, grid), exhaustive_best(config, node, grid)
+        places = {"Algorithm 2": chosen, "the best of the grid": best}
+        layouts = {name: even_layout(task, node, *place) for name, place in places.items()}
+        with alive(layouts, config) as sessions:
+            yield {name: training_side(sessions[name], place[1], SECONDS) for name, place in places.items()}
+
+    return open_sides
+
+
+def choice(config: "RunConfig", node: "Node", grid: dict[int, tuple[int, ...]]) -> "Place":
+    """What `gmi-drl plan` would choose before it confirms, measured afresh."""
+    import math
+
+    from gmi_drl.profiler.budget import Budget
+    from gmi_drl.profiler.planning import explore, place_of
+    from gmi_drl.scheduler.plan import candidates_of
+    from gmi_drl.workload import TASK_SPECS
+
+    task = TASK_SPECS["ant"]
+    profile = explore(task, config, node, grid, Budget(math.inf), fresh=True).profile
+    candidates, _ = candidates_of(task, config.ppo, node, profile, grid)
+    return place_of(candidates[0].point)
+
+
+def exhaustive_best(config: "RunConfig", node: "Node", grid: dict[int, tuple[int, ...]]) -> "Place":
+    """Every layout of the grid with all its GMIs, several times: the one with the highest median."""
+    from gmi_drl.scheduler import even_layout
+    from gmi_drl.workload import TASK_SPECS
+
+    layouts = {str(size): even_layout(TASK_SPECS["ant"], node, size, min(nums)) for size, nums in grid.items()}
+    speeds: dict[Place, list[float]] = {}
+    with alive(layouts, config) as sessions:
+        for _ in range(SWEEPS):
+            for size, num_envs in grid.items():
+                for num_env in num_envs:
+                    measured = sessions[str(size)].measure(num_env, SECONDS / SWEEPS)
+                    speeds.setdefault((size, num_env), []).append(measured.steps_per_second)
+    return max(speeds, key=lambda place: median(speeds[place]))
+
+
+def case(name: str, hidden: tuple[int, ...], size: str) -> Case:
+    """The case for one network."""
+    return Case(
+        name=name,
+        claim=f"Training Ant with a {size} network {hidden}: what Algorithm 2 chooses runs as fast as the grid's best.",
+        unit="steps/s",
+        open=opener(hidden),
+        obstacle=lambda: needs.cores(2) or needs.package("mujoco", "mujoco"),
+        reference="to be within 5 % of the best",
+        limits=f"The grid is {', '.join(map(str, NUM_ENVS))} environments of a GMI, one GMI per device up to one a core.",
+    )
+
+
+CASES = (case("algorithm_2_small", SMALL, "small"), case("algorithm_2_large", LARGE, "large"))

@@ -1,0 +1,129 @@
+"""Learning curves of gmi-drl and rsl_rl's own runner on the same Ant, cores, worlds and hyper-parameters."""
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from select import select
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from gmi_drl.bench.case import CURVES, Case, Sample, Sides
+from gmi_drl.bench.cases import learning, needs
+from gmi_drl.errors import GmiError
+
+if TYPE_CHECKING:
+    from gmi_drl.layout import Layout
+    from gmi_drl.run.metrics import Row
+
+GMIS, NUM_ENV = 2, 256  # worlds of a GMI; rsl_rl has those of all
+STEPS, QUICK_STEPS = 1_000_000, 16_384
+FIRST_SEED = 1  # both sides take the next one each round
+LATE = 0.1  # the share of the steps, at the end, whose returns count
+SILENCE_S = 120.0  # as long as an iteration or the start may take
+LOG_LINES = 5
+MODULE = "gmi_drl.bench.rsl_rl_env"
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """A training per measurement, of as many steps on both sides."""
+    from gmi_drl.config import PPOConfig
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.scheduler.plan import plan
+    from gmi_drl.workload import TASK_SPECS
+
+    node = this_node().model_copy(update={"gpus": None})
+    layout = plan(TASK_SPECS["ant"], node, num_env=NUM_ENV, gmis_per_device=GMIS)
+    iterations = math.ceil((QUICK_STEPS if quick else STEPS) / (PPOConfig().horizon * layout.num_env))
+    our_seeds, their_seeds = count(FIRST_SEED), count(FIRST_SEED)
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
+        folder = Path(path)
+        yield {
+            "gmi-drl": lambda: late(learning.train(layout, next(our_seeds), folder, iterations=iterations)),
+            "rsl_rl": lambda: late(train_reference(layout, next(their_seeds), folder, iterations)),
+        }
+
+
+def late(sample: Sample) -> Sample:
+    """With the mean return over the last steps as its value: the return of a single moment is noisy."""
+    steps, _, returns = sample.details[CURVES].values()
+    first = (1 - LATE) * steps[-1]
+    return replace(sample, value=statistics.fmean(y for x, y in zip(steps, returns, strict=True) if x > first))
+
+
+def train_reference(layout: "Layout", seed: int, folder: Path, iterations: int) -> Sample:
+    """One training by rsl_rl in a process of its own, on the cores of the layout's GMIs, summarised as ours."""
+    from gmi_drl.config import PPOConfig
+    from gmi_drl.gmi.claims import claim
+    from gmi_drl.gmi.inventory import allowed_cores
+    from gmi_drl.launch.rows import RowMerger
+
+    cpus = [allowed_cores()[core] for gmi in layout.gmis for core in gmi.cores]
+    order = {"parent": os.getpid(), "cpus": cpus, "seed": seed, "num_env": layout.num_env, "iterations": iterations}
+    merger, log = RowMerger(1, PPOConfig().horizon * layout.num_env), folder / f"rsl_rl-{seed}.log"
+    with claim([f"core-{cpu}" for cpu in cpus], "gmi-drl bench"):
+        rows = [merged for row in reported(order, log) for merged in merger.add(0, row)]
+    return learning.summarise(seed, rows)
+
+
+def reported(order: dict[str, object], log: Path) -> Iterator["Row"]:
+    """The rows of a training by rsl_rl as they come. However the reading ends, the process has ended.
+
+    Raises:
+        GmiError: if it fails or falls silent, with the end of its log.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", MODULE, json.dumps(order)],
+            env=environment,  # its users do not set how long OpenMP spins
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            bufsize=0,  # so that `select` sees every line that has come
+            process_group=0,  # the terminal's Ctrl-C is for us, who end it
+        )
+    with process:
+        try:
+            assert process.stdout is not None
+            while select([process.stdout], [], [], SILENCE_S)[0]:
+                line = process.stdout.readline()
+                if not line:
+                    break
+                yield json.loads(line)
+            else:
+                raise GmiError(f"rsl_rl has not been heard of for {SILENCE_S:.0f} s{_end_of(log)}")
+            if code := process.wait(SILENCE_S):
+                raise GmiError(f"rsl_rl exited with code {code}{_end_of(log)}")
+        finally:
+            process.kill()
+
+
+def _end_of(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+    return "".join(f"\n  | {line}" for line in lines)
+
+
+CASE = Case(
+    name="learning_against_rsl_rl",
+    claim="A million steps of Ant from nothing, five seeds: the mean return of an episode over the last 10 % of the "
+    "steps, by gmi-drl (2 GMIs x 256 worlds) and by the runner of rsl-rl-lib 5.5 (512 worlds) on the same cores, with "
+    "the same networks, normalisation and hyper-parameters.",
+    unit="return",
+    open=open_sides,
+    obstacle=lambda: needs.package("mujoco", "mujoco") or needs.package("rsl_rl", "rsl-rl") or needs.cores(GMIS),
+    limits="The hyper-parameters are gmi-drl's, tuned with gmi-drl, on a CPU. Each side begins with its own library's "
+    "weights (ours orthogonal with a small last layer of the policy, rsl_rl's PyTorch's default) and judges time-outs "
+    "its own way (ours by the last observation, rsl_rl by the value one step before). rsl_rl has one process with a "
+    "thread per core and the defaults of OpenMP, which busy cores slow down most: seconds compare only on idle cores. "
+    "gmi-drl writes checkpoints and metrics meanwhile, rsl_rl nothing.",
+    repeats=5,
+)

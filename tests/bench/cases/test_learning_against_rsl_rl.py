@@ -1,0 +1,51 @@
+import os
+
+import pytest
+from conftest import children_of
+
+from gmi_drl.bench.case import CURVES, Sample
+from gmi_drl.bench.cases import learning_against_rsl_rl as case
+from gmi_drl.bench.runner import run_case
+from gmi_drl.errors import GmiError
+
+needs_rsl_rl = pytest.mark.skipif(case.CASE.obstacle() is not None, reason=str(case.CASE.obstacle()))
+
+
+@needs_rsl_rl
+def test_both_sides_take_the_same_seed_and_steps(monkeypatch):
+    monkeypatch.setattr(case, "NUM_ENV", 32)
+    monkeypatch.setattr(case, "QUICK_STEPS", 4000)
+    result = run_case(case.CASE, repeats=1, quick=True)
+    assert list(result.samples) == ["gmi-drl", "rsl_rl"]
+    for (sample,) in result.samples.values():
+        assert sample.details["seed"] == 1 and sample.details["env_steps"] == 4096
+        assert all(sample.details[phase] > 0 for phase in ("sim_s", "act_s", "learn_s"))
+        steps, seconds, returns = sample.details[CURVES].values()
+        assert len(steps) == len(seconds) == len(returns) and seconds == sorted(seconds)
+    assert not children_of(os.getpid())
+
+
+def test_only_the_last_steps_count():
+    curves = {"steps": [100, 850, 950, 1000], "seconds": [1, 2, 3, 4], "return": [0.0, 90.0, 1.0, 3.0]}
+    assert case.late(Sample(3.0, {CURVES: curves})).value == 2.0
+
+
+@needs_rsl_rl
+def test_a_failure_shows_the_log_and_an_early_end_leaves_no_process(tmp_path):
+    cpus = sorted(os.sched_getaffinity(0))[:1]
+    order = {"parent": os.getpid(), "cpus": cpus, "seed": 1, "num_env": 16, "iterations": 1000}
+    with pytest.raises(GmiError, match=r"exited with code 1(.|\n)*num_env and threads must be at least 1"):
+        list(case.reported({**order, "num_env": 0}, tmp_path / "log"))
+    rows = case.reported(order, tmp_path / "log")
+    assert next(rows)["env_steps"] == 16 * 16
+    rows.close()
+    assert not children_of(os.getpid())
+
+
+@needs_rsl_rl
+def test_silence_has_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(case, "SILENCE_S", 0.01)
+    order = {"parent": os.getpid(), "cpus": [0], "seed": 1, "num_env": 16, "iterations": 1}
+    with pytest.raises(GmiError, match="not been heard of"):
+        list(case.reported(order, tmp_path / "log"))
+    assert not children_of(os.getpid())
