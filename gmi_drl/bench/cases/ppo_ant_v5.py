@@ -32,10 +32,19 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     """Every side at the setting that a short sweep found best for it. Ours stays alive, at rest while others run."""
     seconds = QUICK_SECONDS if quick else SECONDS
     with ExitStack() as life:
-        yield {
-            "gmi-drl": _our_side(life, QUICK_NUM_ENV if quick else NUM_ENV, seconds),
-            **{peer: _peer_side(peer, QUICK_PEER_NUM_ENV if quick else PEER_NUM_ENV, seconds) for peer in PEERS},
-        }
+        ours = _our_side(life, our_settings(quick), seconds)
+        yield {"gmi-drl": ours, **{peer: _peer_side(peer, peer_settings(peer, quick), seconds) for peer in PEERS}}
+
+
+def our_settings(quick: bool) -> list[Setting]:
+    """What our sweep tries: every GMI has a core, and so one thread."""
+    return [(num_env, 1) for num_env in (QUICK_NUM_ENV if quick else NUM_ENV)]
+
+
+def peer_settings(peer: str, quick: bool) -> list[Setting]:
+    """What a peer's sweep tries. Sample Factory's learner has one thread, whatever it is told."""
+    threads = {1} if quick or peer == "sample_factory" else {1, len(allowed_cores())}
+    return [(num_env, count) for num_env in (QUICK_PEER_NUM_ENV if quick else PEER_NUM_ENV) for count in threads]
 
 
 def our_layout(num_env: int, cores: int) -> "Layout":
@@ -73,24 +82,25 @@ def our_config(num_env: int) -> "RunConfig":
 
 
 def fastest(settings: list[Setting], measure: Callable[[Setting], float]) -> tuple[Setting, dict[str, float]]:
-    """The best setting, and what each gave, for the details."""
+    """The best setting, and what each gave, for the details. One alone is not measured."""
+    if len(settings) == 1:
+        return settings[0], {}
     speeds = {setting: measure(setting) for setting in settings}
     best = max(speeds, key=lambda setting: speeds[setting])
     return best, {f"{num_env} environments, {threads} threads": speed for (num_env, threads), speed in speeds.items()}
 
 
-def _our_side(life: ExitStack, sizes: tuple[int, ...], seconds: float) -> Side:
+def _our_side(life: ExitStack, settings: list[Setting], seconds: float) -> Side:
     def brief(setting: Setting) -> float:
         with _session(setting[0]) as session:
             return session.measure(setting[0] // len(allowed_cores()), SWEEP_S).steps_per_second
 
-    settings = [(num_env, 1) for num_env in sizes if num_env % len(allowed_cores()) == 0]
-    (num_env, _), sweep = (settings[0], {}) if len(settings) == 1 else fastest(settings, brief)
+    (num_env, threads), sweep = fastest(settings, brief)
     session = life.enter_context(_session(num_env))
 
     def measure() -> Sample:
         measured = session.measure(num_env // len(allowed_cores()), seconds)
-        details = {"num_env": num_env, "threads": 1, "sweep": sweep, **measured.phases}
+        details = {"num_env": num_env, "threads": threads, "sweep": sweep, **measured.phases}
         return Sample(measured.steps_per_second, details)
 
     return measure
@@ -104,12 +114,10 @@ def _session(num_env: int) -> "Session":
     return Session(layout, our_config(num_env), role=ROLE, bucket_bytes=ANT_V5.spec.bucket_bytes(HIDDEN))
 
 
-def _peer_side(peer: str, sizes: tuple[int, ...], seconds: float) -> Side:
+def _peer_side(peer: str, settings: list[Setting], seconds: float) -> Side:
     def brief(setting: Setting) -> float:
         return peers.speed(_train(peer, setting, SWEEP_S), WARM_UP_UPDATES)
 
-    threads = sorted({1, len(allowed_cores())})
-    settings = [(num_env, count) for num_env in sizes if num_env % len(allowed_cores()) == 0 for count in threads]
     best, sweep = fastest(settings, brief)
     return partial(_measure_peer, peer, best, sweep, seconds)
 
@@ -126,9 +134,9 @@ def _train(peer: str, setting: Setting, seconds: float) -> list[peers.Update]:
 
 def _obstacle() -> str | None:
     cores = len(allowed_cores())
-    uneven = f"{SAMPLES} samples do not divide among {cores} cores: narrow them (taskset) to a power of two"
+    uneven = f"environments do not divide among {cores} cores: narrow them (taskset) to 1, 2, 4 or 8"
     lacks = [needs.package("mujoco", "mujoco"), needs.package("gymnasium", "gymnasium"), *map(peers.obstacle, PEERS)]
-    return next(filter(None, lacks), uneven if SAMPLES % cores else None)
+    return next(filter(None, lacks), uneven if min(PEER_NUM_ENV) % cores else None)
 
 
 CASE = Case(
@@ -139,7 +147,7 @@ CASE = Case(
     unit="steps/s",
     open=open_sides,
     obstacle=_obstacle,
-    limits="Physics is most of the time, and it is the same for all: the gain comes from stepping it in batches without "
-    "Python between worlds, from options that change no bit of it, and from one GMI per core. Sample Factory trains "
-    "asynchronously, the others do not. gmi-drl normalises observations, the others do not. Returns are not compared.",
+    limits="Physics is most of the time and has the same result for all: the gain comes from stepping it in batches, "
+    "from options that change no bit of it, and from one GMI per core. Sample Factory trains asynchronously, the others "
+    "do not. gmi-drl normalises observations, the others do not. Returns are not compared.",
 )

@@ -7,7 +7,7 @@ from gmi_drl.bench.cases import ppo_ant_v5
 from gmi_drl.bench.cases.ppo_ant_v5 import CASE, NUM_ENV, PEERS, ROLE, fastest, our_config, our_layout, peer_settings
 from gmi_drl.bench.peers import REPOSITORY
 from gmi_drl.profiler.session import Session
-from tests.conftest import two_cores
+from conftest import two_cores
 
 PEERS_FOLDER = REPOSITORY / "benchmarks" / "peers"
 
