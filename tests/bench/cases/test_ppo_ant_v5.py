@@ -1,13 +1,13 @@
 import importlib.util
 
 import pytest
+from conftest import two_cores
 
 from gmi_drl.bench.ant_v5 import ANT_V5
 from gmi_drl.bench.cases import ppo_ant_v5
 from gmi_drl.bench.cases.ppo_ant_v5 import CASE, NUM_ENV, PEERS, ROLE, fastest, our_config, our_layout, peer_settings
 from gmi_drl.bench.peers import REPOSITORY
 from gmi_drl.profiler.session import Session
-from conftest import two_cores
 
 PEERS_FOLDER = REPOSITORY / "benchmarks" / "peers"
 
