@@ -148,6 +148,6 @@ CASE = Case(
     open=open_sides,
     obstacle=_obstacle,
     limits="Physics is most of the time and has the same result for all: the gain comes from stepping it in batches, "
-    "from options that change no bit of it, and from one GMI per core. Sample Factory trains asynchronously, the rest do "
-    "not. gmi-drl normalises observations, the others do not. Returns are not compared.",
+    "from options that change no bit of it, and from one GMI per core. Sample Factory trains asynchronously, the rest "
+    "do not. gmi-drl normalises observations, the others do not. Returns are not compared.",
 )

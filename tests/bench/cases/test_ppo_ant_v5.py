@@ -57,7 +57,7 @@ def test_missing_peers_are_an_obstacle(monkeypatch, tmp_path):
 @two_cores
 def test_our_side_trains_ant_v5():
     size = ANT_V5.spec.bucket_bytes((256, 128, 64))
-    with Session(our_layout(256, cores=2), our_config(256), role=ROLE, bucket_bytes=size) as session:
-        measured = session.measure(128, seconds=0.1)
+    with Session(our_layout(16, cores=2), our_config(2048), role=ROLE, bucket_bytes=size) as session:
+        measured = session.measure(8, seconds=0.1)
     assert measured.iterations >= 1
     assert measured.steps_per_second > 0
