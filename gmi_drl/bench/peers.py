@@ -1,0 +1,88 @@
+"""Trainings by other libraries, each in an environment of its own, which print a line of JSON per update.
+
+`benchmarks/peers/setup.py` makes the environments; `benchmarks/peers/train_NAME.py` are the drivers.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gmi_drl.errors import GmiError, MachineError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_S = 180.0
+"""How much longer than its training a driver may take to start and to end; the slowest here needs half a minute."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a driver prints after each update: environment steps so far, when, and the mean return, if one is known."""
+
+    env_steps: int
+    wall_s: float
+    return_mean: float | None
+
+
+def obstacle(peer: str) -> str | None:
+    """Why this peer cannot be run, with the remedy; None if it can."""
+    if not _driver(peer).is_file():
+        return f"{_driver(peer)} is missing: run it from a checkout of the repository"
+    if not _ready(peer).is_file():
+        return f"the environment of {peer} is missing: python benchmarks/peers/setup.py {peer}"
+    return None
+
+
+def train(peer: str, *, num_env: int, threads: int, seconds: float) -> list[Update]:
+    """Train for so many seconds; the updates in order. Nothing of the peer lives on afterwards.
+
+    Raises:
+        MachineError: its environment is missing.
+        GmiError: it failed, or was not done `START_S` after its time.
+    """
+    if missing := obstacle(peer):
+        raise MachineError(missing)
+    python = _ready(peer).parent / "bin" / "python"
+    sizes = ["--num-env", num_env, "--threads", threads, "--seconds", seconds]
+    line = [str(part) for part in (python, _driver(peer), *sizes)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        printed, complaints = process.communicate(timeout=seconds + START_S)
+    except subprocess.TimeoutExpired:
+        raise GmiError(f"{peer} has not ended {START_S:.0f} s after its {seconds:.0f} s: {' '.join(line)}") from None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode != 0:
+        last = "\n".join(complaints.splitlines()[-5:])
+        raise GmiError(f"{peer} failed with exit code {process.returncode}: {' '.join(line)}\n{last}")
+    return read_updates(printed)
+
+
+def read_updates(printed: str) -> list[Update]:
+    """The updates among what a driver printed; libraries put lines of their own between them."""
+    return [Update(**json.loads(line)) for line in printed.splitlines() if line.startswith('{"env_steps"')]
+
+
+def speed(updates: list[Update], warm_up: int) -> float:
+    """Environment steps per second from the end of update `warm_up` (from 1) to that of the last.
+
+    Raises:
+        GmiError: fewer than one update came after these.
+    """
+    if len(updates) <= warm_up:
+        raise GmiError(f"{len(updates)} updates, {warm_up} of them for warm-up, leave none to measure: give more time")
+    first, last = updates[warm_up - 1], updates[-1]
+    return (last.env_steps - first.env_steps) / (last.wall_s - first.wall_s)
+
+
+def _driver(peer: str) -> Path:
+    return REPOSITORY / "benchmarks" / "peers" / f"train_{peer}.py"
+
+
+def _ready(peer: str) -> Path:
+    return REPOSITORY / ".peers" / peer / "ready.txt"

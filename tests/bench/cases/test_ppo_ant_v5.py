@@ -1,0 +1,63 @@
+import importlib.util
+
+import pytest
+from conftest import two_cores
+
+from gmi_drl.bench.ant_v5 import ANT_V5
+from gmi_drl.bench.cases import ppo_ant_v5
+from gmi_drl.bench.cases.ppo_ant_v5 import CASE, NUM_ENV, PEERS, ROLE, fastest, our_config, our_layout, peer_settings
+from gmi_drl.bench.peers import REPOSITORY
+from gmi_drl.profiler.session import Session
+
+PEERS_FOLDER = REPOSITORY / "benchmarks" / "peers"
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    spec = importlib.util.spec_from_file_location("settings", PEERS_FOLDER / "settings.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("num_env", NUM_ENV)
+def test_ours_trains_with_what_the_peers_train_with(theirs, num_env):
+    layout, ppo = our_layout(num_env, cores=2), our_config(num_env).ppo
+    assert ppo.horizon * layout.num_env == theirs.SAMPLES
+    assert theirs.SAMPLES // ppo.minibatches == theirs.MINI_BATCH
+    assert (ppo.epochs, ppo.hidden, ppo.learning_rate) == (theirs.EPOCHS, theirs.HIDDEN, theirs.LEARNING_RATE)
+    assert (ppo.gamma, ppo.lam, ppo.clip) == (theirs.GAMMA, theirs.LAMBDA, theirs.CLIP)
+    assert (ppo.value_loss_coef, ppo.max_grad_norm) == (theirs.VALUE_COEF, theirs.MAX_GRAD_NORM)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_every_peer_has_a_driver_and_pinned_requirements(peer):
+    assert (PEERS_FOLDER / f"train_{peer}.py").is_file()
+    lines = (PEERS_FOLDER / "requirements" / f"{peer}.txt").read_text().splitlines()
+    assert all("==" in line for line in lines if not line.startswith("#"))
+
+
+def test_the_fastest_setting_wins_and_all_are_told():
+    speeds = {(8, 1): 10.0, (16, 1): 30.0, (16, 2): 20.0}
+    best, told = fastest(list(speeds), speeds.__getitem__)
+    assert best == (16, 1)
+    assert sorted(told.values()) == [10.0, 20.0, 30.0]
+
+
+def test_the_guard_sweeps_nothing():
+    assert all(len(peer_settings(peer, quick=True)) == 1 for peer in PEERS)
+    assert fastest([(8, 1)], lambda setting: 1 / 0) == ((8, 1), {})
+
+
+def test_missing_peers_are_an_obstacle(monkeypatch, tmp_path):
+    monkeypatch.setattr(ppo_ant_v5.peers, "REPOSITORY", tmp_path)
+    assert "checkout" in CASE.obstacle()
+
+
+@two_cores
+def test_our_side_trains_ant_v5():
+    size = ANT_V5.spec.bucket_bytes((256, 128, 64))
+    with Session(our_layout(16, cores=2), our_config(2048), role=ROLE, bucket_bytes=size) as session:
+        measured = session.measure(8, seconds=0.1)
+    assert measured.iterations >= 1
+    assert measured.steps_per_second > 0
