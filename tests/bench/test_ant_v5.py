@@ -89,7 +89,8 @@ def test_rewards_and_ends_are_gymnasiums(theirs, ours):
 
 
 def test_first_states_are_spread_as_gymnasiums():
-    first = ANT_V5.reset_state(4000, torch.Generator().manual_seed(0))
+    noise = 2 * torch.rand(4000, ANT_V5.reset_noise, generator=torch.Generator().manual_seed(0)) - 1
+    first = ANT_V5.reset_state(noise)
     env = gymnasium.make("Ant-v5").unwrapped
     centre = torch.tensor(env.init_qpos, dtype=torch.float32)
     assert ((first["qpos"] - centre).abs() <= 0.1 + 1e-6).all()

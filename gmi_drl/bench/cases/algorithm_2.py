@@ -34,7 +34,7 @@ def opener(hidden: tuple[int, ...]) -> Callable[[bool], AbstractContextManager[S
         usual = default_config(task)
         config = usual.model_copy(update={"ppo": usual.ppo.model_copy(update={"hidden": hidden})})
         num_envs = QUICK_NUM_ENVS if quick else NUM_ENVS
-        grid = {size: num_envs for size in (1, *range(node.cpu.cores, 1, -1))}
+        grid: dict[int, tuple[int, ...]] = {size: num_envs for size in (1, *range(node.cpu.cores, 1, -1))}
         chosen, best = choice(config, node, grid), exhaustive_best(config, node, grid)
         places = {"Algorithm 2": chosen, "the best of the grid": best}
         layouts = {name: even_layout(task, node, *place) for name, place in places.items()}
@@ -84,7 +84,7 @@ def case(name: str, hidden: tuple[int, ...], size: str) -> Case:
         open=opener(hidden),
         obstacle=lambda: needs.cores(2) or needs.package("mujoco", "mujoco"),
         reference="to be within 5 % of the best",
-        limits=f"The grid is {', '.join(map(str, NUM_ENVS))} environments of a GMI, one GMI per device up to one a core.",
+        limits=f"The grid: {', '.join(map(str, NUM_ENVS))} environments of a GMI, from one GMI to one for each core.",
     )
 
 
