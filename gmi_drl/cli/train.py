@@ -122,6 +122,8 @@ def _check_same_run(index: dict[str, Any], before: "RunConfig", config: "RunConf
         )
     if config.seed != before.seed:
         raise UsageError(f"the run began with seed {before.seed}: another seed is another run")
+    if config.ppo.hidden != before.ppo.hidden:
+        raise UsageError(f"the run's networks have hidden layers {before.ppo.hidden}: others cannot go on from them")
     if done >= config.iterations:
         raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
 
