@@ -116,7 +116,8 @@ def _session(num_env: int) -> "Session":
 
 def _peer_side(peer: str, settings: list[Setting], seconds: float) -> Side:
     def brief(setting: Setting) -> float:
-        return peers.speed(_train(peer, setting, SWEEP_S), WARM_UP_UPDATES)
+        updates = _train(peer, setting, SWEEP_S)
+        return peers.speed(updates, warm_up=1) if len(updates) > 1 else 0.0  # too slow to be the best
 
     best, sweep = fastest(settings, brief)
     return partial(_measure_peer, peer, best, sweep, seconds)
