@@ -10,7 +10,8 @@ from torch import Tensor, nn
 class FlatParameters:
     """Makes the parameters views of one vector `[P]` and their gradients views of one bucket `[P + tail]`.
 
-    The tail carries what every rank must agree on beside the gradients.
+    The tail carries what every rank must agree on beside the gradients. Weights lie there as `[in, out]`: a forward
+    pass multiplies by their transpose, and transposed reading costs a matrix product a fifth of its speed.
 
     Args:
         parameters: The parameters, in the order that the vector shall have. Their values are kept.
@@ -29,10 +30,15 @@ class FlatParameters:
         start = 0
         for parameter in parameters:
             part = slice(start, start + parameter.numel())
-            self.vector.data[part] = parameter.data.reshape(-1)
-            parameter.data = self.vector.data[part].view(parameter.shape)
-            parameter.grad = self.gradient[part].view(parameter.shape)
+            place = _shaped(self.vector.data[part], parameter.shape)
+            parameter.data = place.copy_(parameter.data)
+            parameter.grad = _shaped(self.gradient[part], parameter.shape)
             start = part.stop
+
+
+def _shaped(part: Tensor, shape: torch.Size) -> Tensor:
+    """A view of a part of the vector as a parameter."""
+    return part.view(shape[::-1]).t() if len(shape) == 2 else part.view(shape)
 
 
 def tensor_digest(*tensors: Tensor) -> str:

@@ -7,23 +7,21 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from gmi_drl.algo.elu import Elu
 from gmi_drl.workload import TaskSpec
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def mlp(sizes: Sequence[int], last_gain: float) -> nn.Sequential:
-    """Linear layers of the given sizes with ELU between them, orthogonal weights, zero biases.
-
-    ELU works in place: its backward pass then reads the result, which spares it a second exponential.
-    """
+    """Linear layers of the given sizes with ELU between them, orthogonal weights, zero biases."""
     layers: list[nn.Module] = []
     for depth, (width, next_width) in enumerate(pairwise(sizes), 2):
         is_last = depth == len(sizes)
         linear = nn.Linear(width, next_width)
         nn.init.orthogonal_(linear.weight, last_gain if is_last else math.sqrt(2))
         nn.init.zeros_(linear.bias)
-        layers += [linear] if is_last else [linear, nn.ELU(inplace=True)]
+        layers += [linear] if is_last else [linear, Elu()]
     return nn.Sequential(*layers)
 
 

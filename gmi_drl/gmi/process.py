@@ -15,6 +15,9 @@ CPUS_VARIABLE = "GMI_DRL_CPUS"
 SPIN_COUNT = "20000"
 # With the default, threads of OpenMP keep spinning on cores that MuJoCo's own threads need next.
 
+KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
+# glibc gives a network's activations back to the kernel and faults them in again, thousands of pages in each update.
+
 
 class ProcessBackend:
     """Gives each GMI disjoint cores and thread caps. Enforces nothing on a GPU."""
@@ -67,14 +70,15 @@ class ProcessBackend:
         return [self.cores[core] for core in self.gmis[gmi_id].cores]
 
     def environment(self, gmi_id: int) -> dict[str, str]:
-        """Thread caps, cores and the visible GPU."""
+        """Thread caps, the allocator's settings, cores and the visible GPU."""
         cpus = self.cpus(gmi_id)
         threads = str(self.gmis[gmi_id].torch_threads)
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         spin_count = os.environ.get("GOMP_SPINCOUNT", self._spin_count)
         spin = {"GOMP_SPINCOUNT": spin_count} if len(cpus) > 1 and spin_count is not None else {}
         place = {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}
-        return caps | spin | place
+        memory = {name: os.environ.get(name, value) for name, value in KEEP_FREED_MEMORY.items()}
+        return caps | spin | memory | place
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
         """Ask the kernel which cores the process is bound to."""

@@ -18,7 +18,7 @@ from gmi_drl.units import human_bytes
 if TYPE_CHECKING:
     from torch import Tensor  # imported where tensors are: listing checkpoints needs no torch
 
-SCHEMA = "gmi-drl/checkpoint/1"
+SCHEMA = "gmi-drl/checkpoint/2"
 INDEX = "checkpoint.json"
 FACTS = ("iteration", "env_steps", "layout", "num_env", "learner", "ppo.learning_rate")
 """What the index tells beside its parts: how far the run is, digests of layout and learner, environments in all."""

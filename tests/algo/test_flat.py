@@ -12,9 +12,10 @@ def test_parameters_and_gradients_are_views_of_one_vector():
     for old, parameter in zip(before, net.parameters(), strict=True):
         torch.testing.assert_close(parameter.detach(), old, atol=0, rtol=0)
     net(torch.randn(7, 3)).square().sum().backward()
-    expected = torch.cat([p.grad.reshape(-1) for p in net.parameters()])
+    expected = torch.cat([p.grad.t().reshape(-1) for p in net.parameters()])  # weights lie as [in, out]
     assert expected.abs().sum() > 0
     torch.testing.assert_close(flat.gradient, expected, atol=0, rtol=0)
+    torch.testing.assert_close(flat.vector[:12].view(3, 4), before[0].t(), atol=0, rtol=0)
     flat.vector.data.zero_()
     assert all(p.abs().sum() == 0 for p in net.parameters())
 

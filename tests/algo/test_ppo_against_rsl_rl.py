@@ -35,7 +35,7 @@ def test_one_update_agrees_with_rsl_rl(schedule, monkeypatch):
 
     theirs = [*reference.actor.mlp.parameters(), *reference.actor.distribution.parameters()]
     theirs += reference.critic.mlp.parameters()
-    expected = torch.cat([parameter.detach().reshape(-1) for parameter in theirs])
+    expected = torch.cat([parameter.detach().t().reshape(-1) for parameter in theirs])  # weights as [in, out]
     torch.testing.assert_close(ours.flat.vector.data, expected, atol=1e-5, rtol=0)
     assert (expected - before).abs().max() > 1e-3, "nothing was learnt, so agreement says nothing"
     assert ours.learning_rate.item() == pytest.approx(reference.learning_rate, rel=1e-5)

@@ -29,11 +29,13 @@ def backend():
 
 def test_the_environment_caps_threads_and_names_the_cores(backend, monkeypatch):
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "7")
     backend.open(layout((0,)))
     environment = backend.environment(0)
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "1"
     assert environment["GMI_DRL_CPUS"] == str(allowed_cores()[0]) and environment["CUDA_VISIBLE_DEVICES"] == ""
     assert "GOMP_SPINCOUNT" not in environment
+    assert environment["MALLOC_TRIM_THRESHOLD_"] == "7", "the user's own word counts"
 
 
 @pytest.mark.skipif(len(allowed_cores()) < 2, reason="needs two cores")

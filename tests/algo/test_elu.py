@@ -1,0 +1,23 @@
+import pytest
+import torch
+
+from gmi_drl.algo.elu import LARGE, Elu
+
+
+@pytest.mark.parametrize("size", [100, LARGE + 100])
+def test_values_and_gradients_are_torchs(size):
+    x = torch.cat((torch.randn(size - 6) * 3, torch.tensor([0.0, -0.0, 1e-9, -1e-9, 300.0, -300.0])))
+    given, reference = (x.clone().requires_grad_() for _ in range(2))
+    ours, expected = Elu()(given * 1), torch.nn.functional.elu(reference)
+    torch.testing.assert_close(ours, expected, atol=2e-7, rtol=1e-6)
+    weights = torch.randn(size)
+    (ours * weights).sum().backward()
+    (expected * weights).sum().backward()
+    torch.testing.assert_close(given.grad, reference.grad, atol=1e-6, rtol=1e-6)
+
+
+def test_what_is_not_finite_stays_so():
+    x = torch.zeros(LARGE)
+    x[:3] = torch.tensor([float("nan"), float("inf"), -float("inf")])
+    result = Elu()(x)
+    assert result[0].isnan() and result[1] == float("inf") and result[2] == -1
