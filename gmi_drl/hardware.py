@@ -1,5 +1,6 @@
 """The hardware that a plan is made for: this machine's, or another's, described in a node file."""
 
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -48,10 +49,10 @@ class Cpu(FileModel):
             raise ValueError(f"siblings must hold each core 0..{self.cores - 1} once, got {self.siblings}")
         return self
 
-    @property
-    def physical(self) -> list[tuple[int, ...]]:
+    @cached_property
+    def physical(self) -> tuple[tuple[int, ...], ...]:
         """Core indices by physical core, in order of the first index."""
-        return sorted(self.siblings) if self.siblings is not None else [(core,) for core in range(self.cores)]
+        return tuple(sorted(self.siblings)) if self.siblings is not None else tuple(zip(range(self.cores)))
 
 
 class Node(FileModel):

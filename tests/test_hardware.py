@@ -16,9 +16,9 @@ def test_gpus_are_counted_however_they_are_written():
 
 
 def test_siblings_group_cores():
-    assert node().cpu.physical == [(0,), (1,), (2,), (3,)]
+    assert node().cpu.physical == ((0,), (1,), (2,), (3,))
     cpu = {"cores": 4, "memory_gib": 8, "siblings": [[0, 2], [1, 3]]}
-    assert node(cpu=cpu).cpu.physical == [(0, 2), (1, 3)]
+    assert node(cpu=cpu).cpu.physical == ((0, 2), (1, 3))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """TCG_EX, the template of synchronous training: every GMI is holistic (paper section 5.1, Figure 6a)."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Literal
 
@@ -31,34 +33,41 @@ def tcg_ex(node: Node, gmis_per_device: int | None, num_env: int) -> tuple[Devic
     return tuple(devices)
 
 
+@lru_cache(4)
 def devices_of(node: Node) -> tuple[int, int]:
     """How many devices a node has, and how many GMIs each can hold at most: every GMI needs a core."""
     shares = _core_shares(node)
     return len(shares), min(sum(map(len, share)) for share in shares)
 
 
-def _core_shares(node: Node) -> list[list[Cores]]:
-    """Physical cores (tuples of core indices) for each device."""
+@lru_cache(4)
+def _core_shares(node: Node) -> list[Sequence[Cores]]:
+    """Physical cores (tuples of core indices) for each device. Remembered, as plans ask for each of their points."""
     physical = node.cpu.physical
     if node.num_gpus:
         return _even(physical, node.num_gpus, "GPUs")
     if node.cpus is None:
         return [physical]
     each = node.cpus.cores_each
-    singles: list[Cores] = [(core,) for group in physical for core in group]
+    singles = _threads(physical)
     return [singles[i * each : (i + 1) * each] for i in range(node.cpus.count)]
 
 
-def _deal(physical: list[Cores], count: int, device: str) -> list[Cores]:
+def _deal(physical: Sequence[Cores], count: int, device: str) -> list[Cores]:
     """Cores for `count` GMIs of one device, as even as whole physical cores allow."""
     if count > len(physical):  # siblings must be parted
-        physical = [(core,) for group in physical for core in group]
+        physical = _threads(physical)
     if count > len(physical):
         raise NoFeasiblePlanError(f"{count} GMIs on {device} need {count} cores, it has {len(physical)}: ask for fewer")
     return [tuple(sorted(chain.from_iterable(part))) for part in _even(physical, count, "GMIs")]
 
 
-def _even(items: list[Cores], parts: int, what: str) -> list[list[Cores]]:
+def _threads(physical: Sequence[Cores]) -> list[Cores]:
+    """Every hardware thread as a core of its own."""
+    return [(core,) for group in physical for core in group]
+
+
+def _even(items: Sequence[Cores], parts: int, what: str) -> list[Sequence[Cores]]:
     """Consecutive parts whose lengths differ by at most one."""
     if parts > len(items):
         raise NoFeasiblePlanError(f"{parts} {what} need {parts} physical cores, the node has {len(items)}")

@@ -4,13 +4,13 @@ from gmi_drl.bench.cases import planning
 from gmi_drl.errors import GmiError
 
 
-def test_the_command_plans_what_the_case_says():
+def test_a_plan_takes_less_than_its_command():
     with planning.CASE.open(True) as sides:
         ours, limit = (side() for side in sides.values())
     assert list(sides) == ["plan 10,000 GPUs", "limit"] and planning.CASE.lower_is_better
-    assert ours.value > 0 and ours.details["num_gmis"] == 40_000 and limit.value == 1.0
+    assert 0 < ours.value < ours.details["command_s"] and limit.value == 1.0
 
 
 def test_a_command_that_fails_is_no_measurement(tmp_path):
     with pytest.raises(GmiError, match=r"exit code 2: .*no such file"):
-        planning.plan_in(tmp_path)
+        planning.command(tmp_path)
