@@ -4,6 +4,7 @@ from gmi_drl.bench.case import Case
 from gmi_drl.bench.cases import (
     algorithm_2,
     ant_step,
+    costs,
     gmis_against_solo,
     learning,
     learning_against_rsl_rl,
@@ -18,6 +19,7 @@ CASES: dict[str, Case] = {
     case.name: case
     for case in (
         ant_step.CASE,
+        costs.CASE,
         *reduction.CASES,
         ppo_update.CASE,
         learning.CASE,
