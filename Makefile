@@ -3,13 +3,15 @@
 PYTHON ?= python3
 # Installed before everything else, so that no dependency chooses another torch. `make TORCH=torch train` takes the newest.
 TORCH ?= torch==2.13.0
+# Samples per update of `make train`. `make KEEP= train` where they do not divide among the devices.
+KEEP ?= --keep-batch 8192
 BIN := .venv/bin
 READY := .venv/ready-$(firstword $(shell echo "$(TORCH)" | cksum))
 
 .PHONY: train test lint guard report clean
 
 train: $(READY)
-	$(BIN)/gmi-drl plan --task ant --budget 30 --keep-batch 8192
+	$(BIN)/gmi-drl plan --task ant --budget 30 $(KEEP)
 	$(BIN)/gmi-drl train layout.yaml --iterations 100000 --set time_limit_s=90
 
 test: lint

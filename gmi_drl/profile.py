@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, parse
+from gmi_drl.workload import MOST_ENVIRONMENTS
 
 NotNegative = Annotated[float, Field(ge=0)]
 
@@ -29,7 +30,7 @@ class ProfilePoint(FileModel):
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
-    num_env: Annotated[int, Field(ge=1)]
+    num_env: Annotated[int, Field(ge=1, le=MOST_ENVIRONMENTS)]
     runnable: bool
     steps_per_second: NotNegative = 0.0
     memory_bytes: Annotated[int, Field(ge=0)] = 0

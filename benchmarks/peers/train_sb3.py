@@ -1,4 +1,8 @@
-"""Stable-Baselines3: PPO over its DummyVecEnv, which steps the environments one after the other."""
+"""Stable-Baselines3: PPO over its DummyVecEnv, which steps the environments one after the other.
+
+Its SubprocVecEnv was slower on two cores: the learner shares them with the processes, which wait for each other in
+every step.
+"""
 
 import settings
 import torch

@@ -18,6 +18,7 @@ from gmi_drl.units import human_bytes
 BUSY = 0.05
 """From this share of the cores on, other processes are worth a warning."""
 PACKAGE = Path(__file__).parent.parent
+COMPARED = ("rsl-rl-lib", "gymnasium")
 GIT_S = 10.0
 Load = tuple[float, float, float]
 
@@ -81,7 +82,7 @@ class Watch:
             load_before=self.load_before,
             load_after=os.getloadavg(),
             busy=round(min(max(0.0, others_s / (elapsed_s * len(self._watched))), 1.0), 4),
-            versions=versions(),
+            versions=versions(*COMPARED),
             commit=commit(),
         )
 

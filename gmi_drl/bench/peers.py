@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.roles.child import die_with
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_S = 180.0
@@ -31,9 +33,14 @@ def obstacle(peer: str) -> str | None:
     """Why this peer cannot be run, with the remedy; None if it can."""
     if not _driver(peer).is_file():
         return f"{_driver(peer)} is missing: run it from a checkout of the repository"
-    if not _ready(peer).is_file():
-        return f"the environment of {peer} is missing: python benchmarks/peers/setup.py {peer}"
+    if not _ready(peer).is_file() or _ready(peer).read_text() != _requirements(peer).read_text():
+        return f"the environment of {peer} is missing or old: python benchmarks/peers/setup.py {peer}"
     return None
+
+
+def packages(peer: str) -> list[str]:
+    """What is pinned in the environment of a peer."""
+    return [line for line in _requirements(peer).read_text().splitlines() if line and not line.startswith("#")]
 
 
 def train(peer: str, *, num_env: int, threads: int, seconds: float) -> list[Update]:
@@ -48,7 +55,16 @@ def train(peer: str, *, num_env: int, threads: int, seconds: float) -> list[Upda
     python = _ready(peer).parent / "bin" / "python"
     sizes = ["--num-env", num_env, "--threads", threads, "--seconds", seconds]
     line = [str(part) for part in (python, _driver(peer), *sizes)]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    parent, cores = os.getpid(), allowed_cores()
+
+    def bind() -> None:
+        """Die with this process, on the same cores as our side, which may be fewer than the affinity has."""
+        die_with(parent)
+        os.sched_setaffinity(0, cores)
+
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=bind
+    )
     try:
         printed, complaints = process.communicate(timeout=seconds + START_S)
     except subprocess.TimeoutExpired:
@@ -82,6 +98,10 @@ def speed(updates: list[Update], warm_up: int) -> float:
 
 def _driver(peer: str) -> Path:
     return REPOSITORY / "benchmarks" / "peers" / f"train_{peer}.py"
+
+
+def _requirements(peer: str) -> Path:
+    return REPOSITORY / "benchmarks" / "peers" / "requirements" / f"{peer}.txt"
 
 
 def _ready(peer: str) -> Path:

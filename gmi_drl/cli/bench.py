@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.cli.plan import require_folder
 from gmi_drl.errors import ComparisonFailedError, MachineError, UsageError
 
 if TYPE_CHECKING:
@@ -60,10 +61,14 @@ def bench(
 
 def _measure(case: "Case", repeats: int | None, fail_below: float | None, output: Path | None, format: str) -> None:
     """One case in full."""
-    if output is not None and not output.parent.is_dir():
-        raise UsageError(f"{output}: there is no folder {output.parent} to write the result to: make it first")
+    if output is not None:
+        require_folder(output)
+        if output.suffix != ".json":
+            raise UsageError(f"-o {output}: a result is a .json file, with its plot beside it as .png")
     result = _run(case, repeats, quick=False)
     written = _write(result, output) if output else []
+    if fail_below is not None and not result.ratios:
+        raise UsageError(f"--fail-below: {case.name} compares nothing")
     if format == "json":
         print_json("bench", result.document())
     else:
@@ -88,8 +93,9 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
         results.append(_run(case, repeats, quick=True))
         below += results[-1].below(case.guard)
     if not results:
-        reasons = [f"{name}: {obstacle}" for name, obstacle in skipped.items()]
-        raise MachineError("nothing was guarded: " + ("; ".join(reasons) or "no such case has a bound"))
+        if not skipped:
+            raise UsageError(f"--guard: {', '.join(case.name for case in cases)} has no bound")
+        raise MachineError("nothing was guarded: " + "; ".join(f"{name}: {why}" for name, why in skipped.items()))
     if format == "json":
         print_json("guard", {"results": [result.document() for result in results], "skipped": skipped, "below": below})
     else:

@@ -70,6 +70,7 @@ def plan(
     """
     from gmi_drl.files import dump_yaml
 
+    require_folder(output)
     verb = "Replaced" if output.is_file() else "Wrote"
     with _no_garbage():
         here = _node(node)
@@ -108,6 +109,12 @@ def make_layout(task: str, num_env: int, gmis_per_gpu: int | None) -> "Layout":
     return _even(task, _node(None), num_env, gmis_per_gpu).layout
 
 
+def require_folder(path: Path) -> None:
+    """Refuse a result that cannot be written before it is measured."""
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent} to write it to: make it first")
+
+
 def write_file(path: Path, content: str) -> None:
     """Write a result where the user asked for it."""
     from gmi_drl.errors import MachineError
@@ -133,7 +140,7 @@ def _node(node_file: Path | None) -> "Node":
 def _even(task: str, node: "Node", num_env: int | None, gmis_per_gpu: int | None) -> "Plan":
     from gmi_drl import scheduler
 
-    layout = scheduler.plan(TASK_SPECS[task], node, num_env=num_env or DEFAULT_NUM_ENV, gmis_per_device=gmis_per_gpu)
+    layout = scheduler.plan(TASK_SPECS[task], node, num_env=num_env or DEFAULT_NUM_ENV, gmis_per_gpu=gmis_per_gpu)
     return scheduler.Plan(layout)
 
 
@@ -162,7 +169,7 @@ def _measured(
 
     config = default_config(TASK_SPECS[task])
     grid = scheduler.search_grid(
-        node, config.ppo.horizon, gmis_per_device=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
+        node, config.ppo.horizon, gmis_per_gpu=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
     )
     seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
     say(f"Measuring {task} on {node.name}, about {seconds:.0f} s at most (--budget)")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from gmi_drl.cli.output import console, format_option, print_json, say
-from gmi_drl.cli.plan import write_file
+from gmi_drl.cli.plan import require_folder, write_file
 from gmi_drl.cli.plan_view import point_table
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
@@ -63,14 +63,16 @@ def profile(
     from gmi_drl.profile import dump_profile
     from gmi_drl.profiler.budget import Budget
     from gmi_drl.profiler.planning import explore
+    from gmi_drl.scheduler.search import NUM_ENVS
+    from gmi_drl.templates import devices_of
 
     node, config = this_node(), default_config(TASK_SPECS[task])
-    grid = scheduler.search_grid(node, config.ppo.horizon)
-    wanted = {size: num_env or grid.get(size, ()) for size in gmis_per_gpu or grid}
-    if beyond := [size for size in wanted if size not in grid]:
-        raise UsageError(
-            f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {max(grid)} at most"
-        )
+    require_folder(output)
+    sizes = gmis_per_gpu or scheduler.search_grid(node, config.ppo.horizon)
+    _, most = devices_of(node)
+    if beyond := [size for size in sizes if size > most]:
+        raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
+    wanted = {size: num_env or NUM_ENVS for size in sizes}
     limit = Budget(math.inf if budget is None else budget)
     found = explore(TASK_SPECS[task], config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
     write_file(output, dump_profile(found.profile))

@@ -28,7 +28,7 @@ class Cache:
         task: What was measured.
         ppo: How it trained.
         node: Where.
-        fresh: Begin with nothing, and replace what is there.
+        fresh: Know nothing; what is measured anew replaces what is there.
     """
 
     def __init__(self, task: TaskSpec, ppo: PPOConfig, node: Node, *, fresh: bool = False) -> None:
@@ -40,16 +40,20 @@ class Cache:
         }
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         self.path = cache_folder() / "profiles" / f"{task.name}-{digest}.json"
-        self.profile = Profile(task=task.name, algo="ppo", node=node.name, points=() if fresh else self._read())
+        before = self._read()
+        self.profile = Profile(task=task.name, algo="ppo", node=node.name, points=() if fresh else before)
+        self._stored = {(point.gmis_per_gpu, point.num_env): point for point in before}
 
     def add(self, point: ProfilePoint) -> None:
         """Remember a point, in place of an older one."""
         place = (point.gmis_per_gpu, point.num_env)
         others = [known for known in self.profile.points if (known.gmis_per_gpu, known.num_env) != place]
         self.profile = self.profile.model_copy(update={"points": (*others, point)})
+        self._stored[place] = point
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path, dump_profile(self.profile))
+            everything = self.profile.model_copy(update={"points": tuple(self._stored.values())})
+            write_atomically(self.path, dump_profile(everything))
         except OSError:
             return
 

@@ -1,17 +1,18 @@
 """Confirming candidates: all their GMIs together, by turns with one GMI per device and as many environments in all."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from statistics import median
 
 from gmi_drl.config import RunConfig
+from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.probe import MEASURE_S, point_of
-from gmi_drl.profiler.session import Measured, Session
+from gmi_drl.profiler.session import PATIENCE_S, Measured, Session
 from gmi_drl.scheduler import even_layout
 from gmi_drl.workload import TaskSpec
 
@@ -41,29 +42,43 @@ def confirm(
     places: Sequence[Place],
     budget: Budget,
     on_round: Callable[[int, Place, float], None] = lambda number, place, steps_per_second: None,
+    on_failure: Callable[[Place, str], None] = lambda place, why: None,
 ) -> list[Confirmation]:
     """Run layouts by turns, each once at least, as often as the budget allows and `MOST_ROUNDS` times at most.
 
-    All layouts live on the same devices at once, and one runs at a time.
+    All layouts live on the same devices at once, and one runs at a time. One that fails, dies or hangs is left out.
 
     Raises:
         LayoutMismatchError: if a device is in use.
-        GmiError: when a GMI fails, dies or hangs.
+        MachineError: if this machine lacks a package.
     """
+    deadline_s = MEASURE_S + PATIENCE_S + budget.left_s
     rounds: dict[Place, list[Measured]] = {place: [] for place in places}
+    layouts = {place: even_layout(task, node, *place) for place in places}
     with ExitStack() as life:
-        sessions: dict[Place, Session] = {}
-        for place in places:
-            backend = ProcessBackend("gmi-drl plan", claims=not sessions)  # the first claims for all
-            sessions[place] = life.enter_context(Session(even_layout(task, node, *place), config, backend=backend))
+        claims = life.enter_context(closing(ProcessBackend("gmi-drl plan")))
+        claims.open(layouts[places[0]])  # all have the same devices
+        sessions = {
+            place: life.enter_context(Session(layout, config, backend=ProcessBackend("gmi-drl plan", claims=False)))
+            for place, layout in layouts.items()
+        }
         for number in range(MOST_ROUNDS):
             before_s = budget.left_s
-            for place in places if number % 2 == 0 else reversed(places):
-                rounds[place].append(sessions[place].measure(place[1], MEASURE_S))
-                on_round(number, place, rounds[place][-1].steps_per_second)
+            for place in list(rounds) if number % 2 == 0 else list(reversed(rounds)):
+                try:
+                    measured = sessions[place].measure(place[1], MEASURE_S, deadline_s=deadline_s)
+                except GmiError as error:
+                    if error.exit_code != GmiError.exit_code:
+                        raise
+                    sessions[place].close()  # one that hangs would go on taking the cores
+                    del rounds[place]
+                    on_failure(place, str(error).splitlines()[0])
+                    continue
+                rounds[place].append(measured)
+                on_round(number, place, measured.steps_per_second)
             if budget.left_s < before_s - budget.left_s:  # another round would take as long
                 break
-        return [_summary(place, rounds[place], len(sessions[place].layout.gmis)) for place in places]
+        return [_summary(place, some, len(sessions[place].layout.gmis)) for place, some in rounds.items()]
 
 
 def _summary(place: Place, rounds: Sequence[Measured], num_gmis: int) -> Confirmation:

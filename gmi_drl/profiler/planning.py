@@ -12,8 +12,10 @@ from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, Place, confirm, rivals
 from gmi_drl.profiler.probe import CAREFUL_ABOVE, MEASURE_S, Prober
 from gmi_drl.scheduler import Plan, plan_measured, search
+from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.plan import candidates_of, judge_for
 from gmi_drl.scheduler.search import Candidate, Grid
+from gmi_drl.templates import devices_of
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
@@ -70,7 +72,7 @@ def plan_here(
         if not found.profile.points:
             raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
         candidates, _ = candidates_of(task, config.ppo, node, found.profile, grid)
-        places = _affordable(candidates, found.start_s, config.ppo.horizon, budget)
+        places = _affordable(candidates, found, node, config.ppo.horizon, budget)
     confirmations = _confirm(task, config, node, places, budget, tell) if places else []
     return plan_measured(
         task,
@@ -78,8 +80,8 @@ def plan_here(
         node,
         _with_points(found.profile, [one.point for one in confirmations]),
         _with_rivals(grid, places),
-        confirmed={place_of(one.point): one.steps_per_second for one in confirmations},
-        unmeasured=found.unmeasured,
+        confirmed=(confirmed := {place_of(one.point): one.steps_per_second for one in confirmations}),
+        unmeasured=[place for place in found.unmeasured if place not in confirmed],
     )
 
 
@@ -122,16 +124,19 @@ def place_of(point: ProfilePoint) -> Place:
     return point.gmis_per_gpu, point.num_env
 
 
-def _affordable(candidates: Sequence[Candidate], start_s: float, horizon: int, budget: Budget) -> list[Place]:
-    """The best candidates and their rivals, as many as can start and run one round within the budget."""
+def _affordable(
+    candidates: Sequence[Candidate], found: Exploration, node: Node, horizon: int, budget: Budget
+) -> list[Place]:
+    """The best candidates and their rivals, as many as can start, live at once and run a round within the budget."""
+    num_devices, _ = devices_of(node)
     affordable: list[Place] = []
     cost_s = 0.0
     for candidate in candidates[:CONFIRMED]:
         pair = [place for place in rivals([place_of(candidate.point)]) if place not in affordable]
-        steps = candidate.point.num_env * candidate.point.gmis_per_gpu * horizon
+        steps = candidate.point.num_env * candidate.point.gmis_per_gpu * num_devices * horizon
         round_s = max(MEASURE_S, steps / candidate.expected) if candidate.expected else 0.0
-        cost_s += len(pair) * (start_s + 2 * round_s)
-        if cost_s > budget.left_s:
+        cost_s += len(pair) * (found.start_s + 2 * round_s)
+        if cost_s > budget.left_s or shortage_together(node, num_devices, found.profile.points, affordable + pair):
             break
         affordable += pair
     return affordable
@@ -146,7 +151,10 @@ def _confirm(
     def on_round(number: int, place: Place, steps_per_second: float) -> None:
         tell(f"round {number + 1}: {place[0]} x {place[1]}  {human_count(steps_per_second)} steps/s in all")
 
-    return confirm(task, config, node, places, budget, on_round)
+    def on_failure(place: Place, why: str) -> None:
+        tell(f"{place[0]} x {place[1]} environments did not run together: {why}")
+
+    return confirm(task, config, node, places, budget, on_round, on_failure)
 
 
 def _with_rivals(grid: Grid, places: Sequence[Place]) -> Grid:

@@ -24,6 +24,7 @@ from gmi_drl.workload import TaskSpec
 MEASURE_S = 1.5  # of iterations at each point, one at least
 START_S = 6.0  # that a process takes to import torch, until one has been started
 PATIENCE = 20.0  # times longer than expected, and the GMI hangs
+LEAST_PATIENCE_S = 15.0  # even where the budget is over
 CAREFUL_ABOVE = 1024  # environments of a GMI: before so many, two small points tell how much memory they need
 SMALL = (128, 256)
 
@@ -64,10 +65,14 @@ class Prober:
         self._session: Session | None = None
         self._size = 0
 
-    def __call__(self, gmis_per_device: int, num_env: int) -> ProfilePoint | None:
+    def __call__(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
         """The point, from the cache or measured now; None if there is no time for it. `points` keeps it."""
-        point = self.cache.profile.point(gmis_per_device, num_env) or self._measured(gmis_per_device, num_env)
-        self.points.extend([point] if point is not None and point not in self.points else [])
+        self._turn_to(gmis_per_gpu)
+        known = self.profile.point(gmis_per_gpu, num_env)  # failures, too: nothing is tried twice
+        if known is not None:
+            return known
+        point = self.cache.profile.point(gmis_per_gpu, num_env) or self._measured(gmis_per_gpu, num_env)
+        self.points.extend([] if point is None else [point])
         return point
 
     @property
@@ -83,18 +88,21 @@ class Prober:
     ) -> None:
         self._end()
 
-    def _measured(self, gmis_per_device: int, num_env: int) -> ProfilePoint | None:
-        self._turn_to(gmis_per_device)
-        if num_env > CAREFUL_ABOVE and not self._learn_its_memory(gmis_per_device):
-            self.unmeasured[gmis_per_device, num_env] = None
-            return None
-        if why := self._too_large(gmis_per_device, num_env):
-            return ProfilePoint(gmis_per_gpu=gmis_per_device, num_env=num_env, runnable=False, reason=why)
-        expected_s = self._expected_s(gmis_per_device, num_env)
+    def _measured(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
+        if num_env > CAREFUL_ABOVE:
+            smaller = [self(gmis_per_gpu, few) for few in SMALL]
+            if None in smaller:
+                self.unmeasured[gmis_per_gpu, num_env] = None
+                return None
+            if failed := [point for point in smaller if point is not None and not point.runnable]:
+                return _not_runnable(gmis_per_gpu, num_env, f"nor do {failed[0].num_env}: {failed[0].reason}")
+        if why := self._too_large(gmis_per_gpu, num_env):
+            return _not_runnable(gmis_per_gpu, num_env, why)
+        expected_s = self._expected_s(gmis_per_gpu, num_env)
         if expected_s > self._share.left_s:
-            self.unmeasured[gmis_per_device, num_env] = None
+            self.unmeasured[gmis_per_gpu, num_env] = None
             return None
-        point = self._run(gmis_per_device, num_env, expected_s)
+        point = self._run(gmis_per_gpu, num_env, expected_s)
         self.on_point(point)
         if point.runnable:  # what failed may have had its reason in the moment
             self.cache.add(point)
@@ -102,11 +110,14 @@ class Prober:
 
     def _run(self, size: int, num_env: int, expected_s: float) -> ProfilePoint:
         session = self._session_of(size)
+        deadline_s = min(10 + PATIENCE * expected_s, max(LEAST_PATIENCE_S, self.budget.left_s))
         try:
-            measured = session.measure(num_env, MEASURE_S, deadline_s=10 + PATIENCE * expected_s)
+            measured = session.measure(num_env, MEASURE_S, deadline_s=deadline_s)
         except GmiError as error:
+            if error.exit_code != GmiError.exit_code:  # a package is missing, say: no other point would run either
+                raise
             self._end()
-            return ProfilePoint(gmis_per_gpu=size, num_env=num_env, runnable=False, reason=str(error).splitlines()[0])
+            return _not_runnable(size, num_env, str(error).splitlines()[0])
         return point_of(measured, size, len(session.layout.gmis))
 
     def _session_of(self, size: int) -> Session:
@@ -143,11 +154,6 @@ class Prober:
             self._share = self.budget.part(1 / len(self._sizes_to_come))
             self._sizes_to_come.remove(size)
 
-    def _learn_its_memory(self, size: int) -> bool:
-        """Know two small points of a size; False if there is no time or they do not run."""
-        points = [self(size, num_env) for num_env in SMALL]
-        return all(point is not None and point.runnable for point in points)
-
     def _too_large(self, size: int, num_env: int) -> str | None:
         """Why the memory will not do, as far as smaller points of this size tell."""
         points = [point for point in self.cache.profile.points if point.gmis_per_gpu == size and point.runnable]
@@ -169,10 +175,14 @@ class Prober:
         return start_s + iteration_s + max(iteration_s, MEASURE_S)
 
 
-def point_of(measured: Measured, gmis_per_device: int, num_gmis: int) -> ProfilePoint:
+def _not_runnable(size: int, num_env: int, reason: str) -> ProfilePoint:
+    return ProfilePoint(gmis_per_gpu=size, num_env=num_env, runnable=False, reason=reason)
+
+
+def point_of(measured: Measured, gmis_per_gpu: int, num_gmis: int) -> ProfilePoint:
     """A measurement of `num_gmis` GMIs as a profile point, which speaks of one."""
     return ProfilePoint(
-        gmis_per_gpu=gmis_per_device,
+        gmis_per_gpu=gmis_per_gpu,
         num_env=measured.num_env,
         runnable=True,
         steps_per_second=measured.steps_per_second / num_gmis,

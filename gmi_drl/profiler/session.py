@@ -93,6 +93,10 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the GMIs."""
         self._life.close()
 
     def measure(self, num_env: int, seconds: float, *, deadline_s: float | None = None) -> Measured:

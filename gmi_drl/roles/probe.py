@@ -27,7 +27,7 @@ class Probe(DRL_role):
     replica: Replica | None = None
 
     def GMI_run(self) -> None:
-        """Measure what is asked for until the word "end"."""
+        """Measure what is asked for, until the launcher ends this process."""
         self.config = load_config(RunFolder(self.mgr.run_folder).config_file)
         self.mgr.channel.deliver({"kind": "row"})  # ready
         for num_env, seconds in self._orders():
@@ -43,8 +43,6 @@ class Probe(DRL_role):
         """`(num_env, seconds)` of every word "measure NUM_ENV SECONDS". A launcher that has gone ends the process."""
         while True:
             for word in self.mgr.channel.await_words(WAIT_S):
-                if word == "end":
-                    return
                 _, num_env, seconds = word.split()
                 yield int(num_env), float(seconds)
 

@@ -136,10 +136,10 @@ def _lives(pid: int, born_s: float) -> bool:
         return False
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python, the platform and the packages that decide numbers."""
+def versions(*more: str) -> dict[str, str]:
+    """Versions of Python, the platform, the packages that decide numbers, and of `more`."""
     found = {"python": sys.version.split()[0], "platform": platform.platform()}
-    for package in RECORDED_PACKAGES:
+    for package in (*RECORDED_PACKAGES, *more):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

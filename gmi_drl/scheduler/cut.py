@@ -23,7 +23,7 @@ def reduction_of(node: Node) -> Literal["MPR-shm", "MPR-gloo"]:
 def even_layout(
     task: TaskSpec,
     node: Node,
-    gmis_per_device: int | None,
+    gmis_per_gpu: int | None,
     num_env: int,
     projection: Projection = UNMEASURED,
     why: Sequence[str] = (),
@@ -33,7 +33,7 @@ def even_layout(
     Args:
         task: What is trained.
         node: Where.
-        gmis_per_device: None for one per physical core (one per GPU).
+        gmis_per_gpu: None for one per physical core (one per GPU).
         num_env: Environments of each GMI.
         projection: What is expected of it.
         why: Reasons that go before those of its form.
@@ -42,7 +42,7 @@ def even_layout(
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
     reduction = reduction_of(node)
-    devices = tcg_ex(node, gmis_per_device, num_env)
+    devices = tcg_ex(node, gmis_per_gpu, num_env)
     ids = tuple(gmi.id for device in devices for gmi in device.gmis)
     kind = devices[0].kind.upper()
     cut = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind

@@ -11,7 +11,7 @@ def search_grid(
     node: Node,
     horizon: int,
     *,
-    gmis_per_device: int | None = None,
+    gmis_per_gpu: int | None = None,
     num_env: int | None = None,
     keep_batch: int | None = None,
 ) -> dict[int, tuple[int, ...]]:
@@ -22,7 +22,7 @@ def search_grid(
     Args:
         node: Its cores limit the GMIs.
         horizon: Steps of each world per update.
-        gmis_per_device: The only number to try.
+        gmis_per_gpu: The only number to try.
         num_env: The only number of environments of a GMI to try.
         keep_batch: Samples per update that every layout must have: the environments in all times the horizon.
 
@@ -30,10 +30,10 @@ def search_grid(
         NoFeasiblePlanError: if nothing is left.
     """
     num_devices, most = devices_of(node)
-    largest = gmis_per_device or min(most, MOST_GMIS)
+    largest = gmis_per_gpu or min(most, MOST_GMIS)
     if largest > most:
         raise NoFeasiblePlanError(f"{largest} GMIs per device need {largest} cores each, {node.name} has {most}")
-    sizes = [gmis_per_device] if gmis_per_device else [1, *range(largest, 1, -1)]
+    sizes = [gmis_per_gpu] if gmis_per_gpu else [1, *range(largest, 1, -1)]
     if keep_batch is None:
         return {size: (num_env,) if num_env else NUM_ENVS for size in sizes}
     kept = {size: _share(keep_batch, horizon * size * num_devices) for size in sizes}

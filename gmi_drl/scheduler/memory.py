@@ -1,6 +1,6 @@
 """How much memory a GMI takes: a + b x num_env, fitted from what was measured."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gmi_drl.hardware import Node
@@ -46,13 +46,13 @@ def memory_models(points: Iterable[ProfilePoint]) -> dict[int, MemoryModel]:
     return {size: model for size, model in models.items() if model is not None}
 
 
-def shortage(node: Node, num_gmis: int, gmis_per_device: int, memory_bytes: int, host_bytes: int) -> str | None:
+def shortage(node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, host_bytes: int) -> str | None:
     """Why a node's memory does not hold its GMIs, with the numbers; None if it does or nothing is known.
 
     Args:
         node: With `num_gmis` in all.
         num_gmis: GMIs of the whole node.
-        gmis_per_device: Those that share one device.
+        gmis_per_gpu: Those that share one device.
         memory_bytes: Of one GMI on its device.
         host_bytes: Of one GMI on the host; the same as `memory_bytes` on a CPU.
     """
@@ -60,9 +60,31 @@ def shortage(node: Node, num_gmis: int, gmis_per_device: int, memory_bytes: int,
     if host > (1 - SPARE) * node.cpu.memory_gib * GIB:
         return f"{num_gmis} GMIs take {_gib(host)} of the host's {node.cpu.memory_gib:.1f} GiB"
     device_gib = node.gpu_memory_gib
-    if device_gib is not None and gmis_per_device * memory_bytes > (1 - SPARE) * device_gib * GIB:
-        return f"{gmis_per_device} GMIs take {_gib(gmis_per_device * memory_bytes)} of a GPU's {device_gib:.1f} GiB"
+    if device_gib is not None and gmis_per_gpu * memory_bytes > (1 - SPARE) * device_gib * GIB:
+        return f"{gmis_per_gpu} GMIs take {_gib(gmis_per_gpu * memory_bytes)} of a GPU's {device_gib:.1f} GiB"
     return None
+
+
+def shortage_together(
+    node: Node, num_devices: int, points: Sequence[ProfilePoint], places: Sequence[tuple[int, int]]
+) -> str | None:
+    """As `shortage`, for layouts that live on a node at the same time.
+
+    Args:
+        node: With `num_devices` devices, each cut alike.
+        num_devices: GPUs, or CPU devices.
+        points: What was measured. A number of GMIs that it does not know is taken to need what the next smaller does.
+        places: `(GMIs per device, environments of each)`, a pair for each layout.
+    """
+    device_bytes = host_bytes = 0
+    for size, num_env in places:
+        known = [point for point in points if point.runnable and point.gmis_per_gpu <= size]
+        nearest = [point for point in known if point.gmis_per_gpu == max(other.gmis_per_gpu for other in known)]
+        device = fit((point.num_env, point.memory_bytes) for point in nearest)
+        host = fit((point.num_env, point.host_bytes) for point in nearest)
+        device_bytes += size * (device(num_env) if device else 0)
+        host_bytes += size * num_devices * (host(num_env) if host else 0)
+    return shortage(node, 1, 1, device_bytes, host_bytes)
 
 
 def _gib(size: int) -> str:

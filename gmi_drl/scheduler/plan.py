@@ -14,6 +14,7 @@ from gmi_drl.scheduler.reasons import reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid, search
 from gmi_drl.templates import devices_of
 from gmi_drl.templates.cost import BYTES_PER_SECOND, Communication, training_throughput
+from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
 Confirmed = Mapping[tuple[int, int], float]
@@ -44,20 +45,20 @@ class Plan:
         return point.gmis_per_gpu * len(self.layout.devices) * point.num_env * self.horizon
 
 
-def plan(task: TaskSpec, node: Node, *, num_env: int, gmis_per_device: int | None = None) -> Layout:
+def plan(task: TaskSpec, node: Node, *, num_env: int, gmis_per_gpu: int | None = None) -> Layout:
     """Cut a node evenly for synchronous PPO training. Nothing is measured, and the layout says so.
 
     Args:
         task: What is trained.
         node: Where.
         num_env: Environments of each GMI.
-        gmis_per_device: None for one per physical core (one per GPU).
+        gmis_per_gpu: None for one per physical core (one per GPU).
 
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
-    return even_layout(task, node, gmis_per_device, num_env, why=[why])
+    return even_layout(task, node, gmis_per_gpu, num_env, why=[why])
 
 
 def plan_measured(
@@ -89,7 +90,7 @@ def plan_measured(
         raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
     candidates, infeasible = candidates_of(task, ppo, node, profile, grid)
     if not candidates:
-        raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible))
+        raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
     known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, ppo, node))
     best = next(candidate for candidate in known if _is_in(grid, candidate.point))
     projection = Projection(
@@ -112,8 +113,8 @@ def candidates_of(
     """Algorithm 2 over a profile: the candidates, best first, and the points that cannot run on this node."""
     infeasible = []
 
-    def measure(gmis_per_device: int, num_env: int) -> ProfilePoint | None:
-        point = profile.point(gmis_per_device, num_env)
+    def measure(gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
+        point = profile.point(gmis_per_gpu, num_env)
         if point is not None and (why := unfit(point, node)):
             infeasible.append(point.model_copy(update={"runnable": False, "reason": why}))
             return infeasible[-1]
@@ -137,7 +138,9 @@ def judge_for(task: TaskSpec, ppo: PPOConfig, node: Node) -> Callable[[ProfilePo
         if not projected:
             return Candidate(point, projected, projected)
         iteration_s = steps / point.steps_per_second
-        expected = training_throughput(num_gmis, steps, iteration_s, communication.seconds(num_gmis))
+        ran_together = point.gmis_per_gpu if node.num_gpus else 1  # what these wait for each other is in iteration_s
+        communication_s = communication.seconds(num_gmis) - communication.seconds(ran_together)
+        expected = training_throughput(num_gmis, steps, iteration_s, communication_s)
         return Candidate(point, projected, expected)
 
     return judge
@@ -168,9 +171,15 @@ def _is_in(grid: Grid, point: ProfilePoint) -> bool:
     return point.num_env in grid.get(point.gmis_per_gpu, ())
 
 
-def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoint]) -> str:
+def _nothing_left(
+    profile: Profile, node: Node, infeasible: Sequence[ProfilePoint], unmeasured: Sequence[tuple[int, int]]
+) -> str:
     """Why no point of a profile can be used."""
-    known = f"{len(profile.points)} points, {sum(point.runnable for point in profile.points)} of them runnable"
+    known = (
+        f"{counted(len(profile.points), 'point')}, {sum(point.runnable for point in profile.points)} of them runnable"
+    )
     limits = f"at most {devices_of(node)[1]} GMIs per device, and the samples per update that were asked for"
     reasons = [f"{point.gmis_per_gpu} x {point.num_env} environments: {point.reason}" for point in infeasible]
+    if unmeasured:
+        reasons.append(f"{counted(len(unmeasured), 'point')} not measured for want of time: give more with --budget")
     return "; ".join([f"no plan: {profile.node} has {known}, none that fits {node.name} ({limits})", *reasons])

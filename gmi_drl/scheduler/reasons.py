@@ -63,7 +63,7 @@ def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices:
     solo = solos[0]
     gain = best.steps_per_second / solo.steps_per_second if solo.steps_per_second else float("inf")
     verdict = "" if gain > 1 else ": cutting does not pay here, but was asked for"
-    return f"{gain:.2f}x one GMI per device at its best ({_described(solo, num_devices)}){verdict}"
+    return f"{gain:.2f}x the best of one GMI per device that was run ({_described(solo, num_devices)}){verdict}"
 
 
 def _certainty(best: Candidate) -> str:

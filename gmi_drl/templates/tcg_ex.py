@@ -12,7 +12,7 @@ from gmi_drl.layout import GMI, Device
 Cores = tuple[int, ...]
 
 
-def tcg_ex(node: Node, gmis_per_device: int | None, num_env: int) -> tuple[Device, ...]:
+def tcg_ex(node: Node, gmis_per_gpu: int | None, num_env: int) -> tuple[Device, ...]:
     """Cut every device of the node into equal holistic GMIs of `num_env` environments.
 
     Devices are the GPUs, or else the described CPU devices, or else all cores as one device. On a CPU the default is
@@ -25,7 +25,7 @@ def tcg_ex(node: Node, gmis_per_device: int | None, num_env: int) -> tuple[Devic
     shares = _core_shares(node)
     devices, next_id = [], 0
     for index, cores in enumerate(shares):
-        count = gmis_per_device or (1 if kind == "gpu" else len(cores))
+        count = gmis_per_gpu or (1 if kind == "gpu" else len(cores))
         parts = _deal(cores, count, f"{kind} {index}")
         gmis = tuple(GMI(id=next_id + i, num_env=num_env, cores=part) for i, part in enumerate(parts))
         devices.append(Device(kind=kind, index=index, gmis=gmis))

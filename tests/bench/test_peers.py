@@ -30,10 +30,11 @@ def test_a_warm_up_that_leaves_nothing_is_an_error():
 def driver(tmp_path, monkeypatch):
     """Makes the driver of a peer "mine" from its code, in an environment of its own that is this one."""
     monkeypatch.setattr(peers, "REPOSITORY", tmp_path)
-    (tmp_path / "benchmarks" / "peers").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "peers" / "requirements").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "peers" / "requirements" / "mine.txt").write_text("# why\nthing==1.0\n")
     (tmp_path / ".peers" / "mine" / "bin").mkdir(parents=True)
     (tmp_path / ".peers" / "mine" / "bin" / "python").symlink_to(sys.executable)
-    (tmp_path / ".peers" / "mine" / "ready.txt").touch()
+    (tmp_path / ".peers" / "mine" / "ready.txt").write_text("# why\nthing==1.0\n")
     return (tmp_path / "benchmarks" / "peers" / "train_mine.py").write_text
 
 
@@ -44,6 +45,13 @@ def train():
 def test_a_driver_gets_its_sizes_and_gives_its_updates(driver):
     driver("import json, sys; print(json.dumps({'env_steps': int(sys.argv[2]), 'wall_s': 1.0, 'return_mean': None}))")
     assert train() == [Update(8, 1.0, None)]
+
+
+def test_an_environment_of_other_versions_is_an_obstacle(driver, tmp_path):
+    driver("")
+    assert peers.obstacle("mine") is None and peers.packages("mine") == ["thing==1.0"]
+    (tmp_path / ".peers" / "mine" / "ready.txt").write_text("thing==0.9\n")
+    assert "missing or old: python benchmarks/peers/setup.py mine" in peers.obstacle("mine")
 
 
 def test_nothing_of_a_driver_lives_on(driver):

@@ -78,10 +78,12 @@ def test_the_guard_names_every_ratio_that_fell(command_line, cases):
         (["tyo"], 2, "there is no case 'tyo'; did you mean 'toy'?"),
         (["gpu"], 4, "gpu cannot run on this machine: it needs a GPU"),
         (["gpu", "--guard"], 4, "nothing was guarded: gpu: it needs a GPU"),
-        (["alone", "--guard"], 4, "nothing was guarded"),
+        (["alone", "--guard"], 2, "--guard: alone has no bound"),
+        (["alone", "--fail-below", "1"], 2, "alone compares nothing"),
         (["--guard", "--fail-below", "1"], 2, "leave out"),
         (["--repeats", "3"], 2, "name it"),
         (["toy", "-o", "nowhere/toy.json"], 2, "there is no folder nowhere"),
+        (["toy", "-o", "toy.png"], 2, "a result is a .json file"),
     ],
 )
 def test_wrong_use(command_line, arguments, code, message):

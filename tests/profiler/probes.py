@@ -3,12 +3,12 @@
 import os
 import time
 
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.roles.probe import Probe
 
 
 class Broken(Probe):
-    """Runs with few environments; with 16 it fails, with 32 it dies, with 64 it hangs."""
+    """Runs with few environments; with 16 it fails, with 32 it dies, with 64 it hangs, with 128 it lacks something."""
 
     def make_task(self, num_env, seed):
         if num_env == 16:
@@ -17,4 +17,6 @@ class Broken(Probe):
             os._exit(9)
         if num_env == 64:
             time.sleep(600)
+        if num_env == 128:
+            raise MachineError("mujoco is missing")
         return super().make_task(num_env, seed)

@@ -23,7 +23,10 @@ def test_what_was_measured_is_remembered():
     cache.add(point(64, 2.0))
     assert Cache(ANT, PPOConfig(), NODE).profile.point(1, 64).steps_per_second == 2.0
     assert len(Cache(ANT, PPOConfig(), NODE).profile.points) == 2
-    assert Cache(ANT, PPOConfig(), NODE, fresh=True).profile.points == ()
+    fresh = Cache(ANT, PPOConfig(), NODE, fresh=True)
+    assert fresh.profile.points == ()
+    fresh.add(point(64, 3.0))
+    assert {p.num_env: p.steps_per_second for p in Cache(ANT, PPOConfig(), NODE).profile.points} == {64: 3.0, 128: 1.0}
 
 
 @pytest.mark.parametrize(

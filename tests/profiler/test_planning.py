@@ -1,3 +1,6 @@
+from functools import partial
+from pathlib import Path
+
 import pytest
 from conftest import tiny_config, two_cores
 
@@ -6,9 +9,11 @@ from gmi_drl.gmi.inventory import this_node
 from gmi_drl.profiler import confirm, planning, probe
 from gmi_drl.profiler.confirm import rivals
 from gmi_drl.profiler.planning import plan_here
+from gmi_drl.profiler.session import Session
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
+BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +42,15 @@ def test_more_points_are_explored_and_the_best_confirmed():
     plan = plan_here(ANT, tiny_config(), node, {1: [8, 16], 2: [4, 8]}, seconds=600, tell=lines.append)
     assert plan.candidates[0].confirmed is not None and any("one GMI does" in line for line in lines)
     assert plan.memory and plan.layout.reasons[0].startswith("Algorithm 2 over")
+
+
+@two_cores
+def test_what_fails_together_is_left_out(monkeypatch):
+    monkeypatch.setattr(confirm, "Session", partial(Session, role=BROKEN))
+    lines = []
+    plan = plan_here(ANT, tiny_config(), this_node(), {2: [8]}, seconds=300, tell=lines.append)
+    assert [candidate.point.gmis_per_gpu for candidate in plan.candidates] == [2]
+    assert any("1 x 16 environments did not run together: GMI 0: no room for 16" in line for line in lines)
 
 
 def test_no_time_is_no_plan():

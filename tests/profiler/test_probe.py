@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from conftest import tiny_config
 
+from gmi_drl.errors import MachineError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.profile import ProfilePoint
@@ -59,7 +60,21 @@ def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
     with prober() as measure:
         assert "no room for 16" in measure(1, 16).reason and "exited with code 9" in measure(1, 32).reason
         assert measure(1, 8).runnable  # in a process of its own again
+        assert measure(1, 16) in measure.points and len(measure.points) == 3, "what has failed is not tried again"
     assert [point.num_env for point in measure.cache.profile.points] == [8]
+
+
+def test_what_no_point_can_mend_is_an_error(monkeypatch):
+    monkeypatch.setattr(probe, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
+    with prober() as measure, pytest.raises(MachineError, match="mujoco is missing"):
+        measure(1, 128)
+
+
+def test_sizes_that_fail_when_small_are_not_run_large():
+    measure = prober()
+    measure.points = [ProfilePoint(gmis_per_gpu=1, num_env=n, runnable=n < 200, reason="bang") for n in probe.SMALL]
+    point = measure(1, 4096)
+    assert not point.runnable and point.reason == "nor do 256: bang" and not measure.unmeasured
 
 
 def test_too_many_environments_for_the_memory_are_refused_before_they_are_made():

@@ -17,15 +17,15 @@ def test_the_grid_is_algorithm_2s_with_solo_first():
 
 
 def test_wishes_restrict_it():
-    assert search_grid(SMALL, 16, gmis_per_device=3) == {3: NUM_ENVS}
-    assert search_grid(SMALL, 16, gmis_per_device=2, num_env=100) == {2: (100,)}
+    assert search_grid(SMALL, 16, gmis_per_gpu=3) == {3: NUM_ENVS}
+    assert search_grid(SMALL, 16, gmis_per_gpu=2, num_env=100) == {2: (100,)}
     with pytest.raises(NoFeasiblePlanError, match="5 GMIs per device need 5 cores each, small has 4"):
-        search_grid(SMALL, 16, gmis_per_device=5)
+        search_grid(SMALL, 16, gmis_per_gpu=5)
 
 
 def test_kept_samples_per_update_give_each_size_one_number():
     assert search_grid(SMALL, 16, keep_batch=8192) == {1: (512,), 4: (128,), 2: (256,)}  # 3 do not share 512 evenly
-    assert search_grid(LARGE, 16, keep_batch=8192, gmis_per_device=2) == {2: (128,)}
+    assert search_grid(LARGE, 16, keep_batch=8192, gmis_per_gpu=2) == {2: (128,)}
     with pytest.raises(NoFeasiblePlanError, match="8190 samples per update are not 16 steps"):
         search_grid(SMALL, 16, keep_batch=8190)
 

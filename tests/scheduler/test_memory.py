@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.scheduler.memory import fit, memory_models, shortage
+from gmi_drl.scheduler.memory import fit, memory_models, shortage, shortage_together
 
 GIB = 2**30
 
@@ -35,3 +35,16 @@ def test_shortage_names_the_numbers():
     assert shortage(gpu, 4, 2, 17 * GIB, GIB) is None
     assert shortage(gpu, 4, 2, 19 * GIB, GIB) == "2 GMIs take 38.0 GiB of a GPU's 40.0 GiB"
     assert shortage(gpu, 4, 2, GIB, 3 * GIB) == "4 GMIs take 12.0 GiB of the host's 10.0 GiB"
+
+
+def test_layouts_that_live_together_share_the_memory():
+    cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
+    sizes = {(size, n): (GIB if size == 1 else GIB // 2) + n * 2**20 for size in (1, 2) for n in (128, 256)}
+    points = [
+        ProfilePoint(gmis_per_gpu=size, num_env=n, runnable=True, memory_bytes=held)
+        for (size, n), held in sizes.items()
+    ]
+    assert shortage_together(cpu, 1, points, [(1, 1024), (2, 512)]) is None  # 2 GiB and 2 x 1
+    assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [(1, 5120), (2, 1536)])
+    assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [(4, 2048)]), "as the next smaller size"
+    assert shortage_together(cpu, 1, [], [(1, 2**20)]) is None, "nothing is known"

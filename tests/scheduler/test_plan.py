@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from gmi_drl.config import PPOConfig
@@ -29,7 +31,7 @@ def test_other_processors_reduce_by_gloo():
 
 
 def test_one_gmi_reduces_with_nobody():
-    layout = plan(TASK_SPECS["ant"], NODE, num_env=64, gmis_per_device=1)
+    layout = plan(TASK_SPECS["ant"], NODE, num_env=64, gmis_per_gpu=1)
     assert layout.reduction == "none" and [gmi.cores for gmi in layout.gmis] == [(0, 1)]
     assert parse(Layout, layout.model_dump(), "again") == layout
 
@@ -67,7 +69,7 @@ def test_the_best_measured_point_becomes_the_layout():
     assert layout.projection.measured and layout.projection.steps_per_second == chosen.candidates[0].expected
     assert chosen.candidates[0].projected == 8 * 4 * 60_000 > chosen.candidates[0].expected > 0.99 * 8 * 4 * 60_000
     assert chosen.samples_per_update(chosen.candidates[0]) == 32 * 2048 * PPO.horizon
-    assert "1.71x one GMI per device at its best" in " ".join(layout.reasons)
+    assert re.search(r"1\.7\dx the best of one GMI per device that was run", " ".join(layout.reasons))
 
 
 def test_the_plan_says_when_one_gmi_is_best():
@@ -84,13 +86,20 @@ def test_a_plan_without_solo_does_not_praise_itself():
 @pytest.mark.parametrize(
     ("node", "points", "error", "message"),
     [
-        (DGX, [(1, 128, 0.0, 0)], NoFeasiblePlanError, "1 points, 0 of them runnable"),
+        (DGX, [(1, 128, 0.0, 0)], NoFeasiblePlanError, "1 point, 0 of them runnable"),
         (NODE, [(3, 128, 5.0, 1)], NoFeasiblePlanError, "at most 2 GMIs per device"),
     ],
 )
 def test_nothing_that_runs_is_no_plan(node, points, error, message):
     with pytest.raises(error, match=message):
         measured(node, profile(*points))
+
+
+def test_no_plan_says_what_was_not_measured():
+    with pytest.raises(NoFeasiblePlanError, match="2 points not measured for want of time: give more with --budget"):
+        plan_measured(
+            TASK_SPECS["ant"], PPO, NODE, profile((1, 128, 0.0, 0)), {1: [128]}, unmeasured=[(1, 64), (2, 64)]
+        )
 
 
 def test_the_profile_of_another_task_is_refused():

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sample, Side, Sides
@@ -11,6 +11,8 @@ from gmi_drl.bench.cores import one_core
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from gmi_drl.tasks import Task
 
 NUM_ENV = 512
 STEPS, QUICK_STEPS = 20, 10
@@ -25,9 +27,11 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     Fallen worlds of the bare sides begin anew, untimed, because contacts decide what a step costs.
     """
     count, warm_up = (QUICK_STEPS, QUICK_WARM_UP_STEPS) if quick else (STEPS, WARM_UP_STEPS)
-    with one_core():
+    from gmi_drl.tasks import make
+
+    with one_core(), closing(make("ant", num_env=NUM_ENV)) as task:
         steps = {
-            "task": task_step(),
+            "task": task_step(task),
             "bare": bare_step("VEL"),
             "lean": bare_step("NONE"),
         }
@@ -51,11 +55,8 @@ def _side(step: Callable[["Tensor"], float], count: int, warm_up: int) -> Side:
     return lambda: Sample(count * NUM_ENV / run(count))
 
 
-def task_step() -> Callable[["Tensor"], float]:
+def task_step(task: "Task") -> Callable[["Tensor"], float]:
     """Seconds of one `Task.step`."""
-    from gmi_drl.tasks import make
-
-    task = make("ant", num_env=NUM_ENV)
 
     def step(action: "Tensor") -> float:
         start = time.perf_counter()

@@ -1,5 +1,6 @@
 """Synchronous PPO on Ant: one GMI per core against one process with all cores, at its best."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
@@ -7,8 +8,10 @@ from typing import TYPE_CHECKING
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import needs
 from gmi_drl.bench.cases.sessions import alive, training_side
+from gmi_drl.gmi.inventory import this_node
 
 if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
     from gmi_drl.layout import Layout
 
 OURS = "2 GMIs x 1 core"
@@ -23,18 +26,20 @@ TOTALS = (256, 512, 1024, 2048, 4096)
 
 def layouts() -> "Mapping[str, Layout]":
     """Two cores as two GMIs, and as one with 1 or 2 torch threads (the physics of all uses both cores)."""
-    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.hardware import Cpu, Node
     from gmi_drl.layout import Layout
     from gmi_drl.scheduler import even_layout
     from gmi_drl.workload import TASK_SPECS
 
-    node = this_node()
-    pair = node.model_copy(update={"cpu": node.cpu.model_copy(update={"cores": 2, "siblings": None})})
+    cpu = this_node().cpu
+    cores = [physical[0] for physical in cpu.physical][:2]  # not two threads of one core
+    pair = Node(name="pair", cpu=Cpu(cores=2, memory_gib=cpu.memory_gib, architecture=cpu.architecture))
 
     def cut(gmis: int, threads: int | None = None) -> Layout:
         plain = even_layout(TASK_SPECS["ant"], pair, gmis, TOTAL // gmis).model_dump()
         for device in plain["devices"]:
-            device["gmis"] = tuple({**gmi, "threads": threads} for gmi in device["gmis"])
+            for gmi in device["gmis"]:
+                gmi |= {"threads": threads, "cores": tuple(cores[core] for core in gmi["cores"])}
         return Layout.model_validate(plain)
 
     return {OURS: cut(2), BEST_SOLO: cut(1), DEFAULTS: cut(1), ONE_THREAD: cut(1, threads=1)}
@@ -48,18 +53,30 @@ def opener(find_best: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
         from gmi_drl.config import default_config
         from gmi_drl.workload import TASK_SPECS
 
-        seconds = QUICK_SECONDS if quick else SECONDS
-        with alive(layouts(), default_config(TASK_SPECS["ant"]), {DEFAULTS: None}) as sessions:
-            total = TOTAL
-            if find_best:
-                speeds = {total: sessions[BEST_SOLO].measure(total, seconds).steps_per_second for total in TOTALS}
-                total = max(speeds, key=speeds.__getitem__)
+        seconds, config, sides = QUICK_SECONDS if quick else SECONDS, default_config(TASK_SPECS["ant"]), layouts()
+        total = _solos_best(sides[BEST_SOLO], config, seconds) if find_best else TOTAL
+        with alive(sides, config, {DEFAULTS: None}) as sessions:
             yield {
                 name: training_side(session, total // len(session.layout.gmis), seconds)
                 for name, session in sessions.items()
             }
 
     return open_sides
+
+
+def _solos_best(solo: "Layout", config: "RunConfig", seconds: float) -> int:
+    """The number of environments that one process is fastest with, in a process that ends with the search."""
+    with alive({BEST_SOLO: solo}, config) as sessions:
+        speeds = {total: sessions[BEST_SOLO].measure(total, seconds).steps_per_second for total in TOTALS}
+    return max(speeds, key=speeds.__getitem__)
+
+
+def _obstacle() -> str | None:
+    """Two physical cores, and settings of their own for the sides."""
+    has = len(this_node().cpu.physical)
+    few = None if has >= 2 else f"it needs 2 physical cores, this process may use {has}"
+    spins = "GOMP_SPINCOUNT is set, for all sides alike: unset it" if "GOMP_SPINCOUNT" in os.environ else None
+    return few or spins or needs.package("mujoco", "mujoco")
 
 
 def case(name: str, claim: str, *, find_best: bool, guard: float | None) -> Case:
@@ -69,7 +86,7 @@ def case(name: str, claim: str, *, find_best: bool, guard: float | None) -> Case
         claim=claim,
         unit="steps/s",
         open=opener(find_best),
-        obstacle=lambda: needs.cores(2) or needs.package("mujoco", "mujoco"),
+        obstacle=_obstacle,
         reference="a bare prototype: 1.2 to 1.4x solo's defaults, 1.06 to 1.12x solo with GOMP_SPINCOUNT 20000",
         limits="GOMP_SPINCOUNT does nothing for one thread, so that is one side. The paper's 1.86x is of A100s.",
         repeats=7,

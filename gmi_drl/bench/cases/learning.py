@@ -78,8 +78,8 @@ def summarise(seed: int, rows: list[dict[str, Any]]) -> Sample:
 
 CASE = Case(
     name="learning",
-    claim="Ant from nothing, two minutes of training for each of five seeds, as `make train` does it on this machine's "
-    "cores: the mean return of an episode at the end.",
+    claim="Ant from nothing, two minutes of training for each of five seeds, with a GMI of 256 environments on each "
+    "core: the mean return of an episode at the end.",
     unit="return",
     open=open_sides,
     obstacle=lambda: needs.package("mujoco", "mujoco"),

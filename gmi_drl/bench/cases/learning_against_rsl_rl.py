@@ -41,7 +41,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     from gmi_drl.workload import TASK_SPECS
 
     node = this_node().model_copy(update={"gpus": None})
-    layout = plan(TASK_SPECS["ant"], node, num_env=NUM_ENV, gmis_per_device=GMIS)
+    layout = plan(TASK_SPECS["ant"], node, num_env=NUM_ENV, gmis_per_gpu=GMIS)
     iterations = math.ceil((QUICK_STEPS if quick else STEPS) / (PPOConfig().horizon * layout.num_env))
     our_seeds, their_seeds = count(FIRST_SEED), count(FIRST_SEED)
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:

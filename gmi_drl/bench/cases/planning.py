@@ -75,13 +75,16 @@ def command(folder: Path) -> float:
     """Seconds of the whole command, from the start of its process to its end, the layout file written.
 
     Raises:
-        GmiError: if it fails, or writes another number of GMIs than is best.
+        GmiError: if it fails, takes longer than `DEADLINE_S`, or writes another number of GMIs than is best.
     """
     arguments = ["plan", "--node", "node.yaml", "--profile", "points.json", "-o", "layout.yaml"]
     line = [sys.executable, "-c", "from gmi_drl.cli import main; main()", *arguments]
     own = {name: value for name, value in os.environ.items() if not name.startswith("GMI_DRL_PLAN_")}
     start = time.perf_counter()
-    run = subprocess.run(line, cwd=folder, env=own, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    try:
+        run = subprocess.run(line, cwd=folder, env=own, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise GmiError(f"gmi-drl plan has not ended after {DEADLINE_S:.0f} s") from None
     seconds = time.perf_counter() - start
     if run.returncode != 0:
         raise GmiError(f"gmi-drl plan ended with exit code {run.returncode}: {run.stderr.strip()}")

@@ -1,24 +1,24 @@
 """PPO on gymnasium's Ant-v5: gmi-drl against the libraries that people train it with."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gmi_drl.bench import peers
 from gmi_drl.bench.case import Case, Sample, Side, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
     from gmi_drl.layout import Layout
-    from gmi_drl.profiler.session import Session
+    from gmi_drl.profiler.session import Measured, Session
 
 PEERS = ("sb3", "rllib", "sample_factory", "cleanrl_envpool")
 SAMPLES, EPOCHS, MINIBATCHES, HIDDEN = 2048, 4, 4, (256, 128, 64)
-NUM_ENV, QUICK_NUM_ENV = (16, 32, 64, 128, 256), (32,)
-PEER_NUM_ENV, QUICK_PEER_NUM_ENV = (8, 16, 32, 64), (16,)
+NUM_ENVS, QUICK_NUM_ENVS = (8, 16, 32, 64, 128, 256), (16,)
 SWEEP_S, SECONDS, QUICK_SECONDS = 20.0, 30.0, 15.0
 WARM_UP_UPDATES = 2
 ROLE = "gmi_drl.bench.cases.ant_v5_probe:AntV5Probe"
@@ -29,22 +29,15 @@ Setting = tuple[int, int]
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """Every side at the setting that a short sweep found best for it. Ours stays alive, at rest while others run."""
+    """Every side at the setting that a short sweep found best for it; each sample is a training from nothing."""
     seconds = QUICK_SECONDS if quick else SECONDS
-    with ExitStack() as life:
-        ours = _our_side(life, our_settings(quick), seconds)
-        yield {"gmi-drl": ours, **{peer: _peer_side(peer, peer_settings(peer, quick), seconds) for peer in PEERS}}
+    yield {"gmi-drl": _our_side(quick, seconds), **{peer: _peer_side(peer, quick, seconds) for peer in PEERS}}
 
 
-def our_settings(quick: bool) -> list[Setting]:
-    """What our sweep tries: every GMI has a core, and so one thread."""
-    return [(num_env, 1) for num_env in (QUICK_NUM_ENV if quick else NUM_ENV)]
-
-
-def peer_settings(peer: str, quick: bool) -> list[Setting]:
-    """What a peer's sweep tries. Sample Factory's learner has one thread, whatever it is told."""
-    threads = {1} if quick or peer == "sample_factory" else {1, len(allowed_cores())}
-    return [(num_env, count) for num_env in (QUICK_PEER_NUM_ENV if quick else PEER_NUM_ENV) for count in threads]
+def peer_threads(peer: str) -> list[int]:
+    """What a peer's sweep tries beside one thread. Sample Factory's learner has one, whatever it is told."""
+    cores = len(allowed_cores())
+    return [] if peer == "sample_factory" or cores == 1 else [cores]
 
 
 def our_layout(num_env: int, cores: int) -> "Layout":
@@ -81,27 +74,32 @@ def our_config(num_env: int) -> "RunConfig":
     return RunConfig(hang_s=60, ppo=ppo)
 
 
-def fastest(settings: list[Setting], measure: Callable[[Setting], float]) -> tuple[Setting, dict[str, float]]:
-    """The best setting, and what each gave, for the details. One alone is not measured."""
-    if len(settings) == 1:
-        return settings[0], {}
-    speeds = {setting: measure(setting) for setting in settings}
+def fastest(
+    num_envs: Sequence[int], more_threads: Sequence[int], measure: Callable[[Setting], float]
+) -> tuple[Setting, dict[str, float]]:
+    """The best number of environments with one thread, then the best of threads with it; and what each gave."""
+    speeds = {(num_env, 1): measure((num_env, 1)) for num_env in num_envs}
+    num_env, _ = max(speeds, key=lambda setting: speeds[setting])
+    speeds |= {(num_env, threads): measure((num_env, threads)) for threads in more_threads}
     best = max(speeds, key=lambda setting: speeds[setting])
     return best, {f"{num_env} environments, {threads} threads": speed for (num_env, threads), speed in speeds.items()}
 
 
-def _our_side(life: ExitStack, settings: list[Setting], seconds: float) -> Side:
-    def brief(setting: Setting) -> float:
-        with _session(setting[0]) as session:
-            return session.measure(setting[0] // len(allowed_cores()), SWEEP_S).steps_per_second
+def _our_side(quick: bool, seconds: float) -> Side:
+    """One GMI on each core, with a thread."""
 
-    (num_env, threads), sweep = fastest(settings, brief)
-    session = life.enter_context(_session(num_env))
+    def train(num_env: int, seconds: float) -> "Measured":
+        with _session(num_env) as session:
+            return session.measure(num_env // len(allowed_cores()), seconds)
+
+    if quick:
+        best, sweep = (QUICK_NUM_ENVS[0], 1), dict[str, float]()
+    else:
+        best, sweep = fastest(NUM_ENVS, (), lambda setting: train(setting[0], SWEEP_S).steps_per_second)
 
     def measure() -> Sample:
-        measured = session.measure(num_env // len(allowed_cores()), seconds)
-        details = {"num_env": num_env, "threads": threads, "sweep": sweep, **measured.phases}
-        return Sample(measured.steps_per_second, details)
+        measured = train(best[0], seconds)
+        return Sample(measured.steps_per_second, {"num_env": best[0], "threads": 1, "sweep": sweep, **measured.phases})
 
     return measure
 
@@ -114,19 +112,23 @@ def _session(num_env: int) -> "Session":
     return Session(layout, our_config(num_env), role=ROLE, bucket_bytes=ANT_V5.spec.bucket_bytes(HIDDEN))
 
 
-def _peer_side(peer: str, settings: list[Setting], seconds: float) -> Side:
+def _peer_side(peer: str, quick: bool, seconds: float) -> Side:
     def brief(setting: Setting) -> float:
-        updates = _train(peer, setting, SWEEP_S)
-        return peers.speed(updates, warm_up=1) if len(updates) > 1 else 0.0  # too slow to be the best
+        try:
+            return peers.speed(_train(peer, setting, SWEEP_S), warm_up=1)
+        except GmiError:  # too slow for a second update, or not runnable: not the best
+            return 0.0
 
-    best, sweep = fastest(settings, brief)
-    return partial(_measure_peer, peer, best, sweep, seconds)
+    if quick:
+        return partial(_measure_peer, peer, (QUICK_NUM_ENVS[0], 1), {}, seconds)
+    return partial(_measure_peer, peer, *fastest(NUM_ENVS, peer_threads(peer), brief), seconds)
 
 
 def _measure_peer(peer: str, best: Setting, sweep: dict[str, float], seconds: float) -> Sample:
     updates = _train(peer, best, seconds)
+    speed = peers.speed(updates, WARM_UP_UPDATES)
     details = {"num_env": best[0], "threads": best[1], "sweep": sweep, "return_mean": updates[-1].return_mean}
-    return Sample(peers.speed(updates, WARM_UP_UPDATES), details)
+    return Sample(speed, {**details, "packages": peers.packages(peer)})
 
 
 def _train(peer: str, setting: Setting, seconds: float) -> list[peers.Update]:
@@ -137,7 +139,7 @@ def _obstacle() -> str | None:
     cores = len(allowed_cores())
     uneven = f"environments do not divide among {cores} cores: narrow them (taskset) to 1, 2, 4 or 8"
     lacks = [needs.package("mujoco", "mujoco"), needs.package("gymnasium", "gymnasium"), *map(peers.obstacle, PEERS)]
-    return next(filter(None, lacks), uneven if min(PEER_NUM_ENV) % cores else None)
+    return next(filter(None, lacks), uneven if min(NUM_ENVS) % cores else None)
 
 
 CASE = Case(

@@ -5,7 +5,7 @@ from conftest import two_cores
 
 from gmi_drl.bench.ant_v5 import ANT_V5
 from gmi_drl.bench.cases import ppo_ant_v5
-from gmi_drl.bench.cases.ppo_ant_v5 import CASE, NUM_ENV, PEERS, ROLE, fastest, our_config, our_layout, peer_settings
+from gmi_drl.bench.cases.ppo_ant_v5 import CASE, NUM_ENVS, PEERS, ROLE, fastest, our_config, our_layout, peer_threads
 from gmi_drl.bench.peers import REPOSITORY
 from gmi_drl.profiler.session import Session
 
@@ -20,7 +20,7 @@ def theirs():
     return module
 
 
-@pytest.mark.parametrize("num_env", NUM_ENV)
+@pytest.mark.parametrize("num_env", NUM_ENVS)
 def test_ours_trains_with_what_the_peers_train_with(theirs, num_env):
     layout, ppo = our_layout(num_env, cores=2), our_config(num_env).ppo
     assert ppo.horizon * layout.num_env == theirs.SAMPLES
@@ -38,15 +38,14 @@ def test_every_peer_has_a_driver_and_pinned_requirements(peer):
 
 
 def test_the_fastest_setting_wins_and_all_are_told():
-    speeds = {(8, 1): 10.0, (16, 1): 30.0, (16, 2): 20.0}
-    best, told = fastest(list(speeds), speeds.__getitem__)
-    assert best == (16, 1)
-    assert sorted(told.values()) == [10.0, 20.0, 30.0]
+    speeds = {(8, 1): 10.0, (16, 1): 30.0, (32, 1): 25.0, (16, 2): 40.0}
+    best, told = fastest([8, 16, 32], [2], speeds.__getitem__)
+    assert best == (16, 2) and sorted(told.values()) == [10.0, 25.0, 30.0, 40.0]
+    assert fastest([8, 16, 32], [], speeds.__getitem__)[0] == (16, 1)
 
 
-def test_the_guard_sweeps_nothing():
-    assert all(len(peer_settings(peer, quick=True)) == 1 for peer in PEERS)
-    assert fastest([(8, 1)], lambda setting: 1 / 0) == ((8, 1), {})
+def test_threads_are_tried_where_a_peer_heeds_them():
+    assert peer_threads("sample_factory") == [] and 1 not in peer_threads("sb3")
 
 
 def test_missing_peers_are_an_obstacle(monkeypatch, tmp_path):
