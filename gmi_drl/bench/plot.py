@@ -45,7 +45,8 @@ def _draw_samples(figure: Any, result: Result) -> None:
     axis.set_ylim(len(result.samples) - 0.5, -0.5)
     axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
     better = "lower" if result.case.lower_is_better else "higher"
-    axis.set_xlabel(f"{result.case.unit}, {better} is better; bars are medians; 2.00x: ours is twice as good")
+    ratio = "; 2.00x: ours is twice as good" if result.ratios else ""
+    axis.set_xlabel(f"{result.case.unit}, {better} is better; bars are medians{ratio}")
     if result.case.unit == "s":
         axis.xaxis.set_major_formatter(EngFormatter(unit="s"))
     axis.set_title(result.case.name, loc="left", fontsize="medium")

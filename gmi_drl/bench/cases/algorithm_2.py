@@ -1,6 +1,6 @@
 """What Algorithm 2 chooses on this machine against the best of the whole grid, for a small and a large network."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from statistics import median
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
     from gmi_drl.hardware import Node
     from gmi_drl.profiler.confirm import Place
+    from gmi_drl.profiler.session import Session
 
 SMALL, LARGE = (256, 128, 64), (512, 512, 256)
 NUM_ENVS, QUICK_NUM_ENVS = (128, 256, 512, 1024), (16, 32)
@@ -37,11 +38,11 @@ def opener(hidden: tuple[int, ...]) -> Callable[[bool], AbstractContextManager[S
         num_envs = QUICK_NUM_ENVS if quick else NUM_ENVS
         most = min(node.cpu.cores, MOST_GMIS)
         grid: dict[int, tuple[int, ...]] = {size: num_envs for size in (1, *range(most, 1, -1))}
-        chosen, best = choice(config, node, grid), exhaustive_best(config, node, grid)
-        places = {"Algorithm 2": chosen, "the best of the grid": best}
-        layouts = {name: even_layout(task, node, *place) for name, place in places.items()}
+        chosen = choice(config, node, grid)
+        layouts = {size: even_layout(task, node, size, min(num_envs)) for size in grid}
         with alive(layouts, config) as sessions:
-            yield {name: training_side(sessions[name], place[1], SECONDS) for name, place in places.items()}
+            places = {"Algorithm 2": chosen, "the best of the grid": exhaustive_best(sessions, grid)}
+            yield {name: training_side(sessions[size], num, SECONDS) for name, (size, num) in places.items()}
 
     return open_sides
 
@@ -61,19 +62,14 @@ def choice(config: "RunConfig", node: "Node", grid: dict[int, tuple[int, ...]]) 
     return place_of(candidates[0].point)
 
 
-def exhaustive_best(config: "RunConfig", node: "Node", grid: dict[int, tuple[int, ...]]) -> "Place":
+def exhaustive_best(sessions: "Mapping[int, Session]", grid: dict[int, tuple[int, ...]]) -> "Place":
     """Every layout of the grid with all its GMIs, several times: the one with the highest median."""
-    from gmi_drl.scheduler import even_layout
-    from gmi_drl.workload import TASK_SPECS
-
-    layouts = {str(size): even_layout(TASK_SPECS["ant"], node, size, min(nums)) for size, nums in grid.items()}
     speeds: dict[Place, list[float]] = {}
-    with alive(layouts, config) as sessions:
-        for _ in range(SWEEPS):
-            for size, num_envs in grid.items():
-                for num_env in num_envs:
-                    measured = sessions[str(size)].measure(num_env, SECONDS / SWEEPS)
-                    speeds.setdefault((size, num_env), []).append(measured.steps_per_second)
+    for _ in range(SWEEPS):
+        for size, num_envs in grid.items():
+            for num_env in num_envs:
+                measured = sessions[size].measure(num_env, SECONDS / SWEEPS)
+                speeds.setdefault((size, num_env), []).append(measured.steps_per_second)
     return max(speeds, key=lambda place: median(speeds[place]))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gmi_drl.bench.case import Sample, Side
 
@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from gmi_drl.profiler.session import Session
 
 
+Name = TypeVar("Name")
+
+
 @contextmanager
 def alive(
-    layouts: "Mapping[str, Layout]", config: "RunConfig", spin_counts: Mapping[str, str | None] | None = None
-) -> "Iterator[dict[str, Session]]":
+    layouts: "Mapping[Name, Layout]", config: "RunConfig", spin_counts: Mapping[Name, str | None] | None = None
+) -> "Iterator[dict[Name, Session]]":
     """A session of each layout; the first claims the devices for all.
 
     Args:
-        layouts: By the name of their side.
+        layouts: By whatever tells them apart.
         config: How they train.
         spin_counts: GOMP_SPINCOUNT of those that shall not have the usual one; None for libgomp's own.
     """
@@ -28,7 +31,7 @@ def alive(
     from gmi_drl.profiler.session import Session
 
     spins = {name: SPIN_COUNT for name in layouts} | dict(spin_counts or {})
-    sessions: dict[str, Session] = {}
+    sessions: dict[Name, Session] = {}
     with ExitStack() as life:
         for name, layout in layouts.items():
             backend = ProcessBackend("gmi-drl bench", claims=not sessions, spin_count=spins[name])
