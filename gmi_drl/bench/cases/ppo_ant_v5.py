@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PEERS = ("sb3", "rllib", "sample_factory", "cleanrl_envpool")
 SAMPLES, EPOCHS, MINIBATCHES, HIDDEN = 2048, 4, 4, (256, 128, 64)
 NUM_ENVS, QUICK_NUM_ENVS = (8, 16, 32, 64, 128, 256), (16,)
-SWEEP_S, SECONDS, QUICK_SECONDS = 20.0, 30.0, 15.0
+SWEEP_S, SECONDS, QUICK_SECONDS = 12.0, 30.0, 15.0
 WARM_UP_UPDATES = 2
 ROLE = "gmi_drl.bench.cases.ant_v5_probe:AntV5Probe"
 
