@@ -11,7 +11,7 @@ from gmi_drl.gmi import ProcessBackend
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
-from gmi_drl.profiler.probe import MEASURE_S, point_of
+from gmi_drl.profiler.probe import MEASURE_S, not_runnable, point_of
 from gmi_drl.profiler.session import PATIENCE_S, Measured, Session
 from gmi_drl.scheduler import even_layout
 from gmi_drl.workload import TaskSpec
@@ -42,11 +42,11 @@ def confirm(
     places: Sequence[Place],
     budget: Budget,
     on_round: Callable[[int, Place, float], None] = lambda number, place, steps_per_second: None,
-    on_failure: Callable[[Place, str], None] = lambda place, why: None,
 ) -> list[Confirmation]:
     """Run layouts by turns, each once at least, as often as the budget allows and `MOST_ROUNDS` times at most.
 
-    All layouts live on the same devices at once, and one runs at a time. One that fails, dies or hangs is left out.
+    All layouts live on the same devices at once, and one runs at a time. The point of one that fails, dies or hangs is
+    not runnable.
 
     Raises:
         LayoutMismatchError: if a device is in use.
@@ -54,6 +54,7 @@ def confirm(
     """
     deadline_s = MEASURE_S + PATIENCE_S + budget.left_s
     rounds: dict[Place, list[Measured]] = {place: [] for place in places}
+    failed: list[ProfilePoint] = []
     layouts = {place: even_layout(task, node, *place) for place in places}
     with ExitStack() as life:
         claims = life.enter_context(closing(ProcessBackend("gmi-drl plan")))
@@ -72,13 +73,14 @@ def confirm(
                         raise
                     sessions[place].close()  # one that hangs would go on taking the cores
                     del rounds[place]
-                    on_failure(place, str(error).splitlines()[0])
+                    failed.append(not_runnable(*place, f"all together: {str(error).splitlines()[0]}"))
                     continue
                 rounds[place].append(measured)
                 on_round(number, place, measured.steps_per_second)
             if budget.left_s < before_s - budget.left_s:  # another round would take as long
                 break
-        return [_summary(place, some, len(sessions[place].layout.gmis)) for place, some in rounds.items()]
+    ran = [_summary(place, some, len(layouts[place].gmis)) for place, some in rounds.items()]
+    return ran + [Confirmation(point, 0.0) for point in failed]
 
 
 def _summary(place: Place, rounds: Sequence[Measured], num_gmis: int) -> Confirmation:

@@ -74,13 +74,14 @@ def plan_here(
         candidates, _ = candidates_of(task, config.ppo, node, found.profile, grid)
         places = _affordable(candidates, found, node, config.ppo.horizon, budget)
     confirmations = _confirm(task, config, node, places, budget, tell) if places else []
+    confirmed = {place_of(one.point): one.steps_per_second for one in confirmations if one.point.runnable}
     return plan_measured(
         task,
         config.ppo,
         node,
         _with_points(found.profile, [one.point for one in confirmations]),
         _with_rivals(grid, places),
-        confirmed=(confirmed := {place_of(one.point): one.steps_per_second for one in confirmations}),
+        confirmed=confirmed,
         unmeasured=[place for place in found.unmeasured if place not in confirmed],
     )
 
@@ -151,10 +152,11 @@ def _confirm(
     def on_round(number: int, place: Place, steps_per_second: float) -> None:
         tell(f"round {number + 1}: {place[0]} x {place[1]}  {human_count(steps_per_second)} steps/s in all")
 
-    def on_failure(place: Place, why: str) -> None:
-        tell(f"{place[0]} x {place[1]} environments did not run together: {why}")
-
-    return confirm(task, config, node, places, budget, on_round, on_failure)
+    confirmations = confirm(task, config, node, places, budget, on_round)
+    for one in confirmations:
+        if not one.point.runnable:
+            tell(_described(one.point))
+    return confirmations
 
 
 def _with_rivals(grid: Grid, places: Sequence[Place]) -> Grid:
@@ -166,10 +168,10 @@ def _with_rivals(grid: Grid, places: Sequence[Place]) -> Grid:
 
 
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:
-    """A profile with points added where it has none."""
-    known = {place_of(point) for point in profile.points}
-    more = tuple(point for point in points if place_of(point) not in known)
-    return profile.model_copy(update={"points": (*profile.points, *more)})
+    """A profile with the points that it does not have, and those that have turned out not to run."""
+    known = {place_of(point): point for point in profile.points}
+    known |= {place_of(point): point for point in points if not point.runnable or place_of(point) not in known}
+    return profile.model_copy(update={"points": tuple(known.values())})
 
 
 def _described(point: ProfilePoint) -> str:

@@ -95,9 +95,9 @@ class Prober:
                 self.unmeasured[gmis_per_gpu, num_env] = None
                 return None
             if failed := [point for point in smaller if point is not None and not point.runnable]:
-                return _not_runnable(gmis_per_gpu, num_env, f"nor do {failed[0].num_env}: {failed[0].reason}")
+                return not_runnable(gmis_per_gpu, num_env, f"nor do {failed[0].num_env}: {failed[0].reason}")
         if why := self._too_large(gmis_per_gpu, num_env):
-            return _not_runnable(gmis_per_gpu, num_env, why)
+            return not_runnable(gmis_per_gpu, num_env, why)
         expected_s = self._expected_s(gmis_per_gpu, num_env)
         if expected_s > self._share.left_s:
             self.unmeasured[gmis_per_gpu, num_env] = None
@@ -117,7 +117,7 @@ class Prober:
             if error.exit_code != GmiError.exit_code:  # a package is missing, say: no other point would run either
                 raise
             self._end()
-            return _not_runnable(size, num_env, str(error).splitlines()[0])
+            return not_runnable(size, num_env, str(error).splitlines()[0])
         return point_of(measured, size, len(session.layout.gmis))
 
     def _session_of(self, size: int) -> Session:
@@ -175,7 +175,8 @@ class Prober:
         return start_s + iteration_s + max(iteration_s, MEASURE_S)
 
 
-def _not_runnable(size: int, num_env: int, reason: str) -> ProfilePoint:
+def not_runnable(size: int, num_env: int, reason: str) -> ProfilePoint:
+    """A point that was tried or ruled out."""
     return ProfilePoint(gmis_per_gpu=size, num_env=num_env, runnable=False, reason=reason)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-BYTES_PER_SECOND = {"MPR-shm": 7e9, "MPR-gloo": 5e8}
+BYTES_PER_SECOND = {"MPR-shm": 8e9, "MPR-gloo": 9e8}
 """BW of the reductions that exist: `gmi-drl bench reduction_1536k`, two cores of one host. On a GPU not measured."""
 
 

@@ -50,7 +50,8 @@ def test_what_fails_together_is_left_out(monkeypatch):
     lines = []
     plan = plan_here(ANT, tiny_config(), this_node(), {2: [8]}, seconds=300, tell=lines.append)
     assert [candidate.point.gmis_per_gpu for candidate in plan.candidates] == [2]
-    assert any("1 x 16 environments did not run together: GMI 0: no room for 16" in line for line in lines)
+    assert any("1 x 16 environments: not runnable: all together: GMI 0: no room for 16" in line for line in lines)
+    assert "nothing says that cutting pays" in " ".join(plan.layout.reasons)
 
 
 def test_no_time_is_no_plan():
