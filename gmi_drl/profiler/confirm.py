@@ -77,7 +77,7 @@ def confirm(
                     continue
                 rounds[place].append(measured)
                 on_round(number, place, measured.steps_per_second)
-            if budget.left_s < before_s - budget.left_s:  # another round would take as long
+            if budget.left_s <= before_s - budget.left_s:  # another round would take as long
                 break
     ran = [_summary(place, some, len(layouts[place].gmis)) for place, some in rounds.items()]
     return ran + [Confirmation(point, 0.0) for point in failed]

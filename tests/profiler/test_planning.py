@@ -7,6 +7,7 @@ from conftest import tiny_config, two_cores
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.profiler import confirm, planning, probe
+from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.confirm import rivals
 from gmi_drl.profiler.planning import plan_here
 from gmi_drl.profiler.session import Session
@@ -42,6 +43,13 @@ def test_more_points_are_explored_and_the_best_confirmed():
     plan = plan_here(ANT, tiny_config(), node, {1: [8, 16], 2: [4, 8]}, seconds=600, tell=lines.append)
     assert plan.candidates[0].confirmed is not None and any("one GMI does" in line for line in lines)
     assert plan.memory and plan.layout.reasons[0].startswith("Algorithm 2 over")
+
+
+def test_a_budget_that_is_over_leaves_one_round(monkeypatch):
+    monkeypatch.setattr(confirm, "MOST_ROUNDS", 2)
+    rounds = []
+    confirm.confirm(ANT, tiny_config(), this_node(), [(1, 4)], Budget(0), lambda *told: rounds.append(told))
+    assert [number for number, place, speed in rounds] == [0]
 
 
 @two_cores
