@@ -55,6 +55,21 @@ def load_yaml(model: type[Model], path: Path) -> Model:
     return parse(model, data, str(path))
 
 
+def load_json(model: type[Model], path: Path, kind: str) -> Model:
+    """Read and check one JSON file, which errors call a `kind`.
+
+    Raises:
+        UsageError: with every mistake in it.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not a {kind}: {error}") from None
+    return parse(model, data, str(path))
+
+
 def dump_yaml(instance: FileModel) -> str:
     """The YAML that `load_yaml` reads back as an equal model. What is None is left out."""
     return write_yaml(instance.model_dump(mode="json", exclude_none=True))

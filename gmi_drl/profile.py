@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gmi_drl.errors import UsageError
-from gmi_drl.files import FileModel, parse
+from gmi_drl.files import FileModel, load_json
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 NotNegative = Annotated[float, Field(ge=0)]
@@ -68,10 +67,4 @@ def load_profile(path: Path) -> Profile:
     Raises:
         UsageError: with every mistake in it.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not a profile: {error}") from None
-    return parse(Profile, data, str(path))
+    return load_json(Profile, path, "profile")

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gmi_drl.bench.machine import Machine
-from gmi_drl.errors import UsageError
-from gmi_drl.files import FileModel, parse, write_atomically
+from gmi_drl.files import FileModel, load_json, write_atomically
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -107,10 +106,4 @@ def load_result(path: Path) -> Result:
     Raises:
         UsageError: with every mistake in it.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not a result: {error}") from None
-    return parse(Result, data, str(path))
+    return load_json(Result, path, "result")
