@@ -111,6 +111,8 @@ def make_layout(task: str, num_env: int, gmis_per_gpu: int | None) -> "Layout":
 
 def require_folder(path: Path) -> None:
     """Refuse a result that cannot be written before it is measured."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name a file")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent} to write it to: make it first")
 
