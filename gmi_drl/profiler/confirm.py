@@ -50,7 +50,7 @@ def confirm(
 
     Raises:
         LayoutMismatchError: if a device is in use.
-        MachineError: if this machine lacks a package.
+        GmiError: if this machine lacks something (`exit_code` 4), as then no other layout would run either.
     """
     deadline_s = MEASURE_S + PATIENCE_S + budget.left_s
     rounds: dict[Place, list[Measured]] = {place: [] for place in places}

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from conftest import tiny_config
 
-from gmi_drl.errors import MachineError
+from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.profile import ProfilePoint
@@ -66,8 +66,9 @@ def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
 
 def test_what_no_point_can_mend_is_an_error(monkeypatch):
     monkeypatch.setattr(probe, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
-    with prober() as measure, pytest.raises(MachineError, match="mujoco is missing"):
+    with prober() as measure, pytest.raises(GmiError, match="mujoco is missing") as failed:
         measure(1, 128)
+    assert failed.value.exit_code == MachineError.exit_code
 
 
 def test_sizes_that_fail_when_small_are_not_run_large():
