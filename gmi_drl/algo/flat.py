@@ -11,7 +11,7 @@ class FlatParameters:
     """Makes the parameters views of one vector `[P]` and their gradients views of one bucket `[P + tail]`.
 
     The tail carries what every rank must agree on beside the gradients. Weights lie there as `[in, out]`: a forward
-    pass multiplies by their transpose, and transposed reading costs a matrix product a fifth of its speed.
+    pass multiplies by their transpose, and reading it transposed slows the product down.
 
     Args:
         parameters: The parameters, in the order that the vector shall have. Their values are kept.
