@@ -25,8 +25,8 @@ from torch import Tensor
 
 from gmi_drl.errors import MachineError
 from gmi_drl.sim import NativeSim
-from gmi_drl.tasks import Task, TaskDefinition
-from gmi_drl.tasks.task import Fields
+from gmi_drl.tasks import SimTask, Task, TaskDefinition
+from gmi_drl.tasks.sim_task import Fields
 from gmi_drl.workload import TaskSpec
 
 HEALTHY_HEIGHT_M = (0.2, 1.0)
@@ -42,7 +42,7 @@ def make_ant_v5(num_env: int, seed: int, threads: int = 1, device: str = "cpu") 
     """Make the task, ready to step. Raises MachineError where gymnasium or mujoco is missing."""
     fields, substeps = ANT_V5.fields, ANT_V5.substeps
     sim = NativeSim(ANT_V5.build_mjcf(), num_env, substeps=substeps, fields=fields, threads=threads, device=device)
-    return Task(ANT_V5, sim, seed)
+    return SimTask(ANT_V5, sim, seed)
 
 
 def ant_v5_mjcf() -> str:

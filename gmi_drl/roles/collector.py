@@ -33,14 +33,16 @@ class Collector:
         """Play `horizon` steps and judge them. Returns the normaliser's delta for the observations seen."""
         rollout = self.rollout
         rollout.bootstrap.zero_()
+        self.episodes.zero_()
         noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
         for t in range(self.config.horizon):
             action = self._act(t, noise[t])
             clock.mark("act_s")
             _, reward, terminated, truncated, info = self.task.step(action)
             clock.mark("sim_s")
-            rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, ~info["bad"]
-            self._bootstrap(t, truncated & ~info["bad"], info["final_obs"])
+            rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, info["valid"]
+            self.episodes[3] += info["bad"].sum()
+            self._bootstrap(t, truncated & info["valid"], info["final_obs"])
         self._account()
         return self._judge()
 
@@ -82,7 +84,7 @@ class Collector:
             torch.mul(now.add_(self.episode), goes_on, out=self.episode)
         ended = rollout.done * rollout.valid
         sums = (so_far * ended[:, None]).sum((0, 2), dtype=torch.float64)
-        self.episodes.copy_(torch.stack((ended.sum(), *sums, (1 - rollout.valid).sum())))
+        self.episodes[:3] = torch.stack((ended.sum(), *sums))
 
     def _judge(self) -> Tensor:
         """Values and densities in one pass over all steps (the policy has not changed), then advantages."""

@@ -4,9 +4,10 @@ from gmi_drl.errors import UsageError
 from gmi_drl.files import did_you_mean
 from gmi_drl.sim import NativeSim
 from gmi_drl.tasks.ant import ANT
-from gmi_drl.tasks.task import Task, TaskDefinition
+from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
+from gmi_drl.tasks.task import Task
 
-__all__ = ["TASKS", "Task", "TaskDefinition", "make"]
+__all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "make"]
 
 TASKS: dict[str, TaskDefinition] = {definition.spec.name: definition for definition in (ANT,)}
 
@@ -28,7 +29,7 @@ def make(name: str, num_env: int = 512, device: str = "cpu", seed: int = 0, thre
     definition = _find(name)
     fields, substeps = definition.fields, definition.substeps
     sim = NativeSim(definition.build_mjcf(), num_env, substeps=substeps, fields=fields, threads=threads, device=device)
-    return Task(definition, sim, seed)
+    return SimTask(definition, sim, seed)
 
 
 def _find(name: str) -> TaskDefinition:

@@ -38,7 +38,7 @@ from torch import Tensor
 
 from gmi_drl.tasks.ant_mjcf import JOINT_RANGES_RAD, START_HEIGHT_M, ant_mjcf
 from gmi_drl.tasks.rotation import rotation_matrix
-from gmi_drl.tasks.task import Fields, TaskDefinition
+from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.workload import TASK_SPECS
 
 TARGET_M = (1000.0, 0.0)

@@ -1,79 +1,35 @@
-"""The shared part of all tasks: steps, episodes, accidents and state, over any simulator."""
+"""What every task can do, whoever simulates it."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from gmi_drl.errors import UsageError
-from gmi_drl.sim.base import Sim
 from gmi_drl.workload import TaskSpec
 
-Fields = Mapping[str, Tensor]
-"""Simulator fields by name, float32 `[N, ...]`."""
 
-
-@dataclass(frozen=True)
-class TaskDefinition:
-    """What sets one task apart: a model, and pure functions over batches of N worlds.
-
-    Args:
-        spec: Sizes, shared with planning.
-        build_mjcf: Writes the model.
-        substeps: Physics steps per control step.
-        fields: The simulator's fields that the functions read.
-        observe: `(fields, last action [N, A]) -> observation [N, O]`.
-        reward_done: `(observation, action, fields before the step, fields after it) -> reward [N], terminated [N]`.
-        reset_noise: Random numbers K that a new episode takes.
-        reset_state: `noise [N, K], uniform in [-1, 1) -> state fields [N, ...]` of new episodes.
-    """
-
-    spec: TaskSpec
-    build_mjcf: Callable[[], str]
-    substeps: int
-    fields: tuple[str, ...]
-    observe: Callable[[Fields, Tensor], Tensor]
-    reward_done: Callable[[Tensor, Tensor, Fields, Fields], tuple[Tensor, Tensor]]
-    reset_noise: int
-    reset_state: Callable[[Tensor], dict[str, Tensor]]
-
-
-class Task:
+class Task(Protocol):
     """N worlds of one task, all tensors on `device`; a world that ends starts its next episode within the same step.
-
-    The noise of new episodes is drawn for all worlds in every step and used where one ended: what a world draws depends
-    on the seed and the step alone, not on the other worlds, and no step waits for a GPU to learn who ended. On the CPU,
-    where asking is free, a step in which nothing ended is spared the rest.
 
     Attributes:
         spec: The task's sizes.
         num_env: N.
         device: Where all tensors are.
-        obs: The current observation `[N, O]`, as last returned.
-        episode_length: Steps in the current episode, int64 `[N]`. A learner may write it to stagger the first episodes.
+        obs: The current observation, float32 `[N, O]`, as last returned.
+        episode_length: Steps in the current episode, int64 `[N]`. A learner may write it to stagger the first episodes;
+            simulators of others that count by themselves need not follow.
     """
 
-    def __init__(self, definition: TaskDefinition, sim: Sim, seed: int) -> None:
-        self.spec = definition.spec
-        self.num_env = sim.num_env
-        self.device = sim.device
-        self.episode_length = torch.zeros(sim.num_env, dtype=torch.int64, device=sim.device)
-        self._definition = definition
-        self._sim = sim
-        self._generator = torch.Generator(sim.device)
-        self._generator.manual_seed(seed)
-        self.obs = self.reset()
+    spec: TaskSpec
+    num_env: int
+    device: torch.device
+    obs: Tensor
+    episode_length: Tensor
 
-    @torch.no_grad()
     def reset(self) -> Tensor:
         """Start a new episode in every world; returns the first observation `[N, O]`."""
-        self._start_episodes(torch.ones(self.num_env, dtype=torch.bool, device=self.device), self._noise())
-        no_action = torch.zeros(self.num_env, self.spec.num_actions, device=self.device)
-        self.obs = self._definition.observe(self._fields(), no_action)
-        return self.obs
 
-    @torch.no_grad()
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """One control step of every world.
 
@@ -86,66 +42,23 @@ class Task:
             terminated: bool `[N]`, the task's own end (a fall).
             truncated: bool `[N]`, the time limit without such an end, or an accident of the physics.
             info: `final_obs` `[N, O]`, the observation before any reset; `bad` bool `[N]`, worlds in which the physics
-                went wrong or the action was NaN. Those have reward 0, and their `final_obs` is that of the step before:
-                leave them out of training and do not bootstrap from them. No output is ever NaN.
+                went wrong or the action was NaN, with reward 0 and the `final_obs` of the step before; `valid` bool
+                `[N]`, False for what is no transition: those, and steps that a simulator used to begin an episode.
+                Leave them out of training and do not bootstrap from them. No output is ever NaN.
 
         Raises:
             UsageError: The action has another shape.
         """
-        action = self._checked(action).clamp(-1, 1)
-        before = {name: field.clone() for name, field in self._fields().items()}
-        self._sim.step(action)
-        after = self._fields()
-        final_obs = self._definition.observe(after, action)
-        reward, terminated = self._definition.reward_done(final_obs, action, before, after)
-
-        bad = self._sim.bad() | ~(final_obs.sum(1) + reward).isfinite()
-        final_obs = torch.where(bad[:, None], self.obs, final_obs)
-        self.episode_length += 1
-        terminated = terminated & ~bad
-        truncated = bad | ((self.episode_length >= self.spec.episode_steps) & ~terminated)
-
-        ended, noise = terminated | truncated, self._noise()
-        if self.device.type != "cpu" or ended.any():
-            self._start_episodes(ended, noise)
-            self.obs = self._definition.observe(self._fields(), action.masked_fill(ended[:, None], 0.0))
-        else:
-            self.obs = final_obs
-        return self.obs, reward.masked_fill(bad, 0.0), terminated, truncated, {"final_obs": final_obs, "bad": bad}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """A copy of everything, on the CPU: a task that loads it goes on bit-identically."""
-        sim = {f"sim.{name}": tensor for name, tensor in self._sim.state_dict().items()}
-        own = {"obs": self.obs.clone().cpu(), "episode_length": self.episode_length.clone().cpu()}
-        return {**sim, **own, "generator": self._generator.get_state()}
+        """A copy, on the CPU, of what a bit-identical continuation needs; empty where a simulator cannot give it."""
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state_dict` of the same task with the same num_env. Raises UsageError if the sizes differ."""
-        self._sim.load_state_dict({name[4:]: tensor for name, tensor in state.items() if name.startswith("sim.")})
-        self.obs = state["obs"].clone().to(self.device)
-        self.episode_length.copy_(state["episode_length"])
-        self._generator.set_state(state["generator"])
+        """Go on from `state_dict` of the same task with the same num_env; from an empty one with new episodes.
+
+        Raises:
+            UsageError: The sizes differ.
+        """
 
     def close(self) -> None:
-        """Free the worlds."""
-        self._sim.close()
-
-    def _checked(self, action: Tensor) -> Tensor:
-        expected = (self.num_env, self.spec.num_actions)
-        if tuple(action.shape) != expected:
-            raise UsageError(f"The action has shape {tuple(action.shape)}, but {self.spec.name} takes {expected}.")
-        return action.to(torch.float32)
-
-    def _fields(self) -> dict[str, Tensor]:
-        return {name: self._sim.get(name) for name in self._definition.fields}
-
-    def _noise(self) -> Tensor:
-        shape = (self.num_env, self._definition.reset_noise)
-        return torch.empty(shape, device=self.device).uniform_(-1, 1, generator=self._generator)
-
-    def _start_episodes(self, mask: Tensor, noise: Tensor) -> None:
-        self._sim.reset(mask)
-        for name, value in self._definition.reset_state(noise).items():
-            self._sim.set(name, mask, value)
-        self._sim.forward()
-        self.episode_length.masked_fill_(mask, 0)
+        """Free the worlds. Closing twice is fine."""

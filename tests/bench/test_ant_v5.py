@@ -12,7 +12,7 @@ from gmi_drl.bench import ant_v5
 from gmi_drl.bench.ant_v5 import ANT_V5, ant_v5_mjcf, make_ant_v5
 from gmi_drl.errors import MachineError
 from gmi_drl.sim import NativeSim
-from gmi_drl.tasks import Task
+from gmi_drl.tasks import SimTask
 
 EPISODES, STEPS = 8, 40
 STATE = mujoco.mjtState.mjSTATE_INTEGRATION
@@ -46,7 +46,7 @@ def theirs():
 @pytest.fixture(scope="module")
 def ours(theirs):
     sim = NativeSim(ant_v5_mjcf(), len(theirs.state), substeps=ANT_V5.substeps, fields=ANT_V5.fields)
-    task = Task(ANT_V5, sim, seed=0)
+    task = SimTask(ANT_V5, sim, seed=0)
     forces = torch.zeros(len(theirs.state), 14, 6)
     sim.load_state_dict({"state": theirs.state, "qpos": theirs.qpos, "qvel": theirs.qvel, "cfrc_ext": forces})
     ends = {}

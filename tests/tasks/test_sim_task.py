@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from gmi_drl.errors import UsageError
-from gmi_drl.tasks import make
+from gmi_drl.sim import NativeSim
+from gmi_drl.tasks import SimTask, make
+from gmi_drl.tasks.ant import ANT
 
 NUM_ENV = 16
 
@@ -169,3 +173,31 @@ def test_stepping_needs_no_gradient_and_survives_inference_mode():
     task.episode_length[:] = 5
     task.step(torch.zeros(NUM_ENV, 8))
     assert task.episode_length[0] == 6
+
+
+def test_the_motors_are_told_what_control_makes_of_an_action():
+    halved = replace(ANT, control=lambda fields, action: fields["qpos"].new_tensor(0.5) * action)
+    task, plain = make_variant(halved), make_ant()
+    torch.testing.assert_close(task.obs, plain.obs)
+    task.step(torch.ones(NUM_ENV, 8))
+    plain.step(torch.full((NUM_ENV, 8), 0.5))
+    assert torch.equal(task._sim.get("qpos"), plain._sim.get("qpos"))
+
+
+def test_a_new_goal_is_seen_at_once_and_ends_no_episode():
+    def spin_where_high(fields, noise):
+        return fields["qpos"][:, 2] > 1, {"qvel": torch.full_like(fields["qvel"], 0.25)}
+
+    task = make_variant(replace(ANT, new_goal=spin_where_high))
+    qpos = task._sim.get("qpos").clone()
+    qpos[:, 2] = 2.0
+    task._sim.set("qpos", world(3), qpos)
+    obs, _, terminated, truncated, info = task.step(torch.zeros(NUM_ENV, 8))
+    assert not (terminated | truncated).any() and task.episode_length[3] == 1
+    assert torch.equal(task._sim.get("qvel")[3], torch.full((14,), 0.25))
+    assert torch.equal((obs != info["final_obs"]).any(1), world(3))
+
+
+def make_variant(definition):
+    sim = NativeSim(definition.build_mjcf(), NUM_ENV, substeps=definition.substeps, fields=definition.fields)
+    return SimTask(definition, sim, seed=0)
