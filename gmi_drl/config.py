@@ -53,6 +53,7 @@ class RunConfig(FileModel):
 
     `time_limit_s` ends the run that many seconds after its start or resumption, whatever `iterations` says. `hang_s` is
     the deadline of every wait for another GMI. Checkpoints come every `checkpoint_every` iterations and at the end.
+    `cuda_graphs` replays the agent's and the learner's kernels as graphs on a GPU.
     """
 
     version: Literal[1] = 1
@@ -62,6 +63,7 @@ class RunConfig(FileModel):
     checkpoint_every: Count = 100
     checkpoints_kept: Count = 2
     hang_s: Positive = 300.0
+    cuda_graphs: bool = True
     ppo: PPOConfig = PPOConfig()
 
 

@@ -15,6 +15,13 @@ torch.set_num_threads(1)
 two_cores = pytest.mark.skipif(len(allowed_cores()) < 2, reason="needs two cores, one for each GMI")
 
 
+def pytest_collection_modifyitems(items):
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
 @pytest.fixture(autouse=True)
 def own_claims(tmp_path_factory, monkeypatch):
     """Tests claim cores and remember measurements among themselves only."""

@@ -1,10 +1,12 @@
 """PPO over a flat bucket: the gradients of all GMIs are summed by whatever `reduce` is handed in."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.algo.networks import ActorCritic, gaussian_kl
 from gmi_drl.algo.rollout import MiniBatch, Rollout, split
@@ -26,6 +28,7 @@ class PPO:
         share: Samples of this GMI divided by those of its whole group.
         reduce: Sums a float32 vector in place over the group; the identity when alone.
         make_bucket: Memory that `reduce` reads without a copy.
+        capture: On a GPU, replay what happens before and after each `reduce` as CUDA graphs.
     """
 
     METRICS = ("surrogate_loss", "value_loss", "kl", "skipped_updates")
@@ -38,17 +41,22 @@ class PPO:
         share: float = 1.0,
         reduce: Callable[[Tensor], None] = lambda bucket: None,
         make_bucket: Callable[[int], Tensor] = torch.zeros,
+        capture: bool = True,
     ) -> None:
         self.policy, self.config, self.share, self.reduce = policy, config, share, reduce
+        self._capture = capture
         self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
         device = self.flat.vector.device
         self.learning_rate = torch.tensor(config.learning_rate, device=device)
-        self.optimizer = torch.optim.Adam([self.flat.vector], lr=self.learning_rate, fused=True)
+        on_gpu = device.type == "cuda"
+        self.optimizer = torch.optim.Adam([self.flat.vector], lr=self.learning_rate, fused=True, capturable=on_gpu)
         self.found_inf = torch.zeros((), device=device)
         self.optimizer.found_inf = self.found_inf  # type: ignore[attr-defined]
         self._start_optimizer()
         self.old_log_std = torch.zeros_like(policy.log_std)
         self.totals = torch.zeros(len(self.METRICS), device=device)
+        self._apply_step = Captured(self._apply, device, is_on=capture)
+        self._rollout: Rollout | None = None
 
     def update(self, rollout: Rollout, permutation: Tensor) -> None:
         """Learn from a rollout whose advantages are final; `permutation [T * N]` orders its transitions.
@@ -57,10 +65,12 @@ class PPO:
         """
         self.old_log_std.copy_(self.policy.log_std.detach())
         self.totals.zero_()
-        batches = split(rollout.shuffled(permutation), self.config.minibatches)
+        rollout.shuffle(permutation)
         for _ in range(self.config.epochs):
-            for batch in batches:
-                self._descend(batch)
+            for compute_gradient in self._gradients_of(rollout):
+                compute_gradient()
+                self.reduce(self.flat.bucket)
+                self._apply_step()
 
     def metrics(self) -> dict[str, float]:
         """Means over the mini-batches of the last update, and the learning rate. Synchronises with the host."""
@@ -94,8 +104,17 @@ class PPO:
             "exp_avg_sq": torch.zeros_like(vector.data),
         }
 
-    def _descend(self, batch: MiniBatch) -> None:
-        """One mini-batch: losses, gradients, reduction, one step of Adam."""
+    def _gradients_of(self, rollout: Rollout) -> list[Captured]:
+        """One for each mini-batch of a rollout, the same ones as long as the rollout is."""
+        if self._rollout is not rollout:
+            self._rollout = rollout
+            device, batches = self.flat.vector.device, split(rollout.shuffled, self.config.minibatches)
+            steps = [partial(self._compute_gradient, batch) for batch in batches]
+            self._gradient_steps = [Captured(step, device, is_on=self._capture) for step in steps]
+        return self._gradient_steps
+
+    def _compute_gradient(self, batch: MiniBatch) -> None:
+        """Fill the bucket: gradients of this GMI's share of the loss, and what else is to be summed."""
         flat = self.flat
         flat.bucket.zero_()
         mean = self.policy.actor(batch.obs)
@@ -105,14 +124,18 @@ class PPO:
         with torch.no_grad():
             kl = (gaussian_kl(batch.mean, self.old_log_std, mean, self.policy.log_std) * batch.valid).mean()
             flat.tail.copy_(torch.stack((surrogate.detach(), value_loss.detach(), kl)) * self.share)
-            self.reduce(flat.bucket)
-            self._adapt_learning_rate(flat.tail[2])
-            self._clip(flat.gradient[: self.policy.actor_size])
-            self._clip(flat.gradient[self.policy.actor_size :])
-            self.found_inf.copy_(1 - flat.gradient.sum().isfinite().float())
-            self.optimizer.step()
-            self.totals[:-1] += flat.tail
-            self.totals[-1] += self.found_inf
+
+    @torch.no_grad()
+    def _apply(self) -> None:
+        """One step of Adam with the sum in the bucket."""
+        flat = self.flat
+        self._adapt_learning_rate(flat.tail[2])
+        self._clip(flat.gradient[: self.policy.actor_size])
+        self._clip(flat.gradient[self.policy.actor_size :])
+        self.found_inf.copy_(1 - flat.gradient.sum().isfinite().float())
+        self.optimizer.step()
+        self.totals[:-1] += flat.tail
+        self.totals[-1] += self.found_inf
 
     def _surrogate(self, batch: MiniBatch, mean: Tensor) -> Tensor:
         ratio = (self.policy.log_prob(batch.action, mean) - batch.log_prob).exp()

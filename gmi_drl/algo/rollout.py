@@ -23,7 +23,10 @@ class MiniBatch:
 
 
 class Rollout:
-    """What N worlds met in T steps: tensors `[T, N, ...]` that are written in place."""
+    """What N worlds met in T steps: tensors `[T, N, ...]` that are written in place.
+
+    `shuffled` has the same transitions as `[T * N, ...]`: mini-batches are slices of it, always in the same place.
+    """
 
     def __init__(self, horizon: int, num_env: int, num_obs: int, num_actions: int, device: torch.device) -> None:
         def empty(*shape: int) -> Tensor:
@@ -34,6 +37,9 @@ class Rollout:
         self.log_prob, self.reward, self.value = empty(), empty(), empty()
         self.done, self.valid, self.bootstrap = empty(), empty(), empty()
         self.advantage, self.returns = empty(), empty()
+        shapes = {name: getattr(self, name).shape for name in MiniBatch.__dataclass_fields__}
+        everything = {name: torch.zeros(horizon * num_env, *shape[2:], device=device) for name, shape in shapes.items()}
+        self.shuffled = MiniBatch(**everything)
 
     def advantages(self, last_value: Tensor, config: PPOConfig) -> None:
         """Generalised advantage estimation (Schulman et al., arXiv 1506.02438) into `advantage` and `returns`.
@@ -65,22 +71,10 @@ class Rollout:
         """Give the advantages zero mean and unit variance, by the statistics of all GMIs."""
         self.advantage.sub_(mean).div_(std + 1e-8).mul_(self.valid)
 
-    def shuffled(self, permutation: Tensor) -> MiniBatch:
-        """All transitions in the order of `permutation [T * N]`: mini-batches are then slices, without a copy each."""
-
-        def pick(tensor: Tensor) -> Tensor:
-            return tensor.flatten(0, 1)[permutation]
-
-        return MiniBatch(
-            obs=pick(self.obs),
-            action=pick(self.action),
-            log_prob=pick(self.log_prob),
-            mean=pick(self.mean),
-            value=pick(self.value),
-            returns=pick(self.returns),
-            advantage=pick(self.advantage),
-            valid=pick(self.valid),
-        )
+    def shuffle(self, permutation: Tensor) -> None:
+        """Put all transitions into `shuffled`, in the order of `permutation [T * N]`."""
+        for name, into in vars(self.shuffled).items():
+            torch.index_select(getattr(self, name).flatten(0, 1), 0, permutation, out=into)
 
 
 def split(batch: MiniBatch, parts: int) -> list[MiniBatch]:

@@ -1,8 +1,11 @@
 """Experience collection: simulator and agent take turns on one GMI, `horizon` times (paper section 5.1, stage i)."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.rollout import Rollout
@@ -16,16 +19,31 @@ class Collector:
     """Fills a rollout in place; nothing within the horizon waits for the device.
 
     `episodes [4]` sums over the last rollout: episodes that ended, their returns and lengths, worlds that went wrong.
+    `capture` replays what the agent does between two steps of the simulator as CUDA graphs, on a GPU.
     """
 
     def __init__(
-        self, task: Task, policy: ActorCritic, normaliser: Normaliser, config: PPOConfig, generator: torch.Generator
+        self,
+        task: Task,
+        policy: ActorCritic,
+        normaliser: Normaliser,
+        config: PPOConfig,
+        generator: torch.Generator,
+        *,
+        capture: bool = True,
     ) -> None:
         self.task, self.policy, self.normaliser = task, policy, normaliser
         self.config, self.generator = config, generator
         self.rollout = Rollout(config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions, task.device)
         self.episode = torch.zeros(2, task.num_env, device=task.device)  # returns and lengths so far
         self.episodes = torch.zeros(4, dtype=torch.float64, device=task.device)
+        self._noise = torch.zeros_like(self.rollout.action)
+        self._last_obs, self._final_obs = torch.zeros(2, *self.rollout.obs.shape[1:], device=task.device)
+        self._final_value = torch.zeros(task.num_env, device=task.device)
+        steps = [partial(self._act, t) for t in range(config.horizon)]
+        self._act_at = [Captured(step, task.device, is_on=capture) for step in steps]
+        self._value_final_obs = Captured(self._value, task.device, is_on=capture)
+        self._judge_all = Captured(self._judge, task.device, is_on=capture)
         self._stagger()
 
     @torch.no_grad()
@@ -34,17 +52,21 @@ class Collector:
         rollout = self.rollout
         rollout.bootstrap.zero_()
         self.episodes.zero_()
-        noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
+        self._noise.normal_(generator=self.generator)
         for t in range(self.config.horizon):
-            action = self._act(t, noise[t])
+            rollout.obs[t] = self.task.obs
+            self._act_at[t]()
             clock.mark("act_s")
-            _, reward, terminated, truncated, info = self.task.step(action)
+            _, reward, terminated, truncated, info = self.task.step(rollout.action[t])
             clock.mark("sim_s")
             rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, info["valid"]
             self.episodes[3] += info["bad"].sum()
             self._bootstrap(t, truncated & info["valid"], info["final_obs"])
         self._account()
-        return self._judge()
+        delta = self.normaliser.delta(rollout.obs)
+        self._last_obs.copy_(self.task.obs)
+        self._judge_all()
+        return delta
 
     def state_dict(self) -> dict[str, Tensor]:
         """What the next rollout depends on, beside the policy: the task's state, the generator, running episodes."""
@@ -63,18 +85,24 @@ class Collector:
         shape = self.task.episode_length.shape
         self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))
 
-    def _act(self, t: int, noise: Tensor) -> Tensor:
-        self.rollout.obs[t] = self.task.obs
-        action, mean = self.policy.act(self.normaliser(self.task.obs), noise)
-        self.rollout.action[t], self.rollout.mean[t] = action, mean
-        return action
+    @torch.no_grad()
+    def _act(self, t: int) -> None:
+        """What the agent does at step t, from `rollout.obs[t]`."""
+        rollout = self.rollout
+        rollout.action[t], rollout.mean[t] = self.policy.act(self.normaliser(rollout.obs[t]), self._noise[t])
+
+    @torch.no_grad()
+    def _value(self) -> None:
+        self._final_value.copy_(self.policy.value(self.normaliser(self._final_obs)))
 
     def _bootstrap(self, t: int, timed_out: Tensor, final_obs: Tensor) -> None:
         """The value that follows a time-out (`bootstrap: final_obs`)."""
         if self.config.bootstrap == "last_value":
             self.rollout.bootstrap[t] = timed_out  # times the value, which is known after the horizon
         elif timed_out.device.type != "cpu" or timed_out.any():  # asking a GPU would wait for it
-            self.rollout.bootstrap[t] = self.policy.value(self.normaliser(final_obs)) * timed_out
+            self._final_obs.copy_(final_obs)
+            self._value_final_obs()
+            torch.mul(self._final_value, timed_out, out=self.rollout.bootstrap[t])
 
     def _account(self) -> None:
         """Keep the running returns and lengths, and sum up the episodes that ended well or badly but not wrongly."""
@@ -86,14 +114,13 @@ class Collector:
         sums = (so_far * ended[:, None]).sum((0, 2), dtype=torch.float64)
         self.episodes[:3] = torch.stack((ended.sum(), *sums))
 
-    def _judge(self) -> Tensor:
+    @torch.no_grad()
+    def _judge(self) -> None:
         """Values and densities in one pass over all steps (the policy has not changed), then advantages."""
         rollout = self.rollout
-        delta = self.normaliser.delta(rollout.obs)
         rollout.obs.copy_(self.normaliser(rollout.obs))
         rollout.value.copy_(self.policy.value(rollout.obs))
         rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.mean))
         if self.config.bootstrap == "last_value":
             rollout.bootstrap.mul_(rollout.value)
-        rollout.advantages(self.policy.value(self.normaliser(self.task.obs)), self.config)
-        return delta
+        rollout.advantages(self.policy.value(self.normaliser(self._last_obs)), self.config)

@@ -38,7 +38,14 @@ class Replica:
         self.config, self.reduction, self.device = config, reduction, device
         torch.manual_seed(config.seed)  # policies start alike
         self.policy = ActorCritic(replace(spec, hidden=config.ppo.hidden), config.ppo.init_std).to(device)
-        self.ppo = PPO(self.policy, config.ppo, share=share, reduce=reduction.reduce, make_bucket=reduction.bucket)
+        self.ppo = PPO(
+            self.policy,
+            config.ppo,
+            share=share,
+            reduce=reduction.reduce,
+            make_bucket=reduction.bucket,
+            capture=config.cuda_graphs,
+        )
         self.normaliser = Normaliser(spec.num_obs, device)
         self.clock = PhaseClock(device)
         self.sync_s = 0.0
@@ -46,7 +53,9 @@ class Replica:
     def take(self, task: Task, seed: int) -> None:
         """Let the agent act in these worlds from now on; `seed` is of its noise."""
         generator = torch.Generator(self.device).manual_seed(seed)
-        self.collector = Collector(task, self.policy, self.normaliser, self.config.ppo, generator)
+        self.collector = Collector(
+            task, self.policy, self.normaliser, self.config.ppo, generator, capture=self.config.cuda_graphs
+        )
 
     def iterate(self, decide: Callable[[], Word]) -> News:
         """Collect, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""

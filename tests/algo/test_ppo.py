@@ -177,3 +177,21 @@ def run_in_step(replicas, parts, orders):
         thread.start()
     for thread in threads:
         thread.join(60)
+
+
+@pytest.mark.gpu
+def test_an_update_by_graphs_is_the_update_without():
+    device, results = torch.device("cuda"), []
+    for capture in (True, False):
+        policy = make_policy().to(device)
+        ppo, rollout = PPO(policy, PPOConfig(), capture=capture), make_rollout(make_policy())
+        for name, tensor in vars(rollout).items():
+            if isinstance(tensor, torch.Tensor):
+                setattr(rollout, name, tensor.to(device))
+        for name, tensor in vars(rollout.shuffled).items():
+            setattr(rollout.shuffled, name, tensor.to(device))
+        normalise(rollout)
+        for seed in range(4):
+            ppo.update(rollout, torch.randperm(T * N, generator=torch.Generator().manual_seed(seed)).to(device))
+        results.append(ppo.flat.vector.data.clone())
+    torch.testing.assert_close(*results, atol=1e-6, rtol=0)

@@ -64,7 +64,8 @@ def test_mini_batches_are_a_permutation_cut_in_equal_views():
     rollout, _ = make()
     rollout.log_prob.copy_(torch.arange(T * N).view(T, N))
     permutation = torch.randperm(T * N)
-    whole = rollout.shuffled(permutation)
+    rollout.shuffle(permutation)
+    whole = rollout.shuffled
     assert torch.equal(whole.log_prob, permutation.float())
     parts = split(whole, 4)
     assert [part.log_prob.shape[0] for part in parts] == [3, 3, 3, 3]

@@ -218,7 +218,6 @@ def test_closing_twice_is_fine():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_tensors_on_the_gpu_hold_the_same_numbers():
     host = make_sim()
     device = NativeSim(HOPPER, NUM_ENV, substeps=2, fields=FIELDS, device="cuda")
