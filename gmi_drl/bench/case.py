@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CURVES = "curves"
-"""A sample's detail that is drawn: `{label: [numbers]}` of equal length, the last against each of those before it."""
+"""A sample's detail that is drawn: `{label: [numbers]}` of equal length, the last against each of those before it.
+
+Labels that end in `DOUBLINGS` have an axis of powers of two.
+"""
+
+DOUBLINGS = "(doublings)"
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class Case:
         reference: The paper's or the peer's own figure, as text.
         limits: Where gmi-drl does not help, or what the figure does not say.
         repeats: Rounds; in each every side is measured once, in alternating order.
+        compared: False where sides are different workloads: they have no ratios.
         guard: A ratio to each other side below which a change has broken something; None keeps it out of the guard.
     """
 
@@ -53,4 +59,5 @@ class Case:
     reference: str = ""
     limits: str = ""
     repeats: int = 5
+    compared: bool = True
     guard: float | None = None

@@ -2,11 +2,14 @@
 
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gmi_drl.bench.case import CURVES
+from gmi_drl.bench.case import CURVES, DOUBLINGS
 from gmi_drl.bench.result import Result, SampleRecord
 from gmi_drl.bench.statistics import bootstrap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GRID_POINTS = 50
 DPI = 130
@@ -19,6 +22,11 @@ def plot(result: Result, path: Path) -> None:
     Raises:
         ImportError: without matplotlib.
     """
+    draw(result).savefig(path, dpi=DPI)
+
+
+def draw(result: Result) -> "Figure":
+    """The picture of a result. Raises ImportError without matplotlib."""
     from matplotlib.figure import Figure
 
     has_curves = all(CURVES in sample.details for column in result.samples.values() for sample in column)
@@ -27,7 +35,7 @@ def plot(result: Result, path: Path) -> None:
         _draw_curves(figure, result)
     else:
         _draw_samples(figure, result)
-    figure.savefig(path, dpi=DPI)
+    return figure
 
 
 def _draw_samples(figure: Any, result: Result) -> None:
@@ -63,20 +71,24 @@ def _draw_curves(figure: Any, result: Result) -> None:
             _draw_side(
                 axis, column, x_label, y_label, COLORS[row % len(COLORS)], f"{name}: {len(column)} samples, mean"
             )
-        axis.set_xlabel(x_label)
+        axis.set_xlabel(x_label.removesuffix(DOUBLINGS).strip())
+        if x_label.endswith(DOUBLINGS):
+            axis.set_xscale("log", base=2)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(y_label)
     axes[0].legend(loc="upper left", frameon=False)
 
 
 def _draw_side(axis: Any, column: tuple[SampleRecord, ...], x_label: str, y_label: str, color: str, label: str) -> None:
-    """A thin line per sample; the mean with a band as far as all of them go."""
+    """A thin line per sample; the mean with a band as far as all of them go, at their own points if these are alike."""
     import numpy as np
 
     curves = [(sample.details[CURVES][x_label], sample.details[CURVES][y_label]) for sample in column]
     for x, y in curves:
         axis.plot(x, y, color=color, alpha=0.25, linewidth=0.8)
-    grid = np.linspace(max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves), GRID_POINTS)
+    points = curves[0][0]
+    span = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+    grid = np.array(points) if all(x == points for x, _ in curves) else np.linspace(*span, GRID_POINTS)
     heights = np.transpose([np.interp(grid, x, y) for x, y in curves])  # [GRID_POINTS, samples]
     low, high = zip(*(bootstrap(row, of=statistics.fmean) for row in heights.tolist()), strict=True)
     axis.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0)

@@ -58,7 +58,10 @@ class Ratio(FileModel):
 
 
 class Result(FileModel):
-    """A result file: JSON, `schema: gmi-drl/bench/1`. Sides lie in the case's order, ours first."""
+    """A result file: JSON, `schema: gmi-drl/bench/1`. Sides lie in the case's order, ours first.
+
+    `ratios` are those to every side but the first, or none.
+    """
 
     schema_: Annotated[Literal["gmi-drl/bench/1"], Field(alias="schema")] = "gmi-drl/bench/1"
     case: CaseFacts
@@ -88,7 +91,7 @@ class Result(FileModel):
     @model_validator(mode="after")
     def _check_sides(self) -> Self:
         sides = list(self.samples)
-        if list(self.summaries) != sides or list(self.ratios) != sides[1:]:
+        if list(self.summaries) != sides or list(self.ratios) not in (sides[1:], []):
             raise ValueError(
                 f"sides {sides} do not match summaries {list(self.summaries)} and ratios {list(self.ratios)}"
             )

@@ -43,7 +43,7 @@ def run_case(case: Case, *, repeats: int, quick: bool = False, on_sample: OnSamp
             for name, column in samples.items()
         },
         summaries={name: _spread(column) for name, column in values.items()},
-        ratios=compare(case, values),
+        ratios=compare(case, values) if case.compared else {},
     )
 
 

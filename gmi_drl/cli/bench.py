@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, say
-from gmi_drl.cli.plan import require_folder
+from gmi_drl.cli.output import console, format_option, print_json, require_folder, say
 from gmi_drl.errors import ComparisonFailedError, MachineError, UsageError
 
 if TYPE_CHECKING:

@@ -4,10 +4,13 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import rich_click as click
 from rich.console import Console
+
+from gmi_drl.errors import MachineError, UsageError
 
 PLAIN_WIDTH = 120
 
@@ -34,3 +37,21 @@ def console() -> Console:
 def print_json(schema: str, document: dict[str, Any]) -> None:
     """One JSON document on stdout."""
     click.echo(json.dumps({"schema": f"gmi-drl/{schema}/1", **document}, indent=2))
+
+
+def require_folder(path: Path) -> None:
+    """Refuse a result that cannot be written before it is measured."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent} to write it to: make it first")
+
+
+def write_file(path: Path, content: str) -> None:
+    """Write a result where the user asked for it."""
+    from gmi_drl.files import write_atomically
+
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise MachineError(f"{path} cannot be written: {error.strerror}") from None

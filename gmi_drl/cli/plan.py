@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.cli.output import console, format_option, print_json, require_folder, say, write_file
 from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
@@ -107,25 +107,6 @@ def _no_garbage() -> Iterator[None]:
 def make_layout(task: str, num_env: int, gmis_per_gpu: int | None) -> "Layout":
     """Cut this machine evenly."""
     return _even(task, _node(None), num_env, gmis_per_gpu).layout
-
-
-def require_folder(path: Path) -> None:
-    """Refuse a result that cannot be written before it is measured."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder: name a file")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no folder {path.parent} to write it to: make it first")
-
-
-def write_file(path: Path, content: str) -> None:
-    """Write a result where the user asked for it."""
-    from gmi_drl.errors import MachineError
-    from gmi_drl.files import write_atomically
-
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise MachineError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _node(node_file: Path | None) -> "Node":

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, say
-from gmi_drl.cli.plan import require_folder, write_file
+from gmi_drl.cli.output import console, format_option, print_json, require_folder, say, write_file
 from gmi_drl.cli.plan_view import point_table
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS

@@ -3,8 +3,8 @@ import struct
 import pytest
 from bench.toy import toy_case
 
-from gmi_drl.bench.case import CURVES, Sample
-from gmi_drl.bench.plot import plot
+from gmi_drl.bench.case import CURVES, DOUBLINGS, Sample
+from gmi_drl.bench.plot import draw, plot
 from gmi_drl.bench.runner import run_case
 
 pytest.importorskip("matplotlib", reason="needs the extra [plots]")
@@ -19,6 +19,21 @@ def size(path):
 def test_samples_are_drawn(tmp_path):
     plot(run_case(toy_case(), repeats=3), tmp_path / "toy.png")
     assert min(size(tmp_path / "toy.png")) > 200
+
+
+def test_curves_over_doublings_are_drawn_at_their_own_points(tmp_path):
+    from contextlib import contextmanager
+
+    @contextmanager
+    def open_sides(quick):
+        curves = {f"environments {DOUBLINGS}": [128, 256, 512], "steps/s": [3.0, 4.0, 3.5]}
+        yield {name: lambda: Sample(4.0, {CURVES: curves}) for name in ("ant", "humanoid")}
+
+    result = run_case(toy_case(open=open_sides, compared=False), repeats=1)
+    figure = draw(result)
+    (axis,) = figure.axes
+    assert axis.get_xscale() == "log" and axis.get_xlabel() == "environments"
+    assert axis.lines[1].get_xdata().tolist() == [128, 256, 512]
 
 
 def test_curves_are_drawn_one_picture_per_x(tmp_path):

@@ -28,7 +28,7 @@ def test_what_is_written_is_read_back(result, tmp_path):
         (lambda document: document.update(sampels={}), "sampels: unknown key; did you mean 'samples'"),
         (lambda document: document.update(schema="gmi-drl/bench/2"), "schema"),
         (lambda document: document["samples"].update(ours=[]), "samples.ours"),
-        (lambda document: document["ratios"].clear(), "do not match"),
+        (lambda document: document["ratios"].update(strangers=document["ratios"]["theirs"]), "do not match"),
     ],
 )
 def test_mistakes_are_named(result, tmp_path, change, message):

@@ -27,6 +27,11 @@ def test_one_side_has_no_ratio_and_may_measure_anything():
     assert result.ratios == {} and result.summaries["ours"].median == -1.0
 
 
+def test_sides_that_are_not_compared_have_no_ratios():
+    result = run_case(toy_case(compared=False), repeats=2)
+    assert result.ratios == {} and list(result.summaries) == ["ours", "theirs"]
+
+
 def test_a_ratio_to_nothing_is_refused():
     with pytest.raises(GmiError, match=r"toy: theirs measured 0 steps/s or less"):
         run_case(toy_case({"ours": (1.0,), "theirs": (0.0,)}), repeats=1)

@@ -1,0 +1,83 @@
+"""The paper's Figure 10: how training speed and memory of one GMI grow with its number of environments."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from gmi_drl.bench.case import CURVES, DOUBLINGS, Case, Sample, Side, Sides
+from gmi_drl.bench.cases import needs
+
+if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
+    from gmi_drl.hardware import Node
+    from gmi_drl.profiler.session import Session
+
+TASKS = ("ant", "humanoid")
+NUM_ENVS, QUICK_NUM_ENVS = (512, 1024, 2048, 4096, 8192), (64, 128)
+SECONDS, QUICK_SECONDS = 6.0, 0.5
+GIB = 2**30
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """A process for each task, on the same device, one at a time; on a GPU with CUDA graphs and without."""
+    from gmi_drl.config import default_config
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.workload import TASK_SPECS
+
+    node = this_node()
+    with ExitStack() as life:
+        sides: dict[str, Side] = {}
+        for task in TASKS:
+            config = default_config(TASK_SPECS[task])
+            settings = {task: config}
+            if node.gpus is not None:
+                settings[f"{task}, no graphs"] = config.model_copy(update={"cuda_graphs": False})
+            for name, setting in settings.items():
+                session = life.enter_context(_solo(task, setting, node, claims=not sides))
+                sides[name] = _side(session, quick)
+        yield sides
+
+
+def _solo(task: str, config: "RunConfig", node: "Node", *, claims: bool) -> "Session":
+    """One GMI on one device, with everything that the device has."""
+    from gmi_drl.gmi import ProcessBackend
+    from gmi_drl.profiler.session import Session
+    from gmi_drl.scheduler import even_layout
+    from gmi_drl.workload import TASK_SPECS
+
+    whole = even_layout(TASK_SPECS[task], node, 1, 1)
+    layout = whole.model_copy(update={"devices": whole.devices[:1], "groups": {"trainers": (0,)}, "reduction": "none"})
+    return Session(layout, config, backend=ProcessBackend("gmi-drl bench", claims=claims))
+
+
+def _side(session: "Session", quick: bool) -> Side:
+    num_envs, seconds = (QUICK_NUM_ENVS, QUICK_SECONDS) if quick else (NUM_ENVS, SECONDS)
+
+    def measure() -> Sample:
+        """Steps/s at the best number of environments; all of them as curves."""
+        measured = [session.measure(num_env, seconds) for num_env in num_envs]
+        speeds = [one.steps_per_second for one in measured]
+        memory_gib = [one.memory_bytes / GIB for one in measured]
+        curves = {f"environments {DOUBLINGS}": list(num_envs), "peak memory, GiB": memory_gib, "steps/s": speeds}
+        best = max(measured, key=lambda one: one.steps_per_second)
+        return Sample(
+            best.steps_per_second, {"num_env": best.num_env, "memory_bytes": best.memory_bytes, CURVES: curves}
+        )
+
+    return measure
+
+
+CASE = Case(
+    name="figure_10",
+    claim="Synchronous training of Ant and Humanoid by one GMI with a whole device, with 512 to 8192 environments: "
+    "environment steps per second at the best number, and the peak memory of the process.",
+    unit="steps/s",
+    open=open_sides,
+    obstacle=lambda: needs.package("mujoco", "mujoco"),
+    reference="Figure 10 of the paper, on an A100: from 4096 to 8192 environments throughput grows slightly, memory "
+    "sharply",
+    limits="On a CPU memory is that of the process, torch and MuJoCo included.",
+    repeats=3,
+    compared=False,
+)
