@@ -1,7 +1,7 @@
-"""Measuring in this process, on a core of its own."""
+"""Measuring in this process, on cores of its own."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gmi_drl.gmi.claims import claim
@@ -15,12 +15,24 @@ def one_core() -> Iterator[None]:
     Raises:
         LayoutMismatchError: if a training holds it.
     """
+    with _hold(allowed_cores()[:1]):
+        yield
+
+
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """The same with every core, and still one thread of torch: for sides whose own threads use the rest."""
+    with _hold(allowed_cores()):
+        yield
+
+
+@contextmanager
+def _hold(cores: Sequence[int]) -> Iterator[None]:
     import torch
 
-    core = allowed_cores()[0]
     affinity, threads = os.sched_getaffinity(0), torch.get_num_threads()
-    with claim([f"core-{core}"], "gmi-drl bench"):
-        os.sched_setaffinity(0, {core})
+    with claim([f"core-{core}" for core in cores], "gmi-drl bench"):
+        os.sched_setaffinity(0, cores)
         torch.set_num_threads(1)
         try:
             yield

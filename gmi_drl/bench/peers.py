@@ -1,12 +1,14 @@
 """Trainings by other libraries, each in an environment of its own, which print a line of JSON per update.
 
-`benchmarks/peers/setup.py` makes the environments; `benchmarks/peers/train_NAME.py` are the drivers.
+`benchmarks/peers/setup.py` makes the environments; the other files there are the drivers, `train_NAME.py` unless a
+case asks for another one.
 """
 
 import json
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +31,10 @@ class Update:
     return_mean: float | None
 
 
-def obstacle(peer: str) -> str | None:
+def obstacle(peer: str, driver: str | None = None) -> str | None:
     """Why this peer cannot be run, with the remedy; None if it can."""
-    if not _driver(peer).is_file():
-        return f"{_driver(peer)} is missing: run it from a checkout of the repository"
+    if not _driver(peer, driver).is_file():
+        return f"{_driver(peer, driver)} is missing: run it from a checkout of the repository"
     if not _ready(peer).is_file() or _ready(peer).read_text() != _requirements(peer).read_text():
         return f"the environment of {peer} is missing or old: python benchmarks/peers/setup.py {peer}"
     return None
@@ -43,18 +45,28 @@ def packages(peer: str) -> list[str]:
     return [line for line in _requirements(peer).read_text().splitlines() if line and not line.startswith("#")]
 
 
-def train(peer: str, *, num_env: int, threads: int, seconds: float) -> list[Update]:
+def train(
+    peer: str, *, num_env: int, threads: int, seconds: float, driver: str | None = None, more: Sequence[str] = ()
+) -> list[Update]:
     """Train for so many seconds; the updates in order. Nothing of the peer lives on afterwards.
+
+    Args:
+        peer: Whose environment it runs in.
+        num_env: Environments in all.
+        threads: Of torch.
+        seconds: After which the driver ends.
+        driver: File name without `.py`; None for `train_PEER`.
+        more: Arguments of this driver.
 
     Raises:
         MachineError: its environment is missing.
         GmiError: it failed, or was not done `START_S` after its time.
     """
-    if missing := obstacle(peer):
+    if missing := obstacle(peer, driver):
         raise MachineError(missing)
     python = _ready(peer).parent / "bin" / "python"
     sizes = ["--num-env", num_env, "--threads", threads, "--seconds", seconds]
-    line = [str(part) for part in (python, _driver(peer), *sizes)]
+    line = [str(part) for part in (python, _driver(peer, driver), *sizes, *more)]
     parent, cores = os.getpid(), allowed_cores()
 
     def bind() -> None:
@@ -96,8 +108,8 @@ def speed(updates: list[Update], warm_up: int) -> float:
     return (last.env_steps - first.env_steps) / (last.wall_s - first.wall_s)
 
 
-def _driver(peer: str) -> Path:
-    return REPOSITORY / "benchmarks" / "peers" / f"train_{peer}.py"
+def _driver(peer: str, driver: str | None) -> Path:
+    return REPOSITORY / "benchmarks" / "peers" / f"{driver or f'train_{peer}'}.py"
 
 
 def _requirements(peer: str) -> Path:

@@ -22,7 +22,7 @@ from gmi_drl.run.metrics import PHASES
 from gmi_drl.workload import TASK_SPECS
 
 PROBE = "gmi_drl.roles.probe:Probe"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """How much longer than asked for a measurement may take, if nothing is known of it: then a GMI hangs."""
 
 

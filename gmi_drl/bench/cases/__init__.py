@@ -3,6 +3,7 @@
 from gmi_drl.bench.case import Case
 from gmi_drl.bench.cases import (
     algorithm_2,
+    ant_simulators,
     ant_step,
     costs,
     gmis_against_solo,
@@ -19,6 +20,7 @@ CASES: dict[str, Case] = {
     case.name: case
     for case in (
         ant_step.CASE,
+        *ant_simulators.CASES,
         costs.CASE,
         *reduction.CASES,
         ppo_update.CASE,
