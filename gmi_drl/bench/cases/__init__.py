@@ -24,7 +24,7 @@ CASES: dict[str, Case] = {
         costs.CASE,
         *reduction.CASES,
         ppo_update.CASE,
-        learning.CASE,
+        *learning.CASES,
         learning_against_rsl_rl.CASE,
         *gmis_against_solo.CASES,
         ppo_ant_v5.CASE,

@@ -1,8 +1,8 @@
-"""Whether Ant learns, and where the time goes: trainings of one seed after another, each as `make train` starts it."""
+"""Whether the tasks learn, and where the time goes: one seed after another, each trained as `make train` does."""
 
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,40 +16,44 @@ if TYPE_CHECKING:
     from gmi_drl.layout import Layout
 
 NUM_ENV = 256
-SECONDS, QUICK_SECONDS = 120.0, 5.0
+QUICK_SECONDS = 5.0
 ITERATIONS = 100_000  # more than the time allows
 
 
-@contextmanager
-def open_sides(quick: bool) -> Iterator[Sides]:
+def opener(task: str, seconds: float) -> Callable[[bool], AbstractContextManager[Sides]]:
     """One side; its seeds are 1, 2, 3 and so on."""
-    seconds = QUICK_SECONDS if quick else SECONDS
-    seeds = count(1)
-    with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
-        yield {"gmi-drl": lambda: train_for(seconds, next(seeds), Path(folder))}
+
+    @contextmanager
+    def open_sides(quick: bool) -> Iterator[Sides]:
+        limit_s, seeds = QUICK_SECONDS if quick else seconds, count(1)
+        with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
+            yield {"gmi-drl": lambda: train_for(task, limit_s, next(seeds), Path(folder))}
+
+    return open_sides
 
 
-def train_for(seconds: float, seed: int, folder: Path) -> Sample:
+def train_for(task: str, seconds: float, seed: int, folder: Path) -> Sample:
     """One training on this machine cut evenly."""
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.scheduler.plan import plan
     from gmi_drl.workload import TASK_SPECS
 
-    layout = plan(TASK_SPECS["ant"], this_node(), num_env=NUM_ENV)
+    layout = plan(TASK_SPECS[task], this_node(), num_env=NUM_ENV)
     return train(layout, seed, folder, iterations=ITERATIONS, time_limit_s=seconds)
 
 
 def train(layout: "Layout", seed: int, folder: Path, **limits: float) -> Sample:
-    """One training of Ant, in a new folder within `folder`: its last return, its curves and its phases."""
+    """One training, in a new folder within `folder`: its last return, its curves and its phases."""
     from gmi_drl.config import default_config
     from gmi_drl.launch.training import train as launch
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.run.metrics import read_metrics
     from gmi_drl.workload import TASK_SPECS
 
+    assert layout.task is not None
     run = RunFolder(folder / str(seed))
     run.create()
-    outcome = launch(layout, default_config(TASK_SPECS["ant"]).model_copy(update={"seed": seed, **limits}), run)
+    outcome = launch(layout, default_config(TASK_SPECS[layout.task]).model_copy(update={"seed": seed, **limits}), run)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
     return summarise(seed, read_metrics(run.metrics_file))
@@ -73,17 +77,37 @@ def summarise(seed: int, rows: list[dict[str, Any]]) -> Sample:
         )
     details = {name: statistics.median(row[name] for row in rows) for name in ("steps_per_second", *PHASES)}
     curves = {"environment steps": steps, "seconds of training": seconds, "return of an episode": returns}
-    return Sample(returns[-1], {"seed": seed, "env_steps": steps[-1], **details, CURVES: curves})
+    reached = {"env_steps": steps[-1], "first_return": returns[0]}
+    return Sample(returns[-1], {"seed": seed, **reached, **details, CURVES: curves})
 
 
-CASE = Case(
-    name="learning",
-    claim="Ant from nothing, two minutes of training for each of five seeds, with a GMI of 256 environments on each "
-    "core: the mean return of an episode at the end.",
-    unit="return",
-    open=open_sides,
-    obstacle=lambda: needs.package("mujoco", "mujoco"),
-    limits="The seeds (1 to 5) were fixed before the first run; the hyper-parameters were chosen on seed 0 but for one "
-    "trial on seed 5, and the staggering of first episodes was added after a first set of curves on the same seeds.",
-    repeats=5,
+def case(task: str, name: str, minutes: int, repeats: int, limits: str = "") -> Case:
+    """The training of one task."""
+    return Case(
+        name=name,
+        claim=f"{task} from nothing, {minutes} minutes of training for each of {repeats} seeds, with a GMI of "
+        f"{NUM_ENV} environments on each core: the mean return of an episode at the end.",
+        unit="return",
+        open=opener(task, 60.0 * minutes),
+        obstacle=lambda: needs.package("mujoco", "mujoco"),
+        limits=limits,
+        repeats=repeats,
+    )
+
+
+CASES = (
+    case(
+        "ant",
+        "learning",
+        minutes=2,
+        repeats=5,
+        limits="The seeds (1 to 5) were fixed before the first run; the hyper-parameters were chosen on seed 0 but for "
+        "one trial on seed 5, and the staggering of first episodes was added after a first set of curves on the same "
+        "seeds.",
+    ),
+    case("anymal", "learning_anymal", minutes=4, repeats=3),
+    case("ball_balance", "learning_ball_balance", minutes=2, repeats=3),
+    case("franka_cabinet", "learning_franka_cabinet", minutes=4, repeats=3),
+    case("humanoid", "learning_humanoid", minutes=8, repeats=3),
+    case("shadow_hand", "learning_shadow_hand", minutes=6, repeats=3),
 )

@@ -9,7 +9,7 @@ from gmi_drl.run.metrics import PHASES
 def test_a_training_is_measured_with_its_curves(monkeypatch):
     monkeypatch.setattr(learning, "NUM_ENV", 8)
     monkeypatch.setattr(learning, "QUICK_SECONDS", 1.0)
-    (sample,) = run_case(learning.CASE, repeats=1, quick=True).samples["gmi-drl"]
+    (sample,) = run_case(learning.CASES[0], repeats=1, quick=True).samples["gmi-drl"]
     steps, seconds, returns = sample.details["curves"].values()
     assert sample.details["seed"] == 1 and sample.value == returns[-1] and sample.details["sim_s"] > 0
     assert len(steps) == len(seconds) == len(returns) and steps[-1] == sample.details["env_steps"]
