@@ -23,13 +23,19 @@ VALUE_COEF = 0.5
 MAX_GRAD_NORM = 0.5
 
 
-def read_arguments(description: str | None) -> argparse.Namespace:
+def make_parser(description: str | None) -> argparse.ArgumentParser:
     """The command line of every driver."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--num-env", type=int, required=True, help="environments in all; divides 2048")
     parser.add_argument("--seconds", type=float, required=True, help="of training, after which the driver ends")
     parser.add_argument("--threads", type=int, required=True, help="of torch, where the learner runs")
     parser.add_argument("--seed", type=int, default=1)
+    return parser
+
+
+def read_arguments(description: str | None) -> argparse.Namespace:
+    """The command line of those drivers that train with the settings above."""
+    parser = make_parser(description)
     arguments = parser.parse_args()
     if SAMPLES % arguments.num_env or arguments.num_env % CORES:
         parser.error(f"--num-env must divide {SAMPLES} and be a multiple of {CORES} cores, but is {arguments.num_env}")

@@ -13,6 +13,7 @@ from gmi_drl.bench.cases import needs
 from gmi_drl.errors import GmiError
 
 if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
     from gmi_drl.layout import Layout
 
 NUM_ENV = 256
@@ -34,26 +35,24 @@ def opener(task: str, seconds: float) -> Callable[[bool], AbstractContextManager
 
 def train_for(task: str, seconds: float, seed: int, folder: Path) -> Sample:
     """One training on this machine cut evenly."""
+    from gmi_drl.config import default_config
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.scheduler.plan import plan
     from gmi_drl.workload import TASK_SPECS
 
-    layout = plan(TASK_SPECS[task], this_node(), num_env=NUM_ENV)
-    return train(layout, seed, folder, iterations=ITERATIONS, time_limit_s=seconds)
+    layout, config = plan(TASK_SPECS[task], this_node(), num_env=NUM_ENV), default_config(TASK_SPECS[task])
+    return train(layout, config, seed, folder, iterations=ITERATIONS, time_limit_s=seconds)
 
 
-def train(layout: "Layout", seed: int, folder: Path, **limits: float) -> Sample:
+def train(layout: "Layout", config: "RunConfig", seed: int, folder: Path, **limits: float) -> Sample:
     """One training, in a new folder within `folder`: its last return, its curves and its phases."""
-    from gmi_drl.config import default_config
     from gmi_drl.launch.training import train as launch
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.run.metrics import read_metrics
-    from gmi_drl.workload import TASK_SPECS
 
-    assert layout.task is not None
     run = RunFolder(folder / str(seed))
     run.create()
-    outcome = launch(layout, default_config(TASK_SPECS[layout.task]).model_copy(update={"seed": seed, **limits}), run)
+    outcome = launch(layout, config.model_copy(update={"seed": seed, **limits}), run)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
     return summarise(seed, read_metrics(run.metrics_file))

@@ -35,19 +35,20 @@ MODULE = "gmi_drl.bench.rsl_rl_env"
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
     """A training per measurement, of as many steps on both sides."""
-    from gmi_drl.config import PPOConfig
+    from gmi_drl.config import default_config
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.scheduler.plan import plan
     from gmi_drl.workload import TASK_SPECS
 
     node = this_node().model_copy(update={"gpus": None})
     layout = plan(TASK_SPECS["ant"], node, num_env=NUM_ENV, gmis_per_gpu=GMIS)
-    iterations = math.ceil((QUICK_STEPS if quick else STEPS) / (PPOConfig().horizon * layout.num_env))
+    config = default_config(TASK_SPECS["ant"])
+    iterations = math.ceil((QUICK_STEPS if quick else STEPS) / (config.ppo.horizon * layout.num_env))
     our_seeds, their_seeds = count(FIRST_SEED), count(FIRST_SEED)
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
         folder = Path(path)
         yield {
-            "gmi-drl": lambda: late(learning.train(layout, next(our_seeds), folder, iterations=iterations)),
+            "gmi-drl": lambda: late(learning.train(layout, config, next(our_seeds), folder, iterations=iterations)),
             "rsl_rl": lambda: late(train_reference(layout, next(their_seeds), folder, iterations)),
         }
 

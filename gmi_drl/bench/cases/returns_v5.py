@@ -1,0 +1,114 @@
+"""Whether PPO reaches on gymnasium's tasks, through the adapter, what Stable-Baselines3 reaches with as many steps."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from gmi_drl.bench import peers
+from gmi_drl.bench.case import CURVES, Case, Sample, Sides
+from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cases.learning import train
+from gmi_drl.bench.cases.learning_against_rsl_rl import late
+from gmi_drl.errors import GmiError
+
+if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
+
+PEER, DRIVER = "sb3", "returns_sb3"
+STEPS, QUICK_STEPS = 300_000, 8192
+SAMPLES = 2048
+NUM_ENV = 8
+"""Environments in all, on both sides."""
+GMIS = 2
+PEER_SECONDS = 1800.0
+
+
+def opener(env_id: str) -> Callable[[bool], AbstractContextManager[Sides]]:
+    """A training per measurement, of as many steps on both sides; seeds are 1, 2, 3 and so on."""
+
+    @contextmanager
+    def open_sides(quick: bool) -> Iterator[Sides]:
+        steps = QUICK_STEPS if quick else STEPS
+        our_seeds, their_seeds = count(1), count(1)
+        with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
+            yield {
+                "gmi-drl": lambda: late(train_ours(env_id, steps, next(our_seeds), Path(folder))),
+                "sb3": lambda: late(train_theirs(env_id, steps, next(their_seeds))),
+            }
+
+    return open_sides
+
+
+def our_config() -> "RunConfig":
+    """Stable-Baselines3's defaults: 2048 samples an update, 10 epochs of mini-batches of 64."""
+    from gmi_drl.config import PPOConfig, RunConfig
+
+    ppo = PPOConfig(
+        hidden=(64, 64),
+        horizon=SAMPLES // NUM_ENV,
+        epochs=10,
+        minibatches=SAMPLES // 64,
+        learning_rate=3e-4,
+        schedule="fixed",
+        value_loss_coef=0.5,
+        clip_value_loss=False,
+        max_grad_norm=0.5,
+        init_std=1.0,
+        reward_scale=0.1,
+    )
+    return RunConfig(ppo=ppo)
+
+
+def train_ours(env_id: str, steps: int, seed: int, folder: Path) -> Sample:
+    """One training through the adapter, a GMI on each of two cores."""
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.launch.describe import task_spec
+    from gmi_drl.scheduler.plan import plan
+
+    node = this_node().model_copy(update={"gpus": None})
+    layout = plan(task_spec(f"gymnasium:{env_id}"), node, num_env=NUM_ENV // GMIS, gmis_per_gpu=GMIS)
+    return train(layout, our_config(), seed, folder, iterations=math.ceil(steps / SAMPLES))
+
+
+def train_theirs(env_id: str, steps: int, seed: int) -> Sample:
+    """One training by Stable-Baselines3."""
+    more = ["--env-id", env_id, "--env-steps", str(steps), "--seed", str(seed)]
+    updates = peers.train(PEER, num_env=NUM_ENV, threads=1, seconds=PEER_SECONDS, driver=DRIVER, more=more)
+    known = [update for update in updates if update.return_mean is not None]
+    if not known:
+        raise GmiError(f"{PEER} ended no episode in {len(updates)} updates")
+    curves = {
+        "environment steps": [update.env_steps for update in known],
+        "seconds of training": [round(update.wall_s, 3) for update in known],
+        "return of an episode": [round(update.return_mean or 0.0, 2) for update in known],
+    }
+    return Sample(known[-1].return_mean or 0.0, {"seed": seed, "env_steps": known[-1].env_steps, CURVES: curves})
+
+
+def _obstacle() -> str | None:
+    lacks = needs.package("mujoco", "mujoco") or needs.package("gymnasium", "gymnasium")
+    return lacks or peers.obstacle(PEER, DRIVER) or needs.cores(GMIS)
+
+
+def case(name: str, env_id: str) -> Case:
+    """One of gymnasium's tasks."""
+    return Case(
+        name=name,
+        claim=f"PPO on gymnasium's {env_id}, {STEPS} steps from nothing: the mean return over the last 10 % of the "
+        "steps, by gmi-drl through its adapter and by Stable-Baselines3 as its users run it (its default "
+        "hyper-parameters, normalised observations and rewards), 8 environments and the same batches on both sides.",
+        unit="return",
+        open=opener(env_id),
+        obstacle=_obstacle,
+        limits="Returns of a few seeds: what is asked is whether both reach the same range. Rewards are normalised by "
+        "Stable-Baselines3 and scaled by a constant in gmi-drl; our networks have ELU and small last layers, theirs "
+        "tanh. Returns of Stable-Baselines3 are means over its last 100 episodes, ours over those of an update.",
+        repeats=3,
+    )
+
+
+CASES = (case("returns_half_cheetah", "HalfCheetah-v5"), case("returns_ant_v5", "Ant-v5"))
