@@ -76,7 +76,7 @@ def start_state(noise: Tensor, height_m: float, ranges_rad: Ranges) -> dict[str,
 def scaling(
     root: Sequence[float], ranges_rad: Ranges, rest: Sequence[float], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Offset and scale of an observation `[O]`: of the root, of joint angles (-1 and 1 at their limits), of the rest."""
+    """Offset and scale of an observation `[O]`: the root, joint angles (-1 and 1 at their limits), the rest."""
     middle, half_range = joint_ranges(ranges_rad, device)
     before, after = torch.tensor(root, device=device), torch.tensor(rest, device=device)
     offset = torch.cat((torch.zeros_like(before), -middle / half_range, torch.zeros_like(after)))
