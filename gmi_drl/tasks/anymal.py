@@ -45,6 +45,7 @@ LARGEST_COMMAND = (2.0, 1.0, 1.0)
 """Forward and to the left, m/s, and yaw rate, rad/s."""
 
 _SPEC = TASK_SPECS["anymal"]
+_FORCES = 3 * len(GUARDED)
 _LINEAR, _ANGULAR, _JOINT_VELOCITY = 2.0, 0.25, 0.05
 
 
@@ -65,12 +66,12 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
     """Reward `[N]` and fallen, bool `[N]`, of the step that led from `before` to `after` and `obs`."""
-    forces, torques = after["sensordata"].split((3 * len(GUARDED), _SPEC.num_actions), dim=1)
+    forces, torques = after["sensordata"][:, :_FORCES], after["sensordata"][:, _FORCES:]
     velocity_error = (obs[:, 9:11] - obs[:, 0:2]).div_(_LINEAR).square_().sum(1)
     yaw_rate_error = (obs[:, 11] - obs[:, 5]).div_(_ANGULAR).square_()
     tracking = torch.exp(-4 * velocity_error).add_(torch.exp(-4 * yaw_rate_error), alpha=0.5)
     reward = tracking.sub_(torques.square().sum(1), alpha=2.5e-5).clamp_(min=0).mul_(_SPEC.step_s)
-    squared_n = forces.square().view(-1, len(GUARDED), 3).sum(2)
+    squared_n = forces.square().reshape(-1, len(GUARDED), 3).sum(2)
     return reward, (squared_n > TOUCH_N**2).any(1)
 
 
@@ -79,12 +80,11 @@ def reset_state(noise: Tensor) -> dict[str, Tensor]:
 
     From noise `[N, 27]`, uniform in [-1, 1).
     """
-    joints, velocities, command = noise.split((12, 12, 3), dim=1)
     qpos, qvel = noise.new_zeros(len(noise), 19), noise.new_zeros(len(noise), 18)
     qpos[:, 2], qpos[:, 3] = START_HEIGHT_M, 1.0
-    qpos[:, 7:] = _stance(noise.device) * (1 + 0.5 * joints)
-    qvel[:, 6:] = 0.1 * velocities
-    return {"qpos": qpos, "qvel": qvel, "mocap_pos": (command * _largest_command(noise.device))[:, None]}
+    qpos[:, 7:] = _stance(noise.device) * (1 + 0.5 * noise[:, :12])
+    qvel[:, 6:] = 0.1 * noise[:, 12:24]
+    return {"qpos": qpos, "qvel": qvel, "mocap_pos": (noise[:, 24:] * _largest_command(noise.device))[:, None]}
 
 
 @cache

@@ -126,6 +126,15 @@ def test_a_base_on_the_floor_ends_the_episode_and_the_next_has_another_command()
     assert torch.equal((obs[:, 9:12] != commands).any(1), terminated)
 
 
+def test_a_saved_task_goes_on_under_the_same_commands():
+    task, again = make("anymal", num_env=4), make("anymal", num_env=4, seed=9)
+    assert not torch.equal(task.obs[:, 9:12], again.obs[:, 9:12])
+    task.step(torch.ones(4, 12))
+    again.load_state_dict(task.state_dict())
+    for action in torch.randn(5, 4, 12, generator=torch.Generator().manual_seed(0)):
+        assert torch.equal(task.step(action)[0], again.step(action)[0])
+
+
 def test_random_motion_is_lively_and_sound():
     task, generator = make("anymal", num_env=32), torch.Generator().manual_seed(0)
     falls, bad = 0, 0
