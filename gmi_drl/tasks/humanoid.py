@@ -26,11 +26,11 @@ index   what                                                         different f
 ======  ===========================================================  ===================================================
 
 Reward: progress towards the target in m/s + 2 for living + 0.1 when upright + up to 0.5 for the heading - 0.01 times
-the squared actions - 0.05 times |action x observed joint velocity| - 0.25 for each joint at its limit, which begins at
-0.98 of the range; both of these in the measure of a joint's torque by the strongest. Or -1 for the step in which the
-torso falls below 0.8 m, which ends the episode. Progress is computed as for the Ant.
+the squared actions - 0.05 times |action x observed joint velocity| - 0.25 times how far each joint is into the last 2 %
+before its limit; the last two are weighted by a motor's torque as a share of the strongest one's. Or -1 for the step in
+which the torso falls below 0.8 m, which ends the episode. Progress is computed as for the Ant.
 
-A new episode starts at height 1.34 m, the soles a few centimetres above the floor, at rest but for noise: joints 0.2
+A new episode starts at height 1.34 m, the soles 6 cm above the floor, at rest but for noise: joints 0.2
 rad around zero, held within their limits, and joint velocities 0.1 rad/s; the root has neither offset nor velocity.
 """
 

@@ -63,8 +63,9 @@ TORQUES_NM = tuple(joint.torque_nm for joint in JOINTS.values())
 def humanoid_mjcf() -> str:
     """The model: a free torso, 21 hinges with motors; sensors of their torques, and of force and torque in each ankle.
 
-    Feet and shins meet the floor (no other part does before the fall that ends an episode), and legs meet legs: thigh
-    meets thigh and shin meets shin. Arms pass through the body. Named pairs and constraint islands are as for the Ant.
+    Feet and shins meet the floor (trunk, head and arms are too short to reach it before the fall that ends an episode),
+    thigh meets thigh and shin meets shin. Arms pass through the body. Named pairs and constraint islands are as for the
+    Ant.
     """
     floor = (f"{side}_{part}" for side in _SIDES for part in ("inner_foot", "outer_foot", "shin"))
     pairs = "".join(f'<pair geom1="floor" geom2="{part}"/>' for part in floor)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import torch
 
-from gmi_drl.tasks.humanoid import reset_state
+from gmi_drl.tasks.humanoid import FALLEN_HEIGHT_M, reset_state
 from gmi_drl.tasks.humanoid_mjcf import JOINT_RANGES_RAD, JOINTS, TORQUES_NM, humanoid_mjcf
 
 
@@ -91,6 +91,19 @@ def test_left_mirrors_right(model):
     mirrored = {name: angles[twin(name)] * (-1 if name in ("abdomen_z", "abdomen_x") else 1) for name in JOINTS}
     twins = [model.body(twin(model.body(index).name)).id for index in range(model.nbody)]
     np.testing.assert_allclose(places(model, mirrored), places(model, angles)[twins] * (1, -1, 1), atol=1e-9)
+
+
+def test_trunk_head_and_arms_cannot_reach_the_floor_before_the_fall(model):
+    data, generator = mujoco.MjData(model), np.random.default_rng(0)
+    above_legs = [
+        not any(part in model.body(body).name for part in ("thigh", "shin", "foot")) for body in range(model.nbody)
+    ]
+    geoms = np.array(above_legs)[model.geom_bodyid] & (model.geom_bodyid > 0)
+    for _ in range(200):
+        data.qpos[7:] = generator.uniform(*np.transpose(JOINT_RANGES_RAD))
+        mujoco.mj_kinematics(model, data)
+        reach = np.linalg.norm(data.geom_xpos - data.body("torso").xpos, axis=1) + model.geom_rbound
+        assert reach[geoms].max() < FALLEN_HEIGHT_M
 
 
 def test_legs_meet_each_other(model):
