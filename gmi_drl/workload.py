@@ -53,4 +53,8 @@ class TaskSpec:
 
 TASK_SPECS: dict[str, TaskSpec] = {
     "ant": TaskSpec("ant", "AT", 60, 8, (256, 128, 64), episode_steps=1000, step_s=1 / 60, reward_scale=0.05),
+    "anymal": TaskSpec("anymal", "AY", 48, 12, (256, 128, 64), episode_steps=2500, step_s=0.02, reward_scale=5.0),
+    "humanoid": TaskSpec(
+        "humanoid", "HM", 108, 21, (200, 400, 100), episode_steps=1000, step_s=1 / 60, reward_scale=0.02
+    ),
 }

@@ -37,11 +37,10 @@ import torch
 from torch import Tensor
 
 from gmi_drl.tasks.ant_mjcf import JOINT_RANGES_RAD, START_HEIGHT_M, ant_mjcf
-from gmi_drl.tasks.rotation import rotation_matrix
+from gmi_drl.tasks.locomotion import ROOT_SIZE, root_observation, running_reward, scaling, start_state
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.workload import TASK_SPECS
 
-TARGET_M = (1000.0, 0.0)
 FALLEN_HEIGHT_M = 0.31
 _SPEC = TASK_SPECS["ant"]
 
@@ -49,75 +48,31 @@ _SPEC = TASK_SPECS["ant"]
 def observe(fields: Fields, action: Tensor) -> Tensor:
     """Observation `[N, 60]` from qpos `[N, 15]`, qvel `[N, 14]`, sensordata `[N, 24]` and the last action `[N, 8]`."""
     qpos, qvel = fields["qpos"], fields["qvel"]
-    # Components of the body are rows here, so that each operation passes over contiguous memory.
-    root, root_velocity = qpos[:, :7].T.contiguous(), qvel[:, :6].T.contiguous()
-    rotation = rotation_matrix(root[3:])
-    velocity = (rotation * root_velocity[:3, None]).sum(0)
-    forward_x, forward_y, up_y, up_z = rotation[0, 0], rotation[1, 0], rotation[2, 1], rotation[2, 2]
-    to_target = _target(qpos.device) - root[:2]
-    target_x, target_y = to_target / torch.linalg.vector_norm(to_target, dim=0)
-    ahead = forward_x * target_x + forward_y * target_y
-    left = forward_x * target_y - forward_y * target_x
-    yaw_roll_target = torch.atan2(torch.stack((forward_y, up_y, left)), torch.stack((forward_x, up_z, ahead)))
-    body = torch.cat((root[2:3], velocity, root_velocity[3:], yaw_roll_target, up_z[None], ahead[None]))
-    measured = torch.cat((body.T, qpos[:, 7:], qvel[:, 6:], fields["sensordata"], action), dim=1)
+    root = root_observation(qpos, qvel)
+    measured = torch.cat((root, qpos[:, 7:], qvel[:, 6:], fields["sensordata"], action), dim=1)
     offset, scale = _scaling(qpos.device)
     return torch.addcmul(offset, measured, scale)
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
     """Reward `[N]` and fallen, bool `[N]`, of the step that led from `before` to `after` and `obs`."""
-    height, up, heading, joints, joint_velocities = obs[:, 0], obs[:, 10], obs[:, 11], obs[:, 12:20], obs[:, 20:28]
-    reward = progress(before["qpos"][:, :2], after["qpos"][:, :2]) / _SPEC.step_s + 0.5
-    reward.add_(up > 0.93, alpha=0.1).add_((heading / 0.8).clamp_(max=1.0), alpha=0.5)
+    height, joints, joint_velocities = obs[:, 0], obs[:, 12:20], obs[:, 20:28]
+    reward = running_reward(obs, before, after, step_s=_SPEC.step_s, alive=0.5)
     power = (action * joint_velocities).abs_()
     reward.sub_(action.square().mul_(0.005).add_(power, alpha=0.05).add_(joints > 0.99, alpha=0.1).sum(1))
     fallen = height < FALLEN_HEIGHT_M
     return reward.masked_fill(fallen, -2.0), fallen
 
 
-def progress(start: Tensor, end: Tensor) -> Tensor:
-    """How much nearer the target is `[N]`, m, after moving from `start` to `end` `[N, 2]`.
-
-    |a| - |b| = (a - b)(a + b) / (|a| + |b|) keeps all digits of a small move far from the target.
-    """
-    a, b = _target(start.device).T - start, _target(start.device).T - end
-    distances: Tensor = torch.linalg.vector_norm(a, dim=1) + torch.linalg.vector_norm(b, dim=1)
-    return ((end - start) * (a + b)).sum(1) / distances
-
-
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 15]` and qvel `[N, 14]`, from noise `[N, 16]`, uniform in [-1, 1)."""
-    middle, half_range = _joint_ranges(noise.device)
-    low, high = middle - half_range, middle + half_range
-    qpos, qvel = noise.new_zeros(len(noise), 15), noise.new_zeros(len(noise), 14)
-    qpos[:, 2], qpos[:, 3] = START_HEIGHT_M, 1.0
-    qpos[:, 7:] = (torch.zeros_like(low).clamp(low, high) + 0.2 * noise[:, :8]).clamp(low, high)
-    qvel[:, 6:] = 0.1 * noise[:, 8:]
-    return {"qpos": qpos, "qvel": qvel}
-
-
-@cache
-def _target(device: torch.device) -> Tensor:
-    return torch.tensor(TARGET_M, device=device)[:, None]
-
-
-@cache
-def _joint_ranges(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Middle and half of each joint's range `[8]`, rad."""
-    low, high = torch.tensor(JOINT_RANGES_RAD, device=device).unbind(1)
-    return (low + high) / 2, (high - low) / 2
+    return start_state(noise, START_HEIGHT_M, JOINT_RANGES_RAD)
 
 
 @cache
 def _scaling(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Offset and scale of the observation `[60]`, given body, joints, their velocities, sensors and action."""
-    middle, half_range = _joint_ranges(device)
-    one = torch.ones(12, device=device)
-    scale = torch.cat((one, 1 / half_range, 0.2 * one[:8], 0.1 * one.repeat(2), one[:8]))
-    offset = torch.zeros_like(scale)
-    offset[12:20] = -middle / half_range
-    return offset, scale
+    """Offset and scale of the observation `[60]`."""
+    return scaling([1.0] * ROOT_SIZE, JOINT_RANGES_RAD, [0.2] * 8 + [0.1] * 24 + [1.0] * 8, device)
 
 
 ANT = TaskDefinition(

@@ -14,7 +14,8 @@ KNEE_RANGE_DEG = (30, 100)
 LEG_YAW_DEG = (45, 135, -135, -45)
 """Where the legs point: front left, back left, back right, front right (x is forward)."""
 
-JOINT_RANGES_RAD = [(radians(low), radians(high)) for low, high in (HIP_RANGE_DEG, KNEE_RANGE_DEG)] * len(LEG_YAW_DEG)
+_LEG_RANGES_RAD = tuple((radians(low), radians(high)) for low, high in (HIP_RANGE_DEG, KNEE_RANGE_DEG))
+JOINT_RANGES_RAD = _LEG_RANGES_RAD * len(LEG_YAW_DEG)
 """Lower and upper limit of each hinge, in the order hip 0, knee 0, hip 1, knee 1, ..."""
 
 _HIP_M = 0.2 * 2**0.5

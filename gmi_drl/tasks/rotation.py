@@ -22,6 +22,11 @@ def rotation_matrix(quaternion: Tensor) -> Tensor:
     return rows.addcmul_(products.index_select(0, second), second_sign).view(3, 3, -1)
 
 
+def into_frame(rotation: Tensor, vector: Tensor) -> Tensor:
+    """World vectors `[3, N]` as the bodies that `rotation` `[3, 3, N]` turns see them."""
+    return (rotation * vector[:, None]).sum(0)
+
+
 @cache
 def _entries(device: torch.device) -> tuple[Tensor, ...]:
     """Of the nine entries by rows: the identity's `[9, 1]`, and row of `products` and sign of the two summands."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gmi_drl.tasks import make
-from gmi_drl.tasks.ant import observe, progress, reset_state, reward_done
+from gmi_drl.tasks.ant import observe, reset_state, reward_done
 
 MIDDLE = torch.tensor([0.0, radians(65)] * 4)
 HALF_RANGE = torch.tensor([radians(40), radians(35)] * 4)
@@ -106,12 +106,6 @@ def test_costs_of_actions_energy_and_limits():
     after["qpos"][0, 7:] += HALF_RANGE * torch.tensor([1.0, 1.0, -1.0, 0.9, 0, 0, 0, 0])
     energy = 1.0 * 10 * 0.2 + 0.5 * 20 * 0.2
     assert reward_of(after, action=action)[0] == pytest.approx(1.1 - 0.005 * 1.25 - 0.05 * energy - 0.1 * 2, abs=1e-5)
-
-
-def test_progress_is_exact_far_from_the_start():
-    start, end = torch.tensor([[300.0, 40.0]]), torch.tensor([[300.001, 40.002]])
-    exact = (torch.tensor([1000.0, 0.0]) - start.double()).norm() - (torch.tensor([1000.0, 0.0]) - end.double()).norm()
-    assert progress(start, end).item() == pytest.approx(exact.item(), rel=1e-4)
 
 
 def test_resets_stay_within_limits_and_noise():

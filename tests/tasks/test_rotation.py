@@ -2,7 +2,7 @@ from math import cos, pi, sin
 
 import torch
 
-from gmi_drl.tasks.rotation import rotation_matrix
+from gmi_drl.tasks.rotation import into_frame, rotation_matrix
 
 
 def test_matrices_of_turns_about_each_axis():
@@ -36,3 +36,10 @@ def test_matrices_agree_with_mujoco():
         torch.testing.assert_close(
             matrices[..., world].flatten().double(), torch.from_numpy(expected), atol=1e-6, rtol=0
         )
+
+
+def test_vectors_are_seen_from_the_body_and_turned_back():
+    generator = torch.Generator().manual_seed(0)
+    rotation = rotation_matrix(torch.nn.functional.normalize(torch.randn(4, 5, generator=generator), dim=0))
+    world = torch.randn(3, 5, generator=generator)
+    torch.testing.assert_close(torch.einsum("ijn,jn->in", rotation, into_frame(rotation, world)), world)

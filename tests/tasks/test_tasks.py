@@ -29,5 +29,5 @@ def test_the_papers_abbreviation_is_a_name():
 def test_an_unknown_task_lists_what_exists():
     with pytest.raises(UsageError, match="no task 'antt'; did you mean 'ant'"):
         make("antt")
-    with pytest.raises(UsageError, match="no task 'walk-the-dog'; known: ant"):
+    with pytest.raises(UsageError, match=r"no task 'walk-the-dog'; known: .*ant"):
         make("walk-the-dog")
