@@ -8,12 +8,12 @@ held within [-5, 5], with every deliberate difference from there; quaternions ar
 =======  ==========================================================  ===================================================
 index    what                                                        different from IsaacGymEnvs
 =======  ==========================================================  ===================================================
-0-23     joint angles, -1 and 1 at their limits                      wrist, first, middle, ring, little finger, thumb,
-                                                                     the proximal joint of each first
+0-23     joint angles, -1 and 1 at their limits: wrist, first,
+         middle, ring and little finger, thumb
 24-47    their velocities, 0.2 per rad/s
-48-71    torques of their motors, 0.1 per N m                        0 for the distal joints of the fingers, which
+48-71    torques of their motors, 10 per N m                         0 for the distal joints of the fingers, which
                                                                      follow the middle ones without a motor
-72-78    position of the block, m, and its quaternion                the origin is below the wrist
+72-78    position of the block, m, and its quaternion                the origin is on the floor, below the palm
 79-81    its velocity, m/s
 82-84    its angular velocity in the world, 0.2 per rad/s
 85-91    position of the goal, m, and its quaternion                 the same origin
@@ -31,7 +31,8 @@ actions + 250 when that angle is at most 0.1, upon which the world gets another 
 
 A new episode starts at rest with the block above the palm, turned about its x axis and then its y axis by any angle and
 0.01 m off its place in each direction; the joints are at a fifth of random angles within their limits, the distal ones
-of the fingers as bent as the middle ones (there independent). The goal's turn is drawn as the block's.
+of the fingers as bent as the middle ones (there independent). The goal's turn is drawn as the block's. The block is
+that of OpenAI's environments, 5 cm and 71 g (there 6.5 cm), and gravity pulls at the hand, too (there at the block).
 """
 
 from functools import cache

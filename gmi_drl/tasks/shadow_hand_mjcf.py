@@ -1,24 +1,27 @@
 """The Shadow hand with a block, as MJCF, built from primitives: capsules for the links, boxes for palm and block.
 
-Joints, their ranges and torques, link lengths and radii, damping 0.1 N m s/rad and armature 0.001 kg m2 (the wrist's:
-five times those) are those of the hand in OpenAI's robotics environments (arXiv 1802.09464), which IsaacGymEnvs uses;
-names count as in Shadow's documentation, J1 being the distal joint. A larger angle bends a finger further, everywhere.
-The hand lies palm up: x points along the stretched fingers, -y to the thumb's side, z out of the palm.
+Joints and their ranges, the stiffness and the greatest torque of the motors, link lengths and radii, damping 0.1 N m
+s/rad and armature 0.001 kg m2 (the wrist's: five times those) follow the hand in OpenAI's robotics environments (arXiv
+1802.09464), which IsaacGymEnvs uses. Joints are named as in Shadow's documentation, J1 being the distal one of a digit,
+and a larger angle of J1, J2 or J3 of a finger bends it further. The hand lies palm up: x points along the stretched
+fingers, -y to the thumb's side, z out of the palm.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import radians
 
 TIMESTEP_S = 1 / 120
 PALM_POSITION_M = (0.0, 0.0, 0.3)
-PALM_PITCH_DEG = 15
-"""How far the fingers point up, so that a block rolls into the palm rather than over the fingertips."""
+PALM_PITCH_DEG = 8
+"""How far the fingers point up, so that the block rests between palm and fingers. From about 15 on it is thrown off at
+the wrist by random actions."""
 
 BLOCK_START_M = (0.08, 0.0, 0.4)
 GOAL_DROP_M = 0.04
 """The block shall be held so far below the start (IsaacGymEnvs)."""
 
-GOAL_SHOWN_M = (0.08, 0.2, 0.42)
+GOAL_SHOWN_M = (0.08, 0.15, 0.42)
 """Where the goal block is seen, beside the hand."""
 
 BLOCK_HALF_SIZE_M = 0.025
@@ -41,14 +44,14 @@ class Joint:
         axis: In the frame of the link that it turns.
         range_deg: Lower and upper limit.
         torque_nm: What its motor can exert; 0 for the distal joints of the fingers, which follow the middle ones.
-        kp: The motor's stiffness, N m/rad.
+        kp: The motor's stiffness, N m/rad. Stiffer ones throw the block off the hand when actions are random.
     """
 
     name: str
     axis: str
     range_deg: tuple[float, float]
     torque_nm: float
-    kp: float = 5.0
+    kp: float = 1.0
 
 
 def _finger_joints(finger: str) -> tuple[Joint, ...]:
@@ -60,7 +63,7 @@ def _finger_joints(finger: str) -> tuple[Joint, ...]:
     )
 
 
-_WRIST = (Joint("WRJ2", _SPREAD, (-28, 8), 4.785, 20.0), Joint("WRJ1", _BEND, (-40, 28), 2.175, 20.0))
+_WRIST = (Joint("WRJ2", _SPREAD, (-28, 8), 4.785, 5.0), Joint("WRJ1", _BEND, (-40, 28), 2.175, 5.0))
 _LITTLE_METACARPAL = Joint("LFJ5", "0.821 -0.571 0", (0, 45), 0.9)
 _THUMB = (
     Joint("THJ5", _TWIST, (-60, 60), 2.3722),
@@ -79,7 +82,10 @@ JOINTS = (
     *_finger_joints("LF"),
     *_THUMB,
 )
-"""All 24 in the order of qpos."""
+"""All 24 in the order of qpos: wrist, first, middle, ring and little finger, thumb; each from the wrist outwards."""
+
+JOINT_RANGES_RAD = [(radians(joint.range_deg[0]), radians(joint.range_deg[1])) for joint in JOINTS]
+"""Lower and upper limit of each."""
 
 MOTORS = tuple(joint for joint in JOINTS if joint.torque_nm)
 """The 20 that are driven, in the order of ctrl."""
@@ -88,10 +94,10 @@ MOTORS = tuple(joint for joint in JOINTS if joint.torque_nm)
 def shadow_hand_mjcf() -> str:
     """The model: 24 hinges with 20 position motors, a free block, a goal block (mocap) and the sensors.
 
-    The block meets palm and links; like links of neighbouring fingers, and the thumb's tip and the others, meet without
-    friction. Nothing else meets anything, and the pairs are named, because contacts are most of the cost. Sensors lie
-    in the order of the observation: torques of the joints, pose and velocity of each fingertip, force and torque in
-    each.
+    The block meets palm and links. Proximal and distal links of neighbouring fingers meet, as the thumb's tip and the
+    others do, without friction. Nothing else meets anything, and the pairs are named, because contacts are most of the
+    cost. Sensors lie in the order of the observation: torques of the joints, pose and velocity of each fingertip, force
+    and torque in each.
     """
     return f"""
 <mujoco model="shadow_hand">
@@ -111,8 +117,11 @@ def shadow_hand_mjcf() -> str:
   <worldbody>
     <light pos="0 0 2" dir="0.1 0.1 -1" directional="true"/>
     <geom type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>
-    <camera name="side" pos="-0.12 -0.42 0.72" xyaxes="0.84 -0.54 0 0.32 0.5 0.8"/>
-    <body name="palm" pos="{_text(PALM_POSITION_M)}" euler="0 {-PALM_PITCH_DEG} 0">{_palm()}
+    <camera name="side" pos="0.03 -0.32 0.66" xyaxes="1 0 0 0 0.64 0.77"/>
+    <body name="forearm" pos="{_text(PALM_POSITION_M)}" euler="0 {-PALM_PITCH_DEG} 0">
+      <geom type="capsule" size="0.03" fromto="-0.25 0 0 -0.065 0 0"/>
+      <body name="palm">{_palm()}
+      </body>
     </body>
     <body name="block" pos="{_text(BLOCK_START_M)}">
       <freejoint name="block"/>
@@ -136,12 +145,13 @@ def shadow_hand_mjcf() -> str:
 
 
 def _palm() -> str:
-    """What hangs on the wrist; the forearm is only seen."""
+    """What hangs on the wrist, and the wrist, which is only seen, as the forearm is."""
     fingers = "".join(_finger(finger, *_KNUCKLES_M[finger]) for finger in ("FF", "MF", "RF"))
     metacarpal_x, metacarpal_y = 0.044, 0.017
     knuckle_x, knuckle_y = _KNUCKLES_M["LF"]
     return f"""
       {_hinge(_WRIST[0], 'pos="-0.034 0 0" class="wrist"')}{_hinge(_WRIST[1], 'class="wrist"')}
+      <geom type="capsule" size="0.018" fromto="-0.034 0 0 0 0 0"/>
       <geom name="palm" type="box" pos="0.038 -0.011 0" size="0.049 0.032 0.0111"/>
       <geom name="heel" type="box" pos="0.014 0.032 0" size="0.025 0.011 0.0111"/>{fingers}
       <body name="LFmetacarpal" pos="{metacarpal_x} {metacarpal_y} 0">
@@ -181,7 +191,7 @@ def _hinge(joint: Joint, more: str = "") -> str:
 
 def _pairs() -> str:
     hand = ["palm", "heel", "LFmetacarpal", *(f"{finger}{link}" for finger in FINGERS for link in LINKS)]
-    neighbours = [(one + link, other + link) for one, other in zip(FINGERS, FINGERS[1:4]) for link in LINKS]
+    neighbours = [(one + link, other + link) for one, other in pairwise(FINGERS[:4]) for link in LINKS[::2]]
     tips = [(f"{finger}distal", "THdistal") for finger in FINGERS[:4]]
     block = "".join(f'<pair geom1="block" geom2="{part}"/>' for part in hand)
     return block + "".join(f'<pair geom1="{a}" geom2="{b}" condim="1"/>' for a, b in neighbours + tips)
@@ -224,6 +234,3 @@ def _faces() -> str:
 def _text(numbers: tuple[float, ...] | list[float]) -> str:
     return " ".join(str(number) for number in numbers)
 
-
-JOINT_RANGES_RAD = [(radians(joint.range_deg[0]), radians(joint.range_deg[1])) for joint in JOINTS]
-"""Lower and upper limit of each joint, in the order of qpos."""

@@ -2,7 +2,7 @@ from math import cos, pi, sin
 
 import torch
 
-from gmi_drl.tasks.rotation import rotation_matrix
+from gmi_drl.tasks.rotation import multiply, rotation_matrix
 
 
 def test_matrices_of_turns_about_each_axis():
@@ -36,3 +36,15 @@ def test_matrices_agree_with_mujoco():
         torch.testing.assert_close(
             matrices[..., world].flatten().double(), torch.from_numpy(expected), atol=1e-6, rtol=0
         )
+
+
+def test_products_agree_with_mujoco():
+    import mujoco
+    import numpy as np
+
+    left, right = torch.randn(2, 20, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    products = multiply(left.T, right.T).T
+    for world in range(20):
+        expected = np.zeros(4)
+        mujoco.mju_mulQuat(expected, left[world].numpy(), right[world].numpy())
+        torch.testing.assert_close(products[world], torch.from_numpy(expected))
