@@ -54,6 +54,6 @@ class TaskSpec:
 TASK_SPECS: dict[str, TaskSpec] = {
     "ant": TaskSpec("ant", "AT", 60, 8, (256, 128, 64), episode_steps=1000, step_s=1 / 60, reward_scale=0.05),
     "shadow_hand": TaskSpec(
-        "shadow_hand", "SH", 211, 20, (512, 512, 512, 256), episode_steps=600, step_s=1 / 60, reward_scale=0.02
+        "shadow_hand", "SH", 211, 20, (512, 512, 512, 256), episode_steps=600, step_s=1 / 60, reward_scale=0.05
     ),
 }

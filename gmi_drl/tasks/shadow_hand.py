@@ -130,7 +130,7 @@ def _goal(device: torch.device) -> Tensor:
 def _start(device: torch.device) -> tuple[Tensor, Tensor]:
     """Where the block starts `[3]`, and for each joint the one whose noise it shares `[24]`."""
     names = [joint.name for joint in JOINTS]
-    leaders = [names.index(joint.name[:2] + "J2") if not joint.torque_nm else index for index, joint in enumerate(JOINTS)]
+    leaders = [names.index(joint.name if joint.torque_nm else f"{joint.name[:2]}J2") for joint in JOINTS]
     return torch.tensor(BLOCK_START_M, device=device), torch.tensor(leaders, device=device)
 
 

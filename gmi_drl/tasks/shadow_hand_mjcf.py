@@ -168,12 +168,12 @@ def _finger(finger: str, x: float, y: float) -> str:
 
 
 def _thumb() -> str:
-    return _links("TH", 'pos="0.029 -0.034 0.009" euler="0 0 -45"', (_THUMB[:2], _THUMB[2:4], _THUMB[4:]), _THUMB_LINKS_M)
+    return _links(
+        "TH", 'pos="0.029 -0.034 0.009" euler="0 0 -45"', (_THUMB[:2], _THUMB[2:4], _THUMB[4:]), _THUMB_LINKS_M
+    )
 
 
-def _links(
-    digit: str, base: str, joints: tuple[tuple[Joint, ...], ...], sizes: tuple[tuple[float, float], ...]
-) -> str:
+def _links(digit: str, base: str, joints: tuple[tuple[Joint, ...], ...], sizes: tuple[tuple[float, float], ...]) -> str:
     """A chain of capsules along x, the last of them with a site at its end."""
     text, ends, place = "", "", base
     for link, hinges, (length, radius) in zip(LINKS, joints, sizes, strict=True):
@@ -233,4 +233,3 @@ def _faces() -> str:
 
 def _text(numbers: tuple[float, ...] | list[float]) -> str:
     return " ".join(str(number) for number in numbers)
-
