@@ -57,4 +57,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
     "humanoid": TaskSpec(
         "humanoid", "HM", 108, 21, (200, 400, 100), episode_steps=1000, step_s=1 / 60, reward_scale=0.02
     ),
+    "shadow_hand": TaskSpec(
+        "shadow_hand", "SH", 211, 20, (512, 512, 512, 256), episode_steps=600, step_s=1 / 60, reward_scale=0.05
+    ),
 }

@@ -6,12 +6,15 @@ from gmi_drl.sim import NativeSim
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
 from gmi_drl.tasks.humanoid import HUMANOID
+from gmi_drl.tasks.shadow_hand import SHADOW_HAND
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
 
 __all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "make"]
 
-TASKS: dict[str, TaskDefinition] = {definition.spec.name: definition for definition in (ANT, ANYMAL, HUMANOID)}
+TASKS: dict[str, TaskDefinition] = {
+    definition.spec.name: definition for definition in (ANT, ANYMAL, HUMANOID, SHADOW_HAND)
+}
 
 
 def make(name: str, num_env: int = 512, device: str = "cpu", seed: int = 0, threads: int = 1) -> Task:

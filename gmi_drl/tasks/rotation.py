@@ -27,6 +27,13 @@ def into_frame(rotation: Tensor, vector: Tensor) -> Tensor:
     return (rotation * vector[:, None]).sum(0)
 
 
+def multiply(left: Tensor, right: Tensor) -> Tensor:
+    """Products of quaternions `[4, N]` (w, x, y, z): first the turns of `right`, then those of `left`."""
+    (a, x), (b, y) = (left[:1], left[1:]), (right[:1], right[1:])
+    scalar = a * b - (x * y).sum(0, keepdim=True)
+    return torch.cat((scalar, a * y + b * x + torch.linalg.cross(x, y, dim=0)))
+
+
 @cache
 def _entries(device: torch.device) -> tuple[Tensor, ...]:
     """Of the nine entries by rows: the identity's `[9, 1]`, and row of `products` and sign of the two summands."""

@@ -2,7 +2,7 @@ from math import cos, pi, sin
 
 import torch
 
-from gmi_drl.tasks.rotation import into_frame, rotation_matrix
+from gmi_drl.tasks.rotation import into_frame, multiply, rotation_matrix
 
 
 def test_matrices_of_turns_about_each_axis():
@@ -43,3 +43,15 @@ def test_vectors_are_seen_from_the_body_and_turned_back():
     rotation = rotation_matrix(torch.nn.functional.normalize(torch.randn(4, 5, generator=generator), dim=0))
     world = torch.randn(3, 5, generator=generator)
     torch.testing.assert_close(torch.einsum("ijn,jn->in", rotation, into_frame(rotation, world)), world)
+
+
+def test_products_agree_with_mujoco():
+    import mujoco
+    import numpy as np
+
+    left, right = torch.randn(2, 20, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    products = multiply(left.T, right.T).T
+    for world in range(20):
+        expected = np.zeros(4)
+        mujoco.mju_mulQuat(expected, left[world].numpy(), right[world].numpy())
+        torch.testing.assert_close(products[world], torch.from_numpy(expected))
