@@ -53,4 +53,10 @@ class TaskSpec:
 
 TASK_SPECS: dict[str, TaskSpec] = {
     "ant": TaskSpec("ant", "AT", 60, 8, (256, 128, 64), episode_steps=1000, step_s=1 / 60, reward_scale=0.05),
+    "ball_balance": TaskSpec(
+        "ball_balance", "BB", 24, 3, (256, 128, 64), episode_steps=500, step_s=1 / 100, reward_scale=0.1
+    ),
+    "franka_cabinet": TaskSpec(
+        "franka_cabinet", "FC", 23, 9, (256, 128, 64), episode_steps=500, step_s=1 / 60, reward_scale=0.02
+    ),
 }

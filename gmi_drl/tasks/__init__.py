@@ -4,12 +4,14 @@ from gmi_drl.errors import UsageError
 from gmi_drl.files import did_you_mean
 from gmi_drl.sim import NativeSim
 from gmi_drl.tasks.ant import ANT
+from gmi_drl.tasks.ball_balance import BALL_BALANCE
+from gmi_drl.tasks.franka_cabinet import FRANKA_CABINET
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
 
 __all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "make"]
 
-TASKS: dict[str, TaskDefinition] = {definition.spec.name: definition for definition in (ANT,)}
+TASKS: dict[str, TaskDefinition] = {definition.spec.name: definition for definition in (ANT, BALL_BALANCE, FRANKA_CABINET)}
 
 
 def make(name: str, num_env: int = 512, device: str = "cpu", seed: int = 0, threads: int = 1) -> Task:
