@@ -53,7 +53,7 @@ def ball_balance_mjcf() -> str:
   <visual><headlight ambient="0.3 0.3 0.3" diffuse="0.4 0.4 0.4"/><global offwidth="1280" offheight="720"/></visual>
   <worldbody>
     <light pos="1 -1 4" dir="-0.25 0.25 -1" directional="true" diffuse="0.6 0.6 0.6"/>
-    <camera name="side" pos="0 -2.6 1.5" xyaxes="1 0 0 0 0.37 1"/>
+    <camera name="side" pos="0 -2.2 1.2" xyaxes="1 0 0 0 0.31 1"/>
     <geom type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>
     <body name="tray" pos="0 0 {TRAY_HEIGHT_M}">
       <freejoint name="root"/>
