@@ -40,7 +40,7 @@ def franka_cabinet_mjcf() -> str:
     pairs = "".join(f'<pair geom1="{part}" geom2="bar"/>' for part in (*fingers, "hand"))
     pairs += "".join(f'<pair geom1="{finger}" geom2="front"/>' for finger in fingers)
     motors = "".join(f'<position joint="joint_{joint}" kp="400" kv="80"/>' for joint in range(1, 8))
-    motors += "".join(f'<position joint="{finger}" kp="1000" kv="50"/>' for finger in fingers)
+    motors += "".join(f'<position joint="{finger}" kp="7000" kv="400" forcerange="-70 70"/>' for finger in fingers)
     sensors = "".join(f'<{kind} objtype="site" objname="grasp"/>' for kind in ("framepos", "framezaxis", "frameyaxis"))
     return f"""
 <mujoco model="franka_cabinet">
@@ -54,7 +54,7 @@ def franka_cabinet_mjcf() -> str:
     <pair friction="1 1 0.01 0.001 0.001"/>
     <position inheritrange="1"/>
     <default class="dark"><geom rgba="0.2 0.21 0.24 1"/></default>
-    <default class="wood"><geom rgba="0.72 0.53 0.35 1"/></default>
+    <default class="wood"><geom density="600" rgba="0.72 0.53 0.35 1"/></default>
   </default>
   <visual><headlight ambient="0.3 0.3 0.3" diffuse="0.4 0.4 0.4"/><global offwidth="1280" offheight="720"/></visual>
   <worldbody>
@@ -131,7 +131,7 @@ def _hand() -> str:
       <body name="{side}_finger" pos="0 0 0.0584">
         <joint name="{side}_finger" type="slide" axis="0 {way} 0" range="{low} {high}" armature="0.1"/>
         <geom name="{side}_finger" type="capsule" size="{_FINGER_RADIUS_M}" class="dark"
-              fromto="0 {way * _FINGER_RADIUS_M} 0.01 0 {way * _FINGER_RADIUS_M} 0.045"/>
+              fromto="0 {way * _FINGER_RADIUS_M} 0.01 0 {way * _FINGER_RADIUS_M} 0.055"/>
       </body>"""
         for side, way in (("left", 1), ("right", -1))
     )
