@@ -23,7 +23,7 @@ Reward: 1 / (1 + distance of the ball from 0.7 m above the floor's centre) / (1 
 the ball at rest on the tray. An episode ends when the ball is below 0.15 m.
 
 An action moves the targets of the knees' position motors, by up to 0.2 rad in a step, within the knees' limits. The
-targets are the simulator's `ctrl`.
+targets are the simulator's `ctrl`. The motors exert at most 40 N m, which there has no limit.
 
 A new episode starts with the robot at rest and the ball in the air, up to 0.5 m off the centre and 1 to 2 m high. It
 comes down at 5 m/s and inwards at up to 5 m/s, the less the nearer it is.

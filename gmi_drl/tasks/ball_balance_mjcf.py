@@ -1,8 +1,9 @@
 """A tray on three legs, and a ball, as MJCF: capsules, a cylinder and a sphere.
 
-Sizes, densities and gains are those of BallBalance in IsaacGymEnvs, which builds its robot from primitives, too. Two
-numbers are ours: armature 0.05 kg m2 and damping 0.1 N m s/rad in the joints, without which position motors as stiff as
-these shake legs as light as these apart.
+Sizes, densities and gains are those of BallBalance in IsaacGymEnvs, which builds its robot from primitives, too. Three
+numbers are ours: armature 0.05 kg m2 and damping 0.1 N m s/rad in the joints, and at most 40 N m in the knees, ten times
+what carries tray and ball. Without armature, motors as stiff as these shake legs as light as these apart; without the
+limit, three targets that no posture satisfies pull the feet half a metre off their places.
 """
 
 from math import cos, radians, sin
@@ -48,7 +49,7 @@ def ball_balance_mjcf() -> str:
   <default>
     <geom density="1000" contype="0" conaffinity="0" rgba="0.25 0.28 0.33 1"/>
     <joint axis="0 1 0" armature="0.05" damping="0.1"/>
-    <position kp="4000" kv="100" inheritrange="1"/>
+    <position kp="4000" kv="100" inheritrange="1" forcerange="-40 40"/>
   </default>
   <visual><headlight ambient="0.3 0.3 0.3" diffuse="0.4 0.4 0.4"/><global offwidth="1280" offheight="720"/></visual>
   <worldbody>
