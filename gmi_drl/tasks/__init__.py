@@ -11,7 +11,9 @@ from gmi_drl.tasks.task import Task
 
 __all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "make"]
 
-TASKS: dict[str, TaskDefinition] = {definition.spec.name: definition for definition in (ANT, BALL_BALANCE, FRANKA_CABINET)}
+TASKS: dict[str, TaskDefinition] = {
+    definition.spec.name: definition for definition in (ANT, BALL_BALANCE, FRANKA_CABINET)
+}
 
 
 def make(name: str, num_env: int = 512, device: str = "cpu", seed: int = 0, threads: int = 1) -> Task:

@@ -1,9 +1,9 @@
 """A tray on three legs, and a ball, as MJCF: capsules, a cylinder and a sphere.
 
 Sizes, densities and gains are those of BallBalance in IsaacGymEnvs, which builds its robot from primitives, too. Three
-numbers are ours: armature 0.05 kg m2 and damping 0.1 N m s/rad in the joints, and at most 40 N m in the knees, ten times
-what carries tray and ball. Without armature, motors as stiff as these shake legs as light as these apart; without the
-limit, three targets that no posture satisfies pull the feet half a metre off their places.
+numbers are ours: armature 0.05 kg m2 and damping 0.1 N m s/rad in the joints, and at most 40 N m in the knees, ten
+times what carries tray and ball. Without armature, motors as stiff as these shake legs as light as these apart; without
+the limit, three targets that no posture satisfies pull the feet half a metre off their places.
 """
 
 from math import cos, radians, sin

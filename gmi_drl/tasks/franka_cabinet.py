@@ -15,11 +15,11 @@ index  what                                                          different f
 22     its velocity, m/s
 =====  ============================================================  ===================================================
 
-Reward of a step, with d the distance to the bar: 2 / (1 + d2)2, twice that within 2 cm; up to 0.5 for a hand that points
-at the drawer and has its fingers above each other; 0.125 for fingers on both sides of the bar, and 5 per m that each is
-nearer to its height than 4 cm; 7.5 per m that the drawer is open, and half as much again with fingers on both sides;
-0.5 when it is open by 1 cm, and with fingers on both sides 0.5 more from 20 cm and another 1 from 39 cm; less 0.01 times
-the squared actions. Or -1 for a step in which a fingertip is 4 cm behind the bar.
+Reward of a step: 2 / (1 + d^2)^2 at distance d from the bar, twice that within 2 cm; up to 0.5 for a hand that points
+at the drawer with the left finger above the right one; 0.125 for fingers on both sides of the bar, and 5 per m that each
+of them is nearer to its height than 4 cm; 7.5 per m that the drawer is open, and half as much again with fingers on
+both sides; 0.5 when it is open by 1 cm, and with fingers on both sides 0.5 from 20 cm and 1 more from 39 cm; less 0.01
+times the squared actions. Or -1 for a step in which a fingertip is 4 cm behind the bar.
 
 An episode ends by its time limit only. There it also ends when the drawer is 39 cm open, which costs a policy the
 rewards of the remaining steps and teaches it to hold the drawer at 38 cm.
@@ -28,8 +28,9 @@ An action moves the targets of the position motors, by up to 0.125 rad in a step
 limits. The targets are the simulator's `ctrl`. Fingers have motors of 1000 N/m, there of 1000000 N/m, which no explicit
 spring bears; gravity is off for the whole scene, there for the robot. There are no loose things in the drawer.
 
-A new episode starts at rest, with the drawer closed and each joint within 0.125 (rad or m) of one pose of the arm, held
-within its limits; so most fingers start either open or closed.
+A new episode starts at rest, with the drawer closed, the arm within 0.125 rad of a pose that points at the cabinet, 0.3
+m from the bar, and the fingers 3 to 4 cm open. There the arm starts turned aside, and fingers have the arm's noise, so
+that half of them start closed.
 """
 
 from functools import cache
@@ -41,8 +42,10 @@ from gmi_drl.tasks.franka_cabinet_mjcf import HANDLE_M, JOINT_RANGES, franka_cab
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.workload import TASK_SPECS
 
-START_POSE = (1.157, -1.066, -0.155, -2.239, -1.841, 1.003, 0.469, 0.035, 0.035)
-START_NOISE = 0.125
+START_POSE = (0.0, -0.785, 0.0, -2.356, 0.0, 3.0, -0.785, 0.035, 0.035)
+START_NOISE = (*(0.125,) * 7, 0.005, 0.005)
+"""How far from the pose each joint may start: rad, fingers m."""
+
 TARGET_STEP = (*(0.125,) * 7, 0.0125, 0.0125)
 """How far a full action moves each target: rad, fingers m."""
 
@@ -62,7 +65,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 def control(fields: Fields, action: Tensor) -> Tensor:
     """Targets of the joints `[N, 9]`, rad and m: the last ones, moved."""
     middle, half_range = _ranges(action.device)
-    targets = torch.addcmul(fields["ctrl"], action, _target_step(action.device))
+    targets = torch.addcmul(fields["ctrl"], action, _row(TARGET_STEP, action.device))
     return targets.clamp_(middle - half_range, middle + half_range)
 
 
@@ -87,14 +90,14 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 10]` and ctrl `[N, 9]`, from noise `[N, 9]`, uniform in [-1, 1)."""
     middle, half_range = _ranges(noise.device)
-    pose = torch.add(_start_pose(noise.device), noise, alpha=START_NOISE)
+    pose = torch.addcmul(_row(START_POSE, noise.device), noise, _row(START_NOISE, noise.device))
     pose = pose.clamp_(middle - half_range, middle + half_range)
     return {"qpos": torch.cat((torch.zeros_like(pose[:, :1]), pose), dim=1), "ctrl": pose}
 
 
 def _bar(drawer: Tensor) -> Tensor:
     """Middle of the bar in the world `[N, 3]`, with the drawer `[N, 1]` m open."""
-    return torch.cat((drawer, torch.zeros_like(drawer), torch.zeros_like(drawer)), dim=1) + _handle(drawer.device)
+    return torch.cat((drawer, torch.zeros_like(drawer), torch.zeros_like(drawer)), dim=1) + _row(HANDLE_M, drawer.device)
 
 
 def _signed_square(cosine: Tensor) -> Tensor:
@@ -109,18 +112,8 @@ def _ranges(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 @cache
-def _handle(device: torch.device) -> Tensor:
-    return torch.tensor(HANDLE_M, device=device)
-
-
-@cache
-def _start_pose(device: torch.device) -> Tensor:
-    return torch.tensor(START_POSE, device=device)
-
-
-@cache
-def _target_step(device: torch.device) -> Tensor:
-    return torch.tensor(TARGET_STEP, device=device)
+def _row(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(numbers, device=device)
 
 
 FRANKA_CABINET = TaskDefinition(

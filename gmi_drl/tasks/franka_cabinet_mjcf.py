@@ -22,7 +22,7 @@ ARM_RANGES_RAD = (
 JOINT_RANGES = (*ARM_RANGES_RAD, FINGER_RANGE_M, FINGER_RANGE_M)
 """Lower and upper limit of each of the robot's joints: arm in rad, left and right finger in m."""
 
-HANDLE_M = (0.25, 0.0, 0.5)
+HANDLE_M = (0.25, 0.0, 0.65)
 """Middle of the bar in the world while the drawer is closed. The drawer opens along x."""
 
 _BAR_RADIUS_M = 0.01
@@ -59,7 +59,7 @@ def franka_cabinet_mjcf() -> str:
   <visual><headlight ambient="0.3 0.3 0.3" diffuse="0.4 0.4 0.4"/><global offwidth="1280" offheight="720"/></visual>
   <worldbody>
     <light pos="1 -1 4" dir="-0.25 0.25 -1" directional="true" diffuse="0.6 0.6 0.6"/>
-    <camera name="side" pos="1.3 -1.7 1.2" xyaxes="0.9 0.45 0 -0.17 0.34 0.92"/>
+    <camera name="side" pos="1.5 -1.6 1.2" xyaxes="0.84 0.54 0 -0.17 0.27 0.95"/>
     <geom type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>{_cabinet()}{_robot()}
   </worldbody>
   <contact>{pairs}</contact>
@@ -78,7 +78,7 @@ def _cabinet() -> str:
     post = _BAR_FROM_FRONT_M
     return f"""
     <body name="cabinet" pos="{front} 0 {z}" childclass="wood">
-      <geom type="box" size="0.25 0.3 0.2" pos="-0.25 0 -0.3"/>
+      <geom type="box" size="0.25 0.3 {(z - 0.1) / 2}" pos="-0.25 0 {-(z + 0.1) / 2}"/>
       <geom type="box" size="0.25 0.3 0.01" pos="-0.25 0 0.11"/>
       <geom type="box" size="0.25 0.01 0.1" pos="-0.25 0.29 0"/>
       <geom type="box" size="0.25 0.01 0.1" pos="-0.25 -0.29 0"/>
