@@ -54,6 +54,12 @@ class TaskSpec:
 TASK_SPECS: dict[str, TaskSpec] = {
     "ant": TaskSpec("ant", "AT", 60, 8, (256, 128, 64), episode_steps=1000, step_s=1 / 60, reward_scale=0.05),
     "anymal": TaskSpec("anymal", "AY", 48, 12, (256, 128, 64), episode_steps=2500, step_s=0.02, reward_scale=5.0),
+    "ball_balance": TaskSpec(
+        "ball_balance", "BB", 24, 3, (256, 128, 64), episode_steps=500, step_s=1 / 100, reward_scale=0.1
+    ),
+    "franka_cabinet": TaskSpec(
+        "franka_cabinet", "FC", 23, 9, (256, 128, 64), episode_steps=500, step_s=1 / 60, reward_scale=0.02
+    ),
     "humanoid": TaskSpec(
         "humanoid", "HM", 108, 21, (200, 400, 100), episode_steps=1000, step_s=1 / 60, reward_scale=0.02
     ),

@@ -5,6 +5,8 @@ from gmi_drl.files import did_you_mean
 from gmi_drl.sim import NativeSim
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
+from gmi_drl.tasks.ball_balance import BALL_BALANCE
+from gmi_drl.tasks.franka_cabinet import FRANKA_CABINET
 from gmi_drl.tasks.humanoid import HUMANOID
 from gmi_drl.tasks.shadow_hand import SHADOW_HAND
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
@@ -13,7 +15,8 @@ from gmi_drl.tasks.task import Task
 __all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "make"]
 
 TASKS: dict[str, TaskDefinition] = {
-    definition.spec.name: definition for definition in (ANT, ANYMAL, HUMANOID, SHADOW_HAND)
+    definition.spec.name: definition
+    for definition in (ANT, ANYMAL, BALL_BALANCE, FRANKA_CABINET, HUMANOID, SHADOW_HAND)
 }
 
 
