@@ -1,0 +1,148 @@
+"""gymnasium's vector environments as tasks: `gymnasium:HalfCheetah-v5`, or any `VectorEnv` that you have.
+
+Environments run one after the other in the process of their GMI (`SyncVectorEnv`): on the cores that a GMI has, its
+processes are the parallel ones.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, did_you_mean, spec_of
+from gmi_drl.workload import TaskSpec
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+SAME_STEP, NEXT_STEP, DISABLED = "SameStep", "NextStep", "Disabled"
+"""Values of gymnasium's `AutoresetMode`: when a world that ended begins its next episode."""
+
+INSTALL = "pip install 'gmi-drl[gymnasium]'"
+
+
+class GymnasiumTask(AdaptedTask):
+    """A vector environment of gymnasium's interface, whichever its autoreset mode, as a `Task`.
+
+    Args:
+        envs: N environments with boxes for spaces; `metadata["autoreset_mode"]` says how they reset. They are reset.
+        spec: Sizes; None takes them from the spaces.
+        device: Where the tensors live; the environments' are NumPy arrays.
+        seed: Of the first reset; None leaves it to the environments.
+
+    Raises:
+        UsageError: the spaces are no boxes, or the autoreset mode is unknown.
+    """
+
+    def __init__(
+        self,
+        envs: "VectorEnv[Any, Any, Any]",
+        spec: TaskSpec | None = None,
+        *,
+        device: str = "cpu",
+        seed: int | None = 0,
+    ) -> None:
+        spec = spec or _spec_of_envs(envs)
+        self.envs = envs
+        self._mode = _autoreset_mode(envs, spec.name)
+        self._action_space: Any = envs.single_action_space
+        self._device = torch.device(device)
+        self._has_ended = np.zeros(envs.num_envs, dtype=np.bool_)
+        obs, _ = envs.reset(seed=seed)
+        super().__init__(spec, self._tensor(obs).flatten(1), self._action_space)
+
+    def close(self) -> None:
+        """See `Task.close`."""
+        self.envs.close()
+
+    def _begin(self) -> Tensor:
+        obs, _ = self.envs.reset()
+        self._has_ended[:] = False
+        return self._tensor(obs).flatten(1)
+
+    def _simulate(self, action: Tensor) -> Outcome:
+        shaped = action.cpu().numpy().reshape(self.num_env, *self._action_space.shape)
+        obs, reward, terminated, truncated, infos = self.envs.step(shaped.astype(self._action_space.dtype))
+        ended, began, final_obs = terminated | truncated, None, None
+        if self._mode == SAME_STEP and ended.any():
+            final_obs = np.array(obs)
+            final_obs[ended] = np.stack(infos["final_obs"][ended])  # an array of arrays, in gymnasium's own
+        if self._mode == NEXT_STEP:
+            began, self._has_ended = self._tensor(self._has_ended, torch.bool), ended
+        if self._mode == DISABLED:
+            final_obs, obs = obs, self._reset_where(ended | ~np.isfinite(obs).all(tuple(range(1, obs.ndim))), obs)
+        next_obs = self._tensor(obs).flatten(1)
+        return Outcome(
+            obs=next_obs,
+            reward=self._tensor(reward),
+            terminated=self._tensor(terminated, torch.bool),
+            truncated=self._tensor(truncated, torch.bool),
+            final_obs=next_obs if final_obs is None else self._tensor(final_obs).flatten(1),
+            began=began,
+        )
+
+    def _reset_where(self, mask: "np.ndarray[Any, Any]", obs: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """The observations that follow `obs` when the worlds of a mask have begun new episodes."""
+        if not mask.any():
+            return obs
+        after: np.ndarray[Any, Any] = self.envs.reset(options={"reset_mask": mask})[0]
+        return after
+
+    def _tensor(self, array: Any, dtype: torch.dtype = torch.float32) -> Tensor:
+        """A copy on the device: environments may write to theirs again."""
+        return torch.from_numpy(np.asarray(array)).to(self._device, dtype, copy=True)
+
+
+def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> GymnasiumTask:
+    """The task `gymnasium:REST`; `REST` is an id of gymnasium's registry, `module:id` imports the module first.
+
+    `threads` changes nothing, see the module.
+
+    Raises:
+        UsageError: there is no such environment, or it has other spaces than boxes.
+        MachineError: gymnasium, or what the environment needs, is not installed.
+    """
+    try:
+        import gymnasium
+        from gymnasium.vector import AutoresetMode, SyncVectorEnv
+    except ImportError as error:
+        raise MachineError(f"gymnasium is not installed: {INSTALL}") from error
+
+    name = f"gymnasium:{rest}"
+    try:
+        about = gymnasium.spec(rest)
+        envs = SyncVectorEnv([partial(gymnasium.make, about)] * num_env, autoreset_mode=AutoresetMode.SAME_STEP)
+    except gymnasium.error.UnregisteredEnv:
+        raise UsageError(f"gymnasium has no {rest!r}{did_you_mean(rest, gymnasium.registry)}") from None
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+        raise MachineError(f"{name} needs what is not installed: {error}; gymnasium's own robots: {INSTALL}") from error
+    except gymnasium.error.Error as error:
+        raise UsageError(f"{name} cannot be made: {error}") from error
+    world = envs.envs[0].unwrapped
+    spec = spec_of(
+        name,
+        envs.single_observation_space,
+        envs.single_action_space,
+        episode_steps=about.max_episode_steps,
+        step_s=getattr(world, "dt", 0.0),
+    )
+    return GymnasiumTask(envs, spec, device=device, seed=seed)
+
+
+def _spec_of_envs(envs: "VectorEnv[Any, Any, Any]") -> TaskSpec:
+    about = envs.spec
+    name, steps = ("gymnasium", None) if about is None else (f"gymnasium:{about.id}", about.max_episode_steps)
+    return spec_of(name, envs.single_observation_space, envs.single_action_space, episode_steps=steps, step_s=0.0)
+
+
+def _autoreset_mode(envs: "VectorEnv[Any, Any, Any]", name: str) -> str:
+    mode = envs.metadata.get("autoreset_mode")
+    value = str(getattr(mode, "value", mode))
+    if value not in (SAME_STEP, NEXT_STEP, DISABLED):
+        raise UsageError(
+            f"{name}: metadata['autoreset_mode'] is {mode!r}: gymnasium's AutoresetMode says how worlds begin anew"
+        )
+    return value
