@@ -60,13 +60,13 @@ class AdaptedTask(ABC):
         self.spec, self.obs = spec, obs
         self.num_env, self.device = len(obs), obs.device
         self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
-        self._low, self._high = (
+        low, high = (
             torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().to(self.device)
             for bound in (action_space.low, action_space.high)
         )
-        is_bounded = self._low.isfinite() & self._high.isfinite()
-        self._scale = torch.where(is_bounded, (self._high - self._low) / 2, 1.0)
-        self._offset = torch.where(is_bounded, (self._high + self._low) / 2, 0.0)
+        is_bounded = low.isfinite() & high.isfinite()
+        self._scale = torch.where(is_bounded, (high - low) / 2, 1.0)
+        self._offset = torch.where(is_bounded, (high + low) / 2, 0.0)
 
     @torch.no_grad()
     def reset(self) -> Tensor:
@@ -83,7 +83,8 @@ class AdaptedTask(ABC):
             raise UsageError(f"The action has shape {tuple(action.shape)}, but {self.spec.name} takes {expected}.")
         action = action.to(torch.float32).clamp(-1, 1)
         is_nan = action.isnan().any(1)
-        told = self._simulate(self._within_bounds(action.masked_fill(is_nan[:, None], 0.0)))
+        harmless = action.masked_fill(is_nan[:, None], 0.0)
+        told = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
 
         bad = is_nan | ~(told.final_obs.sum(1) + told.reward).isfinite()
         valid = ~bad if told.began is None else ~(bad | told.began)
@@ -115,15 +116,11 @@ class AdaptedTask(ABC):
 
     @abstractmethod
     def _simulate(self, action: Tensor) -> Outcome:
-        """One step with finite actions `[N, A]` within the bounds. The tensors may be the simulator's own."""
+        """One step with finite actions `[N, A]`, scaled to the bounds. The tensors may be the simulator's own."""
 
     def _count(self, ended: Tensor) -> None:
         self.episode_length += 1
         self.episode_length.masked_fill_(ended, 0)
-
-    def _within_bounds(self, action: Tensor) -> Tensor:
-        scaled = torch.addcmul(self._offset, action, self._scale)
-        return torch.clamp(scaled, self._low, self._high)  # rounding may leave a bound by a digit
 
 
 def spec_of(

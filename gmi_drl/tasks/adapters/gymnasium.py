@@ -64,8 +64,10 @@ class GymnasiumTask(AdaptedTask):
         return self._tensor(obs).flatten(1)
 
     def _simulate(self, action: Tensor) -> Outcome:
-        shaped = action.cpu().numpy().reshape(self.num_env, *self._action_space.shape)
-        obs, reward, terminated, truncated, infos = self.envs.step(shaped.astype(self._action_space.dtype))
+        space = self._action_space
+        shaped = action.cpu().numpy().reshape(self.num_env, *space.shape).astype(space.dtype)
+        within = np.clip(shaped, space.low, space.high)  # rounding may leave a bound by a digit, which some refuse
+        obs, reward, terminated, truncated, infos = self.envs.step(within)
         ended, began, final_obs = terminated | truncated, None, None
         if self._mode == SAME_STEP and ended.any():
             final_obs = np.array(obs)
