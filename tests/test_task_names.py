@@ -37,7 +37,7 @@ def test_every_adapter_is_importable_without_its_simulator(prefix, monkeypatch):
     for module in ("gymnasium", "envpool", "isaaclab", "mjlab"):
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, ADAPTERS[prefix].partition(":")[0], raising=False)
-    with pytest.raises(MachineError, match="is not installed.*pip install"):
+    with pytest.raises(MachineError, match=r"is not installed.*pip install"):
         find_task(f"{prefix}:Ant").maker()("Ant", num_env=1, device="cpu", seed=0, threads=1)
 
 

@@ -35,7 +35,9 @@ def test_the_simulation_is_started_once_and_in_the_order_of_the_version(lab):
     for num_env in (3, 4):
         task = make(f"isaaclab:{TASK}", num_env=num_env, seed=7)
         assert task.num_env == num_env and task.spec.name == f"isaaclab:{TASK}"
-    first = ["Isaac Sim on cpu", f"configured {TASK}"] if version == 2 else [f"configured {TASK}", "launched for 3 on cpu"]
+    first = (
+        ["Isaac Sim on cpu", f"configured {TASK}"] if version == 2 else [f"configured {TASK}", "launched for 3 on cpu"]
+    )
     assert calls == [*first, "made 3 with seed 7", f"configured {TASK}", "made 4 with seed 7"]
 
 
