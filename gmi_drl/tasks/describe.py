@@ -1,24 +1,27 @@
 """`python -m gmi_drl.tasks.describe NAME`: make a task with one world and print its sizes, for `launch.describe`.
 
-The last line of JSON with this schema is the answer; simulators print lines of their own before and after it.
+The last line of JSON with this schema is the answer; simulators print lines of their own before it.
 """
 
 import json
+import os
 import sys
 from dataclasses import asdict
+from typing import NoReturn
 
 from gmi_drl.errors import GmiError
 from gmi_drl.task_names import DESCRIPTION_SCHEMA
 
 
-def main() -> int:
-    """Print the sizes, or the error that there was, as one line of JSON."""
+def main() -> NoReturn:
+    """Print the sizes, or the error that there was, as one line of JSON, and end at once: not every simulator would."""
     try:
         answer = {"spec": _describe(sys.argv[1])}
     except GmiError as error:
         answer = {"error": {"kind": type(error).__name__, "message": str(error)}}
     print(f"\n{json.dumps({'schema': DESCRIPTION_SCHEMA, **answer})}", flush=True)
-    return 1 if "error" in answer else 0
+    sys.stderr.flush()
+    os._exit(1 if "error" in answer else 0)
 
 
 def _describe(name: str) -> dict[str, object]:
@@ -31,4 +34,4 @@ def _describe(name: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,7 +21,7 @@ def make(rest, **sizes):
     from types import SimpleNamespace
     from gmi_drl.workload import TaskSpec
     return SimpleNamespace(spec=TaskSpec("zoo:" + rest, "zoo", 5, 2, (8, 4), 100, 0.1, 0.5))
-import atexit; atexit.register(print, "a simulator says goodbye")
+import threading; threading.Thread(target=time.sleep, args=(60,)).start()  # it would not end by itself
 """
 
 

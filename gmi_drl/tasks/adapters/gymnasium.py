@@ -4,6 +4,8 @@ Environments run one after the other in the process of their GMI (`SyncVectorEnv
 processes are the parallel ones.
 """
 
+import os
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,47 +53,42 @@ class GymnasiumTask(AdaptedTask):
         self._action_space: Any = envs.single_action_space
         self._device = torch.device(device)
         self._has_ended = np.zeros(envs.num_envs, dtype=np.bool_)
-        obs, _ = envs.reset(seed=seed)
-        super().__init__(spec, self._tensor(obs).flatten(1), self._action_space)
+        super().__init__(spec, self._observation(envs.reset(seed=seed)[0]), self._action_space)
 
     def close(self) -> None:
         """See `Task.close`."""
         self.envs.close()
 
     def _begin(self) -> Tensor:
-        obs, _ = self.envs.reset()
         self._has_ended[:] = False
-        return self._tensor(obs).flatten(1)
+        return self._observation(self.envs.reset()[0])
 
     def _simulate(self, action: Tensor) -> Outcome:
         space = self._action_space
         shaped = action.cpu().numpy().reshape(self.num_env, *space.shape).astype(space.dtype)
         within = np.clip(shaped, space.low, space.high)  # rounding may leave a bound by a digit, which some refuse
         obs, reward, terminated, truncated, infos = self.envs.step(within)
-        ended, began, final_obs = terminated | truncated, None, None
-        if self._mode == SAME_STEP and ended.any():
-            final_obs = np.array(obs)
-            final_obs[ended] = np.stack(infos["final_obs"][ended])  # an array of arrays, in gymnasium's own
-        if self._mode == NEXT_STEP:
-            began, self._has_ended = self._tensor(self._has_ended, torch.bool), ended
-        if self._mode == DISABLED:
-            final_obs, obs = obs, self._reset_where(ended | ~np.isfinite(obs).all(tuple(range(1, obs.ndim))), obs)
-        next_obs = self._tensor(obs).flatten(1)
-        return Outcome(
-            obs=next_obs,
+        ended = terminated | truncated
+        told = Outcome(
+            obs=self._observation(obs),
             reward=self._tensor(reward),
             terminated=self._tensor(terminated, torch.bool),
             truncated=self._tensor(truncated, torch.bool),
-            final_obs=next_obs if final_obs is None else self._tensor(final_obs).flatten(1),
-            began=began,
+            final_obs=self._observation(obs),
         )
+        if self._mode == SAME_STEP and ended.any():
+            last = np.stack(infos["final_obs"][ended])  # an array of arrays, in gymnasium's own
+            told.final_obs[self._tensor(ended, torch.bool)] = self._tensor(last).reshape(len(last), -1)
+        if self._mode == NEXT_STEP:
+            told.began, self._has_ended = self._tensor(self._has_ended, torch.bool), ended
+        if self._mode == DISABLED:
+            ended = ended | ~np.isfinite(obs).reshape(self.num_env, -1).all(1)
+            told.obs = self._observation(self.envs.reset(options={"reset_mask": ended})[0]) if ended.any() else told.obs
+        return told
 
-    def _reset_where(self, mask: "np.ndarray[Any, Any]", obs: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """The observations that follow `obs` when the worlds of a mask have begun new episodes."""
-        if not mask.any():
-            return obs
-        after: np.ndarray[Any, Any] = self.envs.reset(options={"reset_mask": mask})[0]
-        return after
+    def _observation(self, array: Any) -> Tensor:
+        """Float32 `[N, O]` on the device."""
+        return self._tensor(array).reshape(self.envs.num_envs, -1)
 
     def _tensor(self, array: Any, dtype: torch.dtype = torch.float32) -> Tensor:
         """A copy on the device: environments may write to theirs again."""
@@ -100,6 +97,8 @@ class GymnasiumTask(AdaptedTask):
 
 def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> GymnasiumTask:
     """The task `gymnasium:REST`; `REST` is an id of gymnasium's registry, `module:id` imports the module first.
+
+    The module may lie in the working directory, which comes last.
 
     `threads` changes nothing, see the module.
 
@@ -114,22 +113,23 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
         raise MachineError(f"gymnasium is not installed: {INSTALL}") from error
 
     name = f"gymnasium:{rest}"
+    if ":" in rest:
+        sys.path.append(os.getcwd())
     try:
-        about = gymnasium.spec(rest)
-        envs = SyncVectorEnv([partial(gymnasium.make, about)] * num_env, autoreset_mode=AutoresetMode.SAME_STEP)
+        envs = SyncVectorEnv([partial(gymnasium.make, rest)] * num_env, autoreset_mode=AutoresetMode.SAME_STEP)
     except gymnasium.error.UnregisteredEnv:
         raise UsageError(f"gymnasium has no {rest!r}{did_you_mean(rest, gymnasium.registry)}") from None
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise MachineError(f"{name} needs what is not installed: {error}; gymnasium's own robots: {INSTALL}") from error
     except gymnasium.error.Error as error:
         raise UsageError(f"{name} cannot be made: {error}") from error
-    world = envs.envs[0].unwrapped
+    about = envs.envs[0].spec
     spec = spec_of(
         name,
         envs.single_observation_space,
         envs.single_action_space,
-        episode_steps=about.max_episode_steps,
-        step_s=getattr(world, "dt", 0.0),
+        episode_steps=about.max_episode_steps if about else None,
+        step_s=getattr(envs.envs[0].unwrapped, "dt", 0.0),
     )
     return GymnasiumTask(envs, spec, device=device, seed=seed)
 

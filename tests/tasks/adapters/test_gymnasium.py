@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.tasks import make
+from gmi_drl.tasks.adapters.base import UNLIMITED_STEPS
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
 
 N = 3
@@ -134,6 +135,28 @@ def test_a_world_without_numbers_is_bad_and_others_go_on(mode):
 
 def test_observations_of_any_shape_are_flat():
     assert recorders(low=[-1.0], high=[1.0]).obs.shape == (1, 6)
+
+
+MODULE = """
+import gymnasium
+class Point(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Box(-1, 1, ())
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.high, {}
+    def step(self, action):
+        return action, 0.0, False, False, {}
+gymnasium.register("Point-v0", Point)
+"""
+
+
+def test_an_environment_of_ones_own_lies_in_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "my_point.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    task = make("gymnasium:my_point:Point-v0", num_env=2)
+    assert task.obs.tolist() == [[1], [1]] and task.spec.name == "gymnasium:my_point:Point-v0"
+    assert (task.spec.num_obs, task.spec.episode_steps, task.spec.step_s) == (1, UNLIMITED_STEPS, 0)
+    assert task.step(torch.tensor([[0.5], [-0.5]]))[0].tolist() == [[0.5], [-0.5]]
 
 
 def test_an_action_of_another_shape_is_refused():
