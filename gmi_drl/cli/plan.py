@@ -11,7 +11,8 @@ import rich_click as click
 from gmi_drl.cli.output import console, format_option, print_json, require_folder, say, write_file
 from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
 from gmi_drl.errors import UsageError
-from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
+from gmi_drl.task_names import known_tasks
+from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
@@ -24,7 +25,7 @@ GPU_BUDGET_S = 300
 
 
 @click.command()
-@click.option("--task", type=click.Choice(sorted(TASK_SPECS)), default="ant", help="What is trained.")
+@click.option("--task", metavar="NAME", default="ant", help=f"What is trained: {known_tasks()}.")
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
 @click.option(
@@ -122,19 +123,22 @@ def _node(node_file: Path | None) -> "Node":
 
 def _even(task: str, node: "Node", num_env: int | None, gmis_per_gpu: int | None) -> "Plan":
     from gmi_drl import scheduler
+    from gmi_drl.launch.describe import task_spec
 
-    layout = scheduler.plan(TASK_SPECS[task], node, num_env=num_env or DEFAULT_NUM_ENV, gmis_per_gpu=gmis_per_gpu)
+    layout = scheduler.plan(task_spec(task), node, num_env=num_env or DEFAULT_NUM_ENV, gmis_per_gpu=gmis_per_gpu)
     return scheduler.Plan(layout)
 
 
 def _from_profile(task: str, node: "Node", profile_file: Path, keep_batch: int | None) -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
+    from gmi_drl.launch.describe import task_spec
     from gmi_drl.profile import load_profile
 
-    profile, ppo = load_profile(profile_file), default_config(TASK_SPECS[task]).ppo
+    profile, spec = load_profile(profile_file), task_spec(task)
+    ppo = default_config(spec).ppo
     grid = scheduler.profile_grid(profile, node, ppo.horizon, keep_batch)
-    return scheduler.plan_measured(TASK_SPECS[task], ppo, node, profile, grid)
+    return scheduler.plan_measured(spec, ppo, node, profile, grid)
 
 
 def _measured(
@@ -148,15 +152,17 @@ def _measured(
 ) -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
+    from gmi_drl.launch.describe import task_spec
     from gmi_drl.profiler.planning import plan_here
 
-    config = default_config(TASK_SPECS[task])
+    spec = task_spec(task)
+    config = default_config(spec)
     grid = scheduler.search_grid(
         node, config.ppo.horizon, gmis_per_gpu=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
     )
     seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
-    say(f"Measuring {task} on {node.name}, about {seconds:.0f} s at most (--budget)")
-    return plan_here(TASK_SPECS[task], config, node, grid, seconds=seconds, fresh=fresh, tell=say)
+    say(f"Measuring {spec.name} on {node.name}, about {seconds:.0f} s at most (--budget)")
+    return plan_here(spec, config, node, grid, seconds=seconds, fresh=fresh, tell=say)
 
 
 def _refuse(why: str, options: Mapping[str, object]) -> None:

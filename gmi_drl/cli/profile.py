@@ -9,7 +9,8 @@ import rich_click as click
 from gmi_drl.cli.output import console, format_option, print_json, require_folder, say, write_file
 from gmi_drl.cli.plan_view import point_table
 from gmi_drl.errors import UsageError
-from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
+from gmi_drl.task_names import known_tasks
+from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.profiler.planning import Exploration
@@ -29,7 +30,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 
 
 @click.command()
-@click.option("--task", type=click.Choice(sorted(TASK_SPECS)), default="ant", help="What is measured.")
+@click.option("--task", metavar="NAME", default="ant", help=f"What is measured: {known_tasks()}.")
 @click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
 @click.option("--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling]")
 @click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
@@ -59,21 +60,23 @@ def profile(
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
     from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.launch.describe import task_spec
     from gmi_drl.profile import dump_profile
     from gmi_drl.profiler.budget import Budget
     from gmi_drl.profiler.planning import explore
     from gmi_drl.scheduler.search import NUM_ENVS
     from gmi_drl.templates import devices_of
 
-    node, config = this_node(), default_config(TASK_SPECS[task])
     require_folder(output)
+    spec = task_spec(task)
+    node, config = this_node(), default_config(spec)
     sizes = gmis_per_gpu or scheduler.search_grid(node, config.ppo.horizon)
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
     wanted = {size: num_env or NUM_ENVS for size in sizes}
     limit = Budget(math.inf if budget is None else budget)
-    found = explore(TASK_SPECS[task], config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
+    found = explore(spec, config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
     write_file(output, dump_profile(found.profile))
     _tell(found, output, format)
 

@@ -10,7 +10,8 @@ import rich_click as click
 from gmi_drl.cli.output import format_option, print_json, say
 from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout
 from gmi_drl.errors import UsageError
-from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
+from gmi_drl.task_names import as_file_name, known_tasks
+from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
-@click.option("--task", type=click.Choice(sorted(TASK_SPECS)), help="What to train.  [default: ant]")
+@click.option("--task", metavar="NAME", help=f"What to train: {known_tasks()}.  [default: ant]")
 @click.option("--algo", type=click.Choice(["ppo"]), default="ppo", help="How to learn.")
 @click.option("--iterations", type=click.IntRange(min=1), help="Iterations in all.  [default: 500]")
 @click.option(
@@ -66,6 +67,7 @@ def _begin(
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run."""
     from gmi_drl.config import RunConfig, apply_settings, default_config
+    from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.training import check_trainable
     from gmi_drl.run.folder import RunFolder
 
@@ -73,11 +75,10 @@ def _begin(
         chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
-    name = chosen.task or ""
-    base = default_config(TASK_SPECS[name]) if name in TASK_SPECS else RunConfig()  # an unknown task is refused below
+    base = default_config(task_spec(chosen.task)) if chosen.task else RunConfig()  # without a task: refused below
     config = apply_settings(base, _settings(**rest))
     check_trainable(chosen, config)
-    folder = RunFolder(run_dir or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create()
     return chosen, config, folder, None
 

@@ -9,6 +9,7 @@ from signal import Signals
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.gmi import ProcessBackend
+from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import stop_on_signals
@@ -17,7 +18,6 @@ from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
 from gmi_drl.scheduler.cut import TRAINERS
-from gmi_drl.workload import TASK_SPECS
 
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
 ROLE = "gmi_drl.roles.holistic:Holistic"
@@ -86,17 +86,17 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
     """Refuse what no training can run on.
 
     Raises:
-        UsageError: with the numbers.
+        UsageError: with the numbers, or because there is no such task.
+        MachineError: the task's simulator is not installed.
     """
     everyone = {TRAINERS: tuple(gmi.id for gmi in layout.gmis)}
     is_synchronous = layout.template == "TCG_EX" and all(gmi.roles == HOLISTIC for gmi in layout.gmis)
     groups = {name: tuple(sorted(members)) for name, members in layout.groups.items()}
-    if layout.task not in TASK_SPECS or not is_synchronous or groups != everyone:
-        needs = (
-            f"a task ({', '.join(TASK_SPECS)}), template TCG_EX, all roles on every GMI and the one group {everyone}"
-        )
+    if layout.task is None or not is_synchronous or groups != everyone:
+        needs = f"a task, template TCG_EX, all roles on every GMI and the one group {everyone}"
         has = f"task {layout.task}, template {layout.template}, groups {groups}"
         raise UsageError(f"training needs {needs}; this layout has {has}")
+    task_spec(layout.task)
     fewest = min(gmi.num_env for gmi in layout.gmis) * config.ppo.horizon
     if fewest < config.ppo.minibatches:
         wanted = config.ppo.minibatches
@@ -118,7 +118,7 @@ def _train(
     on_row: Callable[[Row], None],
 ) -> Outcome:
     assert layout.task is not None
-    spec = TASK_SPECS[layout.task]
+    spec = task_spec(layout.task)
     drop_drafts(folder.checkpoints)
     drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
     merger = RowMerger(len(layout.gmis), config.ppo.horizon * layout.num_env)

@@ -12,6 +12,7 @@ from gmi_drl.files import write_atomically
 from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile, ProfilePoint, dump_profile, load_profile
 from gmi_drl.run.folder import versions
+from gmi_drl.task_names import as_file_name
 from gmi_drl.workload import TaskSpec
 
 
@@ -39,7 +40,7 @@ class Cache:
             "versions": versions(),
         }
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-        self.path = cache_folder() / "profiles" / f"{task.name}-{digest}.json"
+        self.path = cache_folder() / "profiles" / f"{as_file_name(task.name)}-{digest}.json"
         before = self._read()
         self.profile = Profile(task=task.name, algo="ppo", node=node.name, points=() if fresh else before)
         self._stored = {(point.gmis_per_gpu, point.num_env): point for point in before}

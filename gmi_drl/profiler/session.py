@@ -14,12 +14,12 @@ from typing import Self
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.gmi import ProcessBackend
+from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.layout import Layout
 from gmi_drl.roles.channel import Message
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import PHASES
-from gmi_drl.workload import TASK_SPECS
 
 PROBE = "gmi_drl.roles.probe:Probe"
 PATIENCE_S = 120.0
@@ -68,7 +68,7 @@ class Session:
     ) -> None:
         self.layout, self.config, self.role = layout, config, role
         self.backend = backend or ProcessBackend("gmi-drl is measuring")
-        self.bucket_bytes = bucket_bytes or TASK_SPECS[layout.task or ""].bucket_bytes(config.ppo.hidden)
+        self.bucket_bytes = bucket_bytes or task_spec(layout.task or "").bucket_bytes(config.ppo.hidden)
         self._life = ExitStack()
 
     def __enter__(self) -> Self:

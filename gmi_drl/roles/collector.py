@@ -74,10 +74,14 @@ class Collector:
         return prefixed("task", self.task.state_dict()) | own
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from `state_dict`, bit-identically."""
-        self.task.load_state_dict(with_prefix("task", state))
-        self.episode.copy_(state["episode"])
+        """Continue from `state_dict`, bit-identically; with new episodes where the task could give no state."""
+        worlds = with_prefix("task", state)
+        self.task.load_state_dict(worlds)
         self.generator.set_state(state["generator"])
+        self.episode.copy_(state["episode"])
+        if not worlds:
+            self.episode.zero_()
+            self._stagger()
 
     def _stagger(self) -> None:
         """Let first episodes time out at different steps, as rsl_rl can: else worlds that never fall end together."""

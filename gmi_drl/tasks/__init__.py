@@ -1,8 +1,8 @@
-"""The tasks, by name. Importing this package imports torch; the simulator is imported when a task is made."""
+"""The tasks, by name. Importing this package imports torch; a simulator is imported when a task of it is made."""
 
 from gmi_drl.errors import UsageError
-from gmi_drl.files import did_you_mean
 from gmi_drl.sim import NativeSim
+from gmi_drl.task_names import ForeignTask, find_task
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
 from gmi_drl.tasks.ball_balance import BALL_BALANCE
@@ -24,7 +24,8 @@ def make(name: str, num_env: int = 512, device: str = "cpu", seed: int = 0, thre
     """Make a task, ready to step.
 
     Args:
-        name: A key of TASKS or the paper's abbreviation ("AT"), in any case.
+        name: A key of TASKS or the paper's abbreviation ("AT"), in any case; `PREFIX:REST` for what an adapter makes of
+            another simulator's task ("gymnasium:HalfCheetah-v5"), or a name that an installed package has registered.
         num_env: Number of worlds N.
         device: Where the tensors live ("cpu", "cuda").
         seed: Decides every random draw of the task.
@@ -32,16 +33,19 @@ def make(name: str, num_env: int = 512, device: str = "cpu", seed: int = 0, thre
 
     Raises:
         UsageError: There is no such task, or a number is below 1.
-        MachineError: mujoco is not installed.
+        MachineError: The simulator is not installed.
     """
-    definition = _find(name)
+    found = find_task(name)
+    if isinstance(found, ForeignTask):
+        return _make_foreign(found, num_env, device, seed, threads)
+    definition = TASKS[found.name]
     fields, substeps = definition.fields, definition.substeps
     sim = NativeSim(definition.build_mjcf(), num_env, substeps=substeps, fields=fields, threads=threads, device=device)
     return SimTask(definition, sim, seed)
 
 
-def _find(name: str) -> TaskDefinition:
-    spellings = {spelling.lower(): task for task in TASKS.values() for spelling in (task.spec.name, task.spec.alias)}
-    if name.lower() in spellings:
-        return spellings[name.lower()]
-    raise UsageError(f"there is no task {name!r}{did_you_mean(name.lower(), sorted(spellings))}")
+def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, threads: int) -> Task:
+    if num_env < 1 or threads < 1:
+        raise UsageError(f"num_env is {num_env} and threads {threads}: both must be 1 at least")
+    task: Task = found.maker()(found.rest, num_env=num_env, device=device, seed=seed, threads=threads)
+    return task

@@ -80,7 +80,8 @@ def test_a_run_is_resized_with_as_many_environments(finished, command_line, tmp_
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({"task": "elephant"}, [], "this layout has task elephant"),
+        ({"task": "elephant"}, [], "there is no task 'elephant'"),
+        ({"task": None}, [], "this layout has task None"),
         ({"template": None}, [], "template None"),
         ({}, ["--num-env", 4], "--num-env: the layout file decides that"),
     ],
@@ -89,6 +90,18 @@ def test_a_layout_that_cannot_be_trained_is_refused(command_line, tmp_path, chan
     (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1, **change)))
     code, _, err = command_line("train", "layout.yaml", *arguments)
     assert code == 2 and message in err
+
+
+def test_a_task_of_gymnasium_is_trained_and_goes_on_with_new_worlds(command_line, tmp_path):
+    name = "gymnasium:Pendulum-v1"
+    code, _, err = command_line("train", "--task", name, *TINY, "--gmis-per-gpu", 1)
+    (path,) = (tmp_path / "runs").glob("gymnasium-Pendulum-v1-*")
+    layout, _ = RunFolder(path).read_setup()
+    assert code == 0 and layout.task == name and f"Training {name} on 1 GMI" in err
+    code, _, err = command_line("train", "--resume", path, "--iterations", 3)
+    assert code == 0, err
+    rows = read_metrics(path / "metrics.jsonl")
+    assert [row["iteration"] for row in rows] == [1, 2, 3] and all(row["reward_mean"] < 0 for row in rows)
 
 
 def test_a_layout_for_more_cores_does_not_match(command_line, tmp_path):

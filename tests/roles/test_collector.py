@@ -1,5 +1,9 @@
+from functools import partial
+
+import gymnasium
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
@@ -7,13 +11,14 @@ from gmi_drl.config import PPOConfig
 from gmi_drl.roles.collector import Collector
 from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.tasks import make
+from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
 
 N, T = 6, 5
 CPU = torch.device("cpu")
 
 
-def make_collector(seed=0, **config):
-    task = make("ant", num_env=N, seed=seed)
+def make_collector(seed=0, task=None, **config):
+    task = task or make("ant", num_env=N, seed=seed)
     torch.manual_seed(0)
     policy = ActorCritic(task.spec)
     generator = torch.Generator().manual_seed(seed)
@@ -94,3 +99,29 @@ def test_saved_state_continues_bit_identically(steps_before):
     for name, tensor in vars(first.rollout).items():
         if isinstance(tensor, torch.Tensor):
             assert torch.equal(tensor, getattr(second.rollout, name)), name
+
+
+def pendulums(mode=AutoresetMode.SAME_STEP, steps=3):
+    worlds = [partial(gymnasium.make, "Pendulum-v1", max_episode_steps=steps)] * N
+    return GymnasiumTask(SyncVectorEnv(worlds, autoreset_mode=mode))
+
+
+def test_steps_that_begin_episodes_are_not_learnt_from_and_not_counted():
+    collector = make_collector(task=pendulums(AutoresetMode.NEXT_STEP))
+    collect(collector)
+    rollout = collector.rollout
+    assert rollout.valid.tolist() == [[1] * N] * 3 + [[0] * N, [1] * N]
+    assert rollout.bootstrap[2].abs().min() > 0 and rollout.bootstrap[3].abs().max() == 0
+    assert rollout.advantage[3].abs().max() == 0 and collector.episodes[[0, 2, 3]].tolist() == [N, 3 * N, 0]
+    assert collector.episodes[1] == pytest.approx(rollout.reward[:3].sum().item())
+    torch.testing.assert_close(collector.episode, torch.stack((rollout.reward[4], torch.ones(N))))
+
+
+def test_worlds_that_give_no_state_begin_anew_when_a_run_goes_on():
+    first, second = make_collector(task=pendulums(steps=100)), make_collector(task=pendulums(steps=100))
+    for collector in (first, second):
+        collect(collector)
+    second.load_state_dict({name: tensor.clone() for name, tensor in first.state_dict().items()})
+    assert second.episode.abs().max() == 0
+    collect(second)
+    assert second.episode[1].tolist() == [T] * N

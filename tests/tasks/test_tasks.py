@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -24,6 +27,14 @@ def test_every_task_keeps_its_promised_sizes():
 def test_the_papers_abbreviation_is_a_name():
     assert make("AT", num_env=1).spec.name == "ant"
     assert make("Ant", num_env=1).spec.name == "ant"
+
+
+def test_nothing_of_a_simulator_is_imported_before_a_task_is_made():
+    code = (
+        "import sys, gmi_drl.tasks; print([name for name in ('mujoco', 'gymnasium', 'envpool') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 def test_an_unknown_task_lists_what_exists():

@@ -1,0 +1,106 @@
+"""What the name of a task stands for: one of ours, whose sizes are known, or one that other code makes.
+
+`ant` and its alias `AT` are ours; `gymnasium:HalfCheetah-v5` is what the adapter `gymnasium` makes of `HalfCheetah-v5`.
+Packages add names and prefixes of their own by entry points of the group `gmi_drl.tasks`.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.workload import TASK_SPECS, TaskSpec
+
+GROUP = "gmi_drl.tasks"
+"""Entry points of third parties: `NAME = module:make`, `make(rest, *, num_env, device, seed, threads) -> Task`."""
+
+DESCRIPTION_SCHEMA = "gmi-drl/task/1"
+"""Of the line in which `tasks.describe` tells a task's sizes."""
+
+ADAPTERS = {
+    "envpool": "gmi_drl.tasks.adapters.envpool:make_task",
+    "gymnasium": "gmi_drl.tasks.adapters.gymnasium:make_task",
+    # "isaacgym": "gmi_drl.tasks.adapters.isaacgym:make_task",
+    "isaaclab": "gmi_drl.tasks.adapters.isaaclab:make_task",
+    "mjlab": "gmi_drl.tasks.adapters.mjlab:make_task",
+}
+"""By prefix, what makes the tasks of a simulator."""
+
+
+@dataclass(frozen=True)
+class ForeignTask:
+    """A task that is known by name only, until it is made.
+
+    Args:
+        name: As layouts and files have it.
+        entry_point: Where its maker is.
+        rest: What the name says after the colon; empty without one.
+    """
+
+    name: str
+    entry_point: EntryPoint
+    rest: str
+
+    def maker(self) -> Callable[..., Any]:
+        """Import `make(rest, *, num_env, device, seed, threads)`.
+
+        Raises:
+            MachineError: it cannot be imported.
+        """
+        try:
+            maker: Callable[..., Any] = self.entry_point.load()
+        except (ImportError, AttributeError) as error:
+            raise MachineError(f"{self.name}: {self.entry_point.value} cannot be imported: {error}") from error
+        return maker
+
+
+def find_task(name: str) -> TaskSpec | ForeignTask:
+    """Look a name up; nothing is imported and nothing is made.
+
+    Args:
+        name: A key of TASK_SPECS, an alias of the paper ("AT"), `PREFIX:REST`, or a third party's name; own names,
+            aliases and prefixes in any case.
+
+    Raises:
+        UsageError: with what is near or known.
+    """
+    prefix, colon, rest = name.partition(":")
+    if not colon and name.lower() in _spellings():
+        return _spellings()[name.lower()]
+    if prefix.lower() in ADAPTERS:
+        if not rest:
+            raise UsageError(f"{name!r} names no task: say which, as in {prefix.lower()}:NAME")
+        entry_point = EntryPoint(prefix.lower(), ADAPTERS[prefix.lower()], GROUP)
+        return ForeignTask(f"{prefix.lower()}:{rest}", entry_point, rest)
+    for entry_point in entry_points(group=GROUP, name=prefix):
+        return ForeignTask(name, entry_point, rest)
+    raise UsageError(_unknown(name))
+
+
+def known_tasks() -> str:
+    """The names that there are, for people; third parties' are not looked for."""
+    return f"{', '.join(sorted(TASK_SPECS))}, or {', '.join(f'{prefix}:NAME' for prefix in ADAPTERS)}"
+
+
+def as_file_name(name: str) -> str:
+    """A task's name as part of the name of a file or folder."""
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def _spellings() -> dict[str, TaskSpec]:
+    return {spelling.lower(): task for task in TASK_SPECS.values() for spelling in (task.name, task.alias)}
+
+
+def _unknown(name: str) -> str:
+    from gmi_drl.files import did_you_mean  # it brings pydantic, which naming a task does without
+
+    prefix, colon, _ = name.partition(":")
+    third_parties = sorted(entry_points(group=GROUP).names)
+    if colon:
+        return f"there is no task {name!r}: nothing makes {prefix!r}" + did_you_mean(
+            prefix.lower(), [*ADAPTERS, *third_parties]
+        )
+    known = [*sorted(_spellings()), *third_parties, *(f"{adapter}:NAME" for adapter in ADAPTERS)]
+    return f"there is no task {name!r}{did_you_mean(name.lower(), known)}"

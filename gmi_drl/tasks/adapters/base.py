@@ -1,0 +1,149 @@
+"""What the adapters share: actions within the simulator's bounds, episodes counted, accidents kept out of training."""
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.workload import TaskSpec
+
+HIDDEN = (256, 128, 64)
+UNLIMITED_STEPS = 1_000_000
+"""`episode_steps` where a simulator names no limit."""
+
+
+@dataclass
+class Outcome:
+    """One step as the simulator tells it; observations float32 `[N, O]`, the others `[N]`, all on the device.
+
+    Args:
+        obs: What the next action is for.
+        reward: Of this step.
+        terminated: The task's own end.
+        truncated: The time limit; may come with `terminated`.
+        final_obs: The last observation of an episode that ended; elsewhere `obs`.
+        began: Worlds that used the step to begin an episode: it is no transition. None for no world.
+    """
+
+    obs: Tensor
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    final_obs: Tensor
+    began: Tensor | None = None
+
+
+class AdaptedTask(ABC):
+    """A `Task` by somebody else's vectorised simulator; see `gmi_drl.tasks.Task`.
+
+    Actions in [-1, 1] are scaled to the simulator's bounds where these are finite, else passed on. A world whose
+    observation or reward is not finite is `bad` until the simulator begins a new episode there; its observation is then
+    the last finite one. An action that is NaN never reaches the simulator.
+
+    Simulators of others give no state away: `state_dict` is empty, and a resumed run begins new episodes.
+
+    Args:
+        spec: Sizes.
+        obs: The first observation, float32 `[N, O]`; says N and the device.
+        action_space: Of one world, with `low` and `high` that broadcast to `[A]`.
+    """
+
+    episode_length: Tensor
+
+    def __init__(self, spec: TaskSpec, obs: Tensor, action_space: Any) -> None:
+        self.spec, self.obs = spec, obs
+        self.num_env, self.device = len(obs), obs.device
+        self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
+        low, high = (
+            torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().to(self.device)
+            for bound in (action_space.low, action_space.high)
+        )
+        is_bounded = low.isfinite() & high.isfinite()
+        self._scale = torch.where(is_bounded, (high - low) / 2, 1.0)
+        self._offset = torch.where(is_bounded, (high + low) / 2, 0.0)
+
+    @torch.no_grad()
+    def reset(self) -> Tensor:
+        """See `Task.reset`."""
+        self.obs = self._begin()
+        self.episode_length.zero_()
+        return self.obs
+
+    @torch.no_grad()
+    def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
+        """See `Task.step`. Steps that begin an episode end as truncated, with `valid` and `bad` False."""
+        expected = (self.num_env, self.spec.num_actions)
+        if tuple(action.shape) != expected:
+            raise UsageError(f"The action has shape {tuple(action.shape)}, but {self.spec.name} takes {expected}.")
+        action = action.to(torch.float32).clamp(-1, 1)
+        is_nan = action.isnan().any(1)
+        harmless = action.masked_fill(is_nan[:, None], 0.0)
+        told = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
+
+        bad = is_nan | ~(told.final_obs.sum(1) + told.reward).isfinite()
+        valid = ~bad if told.began is None else ~(bad | told.began)
+        terminated = told.terminated & valid
+        truncated = ~valid | (told.truncated & ~terminated)
+        final_obs = torch.where(bad[:, None], self.obs, told.final_obs)
+        self.obs = torch.where(told.obs.sum(1, keepdim=True).isfinite(), told.obs, self.obs)
+        self._count(terminated | truncated)
+        info = {"final_obs": final_obs, "bad": bad, "valid": valid}
+        return self.obs, told.reward.masked_fill(~valid, 0.0), terminated, truncated, info
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Nothing: see the class."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Begin new episodes. Raises UsageError for a state, which no adapter has given."""
+        if state:
+            raise UsageError(f"{self.spec.name} gives no state and takes none: this one has {', '.join(state)}")
+        self.reset()
+
+    @abstractmethod
+    def close(self) -> None:
+        """See `Task.close`."""
+
+    @abstractmethod
+    def _begin(self) -> Tensor:
+        """New episodes everywhere; the first observation `[N, O]`."""
+
+    @abstractmethod
+    def _simulate(self, action: Tensor) -> Outcome:
+        """One step with finite actions `[N, A]`, scaled to the bounds. The tensors may be the simulator's own."""
+
+    def _count(self, ended: Tensor) -> None:
+        self.episode_length += 1
+        self.episode_length.masked_fill_(ended, 0)
+
+
+def spec_of(
+    name: str, obs_space: Any, action_space: Any, *, episode_steps: int | None, step_s: float, reward_scale: float = 1.0
+) -> TaskSpec:
+    """The sizes of a task, from the spaces of one world.
+
+    Raises:
+        UsageError: if one of them is no box of numbers.
+    """
+    num_obs, num_actions = _size(name, "observations", obs_space), _size(name, "actions", action_space)
+    steps = episode_steps or UNLIMITED_STEPS
+    return TaskSpec(name, name, num_obs, num_actions, HIDDEN, int(steps), float(step_s), reward_scale)
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """`; did you mean 'x'?`, or how many there are: a simulator knows too many tasks to list them."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f" among {len(known)} tasks"
+
+
+def _size(name: str, what: str, space: Any) -> int:
+    """Numbers in a box. Every library has boxes of its own; `low` and `high` tell them from the other spaces."""
+    if not (hasattr(space, "low") and hasattr(space, "high")):
+        raise UsageError(f"{name}: its {what} are {space}: supported is a Box of numbers, of any shape")
+    return prod(space.shape)

@@ -1,0 +1,38 @@
+"""envpool's environments as tasks: `envpool:HalfCheetah-v5`. They step in threads, as many as the GMI has cores.
+
+A world that ended begins anew in the step after, whose action is not used: with episodes of 1000 steps one transition
+in a thousand is left out.
+"""
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.tasks.adapters.base import did_you_mean, spec_of
+from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
+
+INSTALL = "pip install envpool"
+MOST_SEEDS = 2**31
+
+
+def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> GymnasiumTask:
+    """The task `envpool:REST`; `REST` is an id of `envpool.list_all_envs()`.
+
+    Raises:
+        UsageError: there is no such environment, or it has other spaces than boxes.
+        MachineError: envpool is not installed.
+    """
+    try:
+        import envpool
+    except ImportError as error:
+        raise MachineError(f"envpool is not installed ({error}): {INSTALL}") from error
+
+    known = envpool.list_all_envs()
+    if rest not in known:
+        raise UsageError(f"envpool has no {rest!r}{did_you_mean(rest, known)}")
+    envs = envpool.make_gymnasium(rest, num_envs=num_env, num_threads=threads, seed=seed % MOST_SEEDS)
+    spec = spec_of(
+        f"envpool:{rest}",
+        envs.single_observation_space,
+        envs.single_action_space,
+        episode_steps=envs.spec.config.max_episode_steps,
+        step_s=0.0,
+    )
+    return GymnasiumTask(envs, spec, device=device, seed=None)

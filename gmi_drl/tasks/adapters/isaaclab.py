@@ -1,0 +1,64 @@
+"""Isaac Lab's tasks, direct and manager-based: `isaaclab:Isaac-Ant-Direct-v0`.
+
+The simulation is started once in a process and ends with it: Isaac Sim cannot be started a second time.
+"""
+
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.tasks.adapters.base import did_you_mean
+from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
+
+INSTALL = "see isaac-sim.github.io/IsaacLab for its own way, then pip install gmi-drl beside it"
+_LAUNCHED: list[AbstractContextManager[Any]] = []
+
+
+def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> TorchEnvTask:
+    """The task `isaaclab:REST`; `REST` is an id that `isaaclab_tasks` registers. `threads` changes nothing.
+
+    Raises:
+        UsageError: there is no such task.
+        MachineError: Isaac Lab is not installed.
+    """
+    try:
+        import gymnasium
+        import isaaclab.app
+    except ImportError as error:
+        raise MachineError(f"Isaac Lab is not installed ({error}): {INSTALL}") from error
+
+    launches_by_config = hasattr(isaaclab.app, "launch_simulation")
+    if not launches_by_config:  # Isaac Lab 2: nothing of it can be imported before Isaac Sim runs
+        _start_isaac_sim(device)
+    cfg = _config(rest, num_env, device, seed)
+    if launches_by_config:
+        _launch(cfg, device)
+    return TorchEnvTask(gymnasium.make(rest, cfg=cfg).unwrapped, f"isaaclab:{rest}")
+
+
+def _config(rest: str, num_env: int, device: str, seed: int) -> Any:
+    import gymnasium
+    from isaaclab_tasks.utils import parse_env_cfg  # which registers the tasks, too
+
+    if rest not in gymnasium.registry:
+        raise UsageError(f"Isaac Lab has no {rest!r}{did_you_mean(rest, gymnasium.registry)}")
+    cfg = parse_env_cfg(rest, device=device, num_envs=num_env)
+    cfg.seed = seed
+    return cfg
+
+
+@cache
+def _start_isaac_sim(device: str) -> Any:
+    from isaaclab.app import AppLauncher
+
+    return AppLauncher(headless=True, device=device).app
+
+
+def _launch(cfg: Any, device: str) -> None:
+    """Isaac Lab 3: start what the configuration needs, if nothing has been started."""
+    from isaaclab.app import launch_simulation
+
+    if not _LAUNCHED:
+        _LAUNCHED.append(launch_simulation(cfg, {"device": device}))
+        _LAUNCHED[0].__enter__()

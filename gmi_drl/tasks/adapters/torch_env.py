@@ -1,0 +1,76 @@
+"""Environments whose tensors stay on the device, as Isaac Lab and mjlab make them, as tasks.
+
+Worlds begin anew within the step, and what is returned is the observation after that. The last observation of an
+episode is known only where the environment gives it (`extras["final_obs"]`, Isaac Lab 3 with `compute_final_obs`).
+Elsewhere `final_obs` is the observation before the step, so that a time-out is followed by the value one step earlier,
+as in rsl_rl. Nothing here waits for the device.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
+
+
+class TorchEnvTask(AdaptedTask):
+    """An environment of Isaac Lab (direct or manager-based) or mjlab as a `Task`.
+
+    `episode_length` is the environment's own `episode_length_buf`: writing it staggers the episodes.
+
+    Args:
+        env: With `reset() -> (obs, extras)`, `step(action) -> (obs, reward, terminated, truncated, extras)`,
+            `max_episode_length`, `episode_length_buf`, `step_dt` and the spaces of one world. It is reset.
+        name: Of the task.
+        groups: Names of the group of observations that the policy sees; the first that there is counts.
+
+    Raises:
+        UsageError: there is no such group, or a space is no box.
+    """
+
+    def __init__(self, env: Any, name: str, groups: Sequence[str] = ("policy", "actor")) -> None:
+        self.env = env
+        spaces = getattr(env.single_observation_space, "spaces", None)
+        found = [group for group in groups if isinstance(spaces, Mapping) and group in spaces]
+        if not found:
+            raise UsageError(
+                f"{name}: its observations are {env.single_observation_space}: supported is a Dict with "
+                f"{' or '.join(repr(group) for group in groups)}"
+            )
+        self._group = found[0]
+        assert spaces is not None
+        spec = spec_of(
+            name,
+            spaces[self._group],
+            env.single_action_space,
+            episode_steps=int(env.max_episode_length),
+            step_s=env.step_dt,
+        )
+        super().__init__(spec, self._observed(env.reset()[0]), env.single_action_space)
+        self.episode_length = env.episode_length_buf
+
+    def close(self) -> None:
+        """See `Task.close`."""
+        if self.env is not None:
+            self.env.close()
+            self.env = None
+
+    def _begin(self) -> Tensor:
+        return self._observed(self.env.reset()[0])
+
+    def _simulate(self, action: Tensor) -> Outcome:
+        observed, reward, terminated, truncated, extras = self.env.step(action)
+        obs = self._observed(observed)
+        last = self._observed(extras["final_obs"]) if "final_obs" in extras else self.obs
+        final_obs = torch.where((terminated | truncated)[:, None], last, obs)
+        return Outcome(obs, reward.float(), terminated.bool(), truncated.bool(), final_obs)
+
+    def _count(self, ended: Tensor) -> None:
+        self.episode_length = self.env.episode_length_buf  # the environment counts, perhaps in another tensor
+
+    def _observed(self, groups: Mapping[str, Tensor]) -> Tensor:
+        """What the policy sees, float32 `[N, O]`."""
+        return groups[self._group].float().flatten(1)

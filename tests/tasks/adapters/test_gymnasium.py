@@ -1,0 +1,197 @@
+import sys
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.tasks import make
+from gmi_drl.tasks.adapters.base import UNLIMITED_STEPS
+from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
+
+N = 3
+
+
+def pendulums(mode, name="InvertedPendulum-v5", steps=7):
+    """Inverted pendulums fall within a few steps of noise; seven are the time limit."""
+    worlds = [partial(gymnasium.make, name, max_episode_steps=steps)] * N
+    return GymnasiumTask(SyncVectorEnv(worlds, autoreset_mode=mode), seed=3)
+
+
+def transitions(task, count=30):
+    """Of each world, what was seen, done and followed, as lists of the same length; the actions are the same."""
+    generators = [torch.Generator().manual_seed(world) for world in range(N)]
+    of = [[] for _ in range(N)]
+    action = [2 * torch.rand(count, task.spec.num_actions, generator=generator) - 1 for generator in generators]
+    while min(len(found) for found in of) < count:
+        told = torch.stack([action[world][min(len(of[world]), count - 1)] for world in range(N)])
+        before = task.obs.clone()
+        obs, reward, terminated, truncated, info = task.step(told)
+        assert torch.equal(obs, task.obs) and not (terminated & truncated).any()
+        ended = terminated | truncated
+        assert torch.equal(obs[~ended], info["final_obs"][~ended]) and (task.episode_length[ended] == 0).all()
+        for world in range(N):
+            if info["valid"][world]:
+                rest = reward[world], terminated[world], truncated[world]
+                of[world].append((*before[world].tolist(), *map(float, rest), *info["final_obs"][world].tolist()))
+    return torch.tensor([found[:count] for found in of])
+
+
+def test_all_autoreset_modes_tell_of_the_same_transitions():
+    same, following, by_hand = (transitions(pendulums(mode)) for mode in AutoresetMode)
+    torch.testing.assert_close(same, following, rtol=0, atol=0)
+    torch.testing.assert_close(same, by_hand, rtol=0, atol=0)
+    terminated, truncated = same[:, :, 5].sum(), same[:, :, 6].sum()
+    assert terminated > 0 and truncated > 0
+
+
+def test_a_step_that_begins_an_episode_is_no_transition():
+    task = pendulums(AutoresetMode.NEXT_STEP, steps=2)
+    for valid in (True, True, False, True, True, False):
+        _, reward, terminated, truncated, info = task.step(torch.zeros(N, 1))
+        assert info["valid"].tolist() == [valid] * N and not info["bad"].any() and not terminated.any()
+        assert valid or (truncated.all() and reward.abs().max() == 0)
+
+
+def test_a_reset_forgets_that_worlds_had_ended():
+    task = pendulums(AutoresetMode.NEXT_STEP, steps=1)
+    assert task.step(torch.zeros(N, 1))[3].all()
+    task.reset()
+    assert task.step(torch.zeros(N, 1))[4]["valid"].all()
+
+
+def test_sizes_and_limits_are_those_of_the_environment():
+    task = make("gymnasium:HalfCheetah-v5", num_env=2, seed=2**32 - 1)
+    spec = task.spec
+    assert (spec.name, spec.alias, spec.num_obs, spec.num_actions) == (*["gymnasium:HalfCheetah-v5"] * 2, 17, 6)
+    assert (spec.episode_steps, spec.step_s, spec.hidden) == (1000, pytest.approx(0.05), (256, 128, 64))
+    assert task.obs.shape == (2, 17) and task.obs.dtype == torch.float32 and not torch.equal(*task.obs)
+    task.close()
+    task.close()
+
+
+def test_the_seed_decides():
+    first, second, third = (make("gymnasium:Pendulum-v1", num_env=2, seed=seed).obs for seed in (1, 1, 2))
+    assert torch.equal(first, second) and not torch.equal(first, third)
+
+
+class Recorder(gymnasium.Env):
+    """Remembers what it was told; observes images, and NaN in its second step of an episode where asked to."""
+
+    observation_space = spaces.Box(-1, 1, (2, 3), np.float64)
+    told: np.ndarray
+
+    def __init__(self, low=-1.0, high=1.0, is_faulty=False, dtype=np.float32):
+        self.action_space = spaces.Box(np.array(low, dtype), np.array(high, dtype), dtype=dtype)
+        self.is_faulty, self.steps = is_faulty, 0
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros((2, 3)), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.told = action
+        self.steps += 1
+        obs = np.full((2, 3), np.nan if self.is_faulty and self.steps == 2 else self.steps / 10)
+        return obs, 1.0, False, self.steps == 4, {}
+
+
+def recorders(mode=AutoresetMode.SAME_STEP, faulty=(False,), **bounds):
+    worlds = [partial(Recorder, is_faulty=is_faulty, **bounds) for is_faulty in faulty]
+    return GymnasiumTask(SyncVectorEnv(worlds, autoreset_mode=mode))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_actions_are_scaled_to_finite_bounds_and_passed_on_elsewhere(dtype):
+    task = recorders(low=[-0.1, 0.0, -np.inf, -np.inf], high=[0.3, 4.0, np.inf, 0.5], dtype=dtype)
+    for action, expected in [
+        ([-1, -1, -1, -1], [-0.1, 0, -1, -1]),
+        ([1, 1, 1, 1], [0.3, 4, 1, 0.5]),
+        ([0, 0.5, 0.25, 0], [0.1, 3, 0.25, 0]),
+        ([9, -9, 9, -9], [0.3, 0, 1, -1]),
+    ]:
+        task.step(torch.tensor([action], dtype=torch.float32))
+        told = task.envs.envs[0].told
+        assert told.dtype == dtype and told == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_a_world_without_numbers_is_bad_and_others_go_on(mode):
+    task = recorders(mode, faulty=(False, True), low=[-1.0], high=[1.0])
+    task.step(torch.zeros(2, 1))
+    obs, reward, terminated, truncated, info = task.step(torch.zeros(2, 1))
+    assert info["bad"].tolist() == [False, True] == truncated.tolist() and not terminated.any()
+    assert info["valid"].tolist() == [True, False] and reward.tolist() == [1, 0]
+    assert obs.isfinite().all() and info["final_obs"][1].tolist() == pytest.approx([0.1] * 6)
+    for _ in range(4):
+        obs, reward, _, _, info = task.step(torch.zeros(2, 1))
+        assert obs.isfinite().all() and reward.isfinite().all() and not (info["bad"][0])
+
+
+def test_observations_of_any_shape_are_flat():
+    assert recorders(low=[-1.0], high=[1.0]).obs.shape == (1, 6)
+
+
+MODULE = """
+import gymnasium
+class Point(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Box(-1, 1, ())
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.high, {}
+    def step(self, action):
+        return action, 0.0, False, False, {}
+gymnasium.register("Point-v0", Point)
+"""
+
+
+def test_an_environment_of_ones_own_lies_in_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "my_point.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    task = make("gymnasium:my_point:Point-v0", num_env=2)
+    assert task.obs.tolist() == [[1], [1]] and task.spec.name == "gymnasium:my_point:Point-v0"
+    assert (task.spec.num_obs, task.spec.episode_steps, task.spec.step_s) == (1, UNLIMITED_STEPS, 0)
+    assert task.step(torch.tensor([[0.5], [-0.5]]))[0].tolist() == [[0.5], [-0.5]]
+
+
+def test_an_action_of_another_shape_is_refused():
+    with pytest.raises(UsageError, match=r"shape \(3,\), but gymnasium takes \(1, 1\)"):
+        recorders(low=[-1.0], high=[1.0]).step(torch.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gymnasium:HalfCheeta-v5", "did you mean 'HalfCheetah-v5'"),
+        ("gymnasium:CartPole-v1", "its actions are Discrete"),
+        ("gymnasium:Blackjack-v1", "its observations are Tuple.*supported is a Box"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(name, message):
+    with pytest.raises(UsageError, match=message):
+        make(name, num_env=1)
+
+
+def test_no_worlds_are_refused():
+    with pytest.raises(UsageError, match="num_env is 0"):
+        make("gymnasium:Pendulum-v1", num_env=0)
+
+
+def test_robots_without_mujoco_name_the_package(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("gymnasium.envs.mujoco")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(MachineError, match=r"pip install 'gmi-drl\[gymnasium\]'"):
+        make("gymnasium:HalfCheetah-v5", num_env=1)
+
+
+def test_an_environment_that_does_not_say_how_it_resets_is_refused():
+    envs = SyncVectorEnv([partial(Recorder, low=[-1.0], high=[1.0])])
+    envs.metadata = {}
+    with pytest.raises(UsageError, match=r"metadata\['autoreset_mode'\] is None"):
+        GymnasiumTask(envs)
