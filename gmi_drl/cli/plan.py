@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import MOST_ENVIRONMENTS, TASK_SPECS
@@ -49,6 +49,7 @@ GPU_BUDGET_S = 300
     default=Path("layout.yaml"),
     help="The layout file.",
 )
+@simulator_option
 @format_option
 def plan(
     task: str,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plan import require_folder, write_file
 from gmi_drl.cli.plan_view import point_table
 from gmi_drl.errors import UsageError
@@ -42,6 +42,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
     default=Path("profile.json"),
     help="The profile file.",
 )
+@simulator_option
 @format_option
 def profile(
     task: str,
