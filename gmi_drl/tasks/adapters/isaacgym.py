@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -85,34 +87,35 @@ class IsaacGymTask:
         self.device = torch.device(device)
         self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
         self.obs = torch.zeros(self.num_env, self.spec.num_obs, device=self.device)
-        self._ended = torch.zeros(self.num_env, dtype=torch.bool, device=self.device)
+        self._ended = np.zeros(self.num_env, dtype=np.bool_)
         self.reset()
 
     def reset(self) -> Tensor:
         """See `Task.reset`."""
         self._process.ask(bridge.RESET, START_S)
-        bad = self._read("bad")
-        self.obs = self._read("obs").masked_fill(bad[:, None], 0.0)
-        self._ended = self._read("done") | bad
+        bad = self._host["bad"]
+        self.obs = self._upload(np.where(bad[:, None], np.float32(0), self._host["obs"]))
+        self._ended = self._host["done"] | bad
         self.episode_length.zero_()
         return self.obs
 
     @torch.no_grad()
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
-        """See `Task.step`."""
-        self._host["action"].copy_(self._checked(action).clamp(-1, 1))
+        """See `Task.step`. Whatever is known on the host is worked out there, and uploaded in three pieces."""
+        torch.from_numpy(self._host["action"]).copy_(self._checked(action).clamp(-1, 1))
         self._process.ask(bridge.STEP, STEP_S)
-        done, bad = self._read("done"), self._read("bad")
+        done, timed_out, bad = self._host["done"], self._host["timed_out"], self._host["bad"]
 
-        valid = ~(bad | self._ended)
-        timed_out = done & self._read("timed_out")
-        terminated, truncated = done & ~timed_out & valid, timed_out | ~valid
-        reward = self._read("reward").masked_fill(~valid, 0.0)
-        self.obs = torch.where(bad[:, None], self.obs, self._read("obs"))
+        invalid, timed_out = bad | self._ended, done & timed_out
+        flags = np.stack((done & ~(timed_out | invalid), timed_out | invalid, bad, ~invalid))
+        terminated, truncated, is_bad, valid = self._upload(flags)
+        reward = self._upload(np.where(invalid, np.float32(0), self._host["reward"]))
+        obs = self._upload(self._host["obs"].copy())
+        self.obs = torch.where(is_bad[:, None], self.obs, obs) if bad.any() else obs
 
         self.episode_length.add_(1).masked_fill_(terminated | truncated, 0)
         self._ended = done | bad
-        return self.obs, reward, terminated, truncated, {"final_obs": self.obs, "bad": bad, "valid": valid}
+        return self.obs, reward, terminated, truncated, {"final_obs": self.obs, "bad": is_bad, "valid": valid}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Empty: Isaac Gym cannot give the state of its solver."""
@@ -135,9 +138,9 @@ class IsaacGymTask:
             raise UsageError(f"The action has shape {tuple(action.shape)}, but {self.spec.name} takes {expected}.")
         return action
 
-    def _read(self, name: str) -> Tensor:
-        """A copy on the device: the next step overwrites the shared memory."""
-        return self._host[name].to(self.device, copy=True)
+    def _upload(self, array: npt.NDArray[Any]) -> Tensor:
+        """An array of this step, on the device."""
+        return torch.from_numpy(array).to(self.device)
 
 
 def spec_of(name: str, hello: Mapping[str, Any]) -> TaskSpec:

@@ -103,6 +103,7 @@ class Bridge:
         if self.sizes["num_obs"] < 1:
             raise ValueError(f"its observation is no vector: num_obs is {self.sizes['num_obs']}")
         self.host = self._share(order["memory"])
+        self.ones = torch.ones(self.sizes["num_obs"])
 
     def hello(self) -> dict[str, Any]:
         """What the other side must know before the first step."""
@@ -125,8 +126,11 @@ class Bridge:
     def step(self) -> None:
         """One step of every world. Where the action is NaN the task gets zeros instead."""
         action = self.host["action"]
-        sound = action.masked_fill(self.torch.isnan(action), 0.0)
-        self._publish(self.env.step(sound.to(self.device)), action.sum(1))
+        spoilt = action.sum(1)
+        given = action.to(self.device, copy=True)  # the task may keep it
+        if self.torch.isnan(spoilt).any():
+            given.masked_fill_(self.torch.isnan(given), 0.0)
+        self._publish(self.env.step(given), spoilt)
 
     def _publish(self, result: tuple[Any, Any, Any, Any], spoilt: Any) -> None:
         """Copy what a step returned to the shared memory: the task reuses it. `spoilt` is NaN where the action was."""
@@ -137,8 +141,10 @@ class Bridge:
         host["reward"].copy_(reward)
         host["done"].copy_(done)
         host["timed_out"].copy_(extras["time_outs"])
-        host["bad"].copy_(~self.torch.isfinite(host["obs"].sum(1) + host["reward"] + spoilt))
-        if host["bad"].any():
+        # A product with ones is a sum in a fifth of the time
+        finite = self.torch.isfinite(host["obs"].mv(self.ones).add_(host["reward"]).add_(spoilt))
+        self.torch.logical_not(finite, out=host["bad"])
+        if not finite.all():
             self.env.reset_buf[host["bad"].to(self.env.reset_buf.device)] = 1
 
     def _share(self, descriptor: int) -> dict[str, Any]:

@@ -10,9 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.tasks.adapters import isaacgym_bridge as bridge
 
@@ -32,7 +29,7 @@ class BridgeProcess:
 
     Attributes:
         hello: The sizes of the task (see `Bridge.hello`).
-        arrays: Tensors in shared memory by name (`isaacgym_bridge.fields`); they change with every `ask`.
+        arrays: Arrays in shared memory by name (`isaacgym_bridge.fields`); they change with every `ask`.
 
     Raises:
         MachineError: The interpreter cannot be run, or lacks Isaac Gym.
@@ -48,8 +45,7 @@ class BridgeProcess:
             with theirs:
                 self._process = self._start(order, theirs.fileno(), memory)
             self.hello = self._greeting()
-            arrays = bridge.views(mmap.mmap(memory, 0), **self.hello["sizes"])
-            self.arrays: dict[str, Tensor] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            self.arrays = bridge.views(mmap.mmap(memory, 0), **self.hello["sizes"])
         except BaseException:
             self.close()
             raise
