@@ -22,7 +22,7 @@ DESCRIPTION_SCHEMA = "gmi-drl/task/1"
 ADAPTERS = {
     "envpool": "gmi_drl.tasks.adapters.envpool:make_task",
     "gymnasium": "gmi_drl.tasks.adapters.gymnasium:make_task",
-    # "isaacgym": "gmi_drl.tasks.adapters.isaacgym:make_task",
+    "isaacgym": "gmi_drl.tasks.adapters.isaacgym:make_task",
     "isaaclab": "gmi_drl.tasks.adapters.isaaclab:make_task",
     "mjlab": "gmi_drl.tasks.adapters.mjlab:make_task",
 }

@@ -1,6 +1,7 @@
 """How results are shown: `--format table` for people, `--format json` alone on stdout for programs."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,22 @@ def format_option(function: Function) -> Function:
     """`--format table|json`."""
     kinds = click.Choice(["table", "json"])
     return click.option("--format", type=kinds, default="table", help="For people or for programs.")(function)
+
+
+def simulator_option(function: Function) -> Function:
+    """`--simulator-python`: an environment variable that GMIs inherit."""
+
+    def remember(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
+        if path is not None:
+            os.environ["GMI_DRL_SIMULATOR_PYTHON"] = os.path.abspath(path)
+
+    return click.option(
+        "--simulator-python",
+        type=click.Path(exists=True, dir_okay=False, executable=True),
+        expose_value=False,
+        callback=remember,
+        help="The interpreter that has Isaac Gym, for isaacgym:TASK.  [default: $GMI_DRL_SIMULATOR_PYTHON]",
+    )(function)
 
 
 def say(message: str) -> None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, require_folder, say, write_file
+from gmi_drl.cli.output import (
+    console,
+    format_option,
+    print_json,
+    require_folder,
+    say,
+    simulator_option,
+    write_file,
+)
 from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import known_tasks
@@ -50,6 +58,7 @@ GPU_BUDGET_S = 300
     default=Path("layout.yaml"),
     help="The layout file.",
 )
+@simulator_option
 @format_option
 def plan(
     task: str,

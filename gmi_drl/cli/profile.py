@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, require_folder, say, write_file
+from gmi_drl.cli.output import (
+    console,
+    format_option,
+    print_json,
+    require_folder,
+    say,
+    simulator_option,
+    write_file,
+)
 from gmi_drl.cli.plan_view import point_table
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import known_tasks
@@ -42,6 +50,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
     default=Path("profile.json"),
     help="The profile file.",
 )
+@simulator_option
 @format_option
 def profile(
     task: str,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import rich_click as click
 
-from gmi_drl.cli.output import format_option, print_json, say
+from gmi_drl.cli.output import format_option, print_json, say, simulator_option
 from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import as_file_name, known_tasks
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/TASK-TIME]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with the run in this folder.")
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
+@simulator_option
 @format_option
 def train(format: str, **options: Any) -> None:
     """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.

@@ -1,0 +1,348 @@
+"""The processes on the GPU that `first_light.py` starts to answer its questions. Each tells what it sees as JSON."""
+
+import ctypes
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+FOLDER = "FIRST_LIGHT_FOLDER"
+STORE = "FIRST_LIGHT_STORE"
+PARAMETERS = (100_000, 500_000, 1_500_000)
+NUM_ENV = 2048
+HORIZON = 16
+
+SMID = """
+extern "C" __global__ void smid(int* seen) {
+    unsigned id;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+    long long start = clock64();
+    while (clock64() - start < 200000) {}
+    if (threadIdx.x == 0) seen[id] = 1;
+}"""
+
+FAULT = 'extern "C" __global__ void fault(int* seen) { *(volatile int*)16 = seen[0]; }'
+
+
+def say(**what: Any) -> None:
+    """Tell facts at once, so that they count even if nothing follows."""
+    print(json.dumps(what), flush=True)
+
+
+def attempt(name: str, function: Callable[[], Any]) -> bool:
+    """Tell what a function returns, or why it failed."""
+    try:
+        say(**{name: function()})
+    except Exception as error:
+        say(**{name: f"failed: {type(error).__name__}: {str(error)[:500]}"})
+        return False
+    return True
+
+
+def control(found: dict[str, str], command: str) -> str:
+    """What a daemon answers."""
+    line, own = ["nvidia-cuda-mps-control"], os.environ | found
+    ended = subprocess.run(line, input=f"{command}\n", env=own, capture_output=True, text=True, timeout=10)
+    return (ended.stdout + ended.stderr).strip()
+
+
+def attached() -> bool | str:
+    """Whether the daemon knows this process as its client."""
+    if "CUDA_MPS_PIPE_DIRECTORY" not in os.environ:
+        return "no daemon"
+    servers = control({}, "get_server_list").split()
+    return any(str(os.getpid()) in control({}, f"get_client_list {server}").split() for server in servers)
+
+
+def kernel(source: str, name: str) -> Callable[..., None]:
+    """A CUDA kernel, compiled by the NVRTC that torch brings."""
+    import torch
+
+    compiled: Callable[..., None] = torch.cuda._compile_kernel(source, name)
+    return compiled
+
+
+def seen_sms(seconds: float, stream: Any = None) -> list[int]:
+    """The SMs on which blocks of a busy kernel ran."""
+    import torch
+
+    run, seen = kernel(SMID, "smid"), torch.zeros(1024, dtype=torch.int32, device="cuda")
+    torch.cuda.synchronize()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        run(grid=(4096, 1, 1), block=(128, 1, 1), args=[seen], stream=stream)
+        torch.cuda.synchronize()
+    return [int(index) for index in seen.nonzero().flatten().tolist()]
+
+
+def sms(rank: str, size: str, seconds: str) -> None:
+    """How many SMs the runtime tells of, and which ones are used."""
+    import torch
+
+    say(multiprocessors=torch.cuda.get_device_properties(0).multi_processor_count)
+    torch.ones(1, device="cuda")
+    attempt("attached", attached)
+    attempt("sms", lambda: seen_sms(float(seconds)))
+
+
+def ipc(rank: str, size: str) -> None:
+    """A tensor that another process changes."""
+    import torch
+
+    context = torch.multiprocessing.get_context("spawn")
+    tensor, line, theirs = torch.zeros(1 << 20, device="cuda"), *context.Pipe()
+    other = context.Process(target=add_one, args=(theirs, tensor))
+    other.start()
+    is_told = line.poll(18)
+    say(attached=attached(), same_memory=is_told and line.recv() and bool((tensor == 1).all()))
+    other.join(2)
+    other.kill()
+
+
+def add_one(line: Any, tensor: Any) -> None:
+    """Change the other process's tensor."""
+    import torch
+
+    tensor.add_(1)
+    torch.cuda.synchronize()
+    line.send(True)
+    time.sleep(1)  # the memory of a process must not go before its users
+
+
+def join(backend: str, rank: str, size: str) -> Any:
+    """The group of all clients."""
+    import torch.distributed as dist
+
+    store = dist.FileStore(os.environ[STORE], int(size))
+    dist.init_process_group(
+        backend, store=store, rank=int(rank), world_size=int(size), timeout=datetime.timedelta(seconds=20)
+    )
+    return dist
+
+
+def microseconds(function: Callable[[], object], repeats: int = 30) -> float:
+    """Median time until the device is done."""
+    import torch
+
+    times = []
+    for _ in range(5 + repeats):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        function()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return round(statistics.median(times[5:]) * 1e6, 1)
+
+
+def symmetric_buffer(dist: Any, count: int) -> Any:
+    """A float32 tensor that all ranks can address."""
+    import torch
+    import torch.distributed._symmetric_memory as symmetric_memory
+
+    tensor = symmetric_memory.empty(count, dtype=torch.float32, device=torch.device("cuda", 0))
+    symmetric_memory.rendezvous(tensor, dist.group.WORLD)
+    return tensor
+
+
+def symmetric(rank: str, size: str) -> None:
+    """A sum over symmetric memory, and what it takes."""
+    import torch
+
+    dist = join("gloo", rank, size)
+    group = dist.group.WORLD.group_name
+    tensor = symmetric_buffer(dist, 1 << 20)
+    say(rendezvous=True, attached=attached())
+    tensor.fill_(int(rank) + 1)
+    torch.cuda.synchronize()
+    dist.barrier()
+    total = torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", group)
+    torch.cuda.synchronize()
+    expected = int(size) * (int(size) + 1) / 2
+    say(sum_is_right=bool((total == expected).all()))
+    one_shot = microseconds(lambda: torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", group))
+    say(one_shot_us=one_shot)
+
+
+def nccl(rank: str, size: str) -> None:
+    """A sum by NCCL, with all ranks on this GPU."""
+    import torch
+
+    say(nccl=torch.cuda.nccl.version(), preloaded=os.environ.get("LD_PRELOAD"))
+    dist = join("nccl", rank, size)
+    tensor = torch.full((PARAMETERS[0],), int(rank) + 1.0, device="cuda")
+    dist.all_reduce(tensor)
+    torch.cuda.synchronize()
+    say(sum_is_right=bool((tensor == int(size) * (int(size) + 1) / 2).all()), attached=attached())
+    for count in PARAMETERS:
+        sized = torch.zeros(count, device="cuda")
+        say(**{f"nccl_us_{count}": microseconds(lambda sized=sized: dist.all_reduce(sized))})
+
+
+def reduce(rank: str, size: str) -> None:
+    """Reductions by gloo over pinned host memory, and over symmetric memory, which is IPC with barriers on the GPU."""
+    import torch
+
+    dist = join("gloo", rank, size)
+    for count in PARAMETERS:
+        vector, host = torch.zeros(count, device="cuda"), torch.zeros(count, pin_memory=True)
+
+        def by_gloo(vector: Any = vector, host: Any = host) -> None:
+            host.copy_(vector)
+            dist.all_reduce(host)
+            vector.copy_(host)
+
+        say(**{f"gloo_us_{count}": microseconds(by_gloo)})
+    group = dist.group.WORLD.group_name
+    for count in PARAMETERS:
+        shared = symmetric_buffer(dist, count)
+        dist.barrier()
+        for name in ("one_shot_all_reduce", "two_shot_all_reduce_"):
+            sums = getattr(torch.ops.symm_mem, name)
+            say(**{f"{name}_us_{count}": microseconds(lambda sums=sums, it=shared: sums(it, "sum", group))})
+
+
+def green(rank: str, size: str) -> None:
+    """One split into four, a stream on each, and the SMs that its kernels see."""
+    import torch
+    from cuda.bindings import driver
+
+    def checked(result: Any) -> Any:
+        if int(result[0]) != 0:
+            raise RuntimeError(f"the driver says {result[0]!r}")
+        return result[1] if len(result) == 2 else result[1:]
+
+    torch.ones(1, device="cuda")
+    device = checked(driver.cuDeviceGet(0))
+    whole = checked(driver.cuDeviceGetDevResource(device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM))
+    say(sms=whole.sm.smCount)
+    parts, _, rest = checked(driver.cuDevSmResourceSplitByCount(4, whole, 0, whole.sm.smCount // 4 // 8 * 8))
+    say(parts=[part.sm.smCount for part in parts], rest=rest.sm.smCount)
+    found = []
+    for part in parts:
+        described = checked(driver.cuDevResourceGenerateDesc([part], 1))
+        flag = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
+        context = checked(driver.cuGreenCtxCreate(described, device, flag))
+        nonblocking = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        stream = checked(driver.cuGreenCtxStreamCreate(context, nonblocking, 0))
+        found.append(set(seen_sms(0.5, torch.cuda.ExternalStream(int(stream)))))
+    say(seen=[len(one) for one in found], disjoint=len(set.union(*found)) == sum(map(len, found)))
+
+
+class Metric(ctypes.Structure):
+    """nvmlGpmMetric_t."""
+
+    _fields_ = (
+        ("id", ctypes.c_uint),
+        ("status", ctypes.c_int),
+        ("value", ctypes.c_double),
+        ("names", ctypes.c_char_p * 3),
+    )
+
+
+class Metrics(ctypes.Structure):
+    """nvmlGpmMetricsGet_t, with room for more metrics than there are."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint),
+        ("count", ctypes.c_uint),
+        ("first", ctypes.c_void_p),
+        ("second", ctypes.c_void_p),
+        ("metrics", Metric * 512),
+    )
+
+
+def gpm(rank: str, size: str) -> None:
+    """SM utilisation, occupancy and memory bandwidth in percent, while the GPU is busy; NVML's codes of error."""
+    import torch
+
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    device, samples = ctypes.c_void_p(), [ctypes.c_void_p(), ctypes.c_void_p()]
+    say(init=nvml.nvmlInit_v2(), device=nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)))
+    matrix = torch.ones(4096, 4096, device="cuda")
+    for sample in samples:
+        say(alloc=nvml.nvmlGpmSampleAlloc(ctypes.byref(sample)), sample=nvml.nvmlGpmSampleGet(device, sample))
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            matrix.mm(matrix)
+            torch.cuda.synchronize()
+    wanted = {"sm_util": 2, "sm_occupancy": 3, "dram_bandwidth": 10}
+    metrics = Metrics(version=1, count=len(wanted), first=samples[0], second=samples[1])
+    for place, number in enumerate(wanted.values()):
+        metrics.metrics[place].id = number
+    say(get=nvml.nvmlGpmMetricsGet(ctypes.byref(metrics)))
+    say(**{name: round(metrics.metrics[place].value, 1) for place, name in enumerate(wanted)})
+
+
+def work(rank: str, size: str, seconds: str) -> None:
+    """Products for so long, or until the GPU refuses."""
+    import torch
+
+    started, matrix = time.monotonic(), torch.ones(2048, 2048, device="cuda")
+    say(attached=attached())
+    try:
+        while time.monotonic() - started < float(seconds):
+            matrix.mm(matrix)
+            torch.cuda.synchronize()
+    except Exception as error:
+        say(hit_after_s=round(time.monotonic() - started, 1), error=str(error)[:200])
+        return
+    say(unharmed=True)
+
+
+def fault(rank: str, size: str) -> None:
+    """A write to where nothing is."""
+    import torch
+
+    run, seen = kernel(FAULT, "fault"), torch.zeros(1, dtype=torch.int32, device="cuda")
+    say(attached=attached())
+    try:
+        run(grid=(1, 1, 1), block=(1, 1, 1), args=[seen])
+        torch.cuda.synchronize()
+    except Exception as error:
+        say(error=str(error)[:200])
+        return
+    say(error=None)
+
+
+def load(rank: str, size: str, seconds: str, is_pinned: str) -> None:
+    """Many small kernels a step, as a simulator and a small policy launch them; no wait within a horizon."""
+    import torch
+
+    cores = sorted(os.sched_getaffinity(0))
+    if int(is_pinned):
+        share = max(1, len(cores) // int(size))
+        os.sched_setaffinity(0, cores[int(rank) * share : (int(rank) + 1) * share] or cores)
+    dist = join("gloo", rank, size)
+    widths = (60, 256, 128, 64, 60)
+    layers = [torch.randn(a, b, device="cuda") * 0.05 for a, b in pairwise(widths)]
+    state = torch.randn(NUM_ENV, widths[0], device="cuda")
+
+    def horizon() -> None:
+        nonlocal state
+        for _ in range(HORIZON):
+            action = state
+            for layer in layers:
+                action = torch.nn.functional.elu(action @ layer)
+            for _ in range(20):
+                state = (state * 0.99 + 0.01 * action).clamp_(-1, 1)
+        torch.cuda.synchronize()
+
+    for _ in range(5):
+        horizon()
+    dist.barrier()
+    started, count = time.monotonic(), 0
+    while time.monotonic() - started < float(seconds):
+        horizon()
+        count += 1
+    say(steps_per_second=count * HORIZON * NUM_ENV / (time.monotonic() - started), attached=attached())
+    dist.barrier()
+
+
+CLIENTS: dict[str, Callable[..., None]] = {
+    function.__name__: function for function in (sms, ipc, symmetric, nccl, reduce, green, gpm, work, fault, load)
+}

@@ -1,0 +1,210 @@
+"""Isaac Gym's side of the bridge: a script for the interpreter that has Isaac Gym, which needs Python 3.8 or older.
+
+`gmi_drl.tasks.adapters.isaacgym_process` starts it and imports from here what both sides must know alike, so this file
+runs on Python 3.7 and later, and imports nothing of gmi_drl.
+
+The protocol, version 1. `argv[1]` is the order (JSON): `version`; `line` and `memory`, inherited descriptors of a
+socket (SOCK_SEQPACKET) and of an empty memfd; `parent`, the pid to die with; and what to make: `task`, `num_env`,
+`device`, `seed`, `threads`. The bridge makes the task, gives the memory its size and says hello with the task's sizes.
+From then on each STEP or RESET is answered by DONE; what they are about lies in the memory (`views`), which each side
+touches only while the other one waits. An error is a message with its text, after which the bridge ends. It also ends,
+without a word, when the line is closed: that is how it is told to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import mmap
+import os
+import random
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+import numpy as np
+
+VERSION = 1
+STEP = b'{"word": "step"}'
+RESET = b'{"word": "reset"}'
+DONE = b'{"kind": "done"}'
+MAX_BYTES = 64 * 1024
+"""Longest message."""
+
+DEFAULT_EPISODE_STEPS = 1000
+"""Where a task has no `max_episode_length`."""
+
+_ALIGNMENT = 64
+_PR_SET_PDEATHSIG = 1
+
+
+def fields(num_env: int, num_obs: int, num_actions: int) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Shape and type of each array in the shared memory, in this order.
+
+    `bad` marks worlds whose action, observation or reward is not finite; they are reset in the next step.
+    """
+    flags = ((num_env,), np.bool_)
+    return {
+        "action": ((num_env, num_actions), np.float32),
+        "obs": ((num_env, num_obs), np.float32),
+        "reward": ((num_env,), np.float32),
+        "done": flags,
+        "timed_out": flags,
+        "bad": flags,
+    }
+
+
+def memory_bytes(num_env: int, num_obs: int, num_actions: int) -> int:
+    """Size of the shared memory."""
+    return sum(_room(shape, kind) for shape, kind in fields(num_env, num_obs, num_actions).values())
+
+
+def views(memory: mmap.mmap, num_env: int, num_obs: int, num_actions: int) -> dict[str, Any]:
+    """The arrays of `fields` in the shared memory."""
+    arrays, offset = {}, 0
+    for name, (shape, kind) in fields(num_env, num_obs, num_actions).items():
+        count = int(np.prod(shape))
+        arrays[name] = np.frombuffer(memory, dtype=kind, count=count, offset=offset).reshape(shape)
+        offset += _room(shape, kind)
+    return arrays
+
+
+def _room(shape: tuple[int, ...], kind: Any) -> int:
+    size = int(np.prod(shape)) * int(np.dtype(kind).itemsize)
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+class Bridge:
+    """A task of IsaacGymEnvs (commit aeed2986 and alike) and the memory that it shares."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        importlib.import_module("isaacgym")  # it refuses to come after torch
+        self.torch = torch = importlib.import_module("torch")
+        envs = importlib.import_module("isaacgymenvs")
+        torch.set_num_threads(order["threads"])
+        for seed in (random.seed, np.random.seed, torch.manual_seed):
+            seed(order["seed"])
+        device = order["device"]
+        self.env = envs.make(
+            seed=order["seed"],
+            task=order["task"],
+            num_envs=order["num_env"],
+            sim_device=device,
+            rl_device=device,
+            graphics_device_id=-1,
+            headless=True,
+            force_render=False,
+        )
+        self.device = device
+        self.sizes = {name: int(getattr(self.env, theirs)) for name, theirs in _SIZES.items()}
+        if self.sizes["num_obs"] < 1:
+            raise ValueError(f"its observation is no vector: num_obs is {self.sizes['num_obs']}")
+        self.host = self._share(order["memory"])
+        self.ones = torch.ones(self.sizes["num_obs"])
+
+    def hello(self) -> dict[str, Any]:
+        """What the other side must know before the first step."""
+        return {
+            "kind": "hello",
+            "version": VERSION,
+            "sizes": self.sizes,
+            "episode_steps": int(getattr(self.env, "max_episode_length", DEFAULT_EPISODE_STEPS)),
+            "step_s": float(getattr(self.env, "dt", 0.0)) * int(getattr(self.env, "control_freq_inv", 1)),
+        }
+
+    def reset(self) -> None:
+        """Begin an episode in every world.
+
+        The task's own `reset` simulates nothing and returns zeros: only a step resets the worlds that are marked.
+        """
+        self.env.reset_buf.fill_(1)
+        self._publish(self.env.step(self.env.zero_actions()), 0.0)
+
+    def step(self) -> None:
+        """One step of every world. Where the action is NaN the task gets zeros instead."""
+        action = self.host["action"]
+        spoilt = action.sum(1)
+        given = action.to(self.device, copy=True)  # the task may keep it
+        if self.torch.isnan(spoilt).any():
+            given.masked_fill_(self.torch.isnan(given), 0.0)
+        self._publish(self.env.step(given), spoilt)
+
+    def _publish(self, result: tuple[Any, Any, Any, Any], spoilt: Any) -> None:
+        """Copy what a step returned to the shared memory: the task reuses it. `spoilt` is NaN where the action was."""
+        host, (obs, reward, done, extras) = self.host, result
+        if "time_outs" not in extras:
+            raise KeyError("the task's extras have no 'time_outs': ends and time limits cannot be told apart")
+        host["obs"].copy_(obs["obs"])
+        host["reward"].copy_(reward)
+        host["done"].copy_(done)
+        host["timed_out"].copy_(extras["time_outs"])
+        # A product with ones is a sum in a fifth of the time
+        finite = self.torch.isfinite(host["obs"].mv(self.ones).add_(host["reward"]).add_(spoilt))
+        self.torch.logical_not(finite, out=host["bad"])
+        if not finite.all():
+            self.env.reset_buf[host["bad"].to(self.env.reset_buf.device)] = 1
+
+    def _share(self, descriptor: int) -> dict[str, Any]:
+        os.posix_fallocate(descriptor, 0, memory_bytes(**self.sizes))  # no room is an error here, not a SIGBUS later
+        arrays = views(mmap.mmap(descriptor, 0), **self.sizes)
+        return {name: self.torch.from_numpy(array) for name, array in arrays.items()}
+
+
+_SIZES = {"num_env": "num_envs", "num_obs": "num_obs", "num_actions": "num_acts"}
+
+
+def main() -> int:
+    """Make what was ordered, then serve until the line is closed."""
+    order = json.loads(sys.argv[1])
+    die_with(order["parent"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for those who started us
+    here = os.path.dirname(os.path.abspath(__file__))  # where modules are named after simulators
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
+    line = socket.socket(fileno=order["line"])
+    try:
+        if order["version"] != VERSION:
+            raise ValueError(f"the bridge speaks version {VERSION}, the order is of version {order['version']}")
+        bridge = Bridge(order)
+        line.send(json.dumps(bridge.hello()).encode())
+        serve(bridge, line)
+    except ConnectionError:
+        return 1
+    except (Exception, SystemExit) as error:  # Isaac Gym leaves by SystemExit when it finds no simulator
+        traceback.print_exc(limit=-3)  # leaves room for what the simulator said before, in the lines that are shown
+        text = f"{type(error).__name__}: {error}"
+        line.send(json.dumps({"kind": "error", "message": text[:8000], "missing": is_missing(error)}).encode())
+        return 1
+    return 0
+
+
+def serve(bridge: Bridge, line: socket.socket) -> None:
+    """Do what is asked, until the line is closed."""
+    words = {STEP: bridge.step, RESET: bridge.reset}
+    while True:
+        word = line.recv(MAX_BYTES)
+        if not word:
+            return
+        words[word]()
+        line.send(DONE)
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether the interpreter lacks what it was chosen for."""
+    return isinstance(error, ImportError)
+
+
+def die_with(parent: int) -> None:
+    """Be killed when the process that started this one dies, however it dies."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call above
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # a simulator's own end may take its time, or crash

@@ -1,0 +1,168 @@
+"""Isaac Gym cannot be had here: the bridge runs for real, in a process of its own, over fake_isaacgymenvs."""
+
+import importlib.util
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.tasks.adapters import isaacgym
+from gmi_drl.tasks.adapters.isaacgym import PYTHON_VARIABLE, make
+
+FAKE = Path(__file__).parent / "fake_isaacgymenvs"
+N = 4
+
+
+def load_fake_tasks():
+    spec = importlib.util.spec_from_file_location("fake_tasks", FAKE / "isaacgymenvs" / "fake_tasks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+fake_tasks = load_fake_tasks()
+
+
+def start():
+    """A task over the fake; this interpreter stands for the simulator's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PYTHON_VARIABLE, sys.executable)
+        patch.setenv("PYTHONPATH", str(FAKE))
+        return make("FakeTask", num_env=N)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    task = start()
+    yield task
+    task.close()
+
+
+@pytest.fixture
+def task(shared):
+    """Freshly reset; starting a process of its own for each test would take seconds."""
+    shared.reset()
+    return shared
+
+
+def actions(steps):
+    return torch.rand(steps, N, 3, generator=torch.Generator().manual_seed(0)) * 1.2 - 0.3
+
+
+def world(*indices):
+    mask = torch.zeros(N, dtype=torch.bool)
+    mask[list(indices)] = True
+    return mask
+
+
+def test_a_rollout_is_that_of_the_simulator_and_its_resets_are_no_transitions(task):
+    direct = fake_tasks.FakeTask(N)
+    direct.episodes += task.obs[:, 4] - 1
+    assert torch.equal(task.obs, direct.step(direct.zero_actions())[0]["obs"])
+    ended, length, kept, falls, time_outs = world(), torch.zeros(N, dtype=torch.int64), [], 0, 0
+    for action in actions(40):
+        obs, reward, terminated, truncated, info = task.step(action)
+        expected, expected_reward, done, extras = direct.step(action)
+        assert torch.equal(obs, expected["obs"]) and torch.equal(info["final_obs"], obs) and task.obs is obs
+        assert torch.equal(reward, expected_reward.masked_fill(ended, 0))
+        assert torch.equal(info["valid"], ~ended) and not info["bad"].any()
+        done, timed_out = done.bool(), extras["time_outs"]
+        assert torch.equal(terminated, done & ~timed_out & ~ended) and torch.equal(truncated, timed_out | ended)
+        length = torch.where(done | ended, 0, length + 1)
+        assert torch.equal(task.episode_length, length)
+        falls, time_outs = falls + terminated.sum(), time_outs + (truncated & ~ended).sum()
+        ended = done.clone()
+        kept.append((obs, expected["obs"].clone()))
+    assert min(falls, time_outs) >= N, "the rollout must pass through falls and time limits"
+    assert all(torch.equal(obs, then) for obs, then in kept), "what a step returned must not change"
+
+
+def test_the_spec_is_what_the_simulator_says(task):
+    assert (task.spec.name, task.spec.num_obs, task.spec.num_actions) == ("isaacgym:FakeTask", 5, 3)
+    assert (task.spec.episode_steps, task.spec.step_s) == (8, pytest.approx(0.02))
+    assert (task.spec.hidden, task.spec.reward_scale) == ((256, 128, 64), 1.0)
+    with pytest.raises(UsageError, match=r"\(4, 2\).*\(4, 3\)"):
+        task.step(torch.zeros(N, 2))
+
+
+def test_a_task_that_we_have_too_has_our_reward_scale():
+    hello = {"sizes": {"num_env": 1, "num_obs": 60, "num_actions": 8}, "episode_steps": 1000, "step_s": 1 / 60}
+    spec = isaacgym.spec_of("Ant", hello)
+    assert spec.name == "isaacgym:Ant" and spec.reward_scale == 0.05
+
+
+def test_reset_and_an_empty_state_begin_new_episodes(task):
+    episode = task.obs[:, 4]
+    for action in actions(3):
+        task.step(action)
+    assert not task.reset()[:, :3].any() and torch.equal(task.obs[:, 4], episode + 1)
+    task.step(actions(1)[0])
+    assert task.state_dict() == {} and task.episode_length.tolist() == [1] * N
+    task.load_state_dict({})
+    assert torch.equal(task.obs[:, 4], episode + 2) and not task.episode_length.any()
+    assert task.step(torch.zeros(N, 3))[4]["valid"].all()
+    with pytest.raises(UsageError, match="cannot go on"):
+        task.load_state_dict({"qpos": torch.zeros(N)})
+
+
+@pytest.mark.parametrize("value", [7 * fake_tasks.BLOW_UP, float("nan")])
+@pytest.mark.parametrize("index", [1, 2])
+def test_a_broken_world_is_bad_once_then_begins_anew_alone(task, value, index):
+    before = task.step(torch.zeros(N, 3))[0]
+    action = torch.zeros(N, 3)
+    action[index, 0] = value  # clamped to BLOW_UP
+    obs, reward, terminated, truncated, info = task.step(action)
+    only = world(index)
+    assert torch.equal(info["bad"], only) and torch.equal(truncated, only) and not terminated.any()
+    assert torch.equal(~info["valid"], only) and reward[index] == 0 and torch.equal(obs[index], before[index])
+    _, reward, _, truncated, info = task.step(torch.zeros(N, 3))
+    assert not info["bad"].any() and torch.equal(truncated, only) and torch.equal(~info["valid"], only)
+    obs, _, _, truncated, info = task.step(torch.full((N, 3), 0.25))
+    assert info["valid"].all() and not truncated.any() and obs[index, :3].tolist() == [0.25] * 3
+    assert torch.equal(obs[:, 4] > before[:, 4], only)
+
+
+def test_an_error_of_the_simulator_comes_with_its_last_words_and_nothing_is_left():
+    before = set(os.listdir("/proc/self/fd"))
+    task = start()
+    assert set(os.listdir("/proc/self/fd")) > before
+    with pytest.raises(GmiError, match=r"(?s)failed: RuntimeError: the physics gave up.*\| PhysX: out of patience"):
+        task.step(torch.full((N, 3), fake_tasks.FAIL))
+    assert task._process._process.returncode == 1
+    task.close()
+    task.close()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_killed_bridge_is_named_at_once():
+    task = start()
+    pid = task._process._process.pid
+    os.kill(pid, signal.SIGKILL)
+    started = time.monotonic()
+    with pytest.raises(GmiError, match=rf"process {pid}, .*was killed by signal 9"):
+        task.step(torch.zeros(N, 3))
+    assert time.monotonic() - started < 5
+    task.close()
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [("", "--simulator-python PATH"), ("/nowhere/python", "/nowhere/python, which is no program"), ("/etc", "/etc")],
+)
+def test_a_missing_interpreter_is_refused_with_the_remedy(monkeypatch, named, message):
+    monkeypatch.setenv(PYTHON_VARIABLE, named)
+    with pytest.raises(MachineError, match=message):
+        make("FakeTask", num_env=2)
+
+
+def test_the_option_names_the_interpreter(monkeypatch, command_line):
+    monkeypatch.setenv(PYTHON_VARIABLE, "other")
+    code, _, err = command_line("plan", "--simulator-python", sys.executable, "--budget", 0)
+    assert code == 0, err
+    assert os.environ[PYTHON_VARIABLE] == sys.executable
+    assert command_line("train", "--simulator-python", "/nowhere/python")[0] == 2

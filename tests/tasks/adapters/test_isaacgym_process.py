@@ -1,0 +1,98 @@
+"""How a bridge starts and ends, with simulators that fail before they need torch."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.tasks.adapters import isaacgym_bridge, isaacgym_process
+from gmi_drl.tasks.adapters.isaacgym_process import BridgeProcess
+
+ORDER = {"task": "FakeTask", "num_env": 2, "device": "cpu", "seed": 0, "threads": 1}
+
+
+@pytest.fixture
+def isaacgym(tmp_path, monkeypatch):
+    """Writes the module `isaacgym` that the bridge imports first."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return (tmp_path / "isaacgym.py").write_text
+
+
+def start():
+    return BridgeProcess(Path(sys.executable), ORDER)
+
+
+@pytest.mark.parametrize(
+    ("module", "kind", "message"),
+    [
+        ("raise RuntimeError('no PhysX')", GmiError, "failed: RuntimeError: no PhysX"),
+        ("import no_such_module", MachineError, "failed: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("print('no simulator'); quit()", GmiError, r"(?s)failed: SystemExit.*\| no simulator"),
+        ("import os; os.abort()", GmiError, "was killed by signal 6"),
+        ("print('so be it'); import os; os._exit(3)", GmiError, r"exited with code 3\n  \| so be it"),
+    ],
+)
+def test_what_fails_at_the_start_is_told_and_leaves_nothing(isaacgym, module, kind, message):
+    isaacgym(module)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(kind, match=message) as raised:
+        start()
+    assert type(raised.value) is kind
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert not list(Path(f"/proc/{os.getpid()}/task/{os.getpid()}").joinpath("children").read_text().split())
+
+
+def test_a_start_that_hangs_is_killed(isaacgym, monkeypatch):
+    isaacgym("import time; print('thinking'); time.sleep(600)")
+    monkeypatch.setattr(isaacgym_process, "START_S", 1.5)
+    with pytest.raises(GmiError, match=r"has not answered within 1.5 s and was killed\n  \| thinking"):
+        start()
+
+
+def test_what_cannot_be_executed_is_refused(tmp_path):
+    (tmp_path / "python").write_text("no program")
+    (tmp_path / "python").chmod(0o755)
+    with pytest.raises(MachineError, match="cannot be run: Exec format error"):
+        BridgeProcess(tmp_path / "python", ORDER)
+
+
+def test_a_bridge_of_another_version_is_refused(isaacgym, monkeypatch):
+    isaacgym("")
+    monkeypatch.setattr(isaacgym_bridge, "VERSION", 2)  # here, not over there
+    with pytest.raises(GmiError, match="speaks version 1, the order is of version 2"):
+        start()
+
+
+def test_the_bridge_dies_with_its_gmi(tmp_path):
+    (tmp_path / "isaacgym.py").write_text("import os, time; print(os.getpid(), flush=True); time.sleep(600)")
+    order = ORDER | {"version": isaacgym_bridge.VERSION, "memory": 0}
+    gmi = (
+        "import json, os, socket, subprocess, sys\n"
+        "ours, theirs = socket.socketpair()\n"
+        f"order = json.loads({json.dumps(json.dumps(order))})\n"
+        "order.update(parent=os.getpid(), line=theirs.fileno())\n"
+        f"command = [sys.executable, {isaacgym_bridge.__file__!r}, json.dumps(order)]\n"
+        "subprocess.run(command, pass_fds=[theirs.fileno()])\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", gmi], stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert not is_gone(pid)
+        process.kill()
+    deadline = time.monotonic() + 5
+    while not is_gone(pid):
+        assert time.monotonic() < deadline
+
+
+def is_gone(pid):
+    """Ended, if only as a zombie that nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
