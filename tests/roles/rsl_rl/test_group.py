@@ -37,7 +37,7 @@ with process_group(reduction, folder / "store", 60):
         news = replica.iterate(lambda: Word.STOP if rank == 0 else Word.GO_ON)
 learner = tensor_digest(*replica.learner_state().values())
 rate, count = replica.metrics()["learning_rate"], int(replica.runner.alg.actor.obs_normalizer.count)
-print("told", learner, tensor_digest(task.obs), rate, count, news.word.name, flush=True)
+os.write(1, f"told {learner} {tensor_digest(task.obs)} {rate} {count} {news.word.name}\\n".encode())
 reduction.barrier()
 reduction.close()
 if child:
