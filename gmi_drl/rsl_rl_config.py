@@ -60,7 +60,12 @@ def _checked(section: dict[str, Any]) -> dict[str, Any]:
 
 
 RslRlSection = Annotated[dict[str, Any], AfterValidator(_checked)]
-"""rsl_rl's `train_cfg`, kept as it is: what rsl_rl knows beyond the few values that we check is its own to judge."""
+"""rsl_rl's `train_cfg`, kept as it is: what rsl_rl knows beyond the few values that we check is its own to judge.
+
+What its users' scripts and wrappers read has no effect: `device`, `resume`, `load_run`, `clip_actions` and the like.
+The layout says where a run trains, and tasks clamp actions to [-1, 1]. Classes that it names are imported, as rsl_rl
+does.
+"""
 
 
 def minibatches_of(section: dict[str, Any]) -> int:

@@ -15,7 +15,7 @@ from rsl_rl.runners import OnPolicyRunner
 from rsl_rl.utils import resolve_callable
 
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.errors import PeerDiedError, UsageError
+from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 LOOPBACK = "lo"
@@ -91,7 +91,8 @@ def process_group(reduction: Reduction, store: Path, hang_s: float) -> Iterator[
         hang_s: Seconds that an operation may take.
 
     Raises:
-        PeerDiedError: when another rank goes or falls silent within an operation.
+        PeerDiedError: when another rank goes within an operation.
+        PeerSilentError: when it lives and has not come within `hang_s`.
     """
     if reduction.size == 1:
         yield
@@ -110,6 +111,8 @@ def process_group(reduction: Reduction, store: Path, hang_s: float) -> Iterator[
     except RuntimeError as error:
         if "gloo" not in str(error):
             raise
-        raise PeerDiedError(f"a GMI of the group has gone or is silent: {error}") from error
+        if "Timed out" in str(error):
+            raise PeerSilentError(f"a GMI of the group has not come within {hang_s} s (hang_s): {error}") from error
+        raise PeerDiedError(f"a GMI of the group has gone: {error}") from error
     finally:
         torch.distributed.destroy_process_group()

@@ -3,12 +3,23 @@
 import os
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
+import torch
+from conftest import tiny_config
 
 from gmi_drl.comm import create_segment
+from gmi_drl.comm.reduction import Solo
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+
+from gmi_drl.roles.rsl_rl.group import GroupRunner, process_group
+from gmi_drl.roles.rsl_rl.runner_config import runner_config
+from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 WORKER = """
 import os
@@ -57,3 +68,33 @@ def test_learners_are_bit_identical_after_twenty_updates(tmp_path):
     assert len(set(rates)) == 1 and float(rates[0]) != 1e-3
     assert set(counts) == {str(5 * 4 * 16)}  # the normalisers have seen the worlds of both
     assert set(words) == {"STOP"}
+
+
+@pytest.mark.parametrize(("stays_s", "expected"), [(0, PeerDiedError), (10, PeerSilentError)])
+def test_a_rank_that_goes_or_stays_away_is_the_peers_error(tmp_path, stays_s, expected):
+    child = os.fork()
+    ranks = SimpleNamespace(rank=int(child == 0), size=2)
+    if child == 0:
+        with process_group(ranks, tmp_path / "store", 30):
+            time.sleep(stays_s)
+            os._exit(0)
+    with pytest.raises(GmiError) as raised, process_group(ranks, tmp_path / "store", 1):
+        torch.distributed.all_reduce(torch.ones(1))
+    assert type(raised.value) is expected and not torch.distributed.is_initialized()
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+
+
+def test_only_ppo_and_what_derives_from_it_trains():
+    config = runner_config(tiny_config().ppo)
+    config["algorithm"]["class_name"] = "rsl_rl.algorithms:Distillation"
+    env = RslRlEnv(make("ant", num_env=1))
+    with pytest.raises(UsageError, match="Distillation is not rsl_rl's PPO"):
+        GroupRunner(env, config, reduction=Solo(), share=1.0, log_dir=None)
+
+
+def test_the_configuration_stays_as_it_was():
+    config = runner_config(tiny_config().ppo)
+    before = str(config)
+    runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), config, reduction=Solo(), share=1.0, log_dir=None)
+    assert str(config) == before and runner.cfg["algorithm"]["class_name"] == "PPO"
