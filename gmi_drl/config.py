@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
+from gmi_drl.rsl_rl_config import RslRlSection, learning_rate_of, minibatches_of
 from gmi_drl.workload import TaskSpec
 from gmi_drl.yaml_text import read_yaml
 
@@ -53,7 +54,8 @@ class RunConfig(FileModel):
 
     `time_limit_s` ends the run that many seconds after its start or resumption, whatever `iterations` says. `hang_s` is
     the deadline of every wait for another GMI. Checkpoints come every `checkpoint_every` iterations and at the end.
-    `cuda_graphs` replays the agent's and the learner's kernels as graphs on a GPU.
+    `cuda_graphs` replays the agent's and the learner's kernels as graphs on a GPU. `rsl_rl` is the configuration of
+    rsl_rl's runner, for `--algo rsl_rl`; where it is given, `ppo` counts for `reward_scale` only.
     """
 
     version: Literal[1] = 1
@@ -65,6 +67,27 @@ class RunConfig(FileModel):
     hang_s: Positive = 300.0
     cuda_graphs: bool = True
     ppo: PPOConfig = PPOConfig()
+    rsl_rl: RslRlSection | None = None
+
+    @property
+    def horizon(self) -> int:
+        """Control steps per world before each training."""
+        return self.ppo.horizon if self.rsl_rl is None else int(self.rsl_rl["num_steps_per_env"])
+
+    @property
+    def minibatches(self) -> int:
+        """Mini-batches per epoch."""
+        return self.ppo.minibatches if self.rsl_rl is None else minibatches_of(self.rsl_rl)
+
+    @property
+    def learning_rate(self) -> float:
+        """What the learning rate begins with."""
+        return self.ppo.learning_rate if self.rsl_rl is None else learning_rate_of(self.rsl_rl)
+
+    @property
+    def networks(self) -> object:
+        """What a run keeps for good: it can only go on with networks of the same shape."""
+        return self.ppo.hidden if self.rsl_rl is None else [self.rsl_rl["actor"], self.rsl_rl["critic"]]
 
 
 def default_config(task: TaskSpec) -> RunConfig:

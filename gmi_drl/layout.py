@@ -62,7 +62,7 @@ class Layout(FileModel):
 
     version: Literal[1] = 1
     task: str | None = None
-    algo: Literal["ppo"] | None = None
+    algo: Literal["ppo", "rsl_rl"] | None = None
     template: Literal["TCG_EX"] | None = None
     backend: Literal["process"] = "process"
     reduction: Literal["none", "MPR-shm", "MPR-gloo"] = "none"

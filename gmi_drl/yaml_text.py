@@ -15,7 +15,7 @@ _Plain = Callable[[str], str]
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """PyYAML's reader in C, about ten times as fast, where it was built with it."""
 
-_EXPONENT = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
+EXPONENT = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
 """YAML 1.1 takes 1e-3 and .5e3 for text; people take them for numbers."""
 
 
@@ -41,7 +41,7 @@ class _Loader(_FAST):  # type: ignore[misc, valid-type]
         return mapping
 
 
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+.0123456789"))
 
 
 def read_yaml(text: str) -> Any:
@@ -184,7 +184,7 @@ def _text(text: str) -> str:
 
 def _is_plain(text: str) -> bool:
     resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[0], [])
-    is_other = any(pattern.match(text) for _, pattern in resolvers) or _EXPONENT.match(text)
+    is_other = any(pattern.match(text) for _, pattern in resolvers) or EXPONENT.match(text)
     return text.isprintable() and not is_other
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
 @click.option("--task", metavar="NAME", help=f"What to train: {known_tasks()}.  [default: ant]")
-@click.option("--algo", type=click.Choice(["ppo"]), default="ppo", help="How to learn.")
+@click.option("--algo", type=click.Choice(["ppo", "rsl_rl"]), help="Our PPO, or rsl_rl's.  [default: ppo]")
 @click.option("--iterations", type=click.IntRange(min=1), help="Iterations in all.  [default: 500]")
 @click.option(
     "--num-env",
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of everything random.  [default: 0]")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/TASK-TIME]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with the run in this folder.")
+@click.option(
+    "--rsl-rl-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration of rsl_rl's runner, such as params/agent.yaml; our settings else.",
+)
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
 @simulator_option
 @format_option
@@ -61,23 +67,36 @@ def train(format: str, **options: Any) -> None:
 def _begin(
     layout: Path | None,
     task: str | None,
+    algo: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
     run_dir: Path | None,
+    rsl_rl_config: Path | None,
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run."""
-    from gmi_drl.config import RunConfig, apply_settings, default_config
+    from gmi_drl.config import RunConfig, default_config
+    from gmi_drl.files import parse
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.training import check_trainable
+    from gmi_drl.rsl_rl_config import read_rsl_rl_config
     from gmi_drl.run.folder import RunFolder
 
     if layout is not None:
-        chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+        overrides: dict[str, object] = {
+            "--task": task,
+            "--algo": algo,
+            "--num-env": num_env,
+            "--gmis-per-gpu": gmis_per_gpu,
+        }
+        chosen = _read_layout(layout, overrides)
     else:
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
+        chosen = chosen.model_copy(update={"algo": algo or "ppo"})
     base = default_config(task_spec(chosen.task)) if chosen.task else RunConfig()  # without a task: refused below
-    config = apply_settings(base, _settings(**rest))
+    if rsl_rl_config is not None:
+        base = parse(RunConfig, base.model_dump() | read_rsl_rl_config(rsl_rl_config), str(rsl_rl_config))
+    config = _configured(base, **rest)
     check_trainable(chosen, config)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create()
@@ -88,20 +107,26 @@ def _resume(
     resume: Path,
     layout: Path | None,
     task: str | None,
+    algo: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
     run_dir: Path | None,
+    rsl_rl_config: Path | None,
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
     """The run in a folder, from its last checkpoint, on its own layout or another one with as many environments."""
-    from gmi_drl.config import apply_settings
     from gmi_drl.run.checkpoint import list_checkpoints, read_index
     from gmi_drl.run.folder import RunFolder
 
     if run_dir is not None:
         raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
+    if rsl_rl_config is not None:
+        raise UsageError(
+            "--rsl-rl-config is for a new run: one that goes on has it, change it by --set rsl_rl.KEY=VALUE"
+        )
     folder = RunFolder(resume)
     chosen, before = folder.read_setup()
+    learner = chosen.algo
     saved = list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
@@ -110,7 +135,9 @@ def _resume(
         chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     elif gmis_per_gpu is not None or num_env is not None:
         chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
-    config = apply_settings(before, _settings(**rest))
+    if (algo or learner) != learner or chosen.algo != learner:
+        raise UsageError(f"the run learns by {learner}: another --algo is another run")
+    config = _configured(before, **rest)
     _check_same_run(index, before, config, chosen)
     return chosen, config, folder, saved[-1]
 
@@ -124,8 +151,8 @@ def _check_same_run(index: dict[str, Any], before: "RunConfig", config: "RunConf
         )
     if config.seed != before.seed:
         raise UsageError(f"the run began with seed {before.seed}: another seed is another run")
-    if config.ppo.hidden != before.ppo.hidden:
-        raise UsageError(f"the run's networks have hidden layers {before.ppo.hidden}: others cannot go on from them")
+    if config.networks != before.networks:
+        raise UsageError(f"the run's networks have hidden layers {before.networks}: others cannot go on from them")
     if done >= config.iterations:
         raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
 
@@ -136,7 +163,8 @@ def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: in
     count = len(make_layout(layout.task, 1, gmis_per_gpu).gmis)
     if num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
-    return make_layout(layout.task, num_env or total // count, gmis_per_gpu)
+    resized = make_layout(layout.task, num_env or total // count, gmis_per_gpu)
+    return resized.model_copy(update={"algo": layout.algo})
 
 
 def _read_layout(path: Path, overrides: dict[str, object]) -> "Layout":
@@ -147,6 +175,18 @@ def _read_layout(path: Path, overrides: dict[str, object]) -> "Layout":
     if given:
         raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
     return load_yaml(Layout, path)
+
+
+def _configured(base: "RunConfig", **given: Any) -> "RunConfig":
+    """The configuration with what the command line sets."""
+    from gmi_drl.config import apply_settings
+    from gmi_drl.rsl_rl_config import refuse_idle_settings
+
+    settings = _settings(**given)
+    config = apply_settings(base, settings)
+    if config.rsl_rl is not None:
+        refuse_idle_settings(settings)
+    return config
 
 
 def _settings(iterations: int | None, seed: int | None, set: tuple[str, ...], **rest: Any) -> list[str]:

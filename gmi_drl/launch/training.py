@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from signal import Signals
 
@@ -20,7 +21,8 @@ from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
 from gmi_drl.scheduler.cut import TRAINERS
 
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
-ROLE = "gmi_drl.roles.holistic:Holistic"
+ROLES = {"ppo": "gmi_drl.roles.holistic:Holistic", "rsl_rl": "gmi_drl.roles.rsl_rl.role:RslRl"}
+"""What trains, by the layout's `algo`; without one it is our PPO."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
 
     Raises:
         UsageError: with the numbers, or because there is no such task.
-        MachineError: the task's simulator is not installed.
+        MachineError: the task's simulator, or rsl_rl if it is asked for, is not installed.
     """
+    _check_algo(layout, config)
     everyone = {TRAINERS: tuple(gmi.id for gmi in layout.gmis)}
     is_synchronous = layout.template == "TCG_EX" and all(gmi.roles == HOLISTIC for gmi in layout.gmis)
     groups = {name: tuple(sorted(members)) for name, members in layout.groups.items()}
@@ -97,10 +100,17 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         has = f"task {layout.task}, template {layout.template}, groups {groups}"
         raise UsageError(f"training needs {needs}; this layout has {has}")
     task_spec(layout.task)
-    fewest = min(gmi.num_env for gmi in layout.gmis) * config.ppo.horizon
-    if fewest < config.ppo.minibatches:
-        wanted = config.ppo.minibatches
-        raise UsageError(f"a GMI collects {fewest} transitions (num_env x ppo.horizon) for {wanted} ppo.minibatches")
+    fewest = min(gmi.num_env for gmi in layout.gmis) * config.horizon
+    if fewest < config.minibatches:
+        wanted = config.minibatches
+        raise UsageError(f"a GMI collects {fewest} transitions (num_env x horizon) for {wanted} mini-batches")
+
+
+def _check_algo(layout: Layout, config: RunConfig) -> None:
+    if layout.algo == "rsl_rl" and find_spec("rsl_rl") is None:
+        raise MachineError("--algo rsl_rl needs rsl_rl: pip install 'gmi-drl[rsl-rl]'")
+    if layout.algo != "rsl_rl" and config.rsl_rl is not None:
+        raise UsageError(f"a rsl_rl section is for --algo rsl_rl, this layout has algo {layout.algo}")
 
 
 def _tell_state(folder: RunFolder, state: str, message: str) -> None:
@@ -121,10 +131,10 @@ def _train(
     spec = task_spec(layout.task)
     drop_drafts(folder.checkpoints)
     drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
-    merger = RowMerger(len(layout.gmis), config.ppo.horizon * layout.num_env)
+    merger = RowMerger(len(layout.gmis), config.horizon * layout.num_env)
     processes = GMIProcesses(
         layout,
-        ROLE,
+        ROLES[layout.algo or "ppo"],
         {"resume": str(resume) if resume else None},
         folder,
         backend,

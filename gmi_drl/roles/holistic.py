@@ -11,16 +11,18 @@ from gmi_drl.config import load_config
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.replica import Replica, seed_of
+from gmi_drl.roles.replica import AnyReplica, Replica, seed_of
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.tasks import make
+from gmi_drl.tasks import Task, make
 
 LEARNER_PART = "learner"
 
 
 class Holistic(DRL_role):
     """Trains a policy together with the other GMIs of its group: iterate, report, save."""
+
+    replica: AnyReplica
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """Train until the iterations, the time or the launcher's patience end. Returns where the run stands."""
@@ -49,9 +51,14 @@ class Holistic(DRL_role):
         self.reduction = self.mgr.reduction(self.group)
         task_seed, agent_seed = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
         task = make(layout.task, num_env=gmi.num_env, device=str(device), seed=task_seed, threads=len(gmi.cores))
-        share = gmi.num_env / layout.num_env
-        self.replica = Replica(task.spec, self.config, self.reduction, share=share, device=device)
-        self.replica.take(task, agent_seed)
+        self.replica = self.make_replica(task, agent_seed)
+
+    def make_replica(self, task: Task, seed: int) -> AnyReplica:
+        """The replica that trains in these worlds; `seed` is of its noise. A subclass may bring another learner."""
+        share = self.mgr.gmi.num_env / self.mgr.layout.num_env
+        replica = Replica(task.spec, self.config, self.reduction, share=share, device=self.mgr.device)
+        replica.take(task, seed)
+        return replica
 
     def _decide(self) -> Word:
         """What rank 0 says to all: the launcher's words, or that the time is over."""
@@ -64,7 +71,7 @@ class Holistic(DRL_role):
 
     def _report(self, iteration: int, news: News) -> None:
         """One row to the launcher. Waits for the device, once."""
-        steps = self.config.ppo.horizon * self.mgr.layout.num_env
+        steps = self.config.horizon * self.mgr.layout.num_env
         self.env_steps += steps
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
         if self.reduction.rank == 0:
@@ -74,7 +81,7 @@ class Holistic(DRL_role):
                 "return_sum": news.return_sum,
                 "length_sum": news.length_sum,
                 "bad_worlds": news.bad_worlds,
-                **self.replica.ppo.metrics(),
+                **self.replica.metrics(),
             }
         self.mgr.report(row)
 
@@ -102,7 +109,7 @@ class Holistic(DRL_role):
         digest = tensor_digest(*learner.values())
         self._check_replicas(digest, iteration)
         draft = checkpoint.draft(self.folder.checkpoints, iteration)
-        checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.replica.collector.state_dict())
+        checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.replica.worlds_state())
         if self.reduction.rank == 0:
             checkpoint.write_part(draft, LEARNER_PART, learner)
         self.reduction.barrier()
@@ -114,7 +121,7 @@ class Holistic(DRL_role):
             "layout": self.mgr.layout.digest,
             "num_env": self.mgr.layout.num_env,
             "learner": digest,
-            "ppo.learning_rate": self.config.ppo.learning_rate,
+            "ppo.learning_rate": self.config.learning_rate,
         }
         checkpoint.commit(self.folder.checkpoints, iteration, facts, self.config.checkpoints_kept)
 
@@ -132,7 +139,7 @@ class Holistic(DRL_role):
         The learning rate goes on as it was adapted, unless the configuration has been given another one since.
         """
         self.replica.load_learner_state(checkpoint.read_part(saved, LEARNER_PART))
-        if index["ppo.learning_rate"] != self.config.ppo.learning_rate:
-            self.replica.ppo.learning_rate.fill_(self.config.ppo.learning_rate)
+        if index["ppo.learning_rate"] != self.config.learning_rate:
+            self.replica.set_learning_rate(self.config.learning_rate)
         if index["layout"] == self.mgr.layout.digest:
-            self.replica.collector.load_state_dict(checkpoint.read_part(saved, f"gmi-{self.GMI_id}"))
+            self.replica.load_worlds_state(checkpoint.read_part(saved, f"gmi-{self.GMI_id}"))

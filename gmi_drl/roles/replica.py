@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -17,6 +18,34 @@ from gmi_drl.roles.collector import Collector
 from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
+
+
+class AnyReplica(Protocol):
+    """What the holistic role needs of a replica, whoever wrote its learner."""
+
+    def iterate(self, decide: Callable[[], Word]) -> News:
+        """One iteration. `decide` is asked before what all GMIs see is exchanged; rank 0's answer counts, for all."""
+
+    def phases(self) -> dict[str, float]:
+        """Seconds of the last iteration by phase (`run.metrics.PHASES`)."""
+
+    def metrics(self) -> dict[str, float]:
+        """Losses of the last update, and `learning_rate`."""
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Go on with another learning rate."""
+
+    def learner_state(self) -> dict[str, Tensor]:
+        """What all replicas must hold alike."""
+
+    def load_learner_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `learner_state`."""
+
+    def worlds_state(self) -> dict[str, Tensor]:
+        """What this replica alone holds: its worlds, its noise and its running episodes."""
+
+    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `worlds_state`."""
 
 
 class Replica:
@@ -82,6 +111,14 @@ class Replica:
         phases["learn_s"] -= self.sync_s
         return {**phases, "sync_s": self.sync_s}
 
+    def metrics(self) -> dict[str, float]:
+        """Losses of the last update and the learning rate. Synchronises with the host."""
+        return self.ppo.metrics()
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Go on with another learning rate."""
+        self.ppo.learning_rate.fill_(rate)
+
     def learner_state(self) -> dict[str, Tensor]:
         """What all replicas must hold alike."""
         return {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
@@ -90,6 +127,14 @@ class Replica:
         """Continue from `learner_state`."""
         self.normaliser.load(state.pop("normaliser"))
         self.ppo.load_state_dict(state)
+
+    def worlds_state(self) -> dict[str, Tensor]:
+        """What this replica alone holds: its worlds, its noise and its running episodes."""
+        return self.collector.state_dict()
+
+    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `worlds_state`, bit-identically."""
+        self.collector.load_state_dict(state)
 
     def _agree(self, delta: Tensor, word: Word) -> News:
         rollout = self.collector.rollout

@@ -68,7 +68,7 @@ def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_
     from rsl_rl.storage import RolloutStorage
     from tensordict import TensorDict
 
-    from gmi_drl.bench.rsl_rl_env import ppo_arguments
+    from gmi_drl.roles.rsl_rl.runner_config import ppo_arguments
     from gmi_drl.workload import TASK_SPECS
 
     spec = TASK_SPECS["ant"]

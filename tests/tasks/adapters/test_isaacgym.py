@@ -12,7 +12,7 @@ import torch
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.tasks.adapters import isaacgym
-from gmi_drl.tasks.adapters.isaacgym import PYTHON_VARIABLE, make
+from gmi_drl.tasks.adapters.isaacgym import PYTHON_VARIABLE, make_task
 
 FAKE = Path(__file__).parent / "fake_isaacgymenvs"
 N = 4
@@ -33,7 +33,7 @@ def start():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(PYTHON_VARIABLE, sys.executable)
         patch.setenv("PYTHONPATH", str(FAKE))
-        return make("FakeTask", num_env=N)
+        return make_task("FakeTask", num_env=N)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_a_killed_bridge_is_named_at_once():
 def test_a_missing_interpreter_is_refused_with_the_remedy(monkeypatch, named, message):
     monkeypatch.setenv(PYTHON_VARIABLE, named)
     with pytest.raises(MachineError, match=message):
-        make("FakeTask", num_env=2)
+        make_task("FakeTask", num_env=2)
 
 
 def test_the_option_names_the_interpreter(monkeypatch, command_line):

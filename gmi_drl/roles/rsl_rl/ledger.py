@@ -1,0 +1,73 @@
+"""What the rows of the metrics tell of an iteration of rsl_rl."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+
+
+class Ledger:
+    """Stands in for the runner's logger: sums an iteration up, and hands everything on to the logger, if there is one.
+
+    Returns are those of the task, not scaled. Worlds that went wrong end without counting as an episode.
+
+    Args:
+        env: Of the runner.
+        logger: The runner's own, whose writer is open.
+        iterations: Of the whole run, which the logger shows.
+
+    Attributes:
+        collect_s: Seconds of the last rollout.
+        learn_s: Seconds of the last update.
+        losses: Means over the last update, by rsl_rl's names.
+    """
+
+    writer = None  # so that the runner saves nothing: checkpoints come from the role
+
+    def __init__(self, env: RslRlEnv, logger: Any = None, iterations: int = 0) -> None:
+        self.env, self.logger, self.iterations = env, logger, iterations
+        self.collect_s = self.learn_s = 0.0
+        self.losses: dict[str, float] = {}
+        self.episode = torch.zeros(2, env.num_envs, device=env.device)  # returns and lengths so far
+        self.sums = torch.zeros(5, dtype=torch.float64, device=env.device)
+        self._first: int | None = None
+
+    def init_logging_writer(self) -> None:
+        """The writer opens once, not at each `learn`."""
+
+    def process_env_step(
+        self, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor], intrinsic_rewards: Tensor | None = None
+    ) -> None:
+        """Add a step."""
+        reward = rewards / self.env.reward_scale
+        self.episode += torch.stack((reward, torch.ones_like(reward)))
+        ended = dones & ~extras["bad"]
+        of_ended = (self.episode * ended).sum(1, dtype=torch.float64)
+        self.sums += torch.stack((reward.sum(dtype=torch.float64), ended.sum(), *of_ended, extras["bad"].sum()))
+        self.episode.masked_fill_(dones, 0.0)
+        if self.logger is not None:
+            self.logger.process_env_step(rewards, dones, extras, intrinsic_rewards)
+
+    def log(
+        self, *, it: int, collect_time: float, learn_time: float, loss_dict: dict[str, float], **facts: Any
+    ) -> None:
+        """End an iteration."""
+        self.collect_s, self.learn_s, self.losses = collect_time, learn_time, loss_dict
+        if self.logger is not None:
+            self._first = it if self._first is None else self._first
+            whole_run = {"start_it": self._first, "total_it": self.iterations}
+            times = {"collect_time": collect_time, "learn_time": learn_time}
+            self.logger.log(it=it, loss_dict=loss_dict, **(facts | times | whole_run))
+
+    def save_model(self, path: str, iteration: int) -> None:
+        """Tell the logger of a file that was saved."""
+        if self.logger is not None:
+            self.logger.save_model(path, iteration)
+
+    def take(self) -> Tensor:
+        """Reward sum, episodes, return sum, length sum and bad worlds since the last call, float64 `[5]`."""
+        taken = self.sums.clone()
+        self.sums.zero_()
+        return taken

@@ -1,0 +1,48 @@
+"""A nested state, such as rsl_rl's algorithm gives, as named tensors and back: safetensors instead of pickle."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+OUTLINE = "outline"
+"""The name of the JSON, as bytes, that says where the tensors belong and what else there is."""
+
+
+def pack(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Dicts (with texts or whole numbers as keys), lists, tensors and plain values as a flat dict of tensors.
+
+    Tensors are copied, since parts of a network may be the same in two others, which safetensors refuses. Tuples
+    become lists.
+    """
+    tensors: dict[str, Tensor] = {}
+
+    def outline(value: Any, path: str) -> Any:
+        if isinstance(value, Tensor):
+            tensors[path] = value.detach().clone()
+            return {"tensor": path}
+        if isinstance(value, Mapping):
+            return {"dict": [[key, outline(inner, f"{path}/{key}")] for key, inner in value.items()]}
+        if isinstance(value, list | tuple):
+            return {"list": [outline(inner, f"{path}/{index}") for index, inner in enumerate(value)]}
+        return {"value": value}
+
+    text = json.dumps(outline(state, "state"))
+    return {OUTLINE: torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8), **tensors}
+
+
+def unpack(packed: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What `pack` was given."""
+
+    def filled(outline: dict[str, Any]) -> Any:
+        ((kind, content),) = outline.items()
+        if kind == "tensor":
+            return packed[content]
+        if kind == "dict":
+            return {key: filled(inner) for key, inner in content}
+        return [filled(inner) for inner in content] if kind == "list" else content
+
+    state: dict[str, Any] = filled(json.loads(bytes(packed[OUTLINE].tolist())))
+    return state

@@ -1,0 +1,123 @@
+"""One replica of a training by rsl_rl, with what the holistic role needs of it."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.reduction import Reduction
+from gmi_drl.config import RunConfig
+from gmi_drl.files import write_atomically
+from gmi_drl.roles.agreement import News, Word, agree
+from gmi_drl.roles.rsl_rl.group import GroupRunner
+from gmi_drl.roles.rsl_rl.ledger import Ledger
+from gmi_drl.roles.rsl_rl.packing import pack, unpack
+from gmi_drl.roles.rsl_rl.runner_config import runner_config
+from gmi_drl.run.checkpoint import prefixed, with_prefix
+from gmi_drl.tasks import Task
+from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+
+
+class RslRlReplica:
+    """rsl_rl's runner over the worlds of a GMI, one iteration at a time.
+
+    Args:
+        task: The worlds.
+        config: Of the run; its `rsl_rl` section, or else its `ppo` section in rsl_rl's terms.
+        reduction: Of the group.
+        share: Environments of this GMI divided by those of the whole group.
+        seed: Of this GMI's noise and mini-batches.
+        log_dir: Where the configuration's `logger` writes, if it names one.
+    """
+
+    def __init__(
+        self, task: Task, config: RunConfig, reduction: Reduction, *, share: float, seed: int, log_dir: Path
+    ) -> None:
+        self.reduction = reduction
+        self.env = RslRlEnv(task, config.ppo.reward_scale)
+        train_cfg = config.rsl_rl or runner_config(config.ppo)
+        writes = reduction.rank == 0 and "logger" in train_cfg
+        torch.manual_seed(config.seed)  # policies start alike
+        self.runner = GroupRunner(
+            self.env, train_cfg, reduction=reduction, share=share, log_dir=log_dir if writes else None
+        )
+        self.runner.logger.init_logging_writer()
+        self.ledger = Ledger(self.env, self.runner.logger, config.iterations)
+        self.runner.logger = self.ledger
+        torch.manual_seed(seed)  # rsl_rl draws everything from torch's own generator
+        self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)
+        self.steps = train_cfg["num_steps_per_env"] * task.num_env
+        self.sim_s = self.learn_wait_s = self.sync_s = 0.0
+
+    def iterate(self, decide: Callable[[], Word]) -> News:
+        """Collect and learn, then agree. `decide` is asked before the exchange; rank 0's answer counts, for all."""
+        simulated_s, waited_s = self.env.sim_s, self.reduction.wait_s
+        self.runner.learn(1)
+        self.runner.current_learning_iteration += 1  # `learn` leaves the number of the iteration that it did
+        self.sim_s, self.learn_wait_s = self.env.sim_s - simulated_s, self.reduction.wait_s - waited_s
+        sums = self.ledger.take()
+        judged = torch.zeros_like(sums[:3])  # only the count: rsl_rl normalises advantages by itself
+        judged[0] = self.steps - sums[-1]
+        news = agree(self.reduction, decide(), sums, judged, torch.empty(0, dtype=torch.float64))
+        self.sync_s = self.reduction.wait_s - waited_s
+        return news
+
+    def phases(self) -> dict[str, float]:
+        """Seconds of the last iteration by phase (`run.metrics.PHASES`), by the clock of the host.
+
+        What waits within gloo, for the KL and the learning rate, counts as learning.
+        """
+        return {
+            "sim_s": self.sim_s,
+            "act_s": self.ledger.collect_s - self.sim_s,
+            "learn_s": self.ledger.learn_s - self.learn_wait_s,
+            "sync_s": self.sync_s,
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """Means over the mini-batches of this GMI's last update, and the learning rate."""
+        losses = dict(self.ledger.losses)
+        named = {"policy_loss": losses.pop("surrogate"), "entropy": losses.pop("entropy")}
+        others = {f"{name}_loss": loss for name, loss in losses.items()}
+        return {**named, **others, "learning_rate": self.runner.alg.learning_rate}
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Go on with another learning rate."""
+        self.runner.alg.learning_rate = rate
+        for group in self.runner.alg.optimizer.param_groups:
+            group["lr"] = rate
+
+    def learner_state(self) -> dict[str, Tensor]:
+        """What all replicas must hold alike: what rsl_rl saves."""
+        return pack({**self.runner.alg.save(), "iter": self.runner.current_learning_iteration})
+
+    def load_learner_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `learner_state`."""
+        saved = unpack(state)
+        self.runner.alg.load(saved, None, True)
+        self.runner.current_learning_iteration = saved["iter"]
+
+    def worlds_state(self) -> dict[str, Tensor]:
+        """What the next rollout depends on, beside the policy: the task's state, the generators, running episodes."""
+        own = {"episode": self.ledger.episode, "generator": torch.get_rng_state()}
+        if self.env.device.type == "cuda":
+            own["cuda_generator"] = torch.cuda.get_rng_state(self.env.device)
+        return prefixed("task", self.env.task.state_dict()) | own
+
+    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `worlds_state`, bit-identically unless the networks have a memory."""
+        self.env.task.load_state_dict(with_prefix("task", state))
+        self.ledger.episode.copy_(state["episode"])
+        torch.set_rng_state(state["generator"])
+        if self.env.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda_generator"], self.env.device)
+
+    def export(self, path: Path) -> None:
+        """Write a `model_*.pt` as rsl_rl's own runner loads it. We never read it: it is a pickle."""
+        content = io.BytesIO()
+        iteration = self.runner.current_learning_iteration
+        torch.save({**self.runner.alg.save(), "iter": iteration, "infos": None}, content)
+        write_atomically(path, content.getvalue())
+        self.ledger.save_model(str(path), iteration)

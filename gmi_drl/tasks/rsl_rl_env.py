@@ -1,0 +1,67 @@
+"""A task as rsl_rl's `VecEnv`. Needs the extra `[rsl-rl]`."""
+
+import time
+from typing import Any
+
+from tensordict import TensorDict
+from torch import Tensor
+
+from gmi_drl.tasks.task import Task
+
+
+class RslRlEnv:
+    """A task as a `VecEnv` of rsl-rl-lib 5.5, for its own runner.
+
+    For example::
+
+        env = RslRlEnv(gmi_drl.tasks.make("ant", num_env=4096, threads=8))
+        OnPolicyRunner(env, train_cfg, log_dir="logs").learn(1000, init_at_random_ep_len=True)
+
+    The only group of observations is `policy`. rsl_rl cannot leave a transition out: worlds that went wrong end with
+    reward 0 and without the bootstrap of a time-out, and steps that a simulator used to begin an episode count.
+
+    Args:
+        task: The worlds. Actions beyond [-1, 1] are clamped by the task.
+        reward_scale: Factor of the rewards that the learner sees, e.g. `task.spec.reward_scale`.
+
+    Attributes:
+        sim_s: Seconds spent in `step` so far.
+    """
+
+    def __init__(self, task: Task, reward_scale: float = 1.0) -> None:
+        self.task, self.reward_scale = task, reward_scale
+        self.num_envs, self.num_actions = task.num_env, task.spec.num_actions
+        self.max_episode_length = task.spec.episode_steps
+        self.device = task.device
+        self.cfg: dict[str, Any] = {}
+        self.sim_s = 0.0
+
+    @property
+    def episode_length_buf(self) -> Tensor:
+        """Steps in the current episode `[N]`, of the task itself; the runner assigns it to stagger first episodes."""
+        return self.task.episode_length
+
+    @episode_length_buf.setter
+    def episode_length_buf(self, steps: Tensor) -> None:
+        self.task.episode_length.copy_(steps)
+
+    def get_observations(self) -> TensorDict:
+        """The current observations, `policy [N, O]`: a copy, as rsl_rl stores them after the next step."""
+        return TensorDict({"policy": self.task.obs.clone()}, batch_size=[self.num_envs])
+
+    def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Tensor]]:
+        """One control step of every world.
+
+        Args:
+            actions: `[N, A]`.
+
+        Returns:
+            The observations, the scaled rewards `[N]`, the ends `[N]`, and extras `[N]`: `time_outs`, and `bad` for
+            worlds that went wrong, which are ends too.
+        """
+        start = time.perf_counter()
+        _, reward, terminated, truncated, info = self.task.step(actions)
+        extras = {"time_outs": truncated & ~info["bad"], "bad": info["bad"]}
+        step = self.get_observations(), reward * self.reward_scale, terminated | truncated, extras
+        self.sim_s += time.perf_counter() - start
+        return step

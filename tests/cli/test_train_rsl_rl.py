@@ -1,0 +1,78 @@
+"""`gmi-drl train --algo rsl_rl`."""
+
+import json
+
+import pytest
+import yaml
+from conftest import tiny_layout, two_cores
+
+from gmi_drl.files import dump_yaml
+from gmi_drl.launch import training
+from gmi_drl.run.checkpoint import read_index
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
+
+NETWORK = {"class_name": "MLPModel", "hidden_dims": [8], "obs_normalization": True}
+AGENT = {
+    "num_steps_per_env": 4,
+    "max_iterations": 3,
+    "save_interval": 2,
+    "logger": "tensorboard",
+    "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+    "actor": {**NETWORK, "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.3}},
+    "critic": NETWORK,
+    "algorithm": {"class_name": "PPO", "num_mini_batches": 2, "schedule": "adaptive", "desired_kl": 1e-3},
+}
+RSL_RL = ["--algo", "rsl_rl", "--num-env", 8, "--run-dir", "run"]
+
+
+@two_cores
+def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_line, tmp_path):
+    """Every checkpoint compares digests of parameters, optimizer and normalisers over the GMIs."""
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT))
+    code, out, err = command_line("train", *RSL_RL, "--gmis-per-gpu", 2, "--rsl-rl-config", "agent.yaml")
+    assert code == 0, err
+    assert out == "Done: run holds metrics.jsonl and run/checkpoints/000003. Next: gmi-drl status run\n"
+    folder = RunFolder(tmp_path / "run")
+    rows = read_metrics(folder.metrics_file)
+    assert [row["iteration"] for row in rows] == [1, 2, 3] and rows[-1]["env_steps"] == 3 * 4 * 16
+    assert len({row["learning_rate"] for row in rows}) > 1 and set(rows[-1]["gmis"]) == {"0", "1"}
+    assert [path.name for path in sorted(folder.path.glob("model_*.pt"))] == ["model_0.pt", "model_2.pt", "model_3.pt"]
+    assert len(list(folder.path.glob("events.out.tfevents.*"))) == 1  # rsl_rl's own logger, on rank 0
+
+    resized = ["--iterations", 4, "--gmis-per-gpu", 1]
+    code, out, err = command_line("train", "--resume", "run", *resized, "--format", "json")
+    assert code == 0 and json.loads(out)["iteration"] == 4, err
+    index = read_index(folder.checkpoints / "000004")
+    assert index["env_steps"] == 4 * 4 * 16 and len(index["parts"]) == 2
+    for arguments, message in (
+        (["--algo", "ppo"], "the run learns by rsl_rl"),
+        (["--set", "rsl_rl.actor.hidden_dims=[9]"], "others cannot go on"),
+        (["--rsl-rl-config", "agent.yaml"], "is for a new run"),
+        (["--set", "ppo.gamma=0.9"], "no effect"),
+    ):
+        code, _, err = command_line("train", "--resume", "run", "--iterations", 5, *arguments)
+        assert code == 2 and message in err
+
+
+def test_without_the_package_nothing_starts(command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "find_spec", lambda name: None)
+    code, _, err = command_line("train", *RSL_RL)
+    assert code == 4 and "pip install 'gmi-drl[rsl-rl]'" in err and not (tmp_path / "run").exists()
+
+
+def test_what_does_not_go_together_is_refused(command_line, tmp_path):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT))
+    (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1)))
+    for arguments, message in (
+        (["--rsl-rl-config", "agent.yaml"], "is for --algo rsl_rl, this layout has algo ppo"),
+        (["layout.yaml", "--algo", "rsl_rl"], "--algo: the layout file decides that"),
+        (
+            [*RSL_RL, "--rsl-rl-config", "agent.yaml", "--set", "rsl_rl.algorithm.num_mini_batches=99"],
+            "99 mini-batches",
+        ),
+    ):
+        code, _, err = command_line("train", *arguments)
+        assert code == 2 and message in err, err

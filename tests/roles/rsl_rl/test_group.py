@@ -1,0 +1,100 @@
+"""Two ranks of rsl_rl with worlds of their own hold the same learner, bit for bit, with an adaptive learning rate."""
+
+import os
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import tiny_config
+
+from gmi_drl.comm import create_segment
+from gmi_drl.comm.reduction import Solo
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.tasks import make
+
+pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+
+from gmi_drl.roles.rsl_rl.group import GroupRunner, process_group
+from gmi_drl.roles.rsl_rl.runner_config import runner_config
+from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+
+WORKER = """
+import os
+import sys
+from pathlib import Path
+import torch
+from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.comm import open_reduction
+from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.roles.agreement import Word
+from gmi_drl.roles.rsl_rl.group import process_group
+from gmi_drl.roles.rsl_rl.replica import RslRlReplica
+from gmi_drl.tasks import make
+
+fd, folder = int(sys.argv[1]), Path(sys.argv[2])
+torch.set_num_threads(1)
+child = os.fork()  # after the imports, which take most of the time
+rank = 1 if child == 0 else 0
+config = RunConfig(ppo=PPOConfig(hidden=(8,), horizon=4, epochs=2, minibatches=2, desired_kl=1e-3))
+num_env = (4, 12)[rank]
+reduction = open_reduction("MPR-shm", rank, 2, fd=fd, hang_s=60)
+with process_group(reduction, folder / "store", 60):
+    task = make("ant", num_env=num_env, seed=rank)
+    replica = RslRlReplica(task, config, reduction, share=num_env / 16, seed=rank, log_dir=folder)
+    for _ in range(5):  # x 2 epochs x 2 mini-batches = 20 updates
+        news = replica.iterate(lambda: Word.STOP if rank == 0 else Word.GO_ON)
+learner = tensor_digest(*replica.learner_state().values())
+rate, count = replica.metrics()["learning_rate"], int(replica.runner.alg.actor.obs_normalizer.count)
+os.write(1, f"told {learner} {tensor_digest(task.obs)} {rate} {count} {news.word.name}\\n".encode())
+reduction.barrier()
+reduction.close()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_learners_are_bit_identical_after_twenty_updates(tmp_path):
+    fd = create_segment(2, 2**16)
+    command = [sys.executable, "-c", WORKER, str(fd), str(tmp_path)]
+    with os.fdopen(fd):
+        ranks = subprocess.run(command, pass_fds=[fd], stdout=subprocess.PIPE, text=True, timeout=240)
+    assert ranks.returncode == 0
+    told = [line.split()[1:] for line in ranks.stdout.splitlines() if line.startswith("told")]
+    learners, worlds, rates, counts, words = zip(*told, strict=True)
+    assert len(set(learners)) == 1 and len(set(worlds)) == 2
+    assert len(set(rates)) == 1 and float(rates[0]) != 1e-3
+    assert set(counts) == {str(5 * 4 * 16)}  # the normalisers have seen the worlds of both
+    assert set(words) == {"STOP"}
+
+
+@pytest.mark.parametrize(("stays_s", "expected"), [(0, PeerDiedError), (10, PeerSilentError)])
+def test_a_rank_that_goes_or_stays_away_is_the_peers_error(tmp_path, stays_s, expected):
+    child = os.fork()
+    ranks = SimpleNamespace(rank=int(child == 0), size=2)
+    if child == 0:
+        with process_group(ranks, tmp_path / "store", 30):
+            time.sleep(stays_s)
+            os._exit(0)
+    with pytest.raises(GmiError) as raised, process_group(ranks, tmp_path / "store", 1):
+        torch.distributed.all_reduce(torch.ones(1))
+    assert type(raised.value) is expected and not torch.distributed.is_initialized()
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+
+
+def test_only_ppo_and_what_derives_from_it_trains():
+    config = runner_config(tiny_config().ppo)
+    config["algorithm"]["class_name"] = "rsl_rl.algorithms:Distillation"
+    env = RslRlEnv(make("ant", num_env=1))
+    with pytest.raises(UsageError, match="Distillation is not rsl_rl's PPO"):
+        GroupRunner(env, config, reduction=Solo(), share=1.0, log_dir=None)
+
+
+def test_the_configuration_stays_as_it_was():
+    config = runner_config(tiny_config().ppo)
+    before = str(config)
+    runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), config, reduction=Solo(), share=1.0, log_dir=None)
+    assert str(config) == before and runner.cfg["algorithm"]["class_name"] == "PPO"

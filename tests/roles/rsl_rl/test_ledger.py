@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from gmi_drl.tasks import make
+
+pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+
+from gmi_drl.roles.rsl_rl.ledger import Ledger
+from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+
+N, SCALE = 4, 0.05
+NONE = torch.zeros(N, dtype=torch.bool)
+
+
+class Log:
+    def __init__(self):
+        self.steps, self.lines = 0, []
+
+    def process_env_step(self, *step):
+        self.steps += 1
+
+    def log(self, **facts):
+        self.lines.append(facts)
+
+
+def test_episodes_go_on_over_iterations_and_bad_ones_do_not_count():
+    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE))
+    ledger.process_env_step(torch.full((N,), 2 * SCALE), NONE, {"bad": NONE})
+    assert ledger.take().tolist() == pytest.approx([2 * N, 0, 0, 0, 0])
+    bad, done = torch.tensor([True, False, False, False]), torch.tensor([True, True, False, False])
+    ledger.process_env_step(torch.full((N,), 3 * SCALE), done, {"bad": bad})
+    assert ledger.take().tolist() == pytest.approx([3 * N, 1, 5, 2, 1])
+    assert ledger.episode[1].tolist() == [0, 0, 2, 2]
+
+
+def test_the_logger_hears_of_everything_and_counts_the_whole_run():
+    log = Log()
+    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log, iterations=10)
+    ledger.process_env_step(torch.zeros(N), NONE, {"bad": NONE})
+    for it in (4, 5):
+        ledger.log(it=it, start_it=it, total_it=it + 1, collect_time=1.0, learn_time=2.0, loss_dict={"value": 3.0})
+    assert log.steps == 1 and [(line["it"], line["start_it"], line["total_it"]) for line in log.lines] == [
+        (4, 4, 10),
+        (5, 4, 10),
+    ]
+    assert (ledger.collect_s, ledger.learn_s, ledger.losses) == (1.0, 2.0, {"value": 3.0})

@@ -1,0 +1,90 @@
+"""One replica alone; `test_group.py` has two of them."""
+
+import pytest
+import torch
+from conftest import tiny_config
+
+from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.comm.reduction import Solo
+from gmi_drl.config import PPOConfig
+from gmi_drl.roles.agreement import Word
+from gmi_drl.tasks import make
+
+pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+
+from gmi_drl.roles.rsl_rl.replica import RslRlReplica
+from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+
+N, HORIZON = 8, 4
+CONFIG = tiny_config(ppo=PPOConfig(horizon=HORIZON, epochs=2, minibatches=2, hidden=(8,), reward_scale=0.05))
+
+
+def make_replica(tmp_path, config=CONFIG, seed=1):
+    task = make("ant", num_env=N, seed=seed)
+    return RslRlReplica(task, config, Solo(), share=1.0, seed=seed, log_dir=tmp_path)
+
+
+def go_on():
+    return Word.GO_ON
+
+
+def digest(replica):
+    return tensor_digest(*replica.learner_state().values())
+
+
+def test_an_iteration_learns_and_tells_what_a_row_needs(tmp_path):
+    replica = make_replica(tmp_path)
+    before = digest(replica)
+    news = replica.iterate(lambda: Word.STOP)
+    assert news.word is Word.STOP and news.reward_sum != 0 and digest(replica) != before
+    assert {"policy_loss", "value_loss", "entropy", "learning_rate"} == set(replica.metrics())
+    phases = replica.phases()
+    assert all(phases[name] > 0 for name in ("sim_s", "act_s", "learn_s")) and phases["sync_s"] == 0
+    assert replica.runner.current_learning_iteration == 1
+    assert not list(tmp_path.iterdir())  # no logger was named
+
+
+def test_first_episodes_are_staggered_and_policies_of_all_seeds_start_alike(tmp_path):
+    one, other = make_replica(tmp_path, seed=1), make_replica(tmp_path, seed=2)
+    assert digest(one) == digest(other)
+    lengths = [replica.env.episode_length_buf for replica in (one, other)]
+    assert len(lengths[0].unique()) > N // 2 and not torch.equal(*lengths)
+
+
+def test_what_goes_on_from_its_state_is_bit_identical(tmp_path):
+    replica = make_replica(tmp_path)
+    replica.iterate(go_on)
+    learner, worlds = replica.learner_state(), {name: t.clone() for name, t in replica.worlds_state().items()}
+    expected = replica.iterate(go_on), digest(replica)
+    again = make_replica(tmp_path, seed=5)
+    again.load_learner_state(learner)
+    again.load_worlds_state(worlds)
+    assert (again.iterate(go_on).reward_sum, digest(again)) == (expected[0].reward_sum, expected[1])
+
+
+def test_another_learning_rate_takes_effect(tmp_path):
+    replica = make_replica(tmp_path)
+    replica.set_learning_rate(2e-5)
+    assert replica.metrics is not None and replica.runner.alg.optimizer.param_groups[0]["lr"] == 2e-5
+    still = make_replica(
+        tmp_path, CONFIG.model_copy(update={"ppo": CONFIG.ppo.model_copy(update={"schedule": "fixed"})})
+    )
+    still.set_learning_rate(2e-5)
+    still.iterate(go_on)
+    assert still.metrics()["learning_rate"] == 2e-5
+
+
+def test_rsl_rls_own_runner_loads_what_is_exported(tmp_path):
+    from rsl_rl.runners import OnPolicyRunner
+
+    from gmi_drl.roles.rsl_rl.runner_config import runner_config
+
+    replica = make_replica(tmp_path)
+    replica.iterate(go_on)
+    replica.export(tmp_path / "model_1.pt")
+    theirs = OnPolicyRunner(RslRlEnv(make("ant", num_env=2)), runner_config(CONFIG.ppo))
+    theirs.load(str(tmp_path / "model_1.pt"))
+    assert theirs.current_learning_iteration == 1
+    expected = replica.runner.alg.actor.state_dict()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in theirs.alg.actor.state_dict().items())
+    assert torch.load(tmp_path / "model_1.pt", weights_only=True)["iter"] == 1

@@ -1,0 +1,95 @@
+import dataclasses
+
+import pytest
+import yaml
+
+from gmi_drl.config import RunConfig, apply_settings, load_config
+from gmi_drl.errors import UsageError
+from gmi_drl.files import dump_yaml, parse
+from gmi_drl.rsl_rl_config import read_rsl_rl_config, refuse_idle_settings
+
+WIDTHS = (32, 16)
+AGENT = {
+    "seed": 42,
+    "device": "cuda:0",
+    "num_steps_per_env": 24,
+    "max_iterations": 1000,
+    "save_interval": 50,
+    "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+    "actor": {"class_name": "MLPModel", "hidden_dims": WIDTHS, "distribution_cfg": None},
+    "critic": {"class_name": "MLPModel", "hidden_dims": WIDTHS},
+    "algorithm": {"class_name": "PPO", "num_mini_batches": 8, "learning_rate": 3e-4, "desired_kl": None},
+    "policy": dataclasses.MISSING,
+}
+"""As Isaac Lab and mjlab dump it: with tuples, and values that are MISSING."""
+
+
+def read(tmp_path, **changed):
+    path = tmp_path / "agent.yaml"
+    path.write_text(yaml.dump(AGENT | changed))
+    return parse(RunConfig, read_rsl_rl_config(path), str(path))
+
+
+def test_a_dumped_configuration_becomes_that_of_a_run(tmp_path):
+    config = read(tmp_path)
+    assert (config.seed, config.iterations, config.checkpoint_every) == (42, 1000, 50)
+    assert (config.horizon, config.minibatches, config.learning_rate) == (24, 8, 3e-4)
+    assert config.rsl_rl is not None and config.rsl_rl["actor"]["hidden_dims"] == [32, 16]
+    assert "policy" not in config.rsl_rl and config.rsl_rl["device"] == "cuda:0"
+
+
+def test_it_is_kept_in_the_run_folder_to_the_last_null(tmp_path):
+    config = read(tmp_path)
+    (tmp_path / "config.yaml").write_text(dump_yaml(config))
+    assert load_config(tmp_path / "config.yaml") == config and config.rsl_rl["algorithm"]["desired_kl"] is None
+
+
+def test_its_values_are_set_like_all_others(tmp_path):
+    config = apply_settings(read(tmp_path), ["rsl_rl.algorithm.learning_rate=1e-4", "iterations=3"])
+    assert config.learning_rate == 1e-4 and config.iterations == 3
+
+
+def test_numbers_with_an_exponent_are_numbers_and_aliases_are_followed(tmp_path):
+    text = yaml.dump(AGENT).replace("0.0003", "3e-4")
+    assert "&id001" in text  # both networks have the same tuple
+    (tmp_path / "agent.yaml").write_text(text)
+    section = read_rsl_rl_config(tmp_path / "agent.yaml")["rsl_rl"]
+    assert section["algorithm"]["learning_rate"] == 3e-4
+    assert section["critic"]["hidden_dims"] == section["actor"]["hidden_dims"] == [32, 16]
+
+
+def test_without_it_the_ppo_section_counts():
+    config = apply_settings(RunConfig(), ["ppo.horizon=5", "ppo.minibatches=3", "ppo.learning_rate=1e-4"])
+    assert (config.horizon, config.minibatches, config.learning_rate) == (5, 3, 1e-4)
+    assert config.networks == config.ppo.hidden
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"num_steps_per_env": 0, "actor": {}}, r"2 mistakes(.|\n)*num_steps_per_env(.|\n)*actor.class_name: missing"),
+        ({"class_name": "DistillationRunner"}, "'OnPolicyRunner'"),
+        ({"policy": {"class_name": "ActorCritic"}}, "write `actor` and `critic`"),
+        ({"obs_groups": {"actor": ["policy"], "critic": ["critic"]}}, r"critic: \[policy\]}'"),
+        ({"seed": -1}, "seed"),
+        ({"algorithm": {"num_mini_batches": 0}}, "algorithm.num_mini_batches"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(tmp_path, changed, message):
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path, **changed)
+
+
+@pytest.mark.parametrize("text", ["!!python/name:os.system", "[1]", "a: &a [*a]", "a: b: c", "3"])
+def test_files_of_another_kind_are_refused(tmp_path, text):
+    (tmp_path / "agent.yaml").write_text(text)
+    with pytest.raises(UsageError, match=r"agent\.yaml"):
+        read_rsl_rl_config(tmp_path / "agent.yaml")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_rsl_rl_config(tmp_path / "none.yaml")
+
+
+def test_settings_without_effect_are_refused():
+    refuse_idle_settings(["iterations=3", "ppo.reward_scale=1", "rsl_rl.seed=1"])
+    with pytest.raises(UsageError, match=r"ppo\.gamma: no effect"):
+        refuse_idle_settings(["ppo.gamma=0.9"])
