@@ -16,17 +16,17 @@ index  what                                                          different f
 =====  ============================================================  ===================================================
 
 Reward of a step: 2 / (1 + d^2)^2 at distance d from the bar, twice that within 2 cm; up to 0.5 for a hand that points
-at the drawer with the left finger above the right one; 0.125 for fingers on both sides of the bar, and 5 per m that each
-of them is nearer to its height than 4 cm; 7.5 per m that the drawer is open, and half as much again with fingers on
-both sides; 0.5 when it is open by 1 cm, and with fingers on both sides 0.5 from 20 cm and 1 more from 39 cm; less 0.01
-times the squared actions. Or -1 for a step in which a fingertip is 4 cm behind the bar.
+at the drawer with the left finger above the right one; 0.125 for fingers on both sides of the bar, and 5 per m that
+each of them is nearer to its height than 4 cm; 7.5 per m that the drawer is open, and half as much again with fingers
+on both sides; 0.5 when it is open by 1 cm, and with fingers on both sides 0.5 from 20 cm and 1 more from 39 cm; less
+0.01 times the squared actions. Or -1 for a step in which a fingertip is 4 cm behind the bar.
 
 An episode ends by its time limit only. There it also ends when the drawer is 39 cm open, which costs a policy the
 rewards of the remaining steps and teaches it to hold the drawer at 38 cm.
 
 An action moves the targets of the position motors, by up to 0.125 rad in a step (fingers 0.0125 m), within the joints'
-limits. The targets are the simulator's `ctrl`. Fingers have motors of 1000 N/m, there of 1000000 N/m, which no explicit
-spring bears; gravity is off for the whole scene, there for the robot. There are no loose things in the drawer.
+limits. The targets are the simulator's `ctrl`. Fingers have motors of 2000 N/m, there of 1000000 N/m. Gravity is off
+for the whole scene, there for the robot. There are no loose things in the drawer.
 
 A new episode starts at rest, with the drawer closed, the arm within 0.125 rad of a pose that points at the cabinet, 0.3
 m from the bar, and the fingers 3 to 4 cm open. There the arm starts turned aside, and fingers have the arm's noise, so

@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from gmi_drl.tasks import make
-from gmi_drl.tasks.franka_cabinet import TARGET_STEP, control, observe, reset_state, reward_done
+from gmi_drl.tasks.franka_cabinet import START_POSE, TARGET_STEP, control, observe, reset_state, reward_done
 from gmi_drl.tasks.franka_cabinet_mjcf import HANDLE_M, JOINT_RANGES
 
-AT_BAR = (1.945, -1.277, -1.425, -1.792, -2.724, 2.509, 0.664)
+AT_BAR = (0.0, 0.227, 0.0, -1.71, 0.0, 3.507, -0.785)
+PULLED = (0.0, -0.227, 0.0, -2.261, 0.0, 3.604, -0.785)
 """The arm with its fingers above and below the bar of the closed drawer, and 15 cm nearer to itself."""
-PULLED = (1.517, -1.283, -1.235, -2.334, -2.671, 2.376, 0.739)
 POINTING = torch.tensor([-1.0, 0.0, 0.0])
 UPRIGHT = torch.tensor([0.0, 0.0, 1.0])
 
@@ -86,10 +86,10 @@ def test_actions_move_the_targets_within_the_limits():
 def test_starts_stay_within_noise_and_limits_and_hold_their_pose():
     state = reset_state(2 * torch.rand(1000, 9, generator=torch.Generator().manual_seed(0)) - 1)
     low, high = torch.tensor(JOINT_RANGES).unbind(1)
-    pose, start = state["qpos"][:, 1:], torch.tensor([1.157, -1.066, -0.155, -2.239, -1.841, 1.003, 0.469])
+    pose, away = state["qpos"][:, 1:], (state["qpos"][:, 1:] - torch.tensor(START_POSE)).abs()
     assert ((pose >= low) & (pose <= high)).all() and torch.equal(pose, state["ctrl"])
-    assert (pose[:, :7] - start).abs().max() <= 0.1251 and ((pose[:, :7] - start).abs().amax(0) > 0.12).all()
-    assert (pose[:, 7:] == 0.04).float().mean() > 0.3 and (pose[:, 7:] == 0).float().mean() > 0.3
+    assert away[:, :7].max() <= 0.1251 and (away[:, :7].amax(0) > 0.12).all()
+    assert pose[:, 7:].min() >= 0.03 and pose[:, 7:].max() <= 0.04
     assert state["qpos"][:, 0].abs().max() == 0
     task = make("franka_cabinet", num_env=8)
     first = task.obs
@@ -118,14 +118,8 @@ def test_fingers_that_close_on_the_bar_pull_the_drawer_open():
     for step in range(90):
         obs, reward, _, _, info = move(torch.lerp(at_bar, pulled, min(1.0, step / 60)))
     assert obs[0, 21] > 0.13 and reward > holding + 1 and not info["bad"].any()
-
-
-@pytest.mark.parametrize(("speed", "farthest"), [(0.5, (0.1, 0.2)), (3.0, (0.4, 0.42))])
-def test_the_drawer_resists_and_stops(speed, farthest):
-    task, everywhere = make("franka_cabinet", num_env=1), torch.ones(1, dtype=torch.bool)
-    task._sim.set("qvel", everywhere, torch.tensor([[speed, *(0.0,) * 9]]))
-    opened = [task.step(torch.zeros(1, 9))[0][0, 21].item() for _ in range(90)]
-    assert farthest[0] < max(opened) < farthest[1]
+    fingers = [move(pulled) and task._sim.get("qpos")[0, 8:].clone() for _ in range(5)]
+    assert torch.stack(fingers).std(0).max() < 1e-4, "they must not rattle on the bar"
 
 
 def test_random_motion_is_lively_and_sound():

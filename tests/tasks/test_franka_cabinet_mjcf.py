@@ -96,3 +96,15 @@ def test_fingers_and_hand_meet_the_bar_and_fingers_the_front(model):
     assert names == {frozenset((part, "bar")) for part in parts} | {frozenset((part, "front")) for part in parts[:2]}
     collides = model.geom_contype | model.geom_conaffinity
     assert not collides.any(), "nothing else is looked at"
+
+
+@pytest.mark.parametrize(("speed", "farthest"), [(0.5, (0.1, 0.2)), (3.0, (0.4, 0.42))])
+def test_the_drawer_resists_and_stops(model, speed, farthest):
+    data = mujoco.MjData(model)
+    data.qpos[1] = data.ctrl[0] = 2.0
+    data.qvel[0] = speed
+    opened = []
+    for _ in range(180):
+        mujoco.mj_step(model, data)
+        opened.append(data.qpos[0])
+    assert farthest[0] < max(opened) < farthest[1]
