@@ -75,12 +75,12 @@ def _film(player: "Player", steps: int, output: Path, size: tuple[int, int], cam
         raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
     check_video(output, size)
     stride = stride_of(task.spec.step_s)
-    shown = {"console": Console(stderr=True), "transient": True, "disable": not sys.stderr.isatty()}
+    is_shown = sys.stderr.isatty()
     with (
         Renderer(task.model_xml, task.num_env, size, camera) as renderer,
         open_video(output, size, stride * task.spec.step_s) as add,
     ):
-        for step in track(range(steps), "Drawing", **shown):
+        for step in track(range(steps), "Drawing", console=Console(stderr=True), transient=True, disable=not is_shown):
             if step % stride == 0:
                 add(renderer.draw(task.states()))
             player.step()
@@ -110,9 +110,7 @@ def _size(text: str) -> tuple[int, int]:
     return width, height
 
 
-def _tell(
-    folder: "RunFolder", agent: "Agent", player: "Player", steps: int, output: Path | None, format: str
-) -> None:
+def _tell(folder: "RunFolder", agent: "Agent", player: "Player", steps: int, output: Path | None, format: str) -> None:
     """The episodes, and what was written."""
     spec, running = player.task.spec, player.running()
     whole = [episode for episode in player.finished if episode.ended != "bad"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,15 @@ def check_video(path: Path, size: tuple[int, int]) -> None:
     """Refuse a video that could not be written, before anything is played.
 
     Raises:
-        UsageError: The suffix is another one, or an MP4's `size` (width, height, pixels) is odd.
+        UsageError: Another suffix, no such folder, or an MP4's `size` (width, height, pixels) is odd.
         MachineError: The library for it is not installed.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{path}: a video ends in {' or '.join(SUFFIXES)}")
     if path.suffix.lower() == ".mp4" and (size[0] % 2 or size[1] % 2):
         raise UsageError(f"{size[0]}x{size[1]}: the width and height of an MP4 must be even")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}")
     _library(path)
 
 
@@ -84,7 +87,8 @@ def _write_gif(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[Ad
 
     A GIF counts in hundredths of a second: each picture ends at the one nearest to its time.
     """
-    image, frames = _library(path), []
+    image = _library(path)
+    frames: list[Any] = []
 
     def add(frame: npt.NDArray[np.uint8]) -> None:
         picture = image.fromarray(frame)
@@ -93,7 +97,7 @@ def _write_gif(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[Ad
 
     yield add
     ends = [round(100 * frame_s * count) for count in range(len(frames) + 1)]
-    durations_ms = [10 * (end - start) for start, end in zip(ends, ends[1:], strict=False)]
+    durations_ms = [10 * (end - start) for start, end in pairwise(ends)]
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations_ms, loop=0)
 
 
@@ -106,5 +110,7 @@ def _library(path: Path) -> Any:
             return Image
         import av
     except ImportError as error:
-        raise MachineError(f"{path}: {error.name} is not installed. Install it with: pip install 'gmi-drl[video]'") from None
+        raise MachineError(
+            f"{path}: {error.name} is not installed. Install it with: pip install 'gmi-drl[video]'"
+        ) from None
     return av

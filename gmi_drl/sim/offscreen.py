@@ -41,7 +41,9 @@ def _platform(wanted: str) -> str:
     if wanted in (*PLATFORMS, "glfw"):
         return wanted
     if wanted:
-        raise UsageError(f"MUJOCO_GL is {wanted!r}; pictures need egl, osmesa or glfw, or no value to try the first two")
+        raise UsageError(
+            f"MUJOCO_GL is {wanted!r}; pictures need egl, osmesa or glfw, or no value to try the first two"
+        )
     failures = []
     for platform in PLATFORMS:
         failure = _try(platform)
@@ -52,7 +54,7 @@ def _platform(wanted: str) -> str:
 
 
 def _try(platform: str) -> str:
-    """Why a platform does not work; empty if it does. In a process of its own, as a failure spoils PyOpenGL for more."""
+    """Why a platform does not work; empty if it does. A process of its own: after a failure PyOpenGL takes no other."""
     script = f"from mujoco.{platform} import GLContext; c = GLContext(8, 8); c.make_current(); c.free()"
     trial = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     lines = trial.stderr.strip().splitlines() or [f"exit status {trial.returncode}"]

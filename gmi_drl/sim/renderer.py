@@ -53,6 +53,8 @@ class Renderer:
         for tile, state in zip(self._tiles, states.numpy(), strict=True):
             mujoco.mj_setState(self._model, self._data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
             mujoco.mj_forward(self._model, self._data)
+            # The floor is centred below the scene's camera, which would still be that of the last tile.
+            mujoco.mjv_updateCamera(self._model, self._data, self._camera, self._scene)
             everything = mujoco.mjtCatBit.mjCAT_ALL.value
             drawn = (self._model, self._data, self._option, self._perturbation, self._camera, everything, self._scene)
             mujoco.mjv_updateScene(*drawn)

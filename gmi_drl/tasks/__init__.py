@@ -4,10 +4,11 @@ from gmi_drl.errors import UsageError
 from gmi_drl.files import did_you_mean
 from gmi_drl.sim import NativeSim
 from gmi_drl.tasks.ant import ANT
+from gmi_drl.tasks.check import check_task
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
 
-__all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "make"]
+__all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "check_task", "make"]
 
 TASKS: dict[str, TaskDefinition] = {definition.spec.name: definition for definition in (ANT,)}
 

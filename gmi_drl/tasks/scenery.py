@@ -8,9 +8,9 @@ SCENERY = """
     <rgba haze="0.78 0.85 0.92 1"/>
   </visual>
   <asset>
-    <texture name="sky" type="skybox" builtin="gradient" rgb1="0.45 0.6 0.8" rgb2="0.9 0.94 0.97" width="64" height="384"/>
-    <texture name="floor" type="2d" builtin="checker" rgb1="0.33 0.4 0.47" rgb2="0.4 0.47 0.55" width="256" height="256"/>
-    <material name="floor" texture="floor" texrepeat="0.5 0.5" texuniform="true" specular="0"/>
+    <texture name="sky" type="skybox" builtin="gradient" width="64" height="384" rgb1="0.45 0.6 0.8" rgb2="0.9 0.94 1"/>
+    <texture name="floor" type="2d" builtin="checker" width="128" height="128" rgb1=".33 .4 .47" rgb2=".4 .47 .55"/>
+    <material name="floor" texture="floor" texrepeat="1 1" texuniform="true" specular="0"/>
   </asset>"""
 """Belongs into `<mujoco>`; the floor's material is "floor": squares of a metre."""
 
