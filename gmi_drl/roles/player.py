@@ -12,12 +12,11 @@ from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
+from gmi_drl.roles.holistic import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
-
-LEARNER_PART = "learner"
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,7 @@ class Episode:
 
 def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
     """The agent that a run begins with."""
-    torch.manual_seed(config.seed)
-    policy = ActorCritic(replace(spec, hidden=config.ppo.hidden), config.ppo.init_std)
-    return Agent(policy, Normaliser(spec.num_obs, torch.device("cpu")))
+    return _new_agent(spec, config)[0]
 
 
 def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig) -> Agent:
@@ -60,16 +57,15 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig) -> Agent:
     Raises:
         UsageError: There is none, it is broken, or its sizes are not those of the task and the configuration.
     """
-    agent = initial_agent(spec, config)
-    flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
+    agent, parameters = _new_agent(spec, config)
     iteration, learner = _newest(folder)
     saved = learner["parameters"]
-    if saved.shape != flat.vector.shape:
+    if saved.shape != parameters.shape:
         raise UsageError(
             f"{folder.path} holds {saved.numel()} parameters, but {spec.name} with hidden layers {config.ppo.hidden} "
-            f"has {flat.size}: play it with the version that trained it (versions.json)"
+            f"has {parameters.numel()}: play it with the version that trained it (versions.json)"
         )
-    flat.vector.data.copy_(saved)
+    parameters.copy_(saved)
     agent.normaliser.load(learner["normaliser"])
     return replace(agent, iteration=iteration)
 
@@ -108,6 +104,14 @@ class Player:
     def _end(self, world: int, how: Literal["terminated", "truncated", "bad"]) -> None:
         self.finished.append(Episode(world, self._total[world].item(), int(self._length[world]), how))
         self._total[world], self._length[world] = 0, 0
+
+
+def _new_agent(spec: TaskSpec, config: RunConfig) -> tuple[Agent, Tensor]:
+    """As a replica begins, and the vector that its parameters are views of, in the order that checkpoints have."""
+    torch.manual_seed(config.seed)
+    policy = ActorCritic(replace(spec, hidden=config.ppo.hidden), config.ppo.init_std)
+    flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
+    return Agent(policy, Normaliser(spec.num_obs, torch.device("cpu"))), flat.vector.data
 
 
 def _newest(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:

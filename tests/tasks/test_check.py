@@ -107,7 +107,18 @@ class Shared(Drift):
 
 
 class Immortal(Drift):
+    """Counts by itself, and far."""
+
     spec = replace(Drift.spec, episode_steps=100_000)
+
+    def reset(self):
+        self.count = 0
+        return super().reset()
+
+    def step(self, action):
+        self.episode_length.fill_(self.count)
+        self.count += 1
+        return super().step(action)
 
     def clamp(self, action):
         return 0.001 * super().clamp(action)
