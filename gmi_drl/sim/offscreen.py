@@ -14,7 +14,7 @@ PLATFORMS = ("egl", "osmesa")
 
 REMEDY = (
     "Install software rendering (Debian: apt-get install libosmesa6) or a GPU's EGL (libegl1 and the driver's own "
-    "libraries); for OSMesa, EGL or GLFW alone set MUJOCO_GL to osmesa, egl or glfw"
+    "libraries). MUJOCO_GL=osmesa or egl chooses one"
 )
 
 
@@ -38,14 +38,12 @@ def open_context(width: int, height: int) -> Any:
 
 @cache
 def _platform(wanted: str) -> str:
-    if wanted in (*PLATFORMS, "glfw"):
-        return wanted
-    if wanted:
+    if wanted not in ("", *PLATFORMS, "glfw"):
         raise UsageError(
             f"MUJOCO_GL is {wanted!r}; pictures need egl, osmesa or glfw, or no value to try the first two"
         )
     failures = []
-    for platform in PLATFORMS:
+    for platform in (wanted,) if wanted else PLATFORMS:
         failure = _try(platform)
         if not failure:
             return platform
@@ -54,7 +52,10 @@ def _platform(wanted: str) -> str:
 
 
 def _try(platform: str) -> str:
-    """Why a platform does not work; empty if it does. A process of its own: after a failure PyOpenGL takes no other."""
+    """Why a platform does not work; empty if it does.
+
+    A process of its own tries, as PyOpenGL takes no other after a failure, and a driver may crash.
+    """
     script = f"from mujoco.{platform} import GLContext; c = GLContext(8, 8); c.make_current(); c.free()"
     trial = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     lines = trial.stderr.strip().splitlines() or [f"exit status {trial.returncode}"]

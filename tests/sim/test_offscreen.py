@@ -16,14 +16,21 @@ def test_the_first_that_works_is_taken(monkeypatch):
     assert offscreen._platform("") == "osmesa"
 
 
-def test_the_users_choice_is_not_tried(monkeypatch):
-    monkeypatch.setattr(offscreen, "_try", lambda platform: pytest.fail("nothing to try"))
-    assert offscreen._platform("osmesa") == "osmesa"
+def test_only_the_users_choice_is_tried(monkeypatch):
+    monkeypatch.setattr(offscreen, "_try", lambda platform: "" if platform == "egl" else "no library")
+    assert offscreen._platform("egl") == "egl"
+    with pytest.raises(MachineError, match=r"\(osmesa: no library\)"):
+        offscreen._platform("osmesa")
+
+
+def test_a_crash_is_a_failure(monkeypatch):
+    monkeypatch.setattr(offscreen.sys, "executable", "/bin/false")
+    assert offscreen._try("egl") == "exit status 1"
 
 
 def test_another_choice_is_refused(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "vulkan")
-    with pytest.raises(UsageError, match="MUJOCO_GL is 'vulkan'; pictures need egl, osmesa or glfw"):
+    with pytest.raises(UsageError, match="MUJOCO_GL is 'vulkan'; pictures without a window need egl or osmesa"):
         offscreen.open_context(8, 8)
 
 
