@@ -29,6 +29,18 @@ def own_claims(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
+@pytest.fixture(scope="session")
+def opengl():
+    """For tests that draw: skips them, with the reason, where there is no OpenGL."""
+    from gmi_drl.errors import MachineError
+    from gmi_drl.sim.offscreen import open_context
+
+    try:
+        open_context(8, 8).free()
+    except MachineError as error:
+        pytest.skip(str(error))
+
+
 def tiny_layout(gmis=2, num_env=8, **more):
     """`gmis` holistic GMIs of one core each."""
     parts = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i in range(gmis))

@@ -6,13 +6,14 @@ from gmi_drl.task_names import ForeignTask, find_task
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
 from gmi_drl.tasks.ball_balance import BALL_BALANCE
+from gmi_drl.tasks.check import check_task
 from gmi_drl.tasks.franka_cabinet import FRANKA_CABINET
 from gmi_drl.tasks.humanoid import HUMANOID
 from gmi_drl.tasks.shadow_hand import SHADOW_HAND
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
 
-__all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "make"]
+__all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "check_task", "make"]
 
 TASKS: dict[str, TaskDefinition] = {
     definition.spec.name: definition

@@ -6,6 +6,8 @@ Sizes follow the Ant of Schulman et al. 2015 (arXiv 1506.02438) in the light var
 
 from math import cos, radians, sin
 
+from gmi_drl.tasks.scenery import LIGHT, SCENERY
+
 TIMESTEP_S = 1 / 120
 START_HEIGHT_M = 0.5
 GEAR_NM = 15
@@ -37,7 +39,7 @@ def ant_mjcf() -> str:
     motors = "".join(f'<motor joint="hip_{leg}"/><motor joint="knee_{leg}"/>' for leg in count)
     sensors = "".join(f'<force site="knee_{leg}"/><torque site="knee_{leg}"/>' for leg in count)
     return f"""
-<mujoco model="ant">
+<mujoco model="ant">{SCENERY}
   <compiler angle="degree" autolimits="true"/>
   <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
           iterations="10" ls_iterations="10">
@@ -50,8 +52,8 @@ def ant_mjcf() -> str:
     <motor gear="{GEAR_NM}" ctrlrange="-1 1"/>
   </default>
   <worldbody>
-    <light pos="0 0 4" directional="true"/>
-    <geom name="floor" type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>
+    {LIGHT}
+    <geom name="floor" type="plane" size="0 0 1" material="floor" rgba="1 1 1 1"/>
     <body name="torso" pos="0 0 {START_HEIGHT_M}">
       <freejoint name="root"/>
       <camera name="side" pos="0 -3 1" xyaxes="1 0 0 0 1 2" mode="trackcom"/>

@@ -92,6 +92,15 @@ class SimTask:
         info = {"final_obs": final_obs, "bad": bad, "valid": ~bad}
         return self.obs, reward.masked_fill(bad, 0.0), terminated, truncated, info
 
+    @property
+    def model_xml(self) -> str:
+        """The model as MJCF."""
+        return self._definition.build_mjcf()
+
+    def states(self) -> Tensor:
+        """A copy of each world's integration state (MuJoCo), float64 `[N, S]` on the CPU: all that a picture shows."""
+        return self._sim.state_dict()["state"]
+
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of everything, on the CPU: a task that loads it goes on bit-identically."""
         sim = {f"sim.{name}": tensor for name, tensor in self._sim.state_dict().items()}

@@ -1,0 +1,163 @@
+"""`gmi-drl play`."""
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.errors import UsageError
+
+if TYPE_CHECKING:
+    from gmi_drl.roles.player import Agent, Episode, Player
+    from gmi_drl.run.folder import RunFolder
+    from gmi_drl.tasks import Task
+
+VIDEO_S = 10.0
+MOST_PIXELS = 8192
+SHOWN = 20
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Video to write: FILE.mp4 or FILE.gif.")
+@click.option("--num-env", type=click.IntRange(1, 4096), default=4, help="Worlds; a video shows them as tiles.")
+@click.option("--steps", type=click.IntRange(min=1), help="Control steps.  [default: one episode, or a video of 10 s]")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Simulated time instead of --steps.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
+@click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
+@click.option("--untrained", is_flag=True, help="Play what the run began with.")
+@click.option("--camera", help="A camera of the model.  [default: its first]")
+@click.option("--size", metavar="WxH", default="640x480", help="Of the whole picture, pixels.")
+@format_option
+def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, **options: Any) -> None:
+    """Play what a RUN has learnt: returns of its episodes, and a video.
+
+    Takes the newest checkpoint, also while the training goes on. Without -o nothing is drawn, and no OpenGL is needed.
+    """
+    from gmi_drl.roles.player import Player, initial_agent, load_agent
+    from gmi_drl.run.folder import RunFolder
+    from gmi_drl.tasks import make
+
+    folder = RunFolder(run)
+    layout, config = folder.read_setup()
+    if layout.task is None:
+        raise UsageError(f"{run}: its layout names no task: nothing to play")
+    task = make(layout.task, num_env=num_env, seed=seed)
+    agent = initial_agent(task.spec, config) if options["untrained"] else load_agent(folder, task.spec, config)
+    player = Player(task, agent, _noise(seed) if options["stochastic"] else None)
+    steps = _steps(task, options["steps"], options["seconds"], is_video=output is not None)
+    if output is None:
+        _play(player, steps)
+    else:
+        _film(player, steps, output, _size(options["size"]), options["camera"])
+    _tell(folder, agent, player, steps, output, format)
+    task.close()
+
+
+def _play(player: "Player", steps: int) -> None:
+    for _ in range(steps):
+        player.step()
+
+
+def _film(player: "Player", steps: int, output: Path, size: tuple[int, int], camera: str | None) -> None:
+    from rich.console import Console
+    from rich.progress import track
+
+    from gmi_drl.run.video import check_video, open_video, stride_of
+    from gmi_drl.sim.renderer import Renderer
+    from gmi_drl.tasks import SimTask
+
+    task = player.task
+    if not isinstance(task, SimTask):
+        raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
+    check_video(output, size)
+    stride = stride_of(task.spec.step_s)
+    is_shown = sys.stderr.isatty()
+    with (
+        Renderer(task.model_xml, task.num_env, size, camera) as renderer,
+        open_video(output, size, stride * task.spec.step_s) as add,
+    ):
+        for step in track(range(steps), "Drawing", console=Console(stderr=True), transient=True, disable=not is_shown):
+            if step % stride == 0:
+                add(renderer.draw(task.states()))
+            player.step()
+
+
+def _noise(seed: int) -> Any:
+    import torch
+
+    return torch.Generator().manual_seed(seed)
+
+
+def _steps(task: "Task", steps: int | None, seconds: float | None, is_video: bool) -> int:
+    if steps is not None and seconds is not None:
+        raise UsageError("--steps and --seconds cannot be given together")
+    if steps is not None:
+        return steps
+    if seconds is None and not is_video:
+        return task.spec.episode_steps
+    return max(1, round((seconds or VIDEO_S) / task.spec.step_s))
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
+    width, height = (int(number) for number in match.groups()) if match else (0, 0)
+    if not (0 < width <= MOST_PIXELS and 0 < height <= MOST_PIXELS):
+        raise UsageError(f"--size {text}: expected WIDTHxHEIGHT in pixels, each up to {MOST_PIXELS}, e.g. 640x480")
+    return width, height
+
+
+def _tell(folder: "RunFolder", agent: "Agent", player: "Player", steps: int, output: Path | None, format: str) -> None:
+    """The episodes, and what was written."""
+    spec, running = player.task.spec, player.running()
+    whole = [episode for episode in player.finished if episode.ended != "bad"]
+    mean = _mean([episode.total for episode in whole]), _mean([float(episode.length) for episode in whole])
+    if format == "json":
+        document = {
+            "run": str(folder.path),
+            "task": spec.name,
+            "iteration": agent.iteration,
+            "steps": steps,
+            "seconds": steps * spec.step_s,
+            "video": str(output) if output else None,
+            "episodes": len(player.finished),
+            "return_mean": mean[0],
+            "episode_length_mean": mean[1],
+            "worlds": [_world(player.finished, episode) for episode in running],
+        }
+        print_json("play", document)
+        return
+    title = f"{folder.path}, iteration {agent.iteration}: {spec.name}, {steps} steps ({steps * spec.step_s:.1f} s)"
+    console().print(title, markup=False)
+    _print(player.finished, running)
+    if whole:
+        console().print(f"Mean of {len(whole)} finished: return {mean[0]:.1f}, length {mean[1]:.1f}")
+    if output is not None:
+        say(f"Done: {output} shows it.")
+
+
+def _world(finished: list["Episode"], running: "Episode") -> dict[str, Any]:
+    mine = [episode for episode in finished if episode.world == running.world]
+    return {
+        "finished": [{"return": e.total, "length": e.length, "ended": e.ended} for e in mine],
+        "running": {"return": running.total, "length": running.length},
+    }
+
+
+def _print(finished: list["Episode"], running: list["Episode"]) -> None:
+    from rich.table import Table
+
+    episodes = sorted([*finished, *(episode for episode in running if episode.length)], key=lambda e: e.world)
+    table = Table("world", "return", "length", "ended", box=None, padding=(0, 2, 0, 0))
+    for episode in episodes[:SHOWN]:
+        table.add_row(str(episode.world), f"{episode.total:.1f}", str(episode.length), episode.ended)
+    console().print(table)
+    if len(episodes) > SHOWN:
+        console().print(f"... and {len(episodes) - SHOWN} more: --format json shows all")
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,132 @@
+"""Playing: what a run has learnt acts in worlds of its own, and nothing is learnt."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.flat import FlatParameters
+from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import UsageError
+from gmi_drl.roles.holistic import LEARNER_PART
+from gmi_drl.run import checkpoint
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import Task
+from gmi_drl.workload import TaskSpec
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A policy and the scaling of its observations, on the CPU, as of an iteration of a run."""
+
+    policy: ActorCritic
+    normaliser: Normaliser
+    iteration: int = 0
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Actions `[N, A]` for observations `[N, O]`: the mean, or with standard normal noise `[N, A]` a sample."""
+        obs = self.normaliser(obs)
+        if noise is None:
+            return self.policy.actor(obs)  # type: ignore[no-any-return]
+        return self.policy.act(obs, noise)[0]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of a world; `ended` is how, "running" if it has not."""
+
+    world: int
+    total: float
+    length: int
+    ended: Literal["terminated", "truncated", "bad", "running"]
+
+
+def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
+    """The agent that a run begins with."""
+    return _new_agent(spec, config)[0]
+
+
+def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig) -> Agent:
+    """The agent of a run's newest checkpoint; a training may go on meanwhile.
+
+    Raises:
+        UsageError: There is none, it is broken, or its sizes are not those of the task and the configuration.
+    """
+    agent, parameters = _new_agent(spec, config)
+    iteration, learner = _newest(folder)
+    saved = learner["parameters"]
+    if saved.shape != parameters.shape:
+        raise UsageError(
+            f"{folder.path} holds {saved.numel()} parameters, but {spec.name} with hidden layers {config.ppo.hidden} "
+            f"has {parameters.numel()}: play it with the version that trained it (versions.json)"
+        )
+    parameters.copy_(saved)
+    agent.normaliser.load(learner["normaliser"])
+    return replace(agent, iteration=iteration)
+
+
+class Player:
+    """Lets an agent act, and keeps the episodes.
+
+    Args:
+        task: On the CPU.
+        agent: With the task's sizes.
+        noise: Generator of the noise; None to act by the mean.
+    """
+
+    def __init__(self, task: Task, agent: Agent, noise: torch.Generator | None = None) -> None:
+        self.task, self.agent, self.noise = task, agent, noise
+        self.finished: list[Episode] = []
+        self._total = torch.zeros(task.num_env, dtype=torch.float64)
+        self._length = torch.zeros(task.num_env, dtype=torch.int64)
+
+    def step(self) -> None:
+        """One control step of all worlds."""
+        shape = (self.task.num_env, self.task.spec.num_actions)
+        noise = None if self.noise is None else torch.randn(shape, generator=self.noise)
+        _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
+        self._total += reward * info["valid"]
+        self._length += info["valid"]
+        for world in (terminated | truncated).nonzero().flatten().tolist():
+            how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[world] else "truncated"
+            self._end(world, "bad" if info["bad"][world] else how)
+
+    def running(self) -> list[Episode]:
+        """The episodes that have not ended, one of each world."""
+        totals, lengths = self._total.tolist(), self._length.tolist()
+        return [Episode(world, total, lengths[world], "running") for world, total in enumerate(totals)]
+
+    def _end(self, world: int, how: Literal["terminated", "truncated", "bad"]) -> None:
+        self.finished.append(Episode(world, self._total[world].item(), int(self._length[world]), how))
+        self._total[world], self._length[world] = 0, 0
+
+
+def _new_agent(spec: TaskSpec, config: RunConfig) -> tuple[Agent, Tensor]:
+    """As a replica begins, and the vector that its parameters are views of, in the order that checkpoints have."""
+    torch.manual_seed(config.seed)
+    policy = ActorCritic(replace(spec, hidden=config.ppo.hidden), config.ppo.init_std)
+    flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
+    return Agent(policy, Normaliser(spec.num_obs, torch.device("cpu"))), flat.vector.data
+
+
+def _newest(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
+    """Iteration and learner of the newest checkpoint, read again if training replaced it meanwhile."""
+    saved = checkpoint.list_checkpoints(folder.checkpoints)
+    if not saved:
+        raise UsageError(f"{folder.path} has no complete checkpoint yet: a training saves its first at once")
+    return _read(saved[-1]) or _newest(folder)
+
+
+def _read(saved: Path) -> tuple[int, dict[str, Tensor]] | None:
+    """None if the checkpoint has gone."""
+    try:
+        return checkpoint.read_index(saved)["iteration"], checkpoint.read_part(saved, LEARNER_PART)
+    except UsageError:
+        if saved.exists():
+            raise
+        return None

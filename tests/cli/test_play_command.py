@@ -1,0 +1,129 @@
+import json
+import re
+
+import pytest
+import torch
+from conftest import tiny_config, tiny_layout
+
+from gmi_drl.cli import play as command
+from gmi_drl.comm.reduction import Solo
+from gmi_drl.errors import MachineError
+from gmi_drl.roles.replica import Replica
+from gmi_drl.run import checkpoint
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import make
+from gmi_drl.workload import TASK_SPECS
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of two iterations, left as it is by every test."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
+    folder.create()
+    folder.write_setup(tiny_layout(), tiny_config())
+    replica = Replica(TASK_SPECS["ant"], tiny_config(), Solo(), share=1.0, device=torch.device("cpu"))
+    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
+    checkpoint.commit(folder.checkpoints, 2, dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": 2}, kept=2)
+    before = files(folder.path)
+    yield folder.path
+    assert files(folder.path) == before, "playing writes nothing into the run"
+
+
+def files(path):
+    return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
+
+
+def test_returns_are_told_without_any_opengl(command_line, run, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "none of them")
+    code, out, err = command_line("play", run, "--num-env", 3, "--steps", 30, "--format", "json")
+    document = json.loads(out)
+    assert (code, err, document["schema"]) == (0, "", "gmi-drl/play/1")
+    assert (document["task"], document["iteration"], document["steps"], document["video"]) == ("ant", 2, 30, None)
+    assert document["seconds"] == pytest.approx(0.5)
+    lengths = [[e["length"] for e in (*world["finished"], world["running"])] for world in document["worlds"]]
+    assert len(lengths) == 3 and all(sum(world) == 30 for world in lengths)
+
+
+def test_the_seed_decides_and_people_get_a_table(command_line, run):
+    arguments = ("play", run, "--seconds", 0.2, "--seed")
+    tables = [command_line(*arguments, seed)[1] for seed in (1, 1, 2)]
+    assert tables[0] == tables[1] != tables[2]
+    assert re.search(r"iteration 2: ant, 12 steps \(0.2 s\)", tables[0].replace("\n", ""))
+    assert len(re.findall(r"^\d .*running", tables[0], re.MULTILINE)) == 4
+    _, untrained, _ = command_line(*arguments, 1, "--untrained", "--stochastic")
+    assert "iteration 0: ant" in untrained.replace("\n", "")
+
+
+@pytest.mark.parametrize("name", ["ant.gif", "ant.mp4"])
+def test_a_video_shows_every_second_step(command_line, run, tmp_path, opengl, name):
+    arguments = ("--num-env", 2, "--steps", 6, "--size", "64x32", "--camera", "side")
+    code, _, err = command_line("play", run, "-o", name, *arguments)
+    assert (code, err) == (0, f"Done: {name} shows it.\n")
+    assert frames_of(tmp_path / name) == (3, (64, 32))
+
+
+def frames_of(path):
+    if path.suffix == ".gif":
+        from PIL import Image
+
+        with Image.open(path) as file:
+            return file.n_frames, file.size
+    import av
+
+    with av.open(str(path)) as file:
+        frames = list(file.decode(video=0))
+    return len(frames), (frames[0].width, frames[0].height)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--steps", 3, "--seconds", 1), "--steps and --seconds cannot be given together"),
+        (("-o", "a.avi"), "a video ends in .mp4 or .gif"),
+        (("-o", "a.gif", "--size", "64"), "--size 64: expected WIDTHxHEIGHT"),
+        (("-o", "a.gif", "--size", "0x9"), "--size 0x9: expected WIDTHxHEIGHT"),
+        (("-o", "a.gif", "--camera", "top"), "no camera 'top'; there are: side"),
+        (("-o", "a.gif", "--size", "1x1"), "4 worlds do not fit into 1 x 1 pixels"),
+    ],
+)
+def test_mistakes_are_exit_2(command_line, run, arguments, message):
+    code, out, err = command_line("play", run, *arguments)
+    assert (code, out) == (2, "") and message in err
+
+
+def test_no_run_is_exit_2(command_line):
+    code, _, err = command_line("play", "nowhere")
+    assert code == 2 and "nowhere is not a run folder" in err
+
+
+def test_without_opengl_a_video_is_exit_4(command_line, run, monkeypatch):
+    def fail(width, height):
+        raise MachineError("no OpenGL works here: install libosmesa6")
+
+    monkeypatch.setattr("gmi_drl.sim.renderer.open_context", fail)
+    code, _, err = command_line("play", run, "-o", "a.gif")
+    assert code == 4 and "libosmesa6" in err
+
+
+class Foreign:
+    """A task that is not ours."""
+
+    def __init__(self, *args, **more):
+        self.task = make(*args, **more)
+
+    def __getattr__(self, name):
+        return getattr(self.task, name)
+
+
+def test_tasks_that_draw_themselves_are_not_drawn(run, monkeypatch, command_line):
+    monkeypatch.setattr("gmi_drl.tasks.make", Foreign)
+    code, _, err = command_line("play", run, "-o", "a.gif", "--steps", 2)
+    assert code == 2 and "drawn by its own simulator: leave out -o" in err
+    assert command_line("play", run, "--steps", 2)[0] == 0
+
+
+def test_by_default_an_episode_is_played_or_ten_seconds_filmed():
+    task = make("ant", num_env=1)
+    assert command._steps(task, None, None, is_video=False) == 1000
+    assert command._steps(task, None, None, is_video=True) == 600
+    assert command._steps(task, None, 0.001, is_video=True) == 1
