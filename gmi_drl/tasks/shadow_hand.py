@@ -89,7 +89,8 @@ def difference(turn: Tensor, goal_turn: Tensor) -> Tensor:
 
 def angle(turned: Tensor) -> Tensor:
     """Angles `[N]`, rad in [0, pi], of quaternions `[N, 4]`."""
-    return 2 * torch.linalg.vector_norm(turned[:, 1:], dim=1).clamp_(max=1).asin_()
+    sine: Tensor = torch.linalg.vector_norm(turned[:, 1:], dim=1)
+    return 2 * sine.clamp_(max=1).asin_()
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
