@@ -90,7 +90,8 @@ def difference(turn: Tensor, goal_turn: Tensor) -> Tensor:
 def angle(turned: Tensor) -> Tensor:
     """Angles `[N]`, rad in [0, pi], of quaternions `[N, 4]`."""
     sine: Tensor = torch.linalg.vector_norm(turned[:, 1:], dim=1)
-    return 2 * sine.clamp_(max=1).asin_()
+    result: Tensor = sine.clamp_(max=1).asin_()
+    return 2 * result
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
