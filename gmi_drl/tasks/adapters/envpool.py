@@ -6,7 +6,7 @@ in a thousand is left out.
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.tasks.adapters.base import did_you_mean, spec_of
-from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
+from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of
 
 INSTALL = "pip install envpool"
 MOST_SEEDS = 2**31
@@ -34,5 +34,6 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
         envs.single_action_space,
         episode_steps=envs.spec.config.max_episode_steps,
         step_s=0.0,
+        reward_scale=reward_scale_of(rest),
     )
     return GymnasiumTask(envs, spec, device=device, seed=None)

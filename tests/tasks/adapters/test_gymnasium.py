@@ -11,7 +11,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.tasks import make
 from gmi_drl.tasks.adapters.base import UNLIMITED_STEPS
-from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
+from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of
+from gmi_drl.workload import TASK_SPECS
 
 N = 3
 
@@ -72,6 +73,13 @@ def test_sizes_and_limits_are_those_of_the_environment():
     assert task.obs.shape == (2, 17) and task.obs.dtype == torch.float32 and not torch.equal(*task.obs)
     task.close()
     task.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [("HalfCheetah-v5", 0.05), ("Ant-v5", 0.05), ("AntMaze-v1", 1), ("Pendulum-v1", 1)]
+)
+def test_runners_have_the_scale_of_rewards_of_our_ant(name, scale):
+    assert reward_scale_of(name) == scale and TASK_SPECS["ant"].reward_scale == 0.05
 
 
 def test_the_seed_decides():
