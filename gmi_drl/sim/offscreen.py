@@ -38,9 +38,9 @@ def open_context(width: int, height: int) -> Any:
 
 @cache
 def _platform(wanted: str) -> str:
-    if wanted not in ("", *PLATFORMS, "glfw"):
+    if wanted not in ("", *PLATFORMS):
         raise UsageError(
-            f"MUJOCO_GL is {wanted!r}; pictures need egl, osmesa or glfw, or no value to try the first two"
+            f"MUJOCO_GL is {wanted!r}; pictures without a window need egl or osmesa; without it both are tried"
         )
     failures = []
     for platform in (wanted,) if wanted else PLATFORMS:

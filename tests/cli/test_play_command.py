@@ -34,7 +34,7 @@ def files(path):
 
 
 def test_returns_are_told_without_any_opengl(command_line, run, monkeypatch):
-    monkeypatch.setenv("MUJOCO_GL", "none of them")
+    monkeypatch.setattr("gmi_drl.sim.offscreen.open_context", lambda *size: pytest.fail("nothing is to be drawn"))
     code, out, err = command_line("play", run, "--num-env", 3, "--steps", 30, "--format", "json")
     document = json.loads(out)
     assert (code, err, document["schema"]) == (0, "", "gmi-drl/play/1")
