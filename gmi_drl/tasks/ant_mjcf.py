@@ -6,7 +6,7 @@ Sizes follow the Ant of Schulman et al. 2015 (arXiv 1506.02438) in the light var
 
 from math import cos, radians, sin
 
-from gmi_drl.tasks.scenery import LIGHT, SCENERY
+from gmi_drl.tasks.scenery import GROUND, SCENERY
 
 TIMESTEP_S = 1 / 120
 START_HEIGHT_M = 0.5
@@ -51,9 +51,7 @@ def ant_mjcf() -> str:
     <joint armature="0.01" damping="0.1"/>
     <motor gear="{GEAR_NM}" ctrlrange="-1 1"/>
   </default>
-  <worldbody>
-    {LIGHT}
-    <geom name="floor" type="plane" size="0 0 1" material="floor" rgba="1 1 1 1"/>
+  <worldbody>{GROUND}
     <body name="torso" pos="0 0 {START_HEIGHT_M}">
       <freejoint name="root"/>
       <camera name="side" pos="0 -3 1" xyaxes="1 0 0 0 1 2" mode="trackcom"/>

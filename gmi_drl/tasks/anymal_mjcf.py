@@ -4,6 +4,8 @@ Sizes and masses are near those that ANYbotics publishes for ANYmal B: 30 kg, 17
 (HAA, abduction), a thigh (HFE, flexion) and a shank (KFE, knee) of 0.25 m and 0.32 m; drives of 80 N m.
 """
 
+from gmi_drl.tasks.scenery import GROUND, SCENERY
+
 TIMESTEP_S = 0.01
 START_HEIGHT_M = 0.62
 STIFFNESS_NM_PER_RAD = 85
@@ -39,7 +41,7 @@ def anymal_mjcf() -> str:
     contacts = "".join(f'<contact body1="{body}" data="force" reduce="netforce"/>' for body in GUARDED)
     torques = "".join(f'<actuatorfrc actuator="{joint}"/>' for joint in JOINTS)
     return f"""
-<mujoco model="anymal">
+<mujoco model="anymal">{SCENERY}
   <compiler autolimits="true"/>
   <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
           iterations="10" ls_iterations="10">
@@ -52,9 +54,7 @@ def anymal_mjcf() -> str:
     <default class="dark"><geom rgba="0.13 0.14 0.16 1"/></default>
     <default class="light"><geom rgba="0.78 0.8 0.82 1"/></default>
   </default>
-  <worldbody>
-    <light pos="0 0 4" directional="true"/>
-    <geom name="floor" type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>
+  <worldbody>{GROUND}
     <body name="command" mocap="true"/>
     <body name="base" pos="0 0 {START_HEIGHT_M}">
       <freejoint name="root"/>

@@ -8,6 +8,8 @@ the limit, three targets that no posture satisfies pull the feet half a metre of
 
 from math import cos, radians, sin
 
+from gmi_drl.tasks.scenery import GROUND, SCENERY
+
 TIMESTEP_S = 1 / 200
 BALL_RADIUS_M = 0.1
 KNEE_RANGE_DEG = (-70, 90)
@@ -40,7 +42,7 @@ def ball_balance_mjcf() -> str:
     motors = "".join(f'<position joint="knee_{leg}"/>' for leg in count)
     sensors = "".join(f'<{kind} site="hip_{leg}"/>' for kind in ("force", "torque") for leg in count)
     return f"""
-<mujoco model="ball_balance">
+<mujoco model="ball_balance">{SCENERY}
   <compiler angle="degree" autolimits="true"/>
   <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
           iterations="15" ls_iterations="15">
@@ -51,11 +53,8 @@ def ball_balance_mjcf() -> str:
     <joint axis="0 1 0" armature="0.05" damping="0.1"/>
     <position kp="4000" kv="100" inheritrange="1" forcerange="-40 40"/>
   </default>
-  <visual><headlight ambient="0.3 0.3 0.3" diffuse="0.4 0.4 0.4"/><global offwidth="1280" offheight="720"/></visual>
-  <worldbody>
-    <light pos="1 -1 4" dir="-0.25 0.25 -1" directional="true" diffuse="0.6 0.6 0.6"/>
+  <worldbody>{GROUND}
     <camera name="side" pos="0 -2.2 1.2" xyaxes="1 0 0 0 0.31 1"/>
-    <geom type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>
     <body name="tray" pos="0 0 {TRAY_HEIGHT_M}">
       <freejoint name="root"/>
       <geom name="tray" type="cylinder" size="0.5 {_TRAY_HALF_M}" density="100" rgba="0.85 0.87 0.9 1"/>{legs}

@@ -8,6 +8,8 @@ and so are the fingers' motors: 2000 N/m hold the bar with 20 N, and with 0.5 kg
 
 from math import radians
 
+from gmi_drl.tasks.scenery import GROUND, SCENERY
+
 TIMESTEP_S = 1 / 120
 FINGER_RANGE_M = (0.0, 0.04)
 DRAWER_RANGE_M = (0.0, 0.4)
@@ -44,7 +46,7 @@ def franka_cabinet_mjcf() -> str:
     motors += "".join(f'<position joint="{finger}" kp="2000"/>' for finger in fingers)
     sensors = "".join(f'<{kind} objtype="site" objname="grasp"/>' for kind in ("framepos", "framezaxis", "frameyaxis"))
     return f"""
-<mujoco model="franka_cabinet">
+<mujoco model="franka_cabinet">{SCENERY}
   <compiler angle="radian" autolimits="true"/>
   <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
           iterations="15" ls_iterations="15" gravity="0 0 0">
@@ -57,11 +59,8 @@ def franka_cabinet_mjcf() -> str:
     <default class="dark"><geom rgba="0.2 0.21 0.24 1"/></default>
     <default class="wood"><geom density="600" rgba="0.72 0.53 0.35 1"/></default>
   </default>
-  <visual><headlight ambient="0.3 0.3 0.3" diffuse="0.4 0.4 0.4"/><global offwidth="1280" offheight="720"/></visual>
-  <worldbody>
-    <light pos="1 -1 4" dir="-0.25 0.25 -1" directional="true" diffuse="0.6 0.6 0.6"/>
-    <camera name="side" pos="1.5 -1.6 1.2" xyaxes="0.84 0.54 0 -0.17 0.27 0.95"/>
-    <geom type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>{_cabinet()}{_robot()}
+  <worldbody>{GROUND}
+    <camera name="side" pos="1.5 -1.6 1.2" xyaxes="0.84 0.54 0 -0.17 0.27 0.95"/>{_cabinet()}{_robot()}
   </worldbody>
   <contact>{pairs}</contact>
   <actuator>{motors}</actuator>

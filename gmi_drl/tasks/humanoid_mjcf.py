@@ -7,6 +7,8 @@ Proportions, joints and their ranges follow the humanoid of DeepMind's Control S
 from math import radians
 from typing import NamedTuple
 
+from gmi_drl.tasks.scenery import GROUND, SCENERY
+
 TIMESTEP_S = 1 / 120
 START_HEIGHT_M = 1.34
 
@@ -75,7 +77,7 @@ def humanoid_mjcf() -> str:
     ankles = "".join(f'<force site="{side}_ankle"/><torque site="{side}_ankle"/>' for side in _SIDES)
     legs, arms = "".join(map(_leg, _SIDES)), "".join(map(_arm, _SIDES))
     return f"""
-<mujoco model="humanoid">
+<mujoco model="humanoid">{SCENERY}
   <compiler angle="degree" autolimits="true"/>
   <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
           iterations="10" ls_iterations="10">
@@ -88,9 +90,7 @@ def humanoid_mjcf() -> str:
     <default class="cloth"><geom rgba="0.16 0.32 0.55 1"/></default>
     <default class="shoe"><geom rgba="0.93 0.93 0.9 1"/></default>
   </default>
-  <worldbody>
-    <light pos="0 0 4" directional="true"/>
-    <geom name="floor" type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>
+  <worldbody>{GROUND}
     <body name="torso" pos="0 0 {START_HEIGHT_M}">
       <freejoint name="root"/>
       <camera name="side" pos="0 -4 0.6" xyaxes="1 0 0 0 1 5" mode="trackcom"/>

@@ -14,6 +14,7 @@ SCENERY = """
   </asset>"""
 """Belongs into `<mujoco>`; the floor's material is "floor": squares of a metre."""
 
-LIGHT = """
-    <light name="sun" mode="trackcom" pos="0 0 4" dir="0 0 -1" directional="true" diffuse="0.6 0.6 0.6"/>"""
-"""Belongs into `<worldbody>`; it goes with what moves, as shadows are only drawn near it."""
+GROUND = """
+    <light name="sun" mode="trackcom" pos="0 0 4" dir="0 0 -1" directional="true" diffuse="0.6 0.6 0.6"/>
+    <geom name="floor" type="plane" size="0 0 1" material="floor" rgba="1 1 1 1"/>"""
+"""Belongs into `<worldbody>`: the floor, and a light that goes with what moves, as shadows are only drawn near it."""

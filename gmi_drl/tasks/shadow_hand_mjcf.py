@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import radians
 
+from gmi_drl.tasks.scenery import GROUND, SCENERY
+
 TIMESTEP_S = 1 / 120
 PALM_POSITION_M = (0.0, 0.0, 0.3)
 PALM_PITCH_DEG = 8
@@ -100,7 +102,7 @@ def shadow_hand_mjcf() -> str:
     and torque in each.
     """
     return f"""
-<mujoco model="shadow_hand">
+<mujoco model="shadow_hand">{SCENERY}
   <compiler angle="degree" autolimits="true"/>
   <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
           iterations="10" ls_iterations="10">
@@ -112,9 +114,7 @@ def shadow_hand_mjcf() -> str:
     <joint damping="0.1" armature="0.001"/>
     <default class="wrist"><joint damping="0.5" armature="0.005"/></default>
   </default>
-  <worldbody>
-    <light pos="0 0 2" dir="0.1 0.1 -1" directional="true"/>
-    <geom type="plane" size="0 0 1" rgba="0.4 0.5 0.6 1"/>
+  <worldbody>{GROUND}
     <camera name="side" pos="0.03 -0.32 0.66" xyaxes="1 0 0 0 0.64 0.77"/>
     <body name="forearm" pos="{_text(PALM_POSITION_M)}" euler="0 {-PALM_PITCH_DEG} 0">
       <geom type="capsule" size="0.03" fromto="-0.25 0 0 -0.065 0 0"/>
