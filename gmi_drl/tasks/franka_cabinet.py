@@ -71,7 +71,7 @@ def control(fields: Fields, action: Tensor) -> Tensor:
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
     """Reward `[N]`, and False, bool `[N]`: nothing ends an episode but its time limit."""
-    grasp, forwards, up = after["sensordata"].unflatten(1, (3, 3)).unbind(1)
+    grasp, forwards, up = after["sensordata"].view(-1, 3, 3).unbind(1)
     drawer, fingers = after["qpos"][:, 0], after["qpos"][:, 8:]
     bar, away = _bar(drawer[:, None]), torch.linalg.vector_norm(obs[:, 18:21], dim=1)
     left, right = grasp + up * fingers[:, :1], grasp - up * fingers[:, 1:]
