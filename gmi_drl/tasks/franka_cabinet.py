@@ -15,11 +15,12 @@ index  what                                                          different f
 22     its velocity, m/s
 =====  ============================================================  ===================================================
 
-Reward of a step: 2 / (1 + d^2)^2 at distance d from the bar, twice that within 2 cm; up to 0.5 for a hand that points
-at the drawer with the left finger above the right one; 0.125 for fingers on both sides of the bar, and 5 per m that
-each of them is nearer to its height than 4 cm; 7.5 per m that the drawer is open, and half as much again with fingers
-on both sides; 0.5 when it is open by 1 cm, and with fingers on both sides 0.5 from 20 cm and 1 more from 39 cm; less
-0.01 times the squared actions. Or -1 for a step in which a fingertip is 4 cm behind the bar.
+Reward of a step: 2 / (1 + (d / 0.2 m)^2)^2 at distance d from the bar (there d / 1 m, which hardly tells 10 cm from
+none), twice that within 2 cm; up to 0.5 for a hand that points at the drawer with the left finger above the right one;
+0.125 for fingers on both sides of the bar, and 5 per m that each of them is nearer to its height than 4 cm; 7.5 per m
+that the drawer is open, and half as much again with fingers on both sides; 0.5 when it is open by 1 cm, and with
+fingers on both sides 0.5 from 20 cm and 1 more from 39 cm; less 0.01 times the squared actions. Or -1 for a step in
+which a fingertip is 4 cm behind the bar.
 
 An episode ends by its time limit only. There it also ends when the drawer is 39 cm open, which costs a policy the
 rewards of the remaining steps and teaches it to hold the drawer at 38 cm.
@@ -49,6 +50,7 @@ START_NOISE = (*(0.125,) * 7, 0.005, 0.005)
 TARGET_STEP = (*(0.125,) * 7, 0.0125, 0.0125)
 """How far a full action moves each target: rad, fingers m."""
 
+NEAR_M = 0.2
 BEHIND_BAR_M = 0.04
 _SPEC = TASK_SPECS["franka_cabinet"]
 
@@ -78,7 +80,7 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     above, below = left[:, 2] - bar[:, 2], bar[:, 2] - right[:, 2]
     around = ((above > 0) & (below > 0)).float()
 
-    near = (1 + away.square()).pow(-2) * (1 + (away <= 0.02).float())
+    near = (1 + (away / NEAR_M).square()).pow(-2) * (1 + (away <= 0.02).float())
     aligned = _signed_square(-forwards[:, 0]) + _signed_square(up[:, 2])
     reward = 2 * near + 0.25 * aligned + around * (0.125 + 5 * (0.08 - above.abs() - below.abs()))
     reward += 7.5 * drawer * (1 + 0.5 * around) - 0.01 * action.square().sum(1)
