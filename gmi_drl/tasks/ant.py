@@ -37,7 +37,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.tasks.ant_mjcf import JOINT_RANGES_RAD, START_HEIGHT_M, ant_mjcf
-from gmi_drl.tasks.locomotion import ROOT_SIZE, root_observation, running_reward, scaling, start_state
+from gmi_drl.tasks.locomotion import ROOT_SIZE, observation, running_reward, scaling, start_state
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.workload import TASK_SPECS
 
@@ -47,11 +47,7 @@ _SPEC = TASK_SPECS["ant"]
 
 def observe(fields: Fields, action: Tensor) -> Tensor:
     """Observation `[N, 60]` from qpos `[N, 15]`, qvel `[N, 14]`, sensordata `[N, 24]` and the last action `[N, 8]`."""
-    qpos, qvel = fields["qpos"], fields["qvel"]
-    root = root_observation(qpos, qvel)
-    measured = torch.cat((root, qpos[:, 7:], qvel[:, 6:], fields["sensordata"], action), dim=1)
-    offset, scale = _scaling(qpos.device)
-    return torch.addcmul(offset, measured, scale)
+    return observation(fields, action, *_scaling(action.device))
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:

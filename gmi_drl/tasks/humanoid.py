@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.tasks.humanoid_mjcf import JOINT_RANGES_RAD, START_HEIGHT_M, TORQUES_NM, humanoid_mjcf
-from gmi_drl.tasks.locomotion import root_observation, running_reward, scaling, start_state
+from gmi_drl.tasks.locomotion import observation, running_reward, scaling, start_state
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.workload import TASK_SPECS
 
@@ -50,11 +50,7 @@ _SPEC = TASK_SPECS["humanoid"]
 
 def observe(fields: Fields, action: Tensor) -> Tensor:
     """Observation `[N, 108]` from qpos `[N, 28]`, qvel `[N, 27]`, sensordata `[N, 33]` and last action `[N, 21]`."""
-    qpos, qvel = fields["qpos"], fields["qvel"]
-    root = root_observation(qpos, qvel)
-    measured = torch.cat((root, qpos[:, 7:], qvel[:, 6:], fields["sensordata"], action), dim=1)
-    offset, scale = _scaling(qpos.device)
-    return torch.addcmul(offset, measured, scale)
+    return observation(fields, action, *_scaling(action.device))
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:

@@ -11,36 +11,27 @@ from gmi_drl.tasks.sim_task import Fields
 
 TARGET_M = (1000.0, 0.0)
 ROOT_SIZE = 12
-"""Length of what `root_observation` returns."""
+"""Numbers about the root, with which each observation begins: see `_root_observation`."""
 
 Ranges = tuple[tuple[float, float], ...]
 """Lower and upper limit of each joint, rad."""
 
 
-def root_observation(qpos: Tensor, qvel: Tensor) -> Tensor:
-    """Motion of the torso and where the target lies `[N, 12]`, in metres, radians and seconds.
+def observation(fields: Fields, action: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
+    """Observation `[N, O]`: the root, joint angles and velocities, sensors and the last action `[N, A]`.
 
-    Height; velocity and angular velocity in the torso's frame; yaw and roll; the angle from the heading to the target,
-    left is positive; the torso's z axis along the world's; its x axis along the target's direction on the ground.
-    Angles lie in [-pi, pi].
+    From qpos `[N, 7 + J]`, qvel `[N, 6 + J]` and sensordata `[N, S]`; offset and scale `[O]` are those of `scaling`.
     """
-    # Components of the body are rows here, so that each operation passes over contiguous memory.
-    root, root_velocity = qpos[:, :7].T.contiguous(), qvel[:, :6].T.contiguous()
-    rotation = rotation_matrix(root[3:])
-    velocity = into_frame(rotation, root_velocity[:3])
-    forward_x, forward_y, up_y, up_z = rotation[0, 0], rotation[1, 0], rotation[2, 1], rotation[2, 2]
-    to_target = _target(qpos.device) - root[:2]
-    target_x, target_y = to_target / torch.linalg.vector_norm(to_target, dim=0)
-    ahead = forward_x * target_x + forward_y * target_y
-    left = forward_x * target_y - forward_y * target_x
-    yaw_roll_target = torch.atan2(torch.stack((forward_y, up_y, left)), torch.stack((forward_x, up_z, ahead)))
-    return torch.cat((root[2:3], velocity, root_velocity[3:], yaw_roll_target, up_z[None], ahead[None])).T
+    qpos, qvel = fields["qpos"], fields["qvel"]
+    root = _root_observation(qpos, qvel)
+    measured = torch.cat((root, qpos[:, 7:], qvel[:, 6:], fields["sensordata"], action), dim=1)
+    return torch.addcmul(offset, measured, scale)
 
 
 def running_reward(obs: Tensor, before: Fields, after: Fields, *, step_s: float, alive: float) -> Tensor:
     """Progress in m/s + `alive` + 0.1 when upright + up to 0.5 for the heading: what a step earns `[N]`, before costs.
 
-    The observation `[N, O]` must begin with `root_observation`, its up and heading projections unscaled.
+    The observation `[N, O]` must be that of `observation`, its up and heading projections unscaled.
     """
     up, heading = obs[:, 10], obs[:, 11]
     reward = progress(before["qpos"][:, :2], after["qpos"][:, :2]) / step_s + alive
@@ -63,7 +54,7 @@ def start_state(noise: Tensor, height_m: float, ranges_rad: Ranges) -> dict[str,
     The root stands upright at its height, at rest; joints are 0.2 rad around zero, held within their limits, and move
     at up to 0.1 rad/s.
     """
-    middle, half_range = joint_ranges(ranges_rad, noise.device)
+    middle, half_range = _joint_ranges(ranges_rad, noise.device)
     low, high = middle - half_range, middle + half_range
     joints = len(ranges_rad)
     qpos, qvel = noise.new_zeros(len(noise), 7 + joints), noise.new_zeros(len(noise), 6 + joints)
@@ -77,14 +68,34 @@ def scaling(
     root: Sequence[float], ranges_rad: Ranges, rest: Sequence[float], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Offset and scale of an observation `[O]`: the root, joint angles (-1 and 1 at their limits), the rest."""
-    middle, half_range = joint_ranges(ranges_rad, device)
+    middle, half_range = _joint_ranges(ranges_rad, device)
     before, after = torch.tensor(root, device=device), torch.tensor(rest, device=device)
     offset = torch.cat((torch.zeros_like(before), -middle / half_range, torch.zeros_like(after)))
     return offset, torch.cat((before, 1 / half_range, after))
 
 
+def _root_observation(qpos: Tensor, qvel: Tensor) -> Tensor:
+    """Motion of the torso and where the target lies `[N, 12]`, in metres, radians and seconds.
+
+    Height; velocity and angular velocity in the torso's frame; yaw and roll; the angle from the heading to the target,
+    left is positive; the torso's z axis along the world's; its x axis along the target's direction on the ground.
+    Angles lie in [-pi, pi].
+    """
+    # Components of the body are rows here, so that each operation passes over contiguous memory.
+    root, root_velocity = qpos[:, :7].T.contiguous(), qvel[:, :6].T.contiguous()
+    rotation = rotation_matrix(root[3:])
+    velocity = into_frame(rotation, root_velocity[:3])
+    forward_x, forward_y, up_y, up_z = rotation[0, 0], rotation[1, 0], rotation[2, 1], rotation[2, 2]
+    to_target = _target(qpos.device) - root[:2]
+    target_x, target_y = to_target / torch.linalg.vector_norm(to_target, dim=0)
+    ahead = forward_x * target_x + forward_y * target_y
+    left = forward_x * target_y - forward_y * target_x
+    yaw_roll_target = torch.atan2(torch.stack((forward_y, up_y, left)), torch.stack((forward_x, up_z, ahead)))
+    return torch.cat((root[2:3], velocity, root_velocity[3:], yaw_roll_target, up_z[None], ahead[None])).T
+
+
 @cache
-def joint_ranges(ranges_rad: Ranges, device: torch.device) -> tuple[Tensor, Tensor]:
+def _joint_ranges(ranges_rad: Ranges, device: torch.device) -> tuple[Tensor, Tensor]:
     """Middle and half of each joint's range `[J]`, rad."""
     low, high = torch.tensor(ranges_rad, device=device).unbind(1)
     return (low + high) / 2, (high - low) / 2
