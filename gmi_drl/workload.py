@@ -23,6 +23,7 @@ class TaskSpec:
         episode_steps: Control steps after which an episode is truncated.
         step_s: Simulated seconds per control step.
         reward_scale: Brings discounted returns to the order of ten, as clipping of the value loss assumes.
+        init_std: Standard deviation that the policy's actions begin with.
     """
 
     name: str
@@ -33,6 +34,7 @@ class TaskSpec:
     episode_steps: int
     step_s: float
     reward_scale: float = 1.0
+    init_std: float = 0.3
 
     def num_weights(self, hidden: tuple[int, ...] | None = None) -> int:
         """Weights of the policy and the value network together, without the standard deviations (paper Table 7).
@@ -64,6 +66,14 @@ TASK_SPECS: dict[str, TaskSpec] = {
         "humanoid", "HM", 108, 21, (200, 400, 100), episode_steps=1000, step_s=1 / 60, reward_scale=0.02
     ),
     "shadow_hand": TaskSpec(
-        "shadow_hand", "SH", 211, 20, (512, 512, 512, 256), episode_steps=600, step_s=1 / 60, reward_scale=0.05
+        "shadow_hand",
+        "SH",
+        211,
+        20,
+        (512, 512, 512, 256),
+        episode_steps=600,
+        step_s=1 / 60,
+        reward_scale=0.05,
+        init_std=1.0,
     ),
 }
