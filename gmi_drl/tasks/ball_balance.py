@@ -10,11 +10,10 @@ index  what                                                          different f
 3-5    their velocities, rad/s
 6-8    place of the ball in the world, m
 9-11   its velocity in the world, m/s
-12-14  outward force in each hip, 0.05 per N                         the wrench that tray and leg exchange in the last
-15-17  torque about the outward axis in each hip, 0.05 per N m       substep, in the upper leg's frame; there a
-18-20  force along the upper leg's upward axis in each hip           wrench on the tray at each hip
-       0.05 per N                                                    there the torque about y, which a free hinge lacks
-21-23  torque about that axis in each hip, 0.05 per N m
+12-14  outward force in each hip, 0.05 per N                         what the tray exerts on the leg in the last
+15-17  torque about the outward axis in each hip, 0.05 per N m       substep, in the upper leg's frame; there forces on
+18-20  upward force in each hip, 0.05 per N                          the tray, with the torque about y, which a free
+21-23  torque about the upward axis in each hip, 0.05 per N m        hinge cannot carry, instead of the upward force
 =====  ============================================================  ===================================================
 
 The upper leg's axes are those of the leg at rest: outward, along the hinge, upward; they turn with it.
