@@ -19,7 +19,8 @@ index  what                                                          different f
 The upper leg's axes are those of the leg at rest: outward, along the hinge, upward; they turn with it.
 
 Reward: 1 / (1 + distance of the ball from 0.7 m above the floor's centre) / (1 + speed of the ball): 0.97 with the
-ball at rest on the tray as it starts, and 1 on a tray that is lifted by 3 cm. An episode ends when the ball is below 0.15 m.
+ball at rest on the tray as it starts, and 1 on a tray that is lifted by 3 cm. An episode ends when the ball is below
+0.15 m.
 
 An action moves the targets of the knees' position motors, by up to 0.2 rad in a step, within the knees' limits. The
 targets are the simulator's `ctrl`. The motors exert at most 40 N m (`ball_balance_mjcf.py` says why).
