@@ -10,20 +10,20 @@ index  what                                                          different f
 3-5    their velocities, rad/s
 6-8    place of the ball in the world, m
 9-11   its velocity in the world, m/s
-12-14  outward force in each hip, 0.05 per N                         the wrench that tray and leg exchange in the last
-15-17  torque about the outward axis in each hip, 0.05 per N m       substep, in the upper leg's frame; there a
-18-20  force along the upper leg's upward axis in each hip           wrench on the tray at each hip
-       0.05 per N                                                    there the torque about y, which a free hinge lacks
-21-23  torque about that axis in each hip, 0.05 per N m
+12-14  outward force in each hip, 0.05 per N                         what the tray exerts on the leg in the last
+15-17  torque about the outward axis in each hip, 0.05 per N m       substep, in the upper leg's frame; there forces on
+18-20  upward force in each hip, 0.05 per N                          the tray, with the torque about y, which a free
+21-23  torque about the upward axis in each hip, 0.05 per N m        hinge cannot carry, instead of the upward force
 =====  ============================================================  ===================================================
 
 The upper leg's axes are those of the leg at rest: outward, along the hinge, upward; they turn with it.
 
-Reward: 1 / (1 + distance of the ball from 0.7 m above the floor's centre) / (1 + speed of the ball), at most 0.97 with
-the ball at rest on the tray. An episode ends when the ball is below 0.15 m.
+Reward: 1 / (1 + distance of the ball from 0.7 m above the floor's centre) / (1 + speed of the ball): 0.97 with the
+ball at rest on the tray as it starts, and 1 on a tray that is lifted by 3 cm. An episode ends when the ball is below
+0.15 m.
 
 An action moves the targets of the knees' position motors, by up to 0.2 rad in a step, within the knees' limits. The
-targets are the simulator's `ctrl`. The motors exert at most 40 N m, which there has no limit.
+targets are the simulator's `ctrl`. The motors exert at most 40 N m (`ball_balance_mjcf.py` says why).
 
 A new episode starts with the robot at rest and the ball in the air, up to 0.5 m off the centre and 1 to 2 m high. It
 comes down at 5 m/s and inwards at up to 5 m/s, the less the nearer it is.

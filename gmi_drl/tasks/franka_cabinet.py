@@ -22,8 +22,8 @@ that the drawer is open, and half as much again with fingers on both sides; 0.5 
 fingers on both sides 0.5 from 20 cm and 1 more from 39 cm; less 0.01 times the squared actions. Or -1 for a step in
 which a fingertip is 4 cm behind the bar.
 
-An episode ends by its time limit only. There it also ends when the drawer is 39 cm open, which costs a policy the
-rewards of the remaining steps and teaches it to hold the drawer at 38 cm.
+An episode ends by its time limit only. There it also ends when the drawer is 39 cm open, which would cost a policy
+the rewards of the remaining steps and so teach it to hold the drawer at 38 cm.
 
 An action moves the targets of the position motors, by up to 0.125 rad in a step (fingers 0.0125 m), within the joints'
 limits. The targets are the simulator's `ctrl`. Fingers have motors of 2000 N/m, there of 1000000 N/m. Gravity is off
