@@ -15,6 +15,7 @@ from gmi_drl.yaml_text import read_yaml
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+Physics = Literal["native", "warp"]
 
 
 class PPOConfig(FileModel):
@@ -53,6 +54,8 @@ class RunConfig(FileModel):
 
     `time_limit_s` ends the run that many seconds after its start or resumption, whatever `iterations` says. `hang_s` is
     the deadline of every wait for another GMI. Checkpoints come every `checkpoint_every` iterations and at the end.
+    `physics` is MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where
+    it is installed, else native.
     """
 
     version: Literal[1] = 1
@@ -62,6 +65,7 @@ class RunConfig(FileModel):
     checkpoint_every: Count = 100
     checkpoints_kept: Count = 2
     hang_s: Positive = 300.0
+    physics: Physics | None = None
     ppo: PPOConfig = PPOConfig()
 
 

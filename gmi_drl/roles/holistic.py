@@ -48,7 +48,14 @@ class Holistic(DRL_role):
         self.config = load_config(self.folder.config_file)
         self.reduction = self.mgr.reduction(self.group)
         task_seed, agent_seed = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
-        task = make(layout.task, num_env=gmi.num_env, device=str(device), seed=task_seed, threads=len(gmi.cores))
+        task = make(
+            layout.task,
+            num_env=gmi.num_env,
+            device=str(device),
+            seed=task_seed,
+            threads=len(gmi.cores),
+            physics=self.config.physics,
+        )
         share = gmi.num_env / layout.num_env
         self.replica = Replica(task.spec, self.config, self.reduction, share=share, device=device)
         self.replica.take(task, agent_seed)

@@ -37,7 +37,14 @@ class Probe(DRL_role):
         """The worlds to measure; a subclass may make others."""
         layout, gmi, device = self.mgr.layout, self.mgr.gmi, self.mgr.device
         assert layout.task is not None
-        return make(layout.task, num_env=num_env, device=str(device), seed=seed, threads=len(gmi.cores))
+        return make(
+            layout.task,
+            num_env=num_env,
+            device=str(device),
+            seed=seed,
+            threads=len(gmi.cores),
+            physics=self.config.physics,
+        )
 
     def _orders(self) -> Iterator[tuple[int, float]]:
         """`(num_env, seconds)` of every word "measure NUM_ENV SECONDS". A launcher that has gone ends the process."""
