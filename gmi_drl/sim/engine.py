@@ -1,8 +1,11 @@
-"""What all simulators need of MuJoCo itself: the package, its warnings, and which stages a set of fields calls for."""
+"""What all simulators need of MuJoCo itself: the package, its warnings, its stages, its memory."""
 
 import logging
+import sys
 from collections.abc import Sequence
 from typing import Any
+
+import torch
 
 from gmi_drl.errors import MachineError
 from gmi_drl.sim.base import STATE_FIELDS
@@ -41,3 +44,9 @@ def stage_to_refresh(mujoco: Any, model: Any, fields: Sequence[str]) -> int:
     current = STATE_FIELDS | {"sensordata"} if acceleration_only else STATE_FIELDS
     stage = mujoco.mjtStage.mjSTAGE_NONE if current.issuperset(fields) else mujoco.mjtStage.mjSTAGE_VEL
     return int(stage.value)
+
+
+def warp_peak_bytes(device: torch.device) -> int:
+    """Most memory of this GPU that Warp has held in this process, unknown to torch; 0 where Warp is not used."""
+    warp: Any = sys.modules.get("warp")
+    return int(warp.get_mempool_used_mem_high(warp.device_from_torch(device))) if warp else 0

@@ -29,16 +29,15 @@ _LEFT_OUT = mjw.OverflowType.ALL & ~(mjw.OverflowType.ITERATIONS | mjw.OverflowT
 """Kinds of overflow in which something was left out. A solver that stops at its limit is as usual."""
 
 
-class _Mask(NamedTuple):
-    """Which worlds, bool `[N]`: one memory, seen by Warp and by torch."""
+class _Shared(NamedTuple):
+    """One memory, seen by Warp and by torch."""
 
-    rows: Any
+    array: Any
     tensor: Tensor
 
     @classmethod
-    def of(cls, num_env: int, value: bool = False) -> "_Mask":
-        rows = wp.full(num_env, value, dtype=bool)
-        return cls(rows, wp.to_torch(rows))
+    def of(cls, array: Any) -> "_Shared":
+        return cls(array, wp.to_torch(array))
 
 
 class WarpSim:
@@ -99,9 +98,9 @@ class WarpSim:
             self._room = {"nconmax": nconmax or measured[0], "njmax": njmax or measured[1]}
             self._data = mjw.make_data(model, nworld=num_env, **self._room)
             self._kept = keep(mujoco, model, self._data, [name for name in fields if name not in STATE_FIELDS], stage)
-            self._bad, self._stale, self._resetting = (_Mask.of(num_env) for _ in range(3))
-            self._every_world = _Mask.of(num_env, True)
-            self._overflow = wp.zeros(1, dtype=int)
+            self._bad, self._stale, self._resetting = (_Shared.of(wp.zeros(num_env, dtype=bool)) for _ in range(3))
+            self._every_world = _Shared.of(wp.ones(num_env, dtype=bool))
+            self._overflow = _Shared.of(wp.zeros(1, dtype=int))
             wp.synchronize_device()  # all that was on Warp's stream; from here on work is on torch's
         self._state = {name: wp.to_torch(getattr(self._data, name)) for name in STATE_FIELDS}
         self._fields = {name: self._kept[name].tensor if name in self._kept else self._state[name] for name in fields}
@@ -133,7 +132,7 @@ class WarpSim:
         self._report_overflow()
         self._state["ctrl"].copy_(ctrl)
         self._step()
-        self._overflow_seen.copy_(wp.to_torch(self._overflow), non_blocking=True)
+        self._overflow_seen.copy_(self._overflow.tensor, non_blocking=True)
 
     def reset(self, mask: Tensor) -> None:
         """See `Sim.reset`."""
@@ -183,29 +182,29 @@ class WarpSim:
         self._state, self._kept, self._fields = {}, {}, {}
 
     def _launch_step(self) -> None:
-        data, bad = self._data, self._bad.rows
+        data, bad = self._data, self._bad.array
         bad.zero_()
         data.overflow.zero_()
         _mark_broken(bad, data.ctrl, data.qpos, data.qvel)
         for _ in range(self._substeps):
             mjw.step(self._model, data)
         _mark_broken(bad, data.qpos, data.qvel, data.qacc)
-        wp.launch(mark_overflow, dim=self.num_env, inputs=[data.overflow, int(_LEFT_OUT), bad, self._overflow])
+        wp.launch(mark_overflow, dim=self.num_env, inputs=[data.overflow, int(_LEFT_OUT), bad, self._overflow.array])
         mjw.reset_data(self._model, data, reset=bad)
         for field in self._kept.values():
-            field.copy(self._every_world.rows, field.every_column)
+            field.copy(self._every_world.array, field.every_column)
         if self._refresh is not None:
             self._refresh(self._model, data)
             for field in self._kept.values():
-                field.copy(self._every_world.rows, field.refreshed)
+                field.copy(self._every_world.array, field.refreshed)
 
     def _launch_reset(self) -> None:
-        mjw.reset_data(self._model, self._data, reset=self._resetting.rows)
+        mjw.reset_data(self._model, self._data, reset=self._resetting.array)
 
     def _launch_forward(self) -> None:
         mjw.forward(self._model, self._data)
         for field in self._kept.values():
-            field.copy(self._stale.rows, field.every_column)
+            field.copy(self._stale.array, field.every_column)
 
     def _move_state(self, move: Callable[..., None], rows: Tensor) -> None:
         """Copy all that decides what comes, `[N, K]`, from or to the worlds."""

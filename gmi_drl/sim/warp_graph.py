@@ -31,15 +31,24 @@ class Work:
             self._graph = self._capture()
 
     def __call__(self) -> None:
-        """Put the work into the stream; on the CPU, do it."""
-        if self._graph is not None:
-            wp.capture_launch(self._graph, stream=self._stream())
-            return
-        with wp.ScopedDevice(self._device), wp.ScopedStream(self._stream()):
-            self._launch()
+        """Put the work into torch's current stream; on the CPU, do it."""
+        with wp.ScopedDevice(self._device):
+            if self._device.is_cpu:
+                wp.capture_launch(self._graph) if self._graph else self._launch()
+            elif self._graph:
+                wp.capture_launch(self._graph, stream=wp.stream_from_torch(self._torch_device))
+            else:
+                self._launch_between()
 
-    def _stream(self) -> Any:
-        return wp.stream_from_torch(self._torch_device) if self._device.is_cuda else None
+    def _launch_between(self) -> None:
+        """Launch on Warp's own stream, after what is on torch's and before what will be.
+
+        Warp frees memory in the order of its own stream, so what allocates would not be safe on torch's.
+        """
+        own, torchs = wp.get_stream(), wp.stream_from_torch(self._torch_device)
+        own.wait_stream(torchs)
+        self._launch()
+        torchs.wait_stream(own)
 
     def _capture(self) -> Any:
         """Torch's stream may be CUDA's default one, which cannot be captured, so Warp's own is."""
