@@ -16,6 +16,7 @@ from gmi_drl.yaml_text import read_yaml
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+Physics = Literal["native", "warp"]
 
 
 class PPOConfig(FileModel):
@@ -57,6 +58,8 @@ class RunConfig(FileModel):
     the deadline of every wait for another GMI. Checkpoints come every `checkpoint_every` iterations and at the end.
     `cuda_graphs` replays the agent's and the learner's kernels as graphs on a GPU. `rsl_rl` is the configuration of
     rsl_rl's runner, for `--algo rsl_rl`; where it is given, `ppo` counts for `reward_scale` only.
+    `physics` is MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where
+    it is installed, else native.
     """
 
     version: Literal[1] = 1
@@ -67,6 +70,7 @@ class RunConfig(FileModel):
     checkpoints_kept: Count = 2
     hang_s: Positive = 300.0
     cuda_graphs: bool = True
+    physics: Physics | None = None
     ppo: PPOConfig = PPOConfig()
     rsl_rl: RslRlSection | None = None
 

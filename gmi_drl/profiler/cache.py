@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from gmi_drl.config import PPOConfig
+from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import write_atomically
 from gmi_drl.hardware import Node
@@ -27,15 +27,16 @@ class Cache:
 
     Args:
         task: What was measured.
-        ppo: How it trained.
+        config: How it trained: its `ppo` and `physics`; the rest does not change the speed.
         node: Where.
         fresh: Know nothing; what is measured anew replaces what is there.
     """
 
-    def __init__(self, task: TaskSpec, ppo: PPOConfig, node: Node, *, fresh: bool = False) -> None:
+    def __init__(self, task: TaskSpec, config: RunConfig, node: Node, *, fresh: bool = False) -> None:
         key = {
             "task": asdict(task),
-            "ppo": ppo.model_dump(mode="json"),
+            "ppo": config.ppo.model_dump(mode="json"),
+            "physics": config.physics,
             "node": node.model_dump(mode="json"),
             "versions": versions(),
         }

@@ -109,7 +109,7 @@ def explore(
         fresh: Measure anew what was measured before.
         tell: Told of every point, in a line.
     """
-    cache = Cache(task, config.ppo, node, fresh=fresh)
+    cache = Cache(task, config, node, fresh=fresh)
     with Prober(task, config, node, cache, grid, budget, lambda point: tell(_described(point))) as prober:
         if exhaustive:
             for size, num_envs in grid.items():

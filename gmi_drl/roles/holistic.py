@@ -50,7 +50,14 @@ class Holistic(DRL_role):
         self.config = load_config(self.folder.config_file)
         self.reduction = self.mgr.reduction(self.group)
         task_seed, agent_seed = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
-        task = make(layout.task, num_env=gmi.num_env, device=str(device), seed=task_seed, threads=len(gmi.cores))
+        task = make(
+            layout.task,
+            num_env=gmi.num_env,
+            device=str(device),
+            seed=task_seed,
+            threads=len(gmi.cores),
+            physics=self.config.physics,
+        )
         self.replica = self.make_replica(task, agent_seed)
 
     def make_replica(self, task: Task, seed: int) -> AnyReplica:

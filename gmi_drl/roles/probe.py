@@ -13,6 +13,7 @@ from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica, seed_of
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.sim.engine import warp_peak_bytes
 from gmi_drl.tasks import Task, make
 
 WAIT_S = 1.0
@@ -37,7 +38,14 @@ class Probe(DRL_role):
         """The worlds to measure; a subclass may make others."""
         layout, gmi, device = self.mgr.layout, self.mgr.gmi, self.mgr.device
         assert layout.task is not None
-        return make(layout.task, num_env=num_env, device=str(device), seed=seed, threads=len(gmi.cores))
+        return make(
+            layout.task,
+            num_env=num_env,
+            device=str(device),
+            seed=seed,
+            threads=len(gmi.cores),
+            physics=self.config.physics,
+        )
 
     def _orders(self) -> Iterator[tuple[int, float]]:
         """`(num_env, seconds)` of every word "measure NUM_ENV SECONDS". A launcher that has gone ends the process."""
@@ -93,8 +101,8 @@ def _forget_peak(device: torch.device) -> None:
 
 
 def _peak_bytes(device: torch.device) -> int:
-    """Most memory that this process has held on the device: on a GPU what torch has reserved, else resident memory."""
+    """Most memory that this process has held on the device: on a GPU what torch and Warp have, else resident memory."""
     if device.type == "cuda":
-        return torch.cuda.max_memory_reserved(device)
+        return torch.cuda.max_memory_reserved(device) + warp_peak_bytes(device)
     status = Path("/proc/self/status").read_text()  # not getrusage: that knows the peak of the launcher, too
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])

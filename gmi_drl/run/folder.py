@@ -20,7 +20,7 @@ from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints
 
-RECORDED_PACKAGES = ("gmi-drl", "torch", "numpy", "mujoco", "safetensors", "pydantic")
+RECORDED_PACKAGES = ("gmi-drl", "torch", "numpy", "mujoco", "mujoco-warp", "warp-lang", "safetensors", "pydantic")
 
 
 @dataclass(frozen=True)

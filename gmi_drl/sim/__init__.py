@@ -1,6 +1,26 @@
 """Simulators: many worlds of one MuJoCo model, seen as batched torch tensors. torch starts in this layer."""
 
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.errors import MachineError
 from gmi_drl.sim.base import STATE_FIELDS, Sim
 from gmi_drl.sim.native import NativeSim
 
-__all__ = ["STATE_FIELDS", "NativeSim", "Sim"]
+if TYPE_CHECKING:
+    from gmi_drl.sim.warp import WarpSim
+
+__all__ = ["STATE_FIELDS", "NativeSim", "Sim", "WarpSim"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import MuJoCo Warp, which takes seconds, when WarpSim is first asked for."""
+    if name != "WarpSim":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from gmi_drl.sim.warp import WarpSim
+    except ImportError as error:
+        raise MachineError(
+            f"MuJoCo Warp's physics needs mujoco-warp 4 and mujoco 4, which cannot be imported ({error}). "
+            "Install them with: pip install 'gmi-drl[warp]'"
+        ) from error
+    return WarpSim

@@ -1,19 +1,16 @@
 """MuJoCo on CPU threads, by `mujoco.batch.Batch` (MuJoCo 4)."""
 
-import logging
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.errors import UsageError
 from gmi_drl.sim.base import STATE_FIELDS
+from gmi_drl.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh
 from gmi_drl.sim.timers import stop_timers
-
-_logger = logging.getLogger(__name__)
 
 
 class NativeSim:
@@ -49,14 +46,14 @@ class NativeSim:
     ) -> None:
         if num_env < 1 or threads < 1:
             raise UsageError(f"num_env and threads must be at least 1, but are {num_env} and {threads}.")
-        mujoco, batch = _import_mujoco()
-        _send_warnings_to_logging(mujoco)
+        mujoco, batch = import_mujoco()
+        send_warnings_to_logging(mujoco)
         stop_timers(mujoco)
         model = mujoco.MjModel.from_xml_string(model_xml)
         self.device = torch.device(device)
         self.num_env = num_env
         self._substeps = substeps
-        self._stage = _stage_to_refresh(mujoco, model, fields)
+        self._stage = stage_to_refresh(mujoco, model, fields)
         self._batch = batch.Batch(model, num_env, nthread=threads)
         self._views = {name: self._batch.bind(name) for name in fields}
         pin = self.device.type == "cuda"
@@ -148,34 +145,3 @@ class NativeSim:
         if self.device.type != "cpu":
             for name, tensor in self._host.items():
                 self._fields[name].copy_(tensor, non_blocking=True)
-
-
-def _import_mujoco() -> tuple[Any, Any]:
-    try:
-        import mujoco
-        from mujoco import batch
-    except ImportError as error:
-        raise MachineError(
-            f"The physics needs mujoco 4, which cannot be imported ({error}). Install it with: "
-            "pip install 'gmi-drl[mujoco]'"
-        ) from error
-    return mujoco, batch
-
-
-def _send_warnings_to_logging(mujoco: Any) -> None:
-    """Without a handler MuJoCo writes MUJOCO_LOG.TXT into the working directory. A handler of the user's stays."""
-    if mujoco.get_mju_user_warning() is None:
-        mujoco.set_mju_user_warning(_logger.warning)
-
-
-def _stage_to_refresh(mujoco: Any, model: Any, fields: Sequence[str]) -> int:
-    """The stage to compute after the last substep: none where only the state and acceleration sensors are read.
-
-    Those are current anyway, and the position and velocity stages cost a fifth of an Ant's step.
-    """
-    if "cfrc_ext" in fields:
-        return int(mujoco.mjtStage.mjSTAGE_ACC.value)
-    acceleration_only = (model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC).all()
-    current = STATE_FIELDS | {"sensordata"} if acceleration_only else STATE_FIELDS
-    stage = mujoco.mjtStage.mjSTAGE_NONE if current.issuperset(fields) else mujoco.mjtStage.mjSTAGE_VEL
-    return int(stage.value)

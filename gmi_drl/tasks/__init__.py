@@ -1,7 +1,12 @@
 """The tasks, by name. Importing this package imports torch; a simulator is imported when a task of it is made."""
 
+from importlib.util import find_spec
+
+import torch
+
+from gmi_drl.config import Physics
 from gmi_drl.errors import UsageError
-from gmi_drl.sim import NativeSim
+from gmi_drl.sim import NativeSim, Sim
 from gmi_drl.task_names import ForeignTask, find_task
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
@@ -21,7 +26,14 @@ TASKS: dict[str, TaskDefinition] = {
 }
 
 
-def make(name: str, num_env: int = 512, device: str = "cpu", seed: int = 0, threads: int = 1) -> Task:
+def make(
+    name: str,
+    num_env: int = 512,
+    device: str = "cpu",
+    seed: int = 0,
+    threads: int = 1,
+    physics: Physics | None = None,
+) -> Task:
     """Make a task, ready to step.
 
     Args:
@@ -30,19 +42,32 @@ def make(name: str, num_env: int = 512, device: str = "cpu", seed: int = 0, thre
         num_env: Number of worlds N.
         device: Where the tensors live ("cpu", "cuda").
         seed: Decides every random draw of the task.
-        threads: CPU threads for the physics.
+        threads: CPU threads for native physics.
+        physics: "native" (MuJoCo on CPU threads) or "warp" (MuJoCo Warp on the device); None takes Warp on a GPU where
+            it is installed, else native.
 
     Raises:
         UsageError: There is no such task, or a number is below 1.
-        MachineError: The simulator is not installed.
+        MachineError: mujoco, or what else the simulator needs, is not installed.
     """
     found = find_task(name)
     if isinstance(found, ForeignTask):
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
-    fields, substeps = definition.fields, definition.substeps
-    sim = NativeSim(definition.build_mjcf(), num_env, substeps=substeps, fields=fields, threads=threads, device=device)
-    return SimTask(definition, sim, seed)
+    return SimTask(definition, _make_sim(definition, num_env, device, threads, physics), seed)
+
+
+def _make_sim(definition: TaskDefinition, num_env: int, device: str, threads: int, physics: Physics | None) -> Sim:
+    model, substeps, fields = definition.build_mjcf(), definition.substeps, definition.fields
+    if (physics or _usual_physics(device)) == "warp":
+        from gmi_drl.sim import WarpSim
+
+        return WarpSim(model, num_env, substeps=substeps, fields=fields, device=device)
+    return NativeSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
+
+
+def _usual_physics(device: str) -> Physics:
+    return "warp" if torch.device(device).type == "cuda" and find_spec("mujoco_warp") else "native"
 
 
 def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, threads: int) -> Task:

@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.config import PPOConfig
+from gmi_drl.config import PPOConfig, RunConfig
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.cache import Cache, cache_folder
@@ -16,37 +16,47 @@ def point(num_env, speed=1.0):
 
 
 def test_what_was_measured_is_remembered():
-    cache = Cache(ANT, PPOConfig(), NODE)
+    cache = Cache(ANT, RunConfig(), NODE)
     assert cache.profile.points == () and cache.path.is_relative_to(cache_folder())
     cache.add(point(64))
     cache.add(point(128))
     cache.add(point(64, 2.0))
-    assert Cache(ANT, PPOConfig(), NODE).profile.point(1, 64).steps_per_second == 2.0
-    assert len(Cache(ANT, PPOConfig(), NODE).profile.points) == 2
-    fresh = Cache(ANT, PPOConfig(), NODE, fresh=True)
+    assert Cache(ANT, RunConfig(), NODE).profile.point(1, 64).steps_per_second == 2.0
+    assert len(Cache(ANT, RunConfig(), NODE).profile.points) == 2
+    fresh = Cache(ANT, RunConfig(), NODE, fresh=True)
     assert fresh.profile.points == ()
     fresh.add(point(64, 3.0))
-    assert {p.num_env: p.steps_per_second for p in Cache(ANT, PPOConfig(), NODE).profile.points} == {64: 3.0, 128: 1.0}
+    assert {p.num_env: p.steps_per_second for p in Cache(ANT, RunConfig(), NODE).profile.points} == {64: 3.0, 128: 1.0}
 
 
 @pytest.mark.parametrize(
-    ("ppo", "node", "version"),
-    [(PPOConfig(horizon=8), NODE, None), (PPOConfig(), LARGER, None), (PPOConfig(), NODE, "9.9")],
+    ("config", "node", "version"),
+    [
+        (RunConfig(ppo=PPOConfig(horizon=8)), NODE, None),
+        (RunConfig(physics="warp"), NODE, None),
+        (RunConfig(), LARGER, None),
+        (RunConfig(), NODE, "9.9"),
+    ],
 )
-def test_another_workload_node_or_version_is_another_memory(monkeypatch, ppo, node, version):
-    Cache(ANT, PPOConfig(), NODE).add(point(64))
+def test_another_workload_node_or_version_is_another_memory(monkeypatch, config, node, version):
+    Cache(ANT, RunConfig(), NODE).add(point(64))
     if version:
         monkeypatch.setattr("gmi_drl.profiler.cache.versions", lambda: {"torch": version})
-    assert Cache(ANT, ppo, node).profile.points == ()
+    assert Cache(ANT, config, node).profile.points == ()
+
+
+def test_how_a_run_is_kept_is_no_part_of_the_memory():
+    Cache(ANT, RunConfig(), NODE).add(point(64))
+    assert Cache(ANT, RunConfig(seed=3, iterations=7), NODE).profile.point(1, 64) is not None
 
 
 def test_a_broken_or_forbidden_memory_costs_nothing_but_itself(monkeypatch, tmp_path):
-    cache = Cache(ANT, PPOConfig(), NODE)
+    cache = Cache(ANT, RunConfig(), NODE)
     cache.add(point(64))
     cache.path.write_text("{")
-    assert Cache(ANT, PPOConfig(), NODE).profile.points == ()
+    assert Cache(ANT, RunConfig(), NODE).profile.points == ()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path / "file"))
-    unwritable = Cache(ANT, PPOConfig(), NODE)
+    unwritable = Cache(ANT, RunConfig(), NODE)
     unwritable.add(point(64))
     assert unwritable.profile.point(1, 64) is not None

@@ -1,0 +1,241 @@
+"""MuJoCo on a GPU, by MuJoCo Warp. Importing this module imports warp; `gmi_drl.sim` does it when WarpSim is used."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import mujoco_warp as mjw
+import torch
+import warp as wp
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.sim.base import STATE_FIELDS
+from gmi_drl.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh
+from gmi_drl.sim.warp_fields import keep
+from gmi_drl.sim.warp_graph import Work
+from gmi_drl.sim.warp_kernels import mark_broken, mark_overflow
+from gmi_drl.sim.warp_sizes import measure_sizes
+
+wp.config.log_level = wp.LOG_WARNING  # by default it prints every module it loads to stdout
+wp.init()
+_logger = logging.getLogger(__name__)
+
+_AFTER_CONSTRAINTS = {"cacc", "cfrc_ext", "cfrc_int"}
+"""Fields that come after the constraint forces, and only where they are asked for."""
+
+_LEFT_OUT = mjw.OverflowType.ALL & ~(mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS)
+"""Kinds of overflow in which something was left out. A solver that stops at its limit is as usual."""
+
+
+class _Shared(NamedTuple):
+    """One memory, seen by Warp and by torch."""
+
+    array: Any
+    tensor: Tensor
+
+    @classmethod
+    def of(cls, array: Any) -> "_Shared":
+        return cls(array, wp.to_torch(array))
+
+
+class WarpSim:
+    """A `Sim` over MuJoCo Warp: float32 in the memory of the device, all worlds in every kernel, no wait for the host.
+
+    A step, a reset and a refresh are a graph each, because launching their hundred kernels from Python takes longer
+    than most of them run. State fields are views of Warp's own arrays. All other fields are kept apart: a refresh
+    computes every world, and those that nothing has changed must keep the forces of their last substep.
+
+    MuJoCo Warp lets a broken world go on. Here `bad` reports it, and it ends the step in its initial state, when a
+    control, position, velocity or acceleration was NaN or beyond 1e10 (MuJoCo's bound), or when contacts or constraints
+    were left out for lack of room. The worlds share the room for contacts, so too many of them make every world bad. A
+    lack of room is logged, too: at the next step, so that nothing waits for it.
+
+    Args:
+        model_xml: The model as MJCF.
+        num_env: Number of worlds N.
+        substeps: Physics steps per `step`, of the model's timestep each.
+        fields: mjData fields that `get` can return, shaped as there.
+        device: Where the physics and the tensors are. On the CPU it is one thread, and much slower than NativeSim.
+        nconmax: Room for contacts per world; more geoms than that may not be near each other, either.
+        njmax: Room for constraint rows per world. Both are measured by default (`warp_sizes`).
+        graphs: False launches every kernel from Python.
+
+    Raises:
+        MachineError: mujoco 4 is not installed.
+        UsageError: `num_env` is below 1, or MuJoCo Warp has no such field.
+    """
+
+    def __init__(
+        self,
+        model_xml: str,
+        num_env: int,
+        *,
+        substeps: int,
+        fields: Sequence[str],
+        device: str | torch.device = "cuda",
+        nconmax: int | None = None,
+        njmax: int | None = None,
+        graphs: bool = True,
+    ) -> None:
+        if num_env < 1:
+            raise UsageError(f"num_env must be at least 1, but is {num_env}.")
+        mujoco, batch = import_mujoco()
+        send_warnings_to_logging(mujoco)
+        model = mujoco.MjModel.from_xml_string(model_xml)
+        self.num_env = num_env
+        self.device = torch.empty(0, device=device).device  # "cuda" becomes "cuda:0"
+        stages = mujoco.mjtStage
+        stage = stage_to_refresh(mujoco, model, fields)
+        self._substeps = substeps
+        self._refresh = {stages.mjSTAGE_VEL.value: mjw.step1, stages.mjSTAGE_ACC.value: mjw.forward}.get(stage)
+        self._state_kinds = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+        self._state_size = mujoco.mj_stateSize(model, self._state_kinds)
+        with wp.ScopedDevice(wp.device_from_torch(self.device)):
+            self._model = _put_model(model, fields)
+            measured = measure_sizes(mujoco, batch, model, self._model.nxn_geom_pair_filtered.numpy())
+            self._room = {"nconmax": nconmax or measured[0], "njmax": njmax or measured[1]}
+            self._data = mjw.make_data(model, nworld=num_env, **self._room)
+            self._kept = keep(mujoco, model, self._data, [name for name in fields if name not in STATE_FIELDS], stage)
+            self._bad, self._stale, self._resetting = (_Shared.of(wp.zeros(num_env, dtype=bool)) for _ in range(3))
+            self._every_world = _Shared.of(wp.ones(num_env, dtype=bool))
+            self._overflow = _Shared.of(wp.zeros(1, dtype=int))
+            wp.synchronize_device()  # all that was on Warp's stream; from here on work is on torch's
+        self._state = {name: wp.to_torch(getattr(self._data, name)) for name in STATE_FIELDS}
+        self._fields = {name: self._kept[name].tensor if name in self._kept else self._state[name] for name in fields}
+        self._overflow_seen = torch.zeros(1, dtype=torch.int32, pin_memory=self.device.type == "cuda")
+        self._overflow_logged = 0
+        launches = (self._launch_step, self._launch_reset, self._launch_forward)
+        self._step, self._reset, self._forward = (Work(launch, self.device, graphs) for launch in launches)
+        self.reset(self._every_world.tensor)
+        self.forward()
+        self._bad.tensor.zero_()
+
+    def get(self, name: str) -> Tensor:
+        """See `Sim.get`. Raises UsageError for a field that was not named at construction."""
+        if name not in self._fields:
+            raise UsageError(f"Field '{name}' is not kept. Name it in `fields`; there are {sorted(self._fields)}.")
+        return self._fields[name]
+
+    def set(self, name: str, mask: Tensor, value: Tensor) -> None:
+        """See `Sim.set`. Raises UsageError for a field that is not in STATE_FIELDS."""
+        if name not in STATE_FIELDS:
+            raise UsageError(f"Field '{name}' cannot be set; those of the state can: {sorted(STATE_FIELDS)}.")
+        field = self._state[name]
+        rows = mask.view(-1, *[1] * (field.dim() - 1))
+        torch.where(rows, value.to(field), field, out=field)
+        self._stale.tensor.logical_or_(mask)
+
+    def step(self, ctrl: Tensor) -> None:
+        """See `Sim.step`."""
+        self._report_overflow()
+        self._state["ctrl"].copy_(ctrl)
+        self._step()
+        self._overflow_seen.copy_(self._overflow.tensor, non_blocking=True)
+
+    def reset(self, mask: Tensor) -> None:
+        """See `Sim.reset`."""
+        self._resetting.tensor.copy_(mask)
+        self._reset()
+        self._stale.tensor.logical_or_(mask)
+
+    def forward(self) -> None:
+        """See `Sim.forward`. Forces are those of the new state with the controls that `reset` or `set` left."""
+        if self._kept:
+            self._forward()
+        self._stale.tensor.zero_()
+
+    def bad(self) -> Tensor:
+        """See `Sim.bad`."""
+        return self._bad.tensor
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """See `Sim.state_dict`. `state` holds mjSTATE_INTEGRATION rows (float32); fields are as last handed out."""
+        rows = torch.zeros(self.num_env, self._state_size, device=self.device)
+        self._move_state(mjw.get_state, rows)
+        fields = {name: tensor.cpu().clone() for name, tensor in self._fields.items()}
+        return {"state": rows.cpu(), **fields}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """See `Sim.load_state_dict`. What a NativeSim of the same model has saved will do, too."""
+        saved, own = tuple(state["state"].shape), (self.num_env, self._state_size)
+        if saved != own:
+            raise UsageError(
+                f"The saved state has {saved[0]} worlds of {saved[1]} numbers, this simulator {own[0]} of {own[1]}. "
+                "Load it into a simulator of the same model and num_env."
+            )
+        self._move_state(mjw.set_state, state["state"].to(self.device, torch.float32).contiguous())
+        for name, tensor in self._fields.items():
+            tensor.copy_(state[name])
+        self._bad.tensor.zero_()
+        self._stale.tensor.zero_()
+
+    def close(self) -> None:
+        """See `Sim.close`."""
+        if self._data is None:
+            return
+        wp.synchronize_device(wp.device_from_torch(self.device))  # the last step may still be at work in what is freed
+        self._report_overflow()
+        del self._step, self._reset, self._forward
+        self._model = self._data = None
+        self._state, self._kept, self._fields = {}, {}, {}
+
+    def _launch_step(self) -> None:
+        data, bad = self._data, self._bad.array
+        bad.zero_()
+        data.overflow.zero_()
+        _mark_broken(bad, data.ctrl, data.qpos, data.qvel)
+        for _ in range(self._substeps):
+            mjw.step(self._model, data)
+        _mark_broken(bad, data.qpos, data.qvel, data.qacc)
+        wp.launch(mark_overflow, dim=self.num_env, inputs=[data.overflow, int(_LEFT_OUT), bad, self._overflow.array])
+        mjw.reset_data(self._model, data, reset=bad)
+        for field in self._kept.values():
+            field.copy(self._every_world.array, field.every_column)
+        if self._refresh is not None:
+            self._refresh(self._model, data)
+            for field in self._kept.values():
+                field.copy(self._every_world.array, field.refreshed)
+
+    def _launch_reset(self) -> None:
+        mjw.reset_data(self._model, self._data, reset=self._resetting.array)
+
+    def _launch_forward(self) -> None:
+        mjw.forward(self._model, self._data)
+        for field in self._kept.values():
+            field.copy(self._stale.array, field.every_column)
+
+    def _move_state(self, move: Callable[..., None], rows: Tensor) -> None:
+        """Copy all that decides what comes, `[N, K]`, from or to the worlds."""
+        launch = partial(move, self._model, self._data, wp.from_torch(rows), self._state_kinds)
+        Work(launch, self.device, replay=False)()
+
+    def _report_overflow(self) -> None:
+        """Log what earlier steps lacked room for, each kind once. A GPU may not have told of the last one yet."""
+        new = int(self._overflow_seen.item()) & ~self._overflow_logged
+        if new:
+            self._overflow_logged |= new
+            _logger.warning(
+                "MuJoCo Warp left out contacts or constraints for lack of room (%s), and those worlds are reported as "
+                "bad. There was room for nconmax=%d contacts and near geoms and njmax=%d rows of constraints per "
+                "world: give WarpSim twice as much.",
+                mjw.OverflowType(new).name,
+                self._room["nconmax"],
+                self._room["njmax"],
+            )
+
+
+def _put_model(model: Any, fields: Sequence[str]) -> Any:
+    """The model on Warp's current device."""
+    placed = mjw.put_model(model)
+    placed.opt.run_rne_postconstraint = not _AFTER_CONSTRAINTS.isdisjoint(fields)
+    placed.opt.warn_overflow = 0  # kernels would print it; `_report_overflow` logs it
+    if wp.get_device().is_cuda:
+        placed.opt.graph_conditional = wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
+    return placed
+
+
+def _mark_broken(broken: Any, *fields: Any) -> None:
+    for field in fields:
+        wp.launch(mark_broken, dim=field.shape, inputs=[field, broken])
