@@ -2,6 +2,7 @@
 
 import os
 
+import hypothesis
 import pytest
 import torch
 
@@ -11,6 +12,8 @@ from gmi_drl.gmi import allowed_cores
 from gmi_drl.layout import GMI, Device, Layout
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine fails no test
+hypothesis.settings.load_profile("untimed")
 
 two_cores = pytest.mark.skipif(len(allowed_cores()) < 2, reason="needs two cores, one for each GMI")
 

@@ -77,8 +77,10 @@ def _begin(
     """A new run."""
     from gmi_drl.config import RunConfig, default_config
     from gmi_drl.files import parse
+    from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.training import check_trainable
+    from gmi_drl.profiler.room import require_room
     from gmi_drl.rsl_rl_config import read_rsl_rl_config
     from gmi_drl.run.folder import RunFolder
 
@@ -98,6 +100,7 @@ def _begin(
         base = parse(RunConfig, base.model_dump() | read_rsl_rl_config(rsl_rl_config), str(rsl_rl_config))
     config = _configured(base, **rest)
     check_trainable(chosen, config)
+    require_room(chosen, config, task_spec(chosen.task or ""), this_node(), tell=say)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create()
     return chosen, config, folder, None

@@ -1,0 +1,63 @@
+"""Whether the environments of a training fit into memory: found out before it starts."""
+
+from collections.abc import Callable
+from math import ceil
+
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Layout
+from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.probe import SMALL, Prober
+from gmi_drl.scheduler.memory import fit, shortage
+from gmi_drl.units import GIB
+from gmi_drl.workload import TaskSpec
+
+PLENTY_BYTES = 2**20
+"""More than an environment of any task here takes with its part of the rollout: what fits so is not measured."""
+
+FIXED_BYTES = 2**30
+"""More than a process takes without environments."""
+
+BUDGET_S = 60.0
+
+
+def require_room(
+    layout: Layout, config: RunConfig, task: TaskSpec, node: Node, tell: Callable[[str], None] = lambda line: None
+) -> None:
+    """Refuse a training that would run out of memory.
+
+    Where a MiB for each environment does not fit, one GMI is run with few environments, unless that is remembered, and
+    a line through what it took is held against the memory.
+
+    Args:
+        layout: Where it would train.
+        config: How.
+        task: What.
+        node: This machine.
+        tell: Told if it takes a while.
+
+    Raises:
+        LayoutMismatchError: with what is needed and what there is.
+    """
+    size = max(len(device.gmis) for device in layout.devices)
+    most = max(gmi.num_env for gmi in layout.gmis)
+    generous = FIXED_BYTES + PLENTY_BYTES * most
+    if shortage(node, len(layout.gmis), size, generous, generous) is None:
+        return
+    tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
+    config = config.model_copy(update={"rsl_rl": None})  # rsl_rl keeps much the same; our PPO stands for it
+    with Prober(task, config, node, Cache(task, config, node), [size], Budget(BUDGET_S)) as prober:
+        points = [point for few in SMALL if (point := prober(size, few)) is not None and point.runnable]
+    device = fit((point.num_env, point.memory_bytes) for point in points)
+    host = fit((point.num_env, point.host_bytes) for point in points)
+    if device is None or host is None:
+        return  # what does not run with a few environments says so itself
+    why = shortage(node, len(layout.gmis), size, device(most), host(most))
+    if why is not None:
+        each = max(device.bytes_per_env, host.bytes_per_env)
+        raise LayoutMismatchError(
+            f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
+            f"{device.fixed_bytes / GIB:.1f} GiB without any): give fewer with --num-env, or in the layout"
+        )

@@ -1,0 +1,29 @@
+import pytest
+from conftest import tiny_config, tiny_layout
+
+from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.hardware import Node
+from gmi_drl.profiler import room
+from gmi_drl.profiler.room import require_room
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+
+
+def node_with(memory_gib):
+    node = this_node()
+    return Node(name=node.name, cpu=node.cpu.model_copy(update={"memory_gib": memory_gib}))
+
+
+def test_what_would_fit_anyway_is_not_measured(monkeypatch):
+    monkeypatch.setattr(room, "Prober", None)
+    require_room(tiny_layout(gmis=1, num_env=1024), tiny_config(), ANT, node_with(4.0))
+
+
+def test_too_many_environments_are_refused_by_what_a_few_take():
+    told = []
+    with pytest.raises(LayoutMismatchError, match=r"500000 environments in a GMI.*of the host's 4\.0 GiB.*--num-env"):
+        require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(), ANT, node_with(4.0), told.append)
+    assert told == ["500000 environments are many: measuring how much memory a few take"]
+    require_room(tiny_layout(gmis=1, num_env=8192), tiny_config(), ANT, node_with(4.0))  # remembered, and it fits
