@@ -18,7 +18,7 @@ from gmi_drl.tasks.shadow_hand import SHADOW_HAND
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
 
-__all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "check_task", "make"]
+__all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "check_task", "make", "make_sim"]
 
 TASKS: dict[str, TaskDefinition] = {
     definition.spec.name: definition
@@ -54,10 +54,13 @@ def make(
     if isinstance(found, ForeignTask):
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
-    return SimTask(definition, _make_sim(definition, num_env, device, threads, physics), seed)
+    return SimTask(definition, make_sim(definition, num_env, device, threads, physics), seed)
 
 
-def _make_sim(definition: TaskDefinition, num_env: int, device: str, threads: int, physics: Physics | None) -> Sim:
+def make_sim(
+    definition: TaskDefinition, num_env: int, device: str = "cpu", threads: int = 1, physics: Physics | None = None
+) -> Sim:
+    """The simulator of a task of ours alone; see `make`."""
     model, substeps, fields = definition.build_mjcf(), definition.substeps, definition.fields
     if (physics or _usual_physics(device)) == "warp":
         from gmi_drl.sim import WarpSim

@@ -10,10 +10,12 @@ from gmi_drl.bench.cases import (
     gmis_against_solo,
     learning,
     learning_against_rsl_rl,
+    physics,
     planning,
     ppo_ant_v5,
     ppo_update,
     reduction,
+    returns_v5,
 )
 from gmi_drl.errors import UsageError
 
@@ -29,7 +31,9 @@ CASES: dict[str, Case] = {
         learning_against_rsl_rl.CASE,
         *gmis_against_solo.CASES,
         figure_10.CASE,
+        physics.CASE,
         ppo_ant_v5.CASE,
+        *returns_v5.CASES,
         *algorithm_2.CASES,
         planning.CASE,
     )
