@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import mujoco_warp as mjw
+import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
@@ -90,6 +91,8 @@ class WarpSim:
         stage = stage_to_refresh(mujoco, model, fields)
         self._substeps = substeps
         self._refresh = {stages.mjSTAGE_VEL.value: mjw.step1, stages.mjSTAGE_ACC.value: mjw.forward}.get(stage)
+        loops = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD)
+        self._has_loops = bool(np.isin(model.eq_type, loops).any())
         self._state_kinds = int(mujoco.mjtState.mjSTATE_INTEGRATION)
         self._state_size = mujoco.mj_stateSize(model, self._state_kinds)
         with wp.ScopedDevice(wp.device_from_torch(self.device)):
@@ -187,6 +190,7 @@ class WarpSim:
         data.overflow.zero_()
         _mark_broken(bad, data.ctrl, data.qpos, data.qvel)
         for _ in range(self._substeps):
+            self._prepare_loops()
             mjw.step(self._model, data)
         _mark_broken(bad, data.qpos, data.qvel, data.qacc)
         wp.launch(mark_overflow, dim=self.num_env, inputs=[data.overflow, int(_LEFT_OUT), bad, self._overflow.array])
@@ -194,6 +198,7 @@ class WarpSim:
         for field in self._kept.values():
             field.copy(self._every_world.array, field.every_column)
         if self._refresh is not None:
+            self._prepare_loops()
             self._refresh(self._model, data)
             for field in self._kept.values():
                 field.copy(self._every_world.array, field.refreshed)
@@ -202,9 +207,21 @@ class WarpSim:
         mjw.reset_data(self._model, self._data, reset=self._resetting.array)
 
     def _launch_forward(self) -> None:
+        self._prepare_loops()
         mjw.forward(self._model, self._data)
         for field in self._kept.values():
             field.copy(self._stale.array, field.every_column)
+
+    def _prepare_loops(self) -> None:
+        """Bring velocities of bodies up to date in models with closed loops.
+
+        MuJoCo Warp 4.0 computes connect and weld constraints before them, from those of the last call: a step behind,
+        and after a reset those of another episode.
+        """
+        if self._has_loops:
+            mjw.kinematics(self._model, self._data)
+            mjw.com_pos(self._model, self._data)
+            mjw.com_vel(self._model, self._data)
 
     def _move_state(self, move: Callable[..., None], rows: Tensor) -> None:
         """Copy all that decides what comes, `[N, K]`, from or to the worlds."""

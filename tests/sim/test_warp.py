@@ -26,10 +26,14 @@ TOLERANCES = {
     "sensordata": 5e-3,
 }
 FORCES = slice(0, 24)
-# Sensors of all stages, between those of forces: a refresh of positions and velocities must keep only the latter.
+# Sensors of all stages (a refresh of positions and velocities must keep those of forces only), and a bob that swings
+# about a point: a closed loop, whose constraint needs the velocities of the very state.
+PARTS = """<body name="goal" mocap="true" pos="1 2 3"/>
+<body name="bob" pos="0 5 3"><freejoint/><geom type="sphere" size="0.1" contype="0" conaffinity="0"/></body>
+</worldbody><equality><connect body1="bob" anchor="0.5 0 0"/></equality>"""
 MODEL = (
     ant_mjcf()
-    .replace("</worldbody>", '<body name="goal" mocap="true" pos="1 2 3"/></worldbody>')
+    .replace("</worldbody>", PARTS)
     .replace("</sensor>", '<framepos objtype="body" objname="torso"/><jointvel joint="hip_0"/></sensor>')
 )
 
@@ -223,7 +227,7 @@ def test_the_measured_room_is_enough_for_robots_that_lie_on_the_floor_and_the_sa
     sim = warp_sim()
     qpos = sim.get("qpos").clone()
     qpos[:, 2] = 0.2
-    qpos[:, 7:] += 3  # beyond the limits, too
+    qpos[:, 7:15] += 3  # beyond the limits, too
     sim.set("qpos", only(*range(NUM_ENV)), qpos)
     sim.step(torch.ones(NUM_ENV, 8))
     assert not sim.bad().any()
