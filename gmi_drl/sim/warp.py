@@ -247,6 +247,7 @@ def _put_model(model: Any, fields: Sequence[str]) -> Any:
     """The model on Warp's current device."""
     placed = mjw.put_model(model)
     placed.opt.run_rne_postconstraint = not _AFTER_CONSTRAINTS.isdisjoint(fields)
+    placed.opt.disableflags |= mjw.DisableBit.NATIVECCD  # its way with boxes loses contacts
     placed.opt.warn_overflow = 0  # kernels would print it; `_report_overflow` logs it
     if wp.get_device().is_cuda:
         placed.opt.graph_conditional = wp.is_conditional_graph_supported()  # drivers from CUDA 12.4

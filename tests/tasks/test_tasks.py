@@ -4,6 +4,7 @@ import sys
 import pytest
 import torch
 
+from gmi_drl import tasks
 from gmi_drl.errors import UsageError
 from gmi_drl.tasks import TASKS, make
 from gmi_drl.workload import TASK_SPECS
@@ -42,3 +43,10 @@ def test_an_unknown_task_lists_what_exists():
         make("antt")
     with pytest.raises(UsageError, match=r"no task 'walk-the-dog'; known: .*ant"):
         make("walk-the-dog")
+
+
+def test_a_gpu_gets_warp_where_it_is_installed_and_a_cpu_never(monkeypatch):
+    for installed, physics in ((object(), "warp"), (None, "native")):
+        monkeypatch.setattr(tasks, "find_spec", lambda name, found=installed: found)
+        assert tasks._usual_physics("cuda:0") == physics
+        assert tasks._usual_physics("cpu") == "native"
