@@ -6,6 +6,9 @@ from itertools import pairwise
 MOST_ENVIRONMENTS = 2**20
 """Of one GMI; more is a slip of the hand."""
 
+UNLIMITED_STEPS = 1_000_000
+"""`episode_steps` where a simulator names no limit."""
+
 AGREED = 64
 """Numbers at most that ride in the tail of the bucket."""
 

@@ -36,8 +36,10 @@ def test_a_prefix_names_an_adapter_and_nothing_is_imported():
 def test_every_adapter_is_importable_without_its_simulator(prefix, monkeypatch):
     for module in ("gymnasium", "envpool", "isaaclab", "mjlab"):
         monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delenv("GMI_DRL_SIMULATOR_PYTHON", raising=False)
     monkeypatch.delitem(sys.modules, ADAPTERS[prefix].partition(":")[0], raising=False)
-    with pytest.raises(MachineError, match=r"is not installed.*pip install"):
+    remedy = "--simulator-python PATH" if prefix == "isaacgym" else r"is not installed.*pip install"
+    with pytest.raises(MachineError, match=remedy):
         find_task(f"{prefix}:Ant").maker()("Ant", num_env=1, device="cpu", seed=0, threads=1)
 
 

@@ -102,4 +102,5 @@ ANT_V5 = TaskDefinition(
     reward_done=reward_done,
     reset_noise=29,
     reset_state=reset_state,
+    remembered=("qpos",),
 )

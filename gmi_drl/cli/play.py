@@ -9,11 +9,12 @@ import rich_click as click
 
 from gmi_drl.cli.output import console, format_option, print_json, say
 from gmi_drl.errors import UsageError
+from gmi_drl.workload import UNLIMITED_STEPS
 
 if TYPE_CHECKING:
     from gmi_drl.roles.player import Agent, Episode, Player
     from gmi_drl.run.folder import RunFolder
-    from gmi_drl.tasks import Task
+    from gmi_drl.workload import TaskSpec
 
 VIDEO_S = 10.0
 MOST_PIXELS = 8192
@@ -39,7 +40,7 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     """
     from gmi_drl.roles.player import Player, initial_agent, load_agent
     from gmi_drl.run.folder import RunFolder
-    from gmi_drl.tasks import make
+    from gmi_drl.tasks import SimTask, make
 
     folder = RunFolder(run)
     layout, config = folder.read_setup()
@@ -48,7 +49,9 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     task = make(layout.task, num_env=num_env, seed=seed)
     agent = initial_agent(task.spec, config) if options["untrained"] else load_agent(folder, task.spec, config)
     player = Player(task, agent, _noise(seed) if options["stochastic"] else None)
-    steps = _steps(task, options["steps"], options["seconds"], is_video=output is not None)
+    if output is not None and not isinstance(task, SimTask):
+        raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
+    steps = _steps(task.spec, options["steps"], options["seconds"], is_video=output is not None)
     if output is None:
         _play(player, steps)
     else:
@@ -71,8 +74,7 @@ def _film(player: "Player", steps: int, output: Path, size: tuple[int, int], cam
     from gmi_drl.tasks import SimTask
 
     task = player.task
-    if not isinstance(task, SimTask):
-        raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
+    assert isinstance(task, SimTask)
     check_video(output, size)
     stride = stride_of(task.spec.step_s)
     is_shown = sys.stderr.isatty()
@@ -92,14 +94,18 @@ def _noise(seed: int) -> Any:
     return torch.Generator().manual_seed(seed)
 
 
-def _steps(task: "Task", steps: int | None, seconds: float | None, is_video: bool) -> int:
+def _steps(spec: "TaskSpec", steps: int | None, seconds: float | None, is_video: bool) -> int:
     if steps is not None and seconds is not None:
         raise UsageError("--steps and --seconds cannot be given together")
     if steps is not None:
         return steps
     if seconds is None and not is_video:
-        return task.spec.episode_steps
-    return max(1, round((seconds or VIDEO_S) / task.spec.step_s))
+        if spec.episode_steps >= UNLIMITED_STEPS:
+            raise UsageError(f"episodes of {spec.name} have no limit: say how long with --steps")
+        return spec.episode_steps
+    if not spec.step_s:
+        raise UsageError(f"{spec.name} does not say how long a step is: give --steps, not --seconds")
+    return max(1, round((seconds or VIDEO_S) / spec.step_s))
 
 
 def _size(text: str) -> tuple[int, int]:

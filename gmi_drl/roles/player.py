@@ -92,7 +92,8 @@ class Player:
         _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
         self._total += reward * info["valid"]
         self._length += info["valid"]
-        for world in (terminated | truncated).nonzero().flatten().tolist():
+        ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else a step that began an episode
+        for world in ended.nonzero().flatten().tolist():
             how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[world] else "truncated"
             self._end(world, "bad" if info["bad"][world] else how)
 

@@ -52,6 +52,8 @@ def make(
     """
     found = find_task(name)
     if isinstance(found, ForeignTask):
+        if physics is not None:
+            raise UsageError(f"physics is {physics}, but {found.name} brings its own simulator: leave it out")
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
     return SimTask(definition, make_sim(definition, num_env, device, threads, physics), seed)

@@ -80,4 +80,5 @@ ANT = TaskDefinition(
     reward_done=reward_done,
     reset_noise=16,
     reset_state=reset_state,
+    remembered=("qpos",),
 )

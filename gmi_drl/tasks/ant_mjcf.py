@@ -7,6 +7,7 @@ Sizes follow the Ant of Schulman et al. 2015 (arXiv 1506.02438) in the light var
 from math import cos, radians, sin
 
 from gmi_drl.tasks.scenery import GROUND, SCENERY
+from gmi_drl.tasks.solver import option
 
 TIMESTEP_S = 1 / 120
 START_HEIGHT_M = 0.5
@@ -40,11 +41,7 @@ def ant_mjcf() -> str:
     sensors = "".join(f'<force site="knee_{leg}"/><torque site="knee_{leg}"/>' for leg in count)
     return f"""
 <mujoco model="ant">{SCENERY}
-  <compiler angle="degree" autolimits="true"/>
-  <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
-          iterations="10" ls_iterations="10">
-    <flag island="disable"/>
-  </option>
+  <compiler angle="degree" autolimits="true"/>{option(TIMESTEP_S, 10)}
   <default>
     <geom density="5" contype="0" conaffinity="0" rgba="0.97 0.38 0.06 1"/>
     <pair friction="1.5 1.5 0.1 0.1 0.1" margin="0.02"/>

@@ -5,6 +5,7 @@ Sizes and masses are near those that ANYbotics publishes for ANYmal B: 30 kg, 17
 """
 
 from gmi_drl.tasks.scenery import GROUND, SCENERY
+from gmi_drl.tasks.solver import option
 
 TIMESTEP_S = 0.01
 START_HEIGHT_M = 0.62
@@ -42,11 +43,7 @@ def anymal_mjcf() -> str:
     torques = "".join(f'<actuatorfrc actuator="{joint}"/>' for joint in JOINTS)
     return f"""
 <mujoco model="anymal">{SCENERY}
-  <compiler autolimits="true"/>
-  <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
-          iterations="10" ls_iterations="10">
-    <flag island="disable"/>
-  </option>
+  <compiler autolimits="true"/>{option(TIMESTEP_S, 10)}
   <default>
     <geom contype="0" conaffinity="0" rgba="0.75 0.1 0.12 1"/>
     <joint armature="0.02" axis="0 1 0"/>

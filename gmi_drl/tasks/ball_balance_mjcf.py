@@ -9,6 +9,7 @@ the limit, three targets that no posture satisfies pull the feet half a metre of
 from math import cos, radians, sin
 
 from gmi_drl.tasks.scenery import GROUND, SCENERY
+from gmi_drl.tasks.solver import option
 
 TIMESTEP_S = 1 / 200
 BALL_RADIUS_M = 0.1
@@ -43,11 +44,7 @@ def ball_balance_mjcf() -> str:
     sensors = "".join(f'<{kind} site="hip_{leg}"/>' for kind in ("force", "torque") for leg in count)
     return f"""
 <mujoco model="ball_balance">{SCENERY}
-  <compiler angle="degree" autolimits="true"/>
-  <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
-          iterations="15" ls_iterations="15">
-    <flag island="disable"/>
-  </option>
+  <compiler angle="degree" autolimits="true"/>{option(TIMESTEP_S, 15)}
   <default>
     <geom density="1000" contype="0" conaffinity="0" rgba="0.25 0.28 0.33 1"/>
     <joint axis="0 1 0" armature="0.05" damping="0.1"/>

@@ -19,22 +19,25 @@ FOLLOWED = 10
 """Steps in which lengths of episodes are left alone."""
 
 
-def check_task(make: MakeTask, *, steps: int = 200, nan_ends_world: bool = True) -> None:
+def check_task(
+    make: MakeTask, *, steps: int = 200, nan_ends_world: bool = True, counts_by_itself: bool = False
+) -> None:
     """Try whether a task keeps the contract of `Task`; call it in a test.
 
     Args:
         make: Makes the task from a seed, always with the same number of worlds (a few are enough).
-        steps: Control steps of random actions in which some episode must end, or its end could not be looked at. The
-            episodes' lengths are set near their limit before, which simulators that count by themselves may not heed.
+        steps: Control steps of random actions in which some episode must end, or its end could not be looked at.
         nan_ends_world: Whether a NaN action must end its world as bad, and that one alone; False for simulators of
             others that do not look.
+        counts_by_itself: Whether the simulator counts steps whatever `episode_length` says, so that `steps` must be
+            enough for a whole episode; else lengths are set near their limit.
 
     Raises:
         UsageError: listing all mistakes at once.
     """
     checks = [_check_reset, _check_seed, _check_clamping, _check_action_shape, _check_state]
     mistakes = [mistake for check in checks for mistake in _run(check, make)]
-    mistakes += _run(lambda make, mistakes: _check_steps(make, mistakes, steps), make)
+    mistakes += _run(lambda make, mistakes: _check_steps(make, mistakes, steps, not counts_by_itself), make)
     mistakes += _run(_check_nan, make) if nan_ends_world else []
     if mistakes:
         count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
@@ -122,29 +125,41 @@ def _check_state(make: MakeTask, mistakes: _Mistakes) -> None:
         mistakes.unless(is_copy, "state_dict is no copy: steps change it")
 
 
-def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
-    """Random actions; episodes' lengths are followed for some steps, then set near their limit."""
+def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int, hurries: bool) -> None:
+    """Random actions; episodes' lengths are followed for some steps, then set near their limit if that `hurries`."""
     with closing(make(0)) as task:
         low, high = _range_of_first_observations(task)
         limit, has_ended = task.spec.episode_steps, False
+        late = torch.zeros(2, dtype=torch.int64)  # ends at the limit, and those of them that are time-outs
+        due = torch.zeros(task.num_env, dtype=torch.bool, device=task.device)  # to begin an episode in this step
         for index, action in enumerate(_actions(task, steps)):
-            if index == FOLLOWED:
+            if hurries and index == FOLLOWED:
                 task.episode_length.copy_(limit - 2 - torch.arange(task.num_env, device=task.device) % min(limit, 8))
-            length = task.episode_length.clone()
+            before, length = task.obs.clone(), task.episode_length.clone()
             outcome = task.step(action)
             if not _has_form(mistakes, task, outcome):
                 return
-            _check_outcome(mistakes, task, outcome)
+            _check_outcome(mistakes, task, outcome, before)
             obs, _, terminated, truncated, info = outcome
-            ended = terminated | truncated
-            has_ended = has_ended or bool(ended.any())
+            ended, valid = terminated | truncated, info["valid"]
+            has_ended = has_ended or bool((ended & valid).any())
             _check_lengths(mistakes, task, ended)
-            going_on = ~ended & info["valid"] & (index != FOLLOWED)
+            going_on = ~ended & valid & (index != FOLLOWED)
             counted = torch.equal(task.episode_length[going_on], length[going_on] + 1)
             mistakes.unless(counted, "episode_length does not count the steps of an episode")
-            _check_beginnings(mistakes, obs[ended], info["final_obs"][ended], low, high)
+            at_limit = ended & valid & (length + 1 >= limit)
+            late += torch.stack((at_limit.sum(), (at_limit & truncated).sum())).cpu()
+            # A world may spend one step, which is no transition, on the beginning of its next episode.
+            begins_later = ended & valid & (obs == info["final_obs"]).all(1)
+            mistakes.unless(
+                not (due & valid).any(),
+                "where an episode ended, obs is final_obs, not the first observation of the next one",
+            )
+            _check_beginnings(mistakes, obs[(ended & ~begins_later) | due], low, high)
+            due = begins_later
         remedy = f"no episode ended within {steps} steps, so ends are not checked: give check_task more `steps`"
         mistakes.unless(has_ended, remedy)
+        mistakes.unless(not late[0] or bool(late[1]), "worlds at the time limit are terminated, none is truncated")
 
 
 def _has_form(mistakes: _Mistakes, task: Task, outcome: Outcome) -> bool:
@@ -164,14 +179,17 @@ def _has_form(mistakes: _Mistakes, task: Task, outcome: Outcome) -> bool:
     return not missing and all(forms)
 
 
-def _check_outcome(mistakes: _Mistakes, task: Task, outcome: Outcome) -> None:
+def _check_outcome(mistakes: _Mistakes, task: Task, outcome: Outcome, before: Tensor) -> None:
     obs, reward, terminated, truncated, info = outcome
-    bad = info["bad"]
+    bad, going_on = info["bad"], info["valid"] & ~(terminated | truncated)
     mistakes.unless(torch.equal(obs, task.obs), "obs is not what step returned")
     mistakes.unless(not (terminated & truncated).any(), "a world is both terminated and truncated")
     mistakes.unless(bool(truncated[bad].all()), "a bad world is not truncated")
     mistakes.unless(not reward[bad].any(), "a bad world has a reward")
     mistakes.unless(not info["valid"][bad].any(), "a bad world is a valid transition")
+    mistakes.unless(torch.equal(info["final_obs"][bad], before[bad]), "a bad world's final_obs is not obs before it")
+    same = (obs == info["final_obs"]).all(1)  # not where a world has got a new goal
+    mistakes.unless(not going_on.any() or bool((same & going_on).any()), "where nothing ends, final_obs is not obs")
 
 
 def _check_tensor(
@@ -192,18 +210,13 @@ def _check_lengths(mistakes: _Mistakes, task: Task, ended: Tensor) -> None:
     mistakes.unless(bool((length < limit).all()), f"an episode goes on after its {limit} steps")
 
 
-def _check_beginnings(mistakes: _Mistakes, first: Tensor, final: Tensor, low: Tensor, high: Tensor) -> None:
+def _check_beginnings(mistakes: _Mistakes, first: Tensor, low: Tensor, high: Tensor) -> None:
     """What an ended episode is followed by `[n, O]` must look like what reset gives."""
     if not len(first):
         return
-    moved = bool((first != final).any())
-    mistakes.unless(moved, "where an episode ended, obs is final_obs, not the first observation of the next one")
     margin = (high - low) + 1e-4
     outside = ((first < low - margin) | (first > high + margin)).any(0).nonzero().flatten().tolist()
-    if moved:
-        mistakes.unless(
-            not outside, f"where an episode ended, observations {outside} are far from any that reset gives"
-        )
+    mistakes.unless(not outside, f"where an episode ended, observations {outside} are far from any that reset gives")
 
 
 def _check_nan(make: MakeTask, mistakes: _Mistakes) -> None:
@@ -212,10 +225,11 @@ def _check_nan(make: MakeTask, mistakes: _Mistakes) -> None:
         action[-1, -1] = float("nan")
         broken = torch.zeros(task.num_env, dtype=torch.bool, device=task.device)
         broken[-1] = True
+        before = task.obs.clone()
         outcome = task.step(action)
         if not _has_form(mistakes, task, outcome):
             return
-        _check_outcome(mistakes, task, outcome)
+        _check_outcome(mistakes, task, outcome, before)
         alone = torch.equal(outcome[4]["bad"], broken)
         mistakes.unless(alone, "a NaN action does not end its world, and that one alone, as bad")
         after = task.step(torch.zeros_like(action))

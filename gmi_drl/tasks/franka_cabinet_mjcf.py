@@ -9,6 +9,7 @@ and so are the fingers' motors: 2000 N/m hold the bar with 20 N, and with 0.5 kg
 from math import radians
 
 from gmi_drl.tasks.scenery import GROUND, SCENERY
+from gmi_drl.tasks.solver import option
 
 TIMESTEP_S = 1 / 120
 FINGER_RANGE_M = (0.0, 0.04)
@@ -47,11 +48,7 @@ def franka_cabinet_mjcf() -> str:
     sensors = "".join(f'<{kind} objtype="site" objname="grasp"/>' for kind in ("framepos", "framezaxis", "frameyaxis"))
     return f"""
 <mujoco model="franka_cabinet">{SCENERY}
-  <compiler angle="radian" autolimits="true"/>
-  <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
-          iterations="15" ls_iterations="15" gravity="0 0 0">
-    <flag island="disable"/>
-  </option>
+  <compiler angle="radian" autolimits="true"/>{option(TIMESTEP_S, 15, 'gravity="0 0 0"')}
   <default>
     <geom density="1000" contype="0" conaffinity="0" rgba="0.93 0.93 0.95 1"/>
     <pair friction="1 1 0.01 0.001 0.001"/>

@@ -93,4 +93,5 @@ HUMANOID = TaskDefinition(
     reward_done=reward_done,
     reset_noise=42,
     reset_state=reset_state,
+    remembered=("qpos",),
 )

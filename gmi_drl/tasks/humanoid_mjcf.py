@@ -8,6 +8,7 @@ from math import radians
 from typing import NamedTuple
 
 from gmi_drl.tasks.scenery import GROUND, SCENERY
+from gmi_drl.tasks.solver import option
 
 TIMESTEP_S = 1 / 120
 START_HEIGHT_M = 1.34
@@ -78,11 +79,7 @@ def humanoid_mjcf() -> str:
     legs, arms = "".join(map(_leg, _SIDES)), "".join(map(_arm, _SIDES))
     return f"""
 <mujoco model="humanoid">{SCENERY}
-  <compiler angle="degree" autolimits="true"/>
-  <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
-          iterations="10" ls_iterations="10">
-    <flag island="disable"/>
-  </option>
+  <compiler angle="degree" autolimits="true"/>{option(TIMESTEP_S, 10)}
   <default>
     <geom type="capsule" contype="0" conaffinity="0" rgba="0.85 0.65 0.45 1"/>
     <joint armature="0.01"/>

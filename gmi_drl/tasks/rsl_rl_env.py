@@ -56,12 +56,12 @@ class RslRlEnv:
             actions: `[N, A]`.
 
         Returns:
-            The observations, the scaled rewards `[N]`, the ends `[N]`, and extras `[N]`: `time_outs`, and `bad` for
-            worlds that went wrong, which are ends too.
+            The observations, the scaled rewards `[N]`, the ends `[N]`, and extras `[N]`: `time_outs`, and `bad` and
+            `valid` as `Task.step` has them.
         """
         start = time.perf_counter()
         _, reward, terminated, truncated, info = self.task.step(actions)
-        extras = {"time_outs": truncated & ~info["bad"], "bad": info["bad"]}
+        extras = {"time_outs": truncated & info["valid"], "bad": info["bad"], "valid": info["valid"]}
         step = self.get_observations(), reward * self.reward_scale, terminated | truncated, extras
         self.sim_s += time.perf_counter() - start
         return step

@@ -71,7 +71,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
     """Observation `[N, 211]` from qpos `[N, 31]`, qvel `[N, 30]`, sensordata `[N, 119]` and mocap_quat `[N, 1, 4]`."""
     qpos, qvel, sensors = fields["qpos"], fields["qvel"], fields["sensordata"]
     turn, goal_turn = qpos[:, _HINGES + 3 :], fields["mocap_quat"][:, 0]
-    spin = (rotation_matrix(turn.T) * qvel[:, _HINGES + 3 :].T).sum(1).T
+    spin = (rotation_matrix(turn.T.contiguous()) * qvel[:, _HINGES + 3 :].T).sum(1).T
     goal = _goal(qpos.device).expand(len(qpos), 3)
     block = (qpos[:, _HINGES:], qvel[:, _HINGES : _HINGES + 3], spin, goal, goal_turn, difference(turn, goal_turn))
     hand = (qpos[:, :_HINGES], qvel[:, :_HINGES], sensors[:, :_HINGES])
@@ -82,7 +82,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 def difference(turn: Tensor, goal_turn: Tensor) -> Tensor:
     """The turn from a goal to a block, quaternions `[N, 4]` with w >= 0."""
-    conjugate = goal_turn * goal_turn.new_tensor((1, -1, -1, -1))
+    conjugate = torch.cat((goal_turn[:, :1], -goal_turn[:, 1:]), dim=1)
     turned = multiply(turn.T, conjugate.T)
     return torch.where(turned[0] < 0, -turned, turned).T
 

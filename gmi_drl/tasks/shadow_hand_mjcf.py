@@ -12,6 +12,7 @@ from itertools import pairwise
 from math import radians
 
 from gmi_drl.tasks.scenery import GROUND, SCENERY
+from gmi_drl.tasks.solver import option
 
 TIMESTEP_S = 1 / 120
 PALM_POSITION_M = (0.0, 0.0, 0.3)
@@ -103,11 +104,7 @@ def shadow_hand_mjcf() -> str:
     """
     return f"""
 <mujoco model="shadow_hand">{SCENERY}
-  <compiler angle="degree" autolimits="true"/>
-  <option timestep="{TIMESTEP_S}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"
-          iterations="10" ls_iterations="10">
-    <flag island="disable"/>
-  </option>
+  <compiler angle="degree" autolimits="true"/>{option(TIMESTEP_S, 10)}
   <default>
     <geom density="1000" contype="0" conaffinity="0" rgba="0.35 0.38 0.42 1"/>
     <pair friction="1 1 0.005 0.0001 0.0001"/>

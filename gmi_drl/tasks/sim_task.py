@@ -24,12 +24,13 @@ class TaskDefinition:
         substeps: Physics steps per control step.
         fields: The simulator's fields that the functions read.
         observe: `(fields, last action [N, A]) -> observation [N, O]`.
-        reward_done: `(observation, action, fields before the step, fields after it) -> reward [N], terminated [N]`.
+        reward_done: `(observation, action, remembered fields, fields) -> reward [N], terminated [N]` of a step.
         reset_noise: Random numbers K that a world draws in every step.
         reset_state: `noise [N, K], uniform in [-1, 1) -> state fields [N, ...]` of new episodes.
+        remembered: Fields that `reward_done` reads as they were before the step.
         control: `(fields, action [N, A]) -> ctrl [N, nu]`, what the motors are told; by default the action itself.
         new_goal: `(fields, noise [N, K]) -> mask [N], state fields [N, ...]`: which worlds get another goal within
-            their episode, and which. None where the goal stays.
+            their episode, and which; forces there become those of the present state. None where the goal stays.
     """
 
     spec: TaskSpec
@@ -40,6 +41,7 @@ class TaskDefinition:
     reward_done: Callable[[Tensor, Tensor, Fields, Fields], tuple[Tensor, Tensor]]
     reset_noise: int
     reset_state: Callable[[Tensor], dict[str, Tensor]]
+    remembered: tuple[str, ...] = ()
     control: Callable[[Fields, Tensor], Tensor] = lambda fields, action: action
     new_goal: Callable[[Fields, Tensor], tuple[Tensor, dict[str, Tensor]]] | None = None
 
@@ -76,8 +78,8 @@ class SimTask:
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """See `Task.step`."""
         action = self._checked(action).clamp(-1, 1)
-        before = {name: field.clone() for name, field in self._fields().items()}
-        self._sim.step(self._definition.control(before, action))
+        before = {name: self._sim.get(name).clone() for name in self._definition.remembered}
+        self._sim.step(self._definition.control(self._fields(), action))
         after = self._fields()
         final_obs = self._definition.observe(after, action)
         reward, terminated = self._definition.reward_done(final_obs, action, before, after)
@@ -108,7 +110,10 @@ class SimTask:
         return {**sim, **own, "generator": self._generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state_dict` of the same task with the same num_env. Raises UsageError if the sizes differ."""
+        """See `Task.load_state_dict`."""
+        if not state:
+            self.reset()
+            return
         self._sim.load_state_dict({name[4:]: tensor for name, tensor in state.items() if name.startswith("sim.")})
         self.obs = state["obs"].clone().to(self.device)
         self.episode_length.copy_(state["episode_length"])

@@ -42,7 +42,7 @@ class Task(Protocol):
             terminated: bool `[N]`, the task's own end (a fall).
             truncated: bool `[N]`, the time limit without such an end, or an accident of the physics.
             info: `final_obs` `[N, O]`, the observation before any reset; `bad` bool `[N]`, worlds in which the physics
-                went wrong or the action was NaN, with reward 0 and the `final_obs` of the step before; `valid` bool
+                went wrong or the action was NaN, with reward 0 and the observation before the step; `valid` bool
                 `[N]`, False for what is no transition: those, and steps that a simulator used to begin an episode.
                 Leave them out of training and do not bootstrap from them. No output is ever NaN.
 

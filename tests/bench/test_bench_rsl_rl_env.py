@@ -31,9 +31,9 @@ def test_returns_of_episodes_are_not_scaled():
     env, rows = make_env(), []
     reporter = rsl_rl_env.Reporter(env, 2, rows.append)
     done, none = torch.zeros(N, dtype=torch.bool), torch.zeros(N, dtype=torch.bool)
-    reporter.process_env_step(torch.full((N,), 2 * SCALE), done, {"bad": none})
+    reporter.process_env_step(torch.full((N,), 2 * SCALE), done, {"bad": none, "valid": ~none})
     done[:4] = True
-    reporter.process_env_step(torch.full((N,), 3 * SCALE), done, {"bad": none})
+    reporter.process_env_step(torch.full((N,), 3 * SCALE), done, {"bad": none, "valid": ~none})
     reporter.log(it=4, collect_time=1.0, learn_time=2.0, loss_dict={})
     row = rows[0]
     assert (row["episodes"], row["length_sum"], row["env_steps"]) == (4, 8, 10 * N)

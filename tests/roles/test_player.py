@@ -94,7 +94,7 @@ class Script:
 
 def test_episodes_are_kept_by_world_and_end():
     going, fall = (1.0, 0, 0, 0, 1), (2.0, 1, 0, 0, 1)
-    timed_out, broken, begins = (3.0, 0, 1, 0, 1), (0.0, 0, 1, 1, 0), (9.0, 0, 0, 0, 0)
+    timed_out, broken, begins = (3.0, 0, 1, 0, 1), (0.0, 0, 1, 1, 0), (9.0, 0, 1, 0, 0)
     steps = [(going, going), (fall, going), (begins, timed_out), (going, broken), (going, going)]
     player = Player(Script(*steps), SimpleNamespace(act=lambda obs, noise: obs))
     for _ in steps:

@@ -43,7 +43,7 @@ class Ledger:
         """Add a step."""
         reward = rewards / self.env.reward_scale
         self.episode += torch.stack((reward, torch.ones_like(reward)))
-        ended = dones & ~extras["bad"]
+        ended = dones & extras["valid"]
         of_ended = (self.episode * ended).sum(1, dtype=torch.float64)
         self.sums += torch.stack((reward.sum(dtype=torch.float64), ended.sum(), *of_ended, extras["bad"].sum()))
         self.episode.masked_fill_(dones, 0.0)

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.workload import TaskSpec
+from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
 
 HIDDEN = (256, 128, 64)
-UNLIMITED_STEPS = 1_000_000
-"""`episode_steps` where a simulator names no limit."""
 
 
 @dataclass

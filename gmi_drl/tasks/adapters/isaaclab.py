@@ -3,8 +3,6 @@
 The simulation is started once in a process and ends with it: Isaac Sim cannot be started a second time.
 """
 
-from contextlib import AbstractContextManager
-from functools import cache
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError
@@ -12,7 +10,8 @@ from gmi_drl.tasks.adapters.base import did_you_mean
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
 
 INSTALL = "see isaac-sim.github.io/IsaacLab for its own way, then pip install gmi-drl beside it"
-_LAUNCHED: list[AbstractContextManager[Any]] = []
+_LAUNCHED: list[Any] = []
+"""The one simulation of this process, kept alive."""
 
 
 def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> TorchEnvTask:
@@ -48,11 +47,11 @@ def _config(rest: str, num_env: int, device: str, seed: int) -> Any:
     return cfg
 
 
-@cache
-def _start_isaac_sim(device: str) -> Any:
+def _start_isaac_sim(device: str) -> None:
     from isaaclab.app import AppLauncher
 
-    return AppLauncher(headless=True, device=device).app
+    if not _LAUNCHED:
+        _LAUNCHED.append(AppLauncher(headless=True, device=device).app)
 
 
 def _launch(cfg: Any, device: str) -> None:

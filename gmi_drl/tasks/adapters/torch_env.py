@@ -49,7 +49,7 @@ class TorchEnvTask(AdaptedTask):
             episode_steps=int(env.max_episode_length),
             step_s=env.step_dt,
         )
-        super().__init__(spec, self._observed(env.reset()[0]), env.single_action_space)
+        super().__init__(spec, self._begin(), env.single_action_space)
         self.episode_length = env.episode_length_buf
 
     def close(self) -> None:
@@ -59,7 +59,9 @@ class TorchEnvTask(AdaptedTask):
             self.env = None
 
     def _begin(self) -> Tensor:
-        return self._observed(self.env.reset()[0])
+        obs = self._observed(self.env.reset()[0]).clone()  # the environment writes the next one over it
+        self.episode_length = self.env.episode_length_buf  # perhaps another tensor than before
+        return obs
 
     def _simulate(self, action: Tensor) -> Outcome:
         observed, reward, terminated, truncated, extras = self.env.step(action)
@@ -69,7 +71,7 @@ class TorchEnvTask(AdaptedTask):
         return Outcome(obs, reward.float(), terminated.bool(), truncated.bool(), final_obs)
 
     def _count(self, ended: Tensor) -> None:
-        self.episode_length = self.env.episode_length_buf  # the environment counts, perhaps in another tensor
+        self.episode_length = self.env.episode_length_buf  # the environment counts
 
     def _observed(self, groups: Mapping[str, Tensor]) -> Tensor:
         """What the policy sees, float32 `[N, O]`."""

@@ -25,10 +25,10 @@ class Log:
 
 def test_episodes_go_on_over_iterations_and_bad_ones_do_not_count():
     ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE))
-    ledger.process_env_step(torch.full((N,), 2 * SCALE), NONE, {"bad": NONE})
+    ledger.process_env_step(torch.full((N,), 2 * SCALE), NONE, {"bad": NONE, "valid": ~NONE})
     assert ledger.take().tolist() == pytest.approx([2 * N, 0, 0, 0, 0])
     bad, done = torch.tensor([True, False, False, False]), torch.tensor([True, True, False, False])
-    ledger.process_env_step(torch.full((N,), 3 * SCALE), done, {"bad": bad})
+    ledger.process_env_step(torch.full((N,), 3 * SCALE), done, {"bad": bad, "valid": ~bad})
     assert ledger.take().tolist() == pytest.approx([3 * N, 1, 5, 2, 1])
     assert ledger.episode[1].tolist() == [0, 0, 2, 2]
 
@@ -36,7 +36,7 @@ def test_episodes_go_on_over_iterations_and_bad_ones_do_not_count():
 def test_the_logger_hears_of_everything_and_counts_the_whole_run():
     log = Log()
     ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log, iterations=10)
-    ledger.process_env_step(torch.zeros(N), NONE, {"bad": NONE})
+    ledger.process_env_step(torch.zeros(N), NONE, {"bad": NONE, "valid": ~NONE})
     for it in (4, 5):
         ledger.log(it=it, start_it=it, total_it=it + 1, collect_time=1.0, learn_time=2.0, loss_dict={"value": 3.0})
     assert log.steps == 1 and [(line["it"], line["start_it"], line["total_it"]) for line in log.lines] == [

@@ -23,11 +23,9 @@ def lab(request, monkeypatch):
         return fake_isaaclab_env(cfg.num_envs, device=cfg.device)
 
     monkeypatch.setattr(isaaclab, "_LAUNCHED", [])
-    isaaclab._start_isaac_sim.cache_clear()
     monkeypatch.setitem(gymnasium.registry, TASK, gymnasium.envs.registration.EnvSpec(TASK, make_env))
     monkeypatch.setattr(gymnasium, "make", lambda name, cfg: make_env(cfg))  # the fake is no gymnasium.Env
-    yield request.param, calls
-    isaaclab._start_isaac_sim.cache_clear()
+    return request.param, calls
 
 
 def test_the_simulation_is_started_once_and_in_the_order_of_the_version(lab):

@@ -98,3 +98,19 @@ def test_other_observations_are_refused(space, message):
     env.single_observation_space = space
     with pytest.raises(UsageError, match=message):
         TorchEnvTask(env, "lab:fake")
+
+
+def test_a_first_step_that_goes_wrong_leaves_the_observation_before_it():
+    env = fake_isaaclab_env()
+    task = TorchEnvTask(env, "lab:fake")
+    first, step = task.obs.clone(), env.step
+
+    def broken(action):
+        observed, *rest = step(action)
+        observed["policy"][0] = float("nan")
+        return observed, *rest
+
+    env.step = broken
+    obs, reward, _, truncated, info = task.step(torch.ones(2, 2))
+    assert info["bad"].tolist() == truncated.tolist() == [True, False] and reward[0] == 0
+    assert torch.equal(info["final_obs"][0], first[0]) and torch.equal(obs[0], first[0]) and obs.isfinite().all()
