@@ -1,7 +1,9 @@
 """The run's configuration: hyper-parameters and how the run is kept (`config.yaml`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -101,13 +103,15 @@ def default_config(task: TaskSpec) -> RunConfig:
     return RunConfig(ppo=ppo)
 
 
-def apply_settings(base: RunConfig, settings: Sequence[str], source: str = "--set") -> RunConfig:
-    """A copy of `base` with `a.b=value` settings applied; values are read as YAML.
+def apply_settings(
+    base: RunConfig, settings: Sequence[str], source: str = "--set", over: Mapping[str, Any] = MappingProxyType({})
+) -> RunConfig:
+    """A copy of `base` with the values of `over` and then `a.b=value` settings applied; these are read as YAML.
 
     Raises:
         UsageError: with every mistake in the settings.
     """
-    data = base.model_dump()
+    data = base.model_dump() | deepcopy(dict(over))
     malformed = [setting for setting in settings if not setting.partition("=")[1] or not setting.partition("=")[0]]
     if malformed:
         raise UsageError(f"{source}: expected KEY=VALUE, e.g. ppo.learning_rate=3e-4, got {', '.join(malformed)}")

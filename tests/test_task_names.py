@@ -57,7 +57,7 @@ def test_installed_packages_add_names_and_prefixes_but_replace_none(installed):
     ("name", "message"),
     [
         ("antt", "there is no task 'antt'; did you mean 'ant'"),
-        ("walk-the-dog", "known: ant, at, .*gymnasium:NAME"),
+        ("walk-the-dog", "known: ant, .*gymnasium:NAME"),
         ("gymnasum:Ant-v5", "nothing makes 'gymnasum'; did you mean 'gymnasium'"),
         ("gymnasium", "names no task: say which, as in gymnasium:NAME"),
         ("mjlab:", "names no task"),

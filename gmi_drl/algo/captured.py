@@ -2,6 +2,8 @@
 
 import gc
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
 
@@ -15,6 +17,9 @@ class Captured:
     On a GPU it is run as it is for `WARM_UP_CALLS`, then captured, and replayed from then on: what took a launch for
     each of its kernels takes one. What it does on the host is done for the last time in the capture, so it must not
     wait for the device, branch on values or change what its tensors are. On a CPU it is always run as it is.
+
+    All graphs of a process share the memory for what they make on the way: they run one after another, and what they
+    are for lies in tensors that were there before.
 
     Args:
         function: What to run.
@@ -43,7 +48,7 @@ class Captured:
 
     def _run_aside(self) -> None:
         """On a stream of its own, as the capture will be, in order with the current one."""
-        current, aside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        current, aside = torch.cuda.current_stream(), _stream_aside()
         aside.wait_stream(current)
         with torch.cuda.stream(aside):
             self._function()
@@ -55,9 +60,20 @@ class Captured:
         was_on = gc.isenabled()
         gc.disable()
         try:
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, pool=_pool()):
                 self._function()
         finally:
             if was_on:
                 gc.enable()
         return graph
+
+
+@cache
+def _stream_aside() -> torch.cuda.Stream:
+    """One for all: the allocator keeps what was freed for each stream apart."""
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+
+@cache
+def _pool() -> Any:
+    return torch.cuda.graph_pool_handle()

@@ -19,8 +19,9 @@ LEARNING_RATE_FACTOR = 1.5
 class PPO:
     """Proximal policy optimisation (arXiv 1707.06347) of one replica; the order of operations is rsl_rl's.
 
-    Nothing in `update` waits for the device: learning rate, KL and losses stay tensors; a mini-batch whose gradients
-    are not finite (on any GMI: the sum carries it) is skipped by the optimizer on the device and counted.
+    Nothing in `update` waits for the device, but for a `reduce` that goes through the host: learning rate, KL and
+    losses stay tensors; a mini-batch whose gradients are not finite (on any GMI: the sum carries it) is skipped by the
+    optimizer on the device and counted.
 
     Args:
         policy: The networks, on the device that the update shall run on.
@@ -48,8 +49,9 @@ class PPO:
         self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
         device = self.flat.vector.device
         self.learning_rate = torch.tensor(config.learning_rate, device=device)
-        on_gpu = device.type == "cuda"
-        self.optimizer = torch.optim.Adam([self.flat.vector], lr=self.learning_rate, fused=True, capturable=on_gpu)
+        in_graph = capture and device.type == "cuda"
+        self.optimizer = torch.optim.Adam([self.flat.vector], lr=self.learning_rate, fused=True, capturable=in_graph)
+        self.optimizer._warned_capturable_if_run_uncaptured = True  # as in the warm-up
         self.found_inf = torch.zeros((), device=device)
         self.optimizer.found_inf = self.found_inf  # type: ignore[attr-defined]
         self._start_optimizer()
@@ -57,6 +59,7 @@ class PPO:
         self.totals = torch.zeros(len(self.METRICS), device=device)
         self._apply_step = Captured(self._apply, device, is_on=capture)
         self._rollout: Rollout | None = None
+        self._gradient_steps: list[Captured] = []
 
     def update(self, rollout: Rollout, permutation: Tensor) -> None:
         """Learn from a rollout whose advantages are final; `permutation [T * N]` orders its transitions.
@@ -71,6 +74,10 @@ class PPO:
                 compute_gradient()
                 self.reduce(self.flat.bucket)
                 self._apply_step()
+
+    def forget(self) -> None:
+        """Let go of the last rollout and what was captured for it."""
+        self._rollout, self._gradient_steps = None, []
 
     def metrics(self) -> dict[str, float]:
         """Means over the mini-batches of the last update, and the learning rate. Synchronises with the host."""

@@ -10,7 +10,7 @@ import rich_click as click
 from gmi_drl.cli.output import format_option, print_json, say, simulator_option
 from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout
 from gmi_drl.errors import UsageError
-from gmi_drl.task_names import as_file_name, known_tasks
+from gmi_drl.task_names import as_file_name, find_task, known_tasks
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -76,12 +76,10 @@ def _begin(
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run."""
     from gmi_drl.config import RunConfig, default_config
-    from gmi_drl.files import parse
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.training import check_trainable
     from gmi_drl.profiler.room import require_room
-    from gmi_drl.rsl_rl_config import read_rsl_rl_config
     from gmi_drl.run.folder import RunFolder
 
     if layout is not None:
@@ -96,9 +94,7 @@ def _begin(
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
         chosen = chosen.model_copy(update={"algo": algo or "ppo"})
     base = default_config(task_spec(chosen.task)) if chosen.task else RunConfig()  # without a task: refused below
-    if rsl_rl_config is not None:
-        base = parse(RunConfig, base.model_dump() | read_rsl_rl_config(rsl_rl_config), str(rsl_rl_config))
-    config = _configured(base, **rest)
+    config = _configured(base, rsl_rl_config, **rest)
     check_trainable(chosen, config)
     require_room(chosen, config, task_spec(chosen.task or ""), this_node(), tell=say)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -129,7 +125,7 @@ def _resume(
         )
     folder = RunFolder(resume)
     chosen, before = folder.read_setup()
-    learner = chosen.algo
+    learner, name = chosen.algo or "ppo", chosen.task
     saved = list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
@@ -138,8 +134,10 @@ def _resume(
         chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     elif gmis_per_gpu is not None or num_env is not None:
         chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
-    if (algo or learner) != learner or chosen.algo != learner:
+    if {algo or learner, chosen.algo or "ppo"} != {learner}:
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
+    if chosen.task != name or (task is not None and find_task(task).name != name):
+        raise UsageError(f"the run trains {name}: another task is another run")
     config = _configured(before, **rest)
     _check_same_run(index, before, config, chosen)
     return chosen, config, folder, saved[-1]
@@ -180,13 +178,14 @@ def _read_layout(path: Path, overrides: dict[str, object]) -> "Layout":
     return load_yaml(Layout, path)
 
 
-def _configured(base: "RunConfig", **given: Any) -> "RunConfig":
-    """The configuration with what the command line sets."""
+def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: Any) -> "RunConfig":
+    """The configuration with what the command line sets, also within a file of rsl_rl's."""
     from gmi_drl.config import apply_settings
-    from gmi_drl.rsl_rl_config import refuse_idle_settings
+    from gmi_drl.rsl_rl_config import read_rsl_rl_config, refuse_idle_settings
 
     settings = _settings(**given)
-    config = apply_settings(base, settings)
+    theirs = read_rsl_rl_config(rsl_rl_config) if rsl_rl_config is not None else {}
+    config = apply_settings(base, settings, f"{rsl_rl_config} with --set" if rsl_rl_config else "--set", theirs)
     if config.rsl_rl is not None:
         refuse_idle_settings(settings)
     return config

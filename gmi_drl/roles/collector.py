@@ -1,7 +1,5 @@
 """Experience collection: simulator and agent take turns on one GMI, `horizon` times (paper section 5.1, stage i)."""
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
@@ -37,11 +35,10 @@ class Collector:
         self.rollout = Rollout(config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions, task.device)
         self.episode = torch.zeros(2, task.num_env, device=task.device)  # returns and lengths so far
         self.episodes = torch.zeros(4, dtype=torch.float64, device=task.device)
-        self._noise = torch.zeros_like(self.rollout.action)
-        self._last_obs, self._final_obs = torch.zeros(2, *self.rollout.obs.shape[1:], device=task.device)
+        self._obs, self._last_obs, self._final_obs = (torch.zeros_like(task.obs) for _ in range(3))
+        self._noise, self._action, self._mean = (torch.zeros_like(self.rollout.action[0]) for _ in range(3))
         self._final_value = torch.zeros(task.num_env, device=task.device)
-        steps = [partial(self._act, t) for t in range(config.horizon)]
-        self._act_at = [Captured(step, task.device, is_on=capture) for step in steps]
+        self._act_on_obs = Captured(self._act, task.device, is_on=capture)
         self._value_final_obs = Captured(self._value, task.device, is_on=capture)
         self._judge_all = Captured(self._judge, task.device, is_on=capture)
         self._stagger()
@@ -52,12 +49,14 @@ class Collector:
         rollout = self.rollout
         rollout.bootstrap.zero_()
         self.episodes.zero_()
-        self._noise.normal_(generator=self.generator)
+        noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
         for t in range(self.config.horizon):
-            rollout.obs[t] = self.task.obs
-            self._act_at[t]()
+            self._obs.copy_(self.task.obs)
+            self._noise.copy_(noise[t])
+            self._act_on_obs()
+            rollout.obs[t], rollout.action[t], rollout.mean[t] = self._obs, self._action, self._mean
             clock.mark("act_s")
-            _, reward, terminated, truncated, info = self.task.step(rollout.action[t])
+            _, reward, terminated, truncated, info = self.task.step(self._action)
             clock.mark("sim_s")
             rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, info["valid"]
             self.episodes[3] += info["bad"].sum()
@@ -90,10 +89,11 @@ class Collector:
         self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))
 
     @torch.no_grad()
-    def _act(self, t: int) -> None:
-        """What the agent does at step t, from `rollout.obs[t]`."""
-        rollout = self.rollout
-        rollout.action[t], rollout.mean[t] = self.policy.act(self.normaliser(rollout.obs[t]), self._noise[t])
+    def _act(self) -> None:
+        """What the agent does about `_obs`."""
+        action, mean = self.policy.act(self.normaliser(self._obs), self._noise)
+        self._action.copy_(action)
+        self._mean.copy_(mean)
 
     @torch.no_grad()
     def _value(self) -> None:

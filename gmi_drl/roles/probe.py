@@ -1,5 +1,6 @@
 """The probe: a training that is measured instead of kept (paper section 5.2, Algorithm 2's `profile`)."""
 
+import ctypes
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -56,11 +57,11 @@ class Probe(DRL_role):
 
     def _measure(self, num_env: int, seconds: float) -> dict[str, float]:
         """Iterate for about so long, once at least after the warm-up; means over the iterations."""
-        _forget_peak(self.mgr.device)
         replica = self._with_worlds(num_env)
-        started = time.monotonic()
-        replica.iterate(lambda: Word.GO_ON)  # the warm-up: first calls allocate and choose kernels
-        replica.phases()
+        for _ in range(replica.warm_up_iterations):
+            started = time.monotonic()
+            replica.iterate(lambda: Word.GO_ON)
+            replica.phases()
         self._left = max(1, round(seconds / (time.monotonic() - started)))
         phases: Counter[str] = Counter()
         word, iterations, started = Word.GO_ON, 0, time.monotonic()
@@ -81,8 +82,8 @@ class Probe(DRL_role):
     def _with_worlds(self, num_env: int) -> Replica:
         task_seed, agent_seed = (seed_of(self.config, 0, self.GMI_id, purpose) for purpose in ("task", "agent"))
         if self.replica is not None:
-            self.replica.collector.task.close()
-            del self.replica.collector  # before the next worlds are made, or the peak would count both
+            self.replica.leave()  # before the next worlds are made, or the peak would count both
+        _forget_peak(self.mgr.device)
         task = self.make_task(num_env, task_seed)
         if self.replica is None:
             share = 1 / len(self.group.members)
@@ -93,10 +94,13 @@ class Probe(DRL_role):
 
 
 def _forget_peak(device: torch.device) -> None:
-    """Let peaks count from now on, where the kernel allows it."""
+    """Give back what is free, and let peaks count from now on, where the kernel allows it."""
+    with suppress(AttributeError):  # no glibc
+        ctypes.CDLL(None).malloc_trim(0)
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 

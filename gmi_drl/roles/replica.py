@@ -1,5 +1,6 @@
 """One replica of a training: the simulator, agent and trainer of a holistic GMI, and one iteration of all three."""
 
+import gc
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
@@ -78,6 +80,18 @@ class Replica:
         self.normaliser = Normaliser(spec.num_obs, device)
         self.clock = PhaseClock(device)
         self.sync_s = 0.0
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """Iterations until each is like the next: first calls choose kernels, and on a GPU graphs are made."""
+        return WARM_UP_CALLS + 1 if self.device.type == "cuda" and self.config.cuda_graphs else 1
+
+    def leave(self) -> None:
+        """Let go of the worlds and of all that was made for them."""
+        self.collector.task.close()
+        del self.collector
+        self.ppo.forget()
+        gc.collect()  # a collector is part of a cycle
 
     def take(self, task: Task, seed: int) -> None:
         """Let the agent act in these worlds from now on; `seed` is of its noise."""
