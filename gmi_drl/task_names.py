@@ -19,6 +19,9 @@ GROUP = "gmi_drl.tasks"
 DESCRIPTION_SCHEMA = "gmi-drl/task/1"
 """Of the line in which `tasks.describe` tells a task's sizes."""
 
+SIMULATOR_PYTHON = "GMI_DRL_SIMULATOR_PYTHON"
+"""The environment variable with the path of the interpreter that has Isaac Gym."""
+
 ADAPTERS = {
     "envpool": "gmi_drl.tasks.adapters.envpool:make_task",
     "gymnasium": "gmi_drl.tasks.adapters.gymnasium:make_task",

@@ -12,6 +12,7 @@ import rich_click as click
 from rich.console import Console
 
 from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.task_names import SIMULATOR_PYTHON
 
 PLAIN_WIDTH = 120
 
@@ -29,14 +30,14 @@ def simulator_option(function: Function) -> Function:
 
     def remember(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
         if path is not None:
-            os.environ["GMI_DRL_SIMULATOR_PYTHON"] = os.path.abspath(path)
+            os.environ[SIMULATOR_PYTHON] = os.path.abspath(path)
 
     return click.option(
         "--simulator-python",
         type=click.Path(exists=True, dir_okay=False, executable=True),
         expose_value=False,
         callback=remember,
-        help="The interpreter that has Isaac Gym, for isaacgym:TASK.  [default: $GMI_DRL_SIMULATOR_PYTHON]",
+        help=f"The interpreter that has Isaac Gym, for isaacgym:TASK.  [default: ${SIMULATOR_PYTHON}]",
     )(function)
 
 

@@ -13,10 +13,14 @@ from gmi_drl.roles.child import die_with
 from gmi_drl.task_names import DESCRIPTION_SCHEMA, ForeignTask, find_task
 from gmi_drl.workload import TaskSpec
 
-DESCRIBE_S = 300.0
-"""How long a simulator may take to start and make one world; Isaac Lab takes a minute or two."""
+DESCRIBE_S = 330.0
+"""How long a simulator may take to start and make one world; Isaac Lab takes a minute or two.
+
+More than `isaacgym_process.START_S`, since an adapter that gives its simulator up knows better what went wrong.
+"""
 
 LOG_LINES = 5
+"""Of each of the simulator's outputs."""
 
 
 def task_spec(name: str) -> TaskSpec:
@@ -36,28 +40,33 @@ def task_spec(name: str) -> TaskSpec:
 
 @cache
 def _ask(name: str) -> TaskSpec:
-    line = [sys.executable, "-P", "-m", "gmi_drl.tasks.describe", name]
+    line = [sys.executable, "-u", "-P", "-m", "gmi_drl.tasks.describe", name]
     try:
         process = subprocess.run(
             line,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
-            errors="replace",
             timeout=DESCRIBE_S,
             check=False,
             preexec_fn=partial(die_with, os.getpid()),
         )
-    except subprocess.TimeoutExpired:
-        raise GmiError(f"{name} has not been made within {DESCRIBE_S:.0f} s; try it: {' '.join(line)}") from None
-    answer = _last_answer(process.stdout)
+    except subprocess.TimeoutExpired as late:
+        said = _last_words(late.stdout, late.stderr)
+        raise GmiError(f"{name} has not been made within {DESCRIBE_S:.0f} s; try it: {' '.join(line)}{said}") from None
+    answer = _last_answer(process.stdout.decode(errors="replace"))
     if "spec" in answer:
         return TaskSpec(**answer["spec"] | {"hidden": tuple(answer["spec"]["hidden"])})
     if "error" in answer:
         kind: type[GmiError] = getattr(errors, answer["error"]["kind"], GmiError)
         raise kind(answer["error"]["message"])
-    last = "".join(f"\n  | {said}" for said in process.stderr.splitlines()[-LOG_LINES:])
-    raise GmiError(f"{name} cannot be made, exit code {process.returncode}: {' '.join(line)}{last}")
+    said = _last_words(process.stdout, process.stderr)
+    raise GmiError(f"{name} cannot be made, exit code {process.returncode}: {' '.join(line)}{said}")
+
+
+def _last_words(*outputs: bytes | None) -> str:
+    """The end of each output, to come after a message; None for an output that stayed empty."""
+    ends = [(output or b"").decode(errors="replace").splitlines()[-LOG_LINES:] for output in outputs]
+    return "".join(f"\n  | {line}" for lines in ends for line in lines)
 
 
 def _last_answer(printed: str) -> dict[str, Any]:

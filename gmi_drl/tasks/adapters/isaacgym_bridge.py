@@ -44,7 +44,7 @@ _PR_SET_PDEATHSIG = 1
 def fields(num_env: int, num_obs: int, num_actions: int) -> dict[str, tuple[tuple[int, ...], Any]]:
     """Shape and type of each array in the shared memory, in this order.
 
-    `bad` marks worlds whose action, observation or reward is not finite; they are reset in the next step.
+    `bad` marks worlds whose observation or reward is not finite; they are reset in the next step.
     """
     flags = ((num_env,), np.bool_)
     return {
@@ -121,19 +121,14 @@ class Bridge:
         The task's own `reset` simulates nothing and returns zeros: only a step resets the worlds that are marked.
         """
         self.env.reset_buf.fill_(1)
-        self._publish(self.env.step(self.env.zero_actions()), 0.0)
+        self._publish(self.env.step(self.env.zero_actions()))
 
     def step(self) -> None:
-        """One step of every world. Where the action is NaN the task gets zeros instead."""
-        action = self.host["action"]
-        spoilt = action.sum(1)
-        given = action.to(self.device, copy=True)  # the task may keep it
-        if self.torch.isnan(spoilt).any():
-            given.masked_fill_(self.torch.isnan(given), 0.0)
-        self._publish(self.env.step(given), spoilt)
+        """One step of every world. The actions are finite: the other side sees to it."""
+        self._publish(self.env.step(self.host["action"].to(self.device, copy=True)))  # the task may keep them
 
-    def _publish(self, result: tuple[Any, Any, Any, Any], spoilt: Any) -> None:
-        """Copy what a step returned to the shared memory: the task reuses it. `spoilt` is NaN where the action was."""
+    def _publish(self, result: tuple[Any, Any, Any, Any]) -> None:
+        """Copy what a step returned to the shared memory: the task reuses it."""
         host, (obs, reward, done, extras) = self.host, result
         if "time_outs" not in extras:
             raise KeyError("the task's extras have no 'time_outs': ends and time limits cannot be told apart")
@@ -142,7 +137,7 @@ class Bridge:
         host["done"].copy_(done)
         host["timed_out"].copy_(extras["time_outs"])
         # A product with ones is a sum in a fifth of the time
-        finite = self.torch.isfinite(host["obs"].mv(self.ones).add_(host["reward"]).add_(spoilt))
+        finite = self.torch.isfinite(host["obs"].mv(self.ones).add_(host["reward"]))
         self.torch.logical_not(finite, out=host["bad"])
         if not finite.all():
             self.env.reset_buf[host["bad"].to(self.env.reset_buf.device)] = 1

@@ -38,6 +38,7 @@ class BridgeProcess:
 
     def __init__(self, python: Path, order: dict[str, Any]) -> None:
         self._python = python
+        self._failed: GmiError | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         memory = os.memfd_create("gmi-drl-isaacgym", os.MFD_CLOEXEC)
@@ -56,8 +57,11 @@ class BridgeProcess:
         """Have RESET or STEP done.
 
         Raises:
-            GmiError: The simulator failed, died or missed the deadline. Its process is ended.
+            GmiError: The simulator failed, died or missed the deadline. Its process is ended, and whatever else is
+                asked of it raises the same error.
         """
+        if self._failed is not None:
+            raise self._failed
         with suppress(OSError):  # it has ended, and may have said why
             self._line.send(word)
         if self._answer(deadline_s) != bridge.DONE:
@@ -126,7 +130,8 @@ class BridgeProcess:
         name = f"the Isaac Gym bridge (process {self._process.pid}, {self._python})"
         lines = self._last_lines()
         self.close()
-        return kind(f"{name} {what}" + "".join(f"\n  | {line}" for line in lines))
+        self._failed = kind(f"{name} {what}" + "".join(f"\n  | {line}" for line in lines))
+        return self._failed
 
     def _last_lines(self) -> list[str]:
         size = self._log.seek(0, os.SEEK_END)

@@ -5,14 +5,17 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.task_names import SIMULATOR_PYTHON
 from gmi_drl.tasks.adapters import isaacgym
-from gmi_drl.tasks.adapters.isaacgym import PYTHON_VARIABLE, make_task
+from gmi_drl.tasks.adapters.isaacgym import make_task
+from gmi_drl.workload import TASK_SPECS
 
 FAKE = Path(__file__).parent / "fake_isaacgymenvs"
 N = 4
@@ -31,7 +34,7 @@ fake_tasks = load_fake_tasks()
 def start():
     """A task over the fake; this interpreter stands for the simulator's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(PYTHON_VARIABLE, sys.executable)
+        patch.setenv(SIMULATOR_PYTHON, sys.executable)
         patch.setenv("PYTHONPATH", str(FAKE))
         return make_task("FakeTask", num_env=N)
 
@@ -90,10 +93,12 @@ def test_the_spec_is_what_the_simulator_says(task):
         task.step(torch.zeros(N, 2))
 
 
-def test_a_task_that_we_have_too_has_our_reward_scale():
-    hello = {"sizes": {"num_env": 1, "num_obs": 60, "num_actions": 8}, "episode_steps": 1000, "step_s": 1 / 60}
-    spec = isaacgym.spec_of("Ant", hello)
-    assert spec.name == "isaacgym:Ant" and spec.reward_scale == 0.05
+@pytest.mark.parametrize(("name", "own"), [("Ant", "ant"), ("ShadowHand", "shadow_hand")])
+def test_a_task_that_we_have_too_differs_only_in_what_the_simulator_says(name, own):
+    told = {"episode_steps": 77, "step_s": 0.5}
+    spec = isaacgym.spec_of(name, {"sizes": {"num_env": 1, "num_obs": 7, "num_actions": 2}, **told})
+    named = {"name": f"isaacgym:{name}", "alias": f"isaacgym:{name}"}
+    assert spec == replace(TASK_SPECS[own], **named, num_obs=7, num_actions=2, **told)
 
 
 def test_reset_and_an_empty_state_begin_new_episodes(task):
@@ -106,16 +111,15 @@ def test_reset_and_an_empty_state_begin_new_episodes(task):
     task.load_state_dict({})
     assert torch.equal(task.obs[:, 4], episode + 2) and not task.episode_length.any()
     assert task.step(torch.zeros(N, 3))[4]["valid"].all()
-    with pytest.raises(UsageError, match="cannot go on"):
+    with pytest.raises(UsageError, match="takes none: this one has qpos"):
         task.load_state_dict({"qpos": torch.zeros(N)})
 
 
-@pytest.mark.parametrize("value", [7 * fake_tasks.BLOW_UP, float("nan")])
 @pytest.mark.parametrize("index", [1, 2])
-def test_a_broken_world_is_bad_once_then_begins_anew_alone(task, value, index):
+def test_a_broken_world_is_bad_once_then_begins_anew_alone(task, index):
     before = task.step(torch.zeros(N, 3))[0]
     action = torch.zeros(N, 3)
-    action[index, 0] = value  # clamped to BLOW_UP
+    action[index, 0] = 7 * fake_tasks.BLOW_UP  # clamped
     obs, reward, terminated, truncated, info = task.step(action)
     only = world(index)
     assert torch.equal(info["bad"], only) and torch.equal(truncated, only) and not terminated.any()
@@ -125,6 +129,19 @@ def test_a_broken_world_is_bad_once_then_begins_anew_alone(task, value, index):
     obs, _, _, truncated, info = task.step(torch.full((N, 3), 0.25))
     assert info["valid"].all() and not truncated.any() and obs[index, :3].tolist() == [0.25] * 3
     assert torch.equal(obs[:, 4] > before[:, 4], only)
+
+
+def test_an_action_that_is_nan_is_an_accident_of_which_the_simulator_does_not_know(task):
+    before = task.step(torch.full((N, 3), 0.25))[0]
+    action = torch.full((N, 3), 0.25)
+    action[1, 0] = float("nan")
+    obs, reward, terminated, truncated, info = task.step(action)
+    assert (
+        all(torch.equal(flag, world(1)) for flag in (info["bad"], ~info["valid"], truncated)) and not terminated.any()
+    )
+    assert reward[1] == 0 and torch.equal(info["final_obs"][1], before[1]) and obs[1, :3].tolist() == [0.25] * 3
+    obs, _, _, truncated, info = task.step(torch.full((N, 3), 0.25))
+    assert info["valid"].all() and not truncated.any() and obs[:, 0].tolist() == [0.75, 0.5, 0.75, 0.75]
 
 
 def test_an_error_of_the_simulator_comes_with_its_last_words_and_nothing_is_left():
@@ -139,7 +156,7 @@ def test_an_error_of_the_simulator_comes_with_its_last_words_and_nothing_is_left
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_killed_bridge_is_named_at_once():
+def test_a_killed_bridge_is_named_at_once_and_whenever_it_is_asked_again():
     task = start()
     pid = task._process._process.pid
     os.kill(pid, signal.SIGKILL)
@@ -147,6 +164,9 @@ def test_a_killed_bridge_is_named_at_once():
     with pytest.raises(GmiError, match=rf"process {pid}, .*was killed by signal 9"):
         task.step(torch.zeros(N, 3))
     assert time.monotonic() - started < 5
+    for ask_again in (task.reset, lambda: task.step(torch.zeros(N, 3))):
+        with pytest.raises(GmiError, match=rf"process {pid}, .*was killed by signal 9"):
+            ask_again()
     task.close()
 
 
@@ -155,14 +175,14 @@ def test_a_killed_bridge_is_named_at_once():
     [("", "--simulator-python PATH"), ("/nowhere/python", "/nowhere/python, which is no program"), ("/etc", "/etc")],
 )
 def test_a_missing_interpreter_is_refused_with_the_remedy(monkeypatch, named, message):
-    monkeypatch.setenv(PYTHON_VARIABLE, named)
+    monkeypatch.setenv(SIMULATOR_PYTHON, named)
     with pytest.raises(MachineError, match=message):
         make_task("FakeTask", num_env=2)
 
 
 def test_the_option_names_the_interpreter(monkeypatch, command_line):
-    monkeypatch.setenv(PYTHON_VARIABLE, "other")
+    monkeypatch.setenv(SIMULATOR_PYTHON, "other")
     code, _, err = command_line("plan", "--simulator-python", sys.executable, "--budget", 0)
     assert code == 0, err
-    assert os.environ[PYTHON_VARIABLE] == sys.executable
+    assert os.environ[SIMULATOR_PYTHON] == sys.executable
     assert command_line("train", "--simulator-python", "/nowhere/python")[0] == 2
