@@ -58,7 +58,7 @@ class RunConfig(FileModel):
 
     `time_limit_s` ends the run that many seconds after its start or resumption, whatever `iterations` says. `hang_s` is
     the deadline of every wait for another GMI. Checkpoints come every `checkpoint_every` iterations and at the end.
-    `cuda_graphs` replays the agent's and the learner's kernels as graphs on a GPU. `rsl_rl` is the configuration of
+    `cuda_graphs` replays the kernels of physics, agent and learner as graphs on a GPU. `rsl_rl` is the configuration of
     rsl_rl's runner, for `--algo rsl_rl`; where it is given, `ppo` counts for `reward_scale` only.
     `physics` is MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where
     it is installed, else native.

@@ -44,6 +44,14 @@ def opengl():
         pytest.skip(str(error))
 
 
+def quick_kernels():
+    """Let Warp compile with few optimisations, which takes less time. Skips where MuJoCo Warp is missing."""
+    pytest.importorskip("mujoco_warp", reason="needs MuJoCo Warp: pip install 'gmi-drl[warp]'")
+    import warp
+
+    warp.config.optimization_level = 1
+
+
 def tiny_layout(gmis=2, num_env=8, **more):
     """`gmis` holistic GMIs of one core each."""
     parts = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i in range(gmis))

@@ -20,7 +20,14 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     envs = VecNormalize(make_vec_env(arguments.env_id, arguments.num_env, seed=arguments.seed))
-    model = PPO("MlpPolicy", envs, n_steps=SAMPLES // arguments.num_env, device="cpu", seed=arguments.seed)
+    model = PPO(
+        "MlpPolicy",
+        envs,
+        n_steps=SAMPLES // arguments.num_env,
+        device="cpu",
+        seed=arguments.seed,
+        stats_window_size=arguments.num_env,  # returns of the last episode of each, not of the last hundred
+    )
     model.set_logger(Logger(None, []))  # its own would leave a folder behind
     model.learn(arguments.env_steps, callback=Report(arguments.seconds))
 

@@ -4,7 +4,9 @@ import envpool
 import numpy as np
 from settings import Updates, read_arguments
 
-STEPS_PER_LINE = 50
+STEPS_PER_LINE = 10
+WARM_UP_STEPS = 60
+"""Before the first line, so that every library's worlds are as far in their episodes."""
 
 
 def main() -> None:
@@ -15,7 +17,10 @@ def main() -> None:
     )
     actions = np.random.default_rng(arguments.seed).uniform(-1, 1, (STEPS_PER_LINE, arguments.num_env, 8))
     envs.reset()
+    for step in range(WARM_UP_STEPS):
+        envs.step(actions[step % STEPS_PER_LINE])
     updates, steps = Updates(arguments.seconds), 0
+    updates.report(steps, None)
     while not updates.is_over:
         for action in actions:
             envs.step(action)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from gmi_drl.workload import TaskSpec
 
 VIDEO_S = 10.0
+SIZE = "640x480"
 MOST_PIXELS = 8192
 SHOWN = 20
 
@@ -31,7 +33,7 @@ SHOWN = 20
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
 @click.option("--untrained", is_flag=True, help="Play what the run began with.")
 @click.option("--camera", help="A camera of the model.  [default: its first]")
-@click.option("--size", metavar="WxH", default="640x480", help="Of the whole picture, pixels.")
+@click.option("--size", metavar="WxH", default=SIZE, show_default=True, help="Of the whole picture, pixels.")
 @format_option
 def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, **options: Any) -> None:
     """Play what a RUN has learnt: returns of its episodes, and a video.
@@ -46,18 +48,21 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     layout, config = folder.read_setup()
     if layout.task is None:
         raise UsageError(f"{run}: its layout names no task: nothing to play")
-    task = make(layout.task, num_env=num_env, seed=seed)
-    agent = initial_agent(task.spec, config) if options["untrained"] else load_agent(folder, task.spec, config)
-    player = Player(task, agent, _noise(seed) if options["stochastic"] else None)
-    if output is not None and not isinstance(task, SimTask):
-        raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
-    steps = _steps(task.spec, options["steps"], options["seconds"], is_video=output is not None)
-    if output is None:
-        _play(player, steps)
-    else:
-        _film(player, steps, output, _size(options["size"]), options["camera"])
-    _tell(folder, agent, player, steps, output, format)
-    task.close()
+    if layout.algo == "rsl_rl":
+        raise UsageError(f"{run} was trained by rsl_rl: play its model_*.pt files with rsl_rl's own runner")
+    if output is None and (options["camera"] or options["size"] != SIZE):
+        raise UsageError("--camera and --size are for pictures: name a file with -o")
+    with closing(make(layout.task, num_env=num_env, seed=seed)) as task:
+        if output is not None and not isinstance(task, SimTask):
+            raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
+        steps = _steps(task.spec, options["steps"], options["seconds"], is_video=output is not None)
+        agent = initial_agent(task.spec, config) if options["untrained"] else load_agent(folder, task.spec, config)
+        player = Player(task, agent, _noise(seed) if options["stochastic"] else None)
+        if output is None:
+            _play(player, steps)
+        else:
+            _film(player, steps, output, _size(options["size"]), options["camera"])
+        _tell(folder, agent, player, steps, output, format)
 
 
 def _play(player: "Player", steps: int) -> None:

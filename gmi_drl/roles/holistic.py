@@ -57,6 +57,7 @@ class Holistic(DRL_role):
             seed=task_seed,
             threads=len(gmi.cores),
             physics=self.config.physics,
+            graphs=self.config.cuda_graphs,
         )
         self.replica = self.make_replica(task, agent_seed)
 

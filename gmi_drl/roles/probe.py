@@ -46,6 +46,7 @@ class Probe(DRL_role):
             seed=seed,
             threads=len(gmi.cores),
             physics=self.config.physics,
+            graphs=self.config.cuda_graphs,
         )
 
     def _orders(self) -> Iterator[tuple[int, float]]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from gmi_drl.errors import MachineError
 from gmi_drl.sim.base import STATE_FIELDS, Sim
+from gmi_drl.sim.engine import has_warp
 from gmi_drl.sim.native import NativeSim
 
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ def __getattr__(name: str) -> Any:
     """Import MuJoCo Warp, which takes seconds, when WarpSim is first asked for."""
     if name != "WarpSim":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    remedy = "Install them with: pip install 'gmi-drl[warp]'"
+    if not has_warp():
+        raise MachineError(f"MuJoCo Warp's physics needs mujoco-warp 4, which is not installed. {remedy}")
     try:
         from gmi_drl.sim.warp import WarpSim
     except ImportError as error:
         raise MachineError(
-            f"MuJoCo Warp's physics needs mujoco-warp 4 and mujoco 4, which cannot be imported ({error}). "
-            "Install them with: pip install 'gmi-drl[warp]'"
+            f"MuJoCo Warp's physics needs mujoco-warp 4 and mujoco 4, which cannot be imported ({error}). {remedy}"
         ) from error
     return WarpSim

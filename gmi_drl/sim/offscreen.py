@@ -12,6 +12,8 @@ from gmi_drl.errors import MachineError, UsageError
 PLATFORMS = ("egl", "osmesa")
 """Tried in this order: a GPU's driver draws by EGL, and a processor by OSMesa."""
 
+TRIAL_S = 30.0
+
 REMEDY = (
     "Install software rendering (Debian: apt-get install libosmesa6) or a GPU's EGL (libegl1 and the driver's own "
     "libraries). MUJOCO_GL=osmesa or egl chooses one"
@@ -57,6 +59,11 @@ def _try(platform: str) -> str:
     A process of its own tries, as PyOpenGL takes no other after a failure, and a driver may crash.
     """
     script = f"from mujoco.{platform} import GLContext; c = GLContext(8, 8); c.make_current(); c.free()"
-    trial = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    try:
+        trial = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=TRIAL_S
+        )
+    except subprocess.TimeoutExpired:
+        return f"it hangs for {TRIAL_S:.0f} s"
     lines = trial.stderr.strip().splitlines() or [f"exit status {trial.returncode}"]
     return "" if trial.returncode == 0 else lines[-1]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 import warp as wp
 from torch import Tensor
 
@@ -54,6 +55,8 @@ def keep(mujoco: Any, model: Any, data: Any, names: Sequence[str], stage: int) -
     for name in names:
         if not hasattr(example, name) or not isinstance(array := getattr(data, name, None), wp.array):
             raise UsageError(f"MuJoCo Warp keeps no field '{name}'. Give names of mjData, such as sensordata or xpos.")
+        if wp.to_torch(array).dtype != torch.float32:
+            raise UsageError(f"Field '{name}' of MuJoCo Warp is no float: it cannot be kept.")
         shape = (data.nworld, *np.shape(getattr(example, name)))
         source = wp.from_torch(wp.to_torch(array).reshape(data.nworld, -1))
         copy = wp.zeros(source.shape, dtype=float)

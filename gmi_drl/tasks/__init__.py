@@ -1,12 +1,11 @@
 """The tasks, by name. Importing this package imports torch; a simulator is imported when a task of it is made."""
 
-from importlib.util import find_spec
-
 import torch
 
 from gmi_drl.config import Physics
 from gmi_drl.errors import UsageError
 from gmi_drl.sim import NativeSim, Sim
+from gmi_drl.sim.engine import has_warp
 from gmi_drl.task_names import ForeignTask, find_task
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
@@ -33,6 +32,7 @@ def make(
     seed: int = 0,
     threads: int = 1,
     physics: Physics | None = None,
+    graphs: bool = True,
 ) -> Task:
     """Make a task, ready to step.
 
@@ -45,6 +45,7 @@ def make(
         threads: CPU threads for native physics.
         physics: "native" (MuJoCo on CPU threads) or "warp" (MuJoCo Warp on the device); None takes Warp on a GPU where
             it is installed, else native.
+        graphs: Whether Warp's kernels are launched as graphs.
 
     Raises:
         UsageError: There is no such task, or a number is below 1.
@@ -56,23 +57,28 @@ def make(
             raise UsageError(f"physics is {physics}, but {found.name} brings its own simulator: leave it out")
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
-    return SimTask(definition, make_sim(definition, num_env, device, threads, physics), seed)
+    return SimTask(definition, make_sim(definition, num_env, device, threads, physics, graphs), seed)
 
 
 def make_sim(
-    definition: TaskDefinition, num_env: int, device: str = "cpu", threads: int = 1, physics: Physics | None = None
+    definition: TaskDefinition,
+    num_env: int,
+    device: str = "cpu",
+    threads: int = 1,
+    physics: Physics | None = None,
+    graphs: bool = True,
 ) -> Sim:
     """The simulator of a task of ours alone; see `make`."""
     model, substeps, fields = definition.build_mjcf(), definition.substeps, definition.fields
     if (physics or _usual_physics(device)) == "warp":
         from gmi_drl.sim import WarpSim
 
-        return WarpSim(model, num_env, substeps=substeps, fields=fields, device=device)
+        return WarpSim(model, num_env, substeps=substeps, fields=fields, device=device, graphs=graphs)
     return NativeSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
 
 
 def _usual_physics(device: str) -> Physics:
-    return "warp" if torch.device(device).type == "cuda" and find_spec("mujoco_warp") else "native"
+    return "warp" if torch.device(device).type == "cuda" and has_warp() else "native"
 
 
 def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, threads: int) -> Task:

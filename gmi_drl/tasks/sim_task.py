@@ -101,7 +101,7 @@ class SimTask:
 
     def states(self) -> Tensor:
         """A copy of each world's integration state (MuJoCo), float64 `[N, S]` on the CPU: all that a picture shows."""
-        return self._sim.state_dict()["state"]
+        return self._sim.state_dict()["state"].double()
 
     def state_dict(self) -> dict[str, Tensor]:
         """A copy of everything, on the CPU: a task that loads it goes on bit-identically."""

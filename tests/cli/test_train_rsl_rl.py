@@ -51,9 +51,23 @@ def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_li
         (["--set", "rsl_rl.actor.hidden_dims=[9]"], "others cannot go on"),
         (["--rsl-rl-config", "agent.yaml"], "is for a new run"),
         (["--set", "ppo.gamma=0.9"], "no effect"),
+        (["--task", "humanoid"], "the run trains ant: another task is another run"),
     ):
         code, _, err = command_line("train", "--resume", "run", "--iterations", 5, *arguments)
         assert code == 2 and message in err
+    code, _, err = command_line("play", "run")
+    assert code == 2 and "was trained by rsl_rl" in err
+
+
+def test_the_remedy_for_other_groups_of_observations_helps(command_line, tmp_path):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT | {"obs_groups": {"actor": ["policy"], "critic": ["critic"]}}))
+    given = [*RSL_RL, "--rsl-rl-config", "agent.yaml"]
+    code, _, err = command_line("train", *given)
+    remedy = "rsl_rl.obs_groups={actor: [policy], critic: [policy]}"
+    assert code == 2 and f"--set '{remedy}'" in " ".join(err.split())
+    code, _, err = command_line("train", *given, "--set", remedy, "--set", "rsl_rl.algorithm.num_mini_batches=99")
+    assert code == 2 and "99 mini-batches" in err  # refused for the next mistake only
 
 
 def test_without_the_package_nothing_starts(command_line, tmp_path, monkeypatch):

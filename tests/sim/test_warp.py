@@ -5,14 +5,15 @@ from functools import cache
 
 import pytest
 import torch
+from conftest import quick_kernels
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.sim import NativeSim
 from gmi_drl.tasks.ant_mjcf import ant_mjcf
 
-pytest.importorskip("mujoco_warp", reason="needs MuJoCo Warp: pip install 'gmi-drl[warp]'")
+quick_kernels()
 
-from gmi_drl.sim import WarpSim
+from gmi_drl.sim import WarpSim  # noqa: E402
 
 NUM_ENV = 6
 FIELDS = ("qpos", "qvel", "ctrl", "mocap_pos", "xpos", "xmat", "sensordata")

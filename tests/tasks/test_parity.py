@@ -9,10 +9,11 @@ by a substep, and observations hold forces, too. In ten steps on their own the w
 
 import pytest
 import torch
+from conftest import quick_kernels
 
 from gmi_drl.tasks import TASKS, make
 
-pytest.importorskip("mujoco_warp", reason="needs MuJoCo Warp: pip install 'gmi-drl[warp]'")
+quick_kernels()
 
 NUM_ENV = 8
 

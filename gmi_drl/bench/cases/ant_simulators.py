@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 PEER, DRIVER = "cleanrl_envpool", "step_envpool"
 NUM_ENV, QUICK_NUM_ENV = 512, 64
 GYMNASIUM_TRIED = (("sync", 16), ("async", 2), ("async", 8), ("async", 16))
-ENVPOOL_TRIED = (16, 64, 256, 1024)
+ENVPOOL_TRIED = (16, 64, 256)
 SECONDS, SWEEP_S, QUICK_SECONDS = 5.0, 3.0, 0.5
 STEPS_PER_LOOK = 10
 """Steps between two looks at the clock."""
+
+WARM_UP_STEPS = 60
+"""Of every world before it is timed (`benchmarks/peers/step_envpool.py`, too): contacts decide what a step costs."""
 
 
 def opener(own_task: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
@@ -31,7 +34,6 @@ def opener(own_task: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
     def open_sides(quick: bool) -> Iterator[Sides]:
         seconds = QUICK_SECONDS if quick else SECONDS
         with all_cores(), closing(_make(own_task, QUICK_NUM_ENV if quick else NUM_ENV)) as task:
-            step_task(task, seconds)  # until worlds have fallen and begun anew
             gymnasium = [partial(step_gymnasium, *setting) for setting in GYMNASIUM_TRIED]
             envpool = [partial(step_envpool, num_env) for num_env in ENVPOOL_TRIED]
             yield {
@@ -56,6 +58,9 @@ def step_task(task: "Task", seconds: float) -> Sample:
     import torch
 
     actions = 2 * torch.rand(STEPS_PER_LOOK, task.num_env, task.spec.num_actions) - 1
+    task.reset()
+    for step in range(WARM_UP_STEPS):
+        task.step(actions[step % STEPS_PER_LOOK])
     steps, started = 0, time.perf_counter()
     while (now := time.perf_counter()) - started < seconds or steps == 0:
         for action in actions:
@@ -74,6 +79,8 @@ def step_gymnasium(mode: str, num_env: int, seconds: float) -> Sample:
     with closing(gymnasium.make_vec("Ant-v5", num_env, vectorization_mode=mode, vector_kwargs=reset)) as envs:
         envs.reset(seed=0)
         actions = np.random.default_rng(0).uniform(-1, 1, (STEPS_PER_LOOK, num_env, 8)).astype(np.float32)
+        for step in range(WARM_UP_STEPS):
+            envs.step(actions[step % STEPS_PER_LOOK])
         steps, started = 0, time.perf_counter()
         while (now := time.perf_counter()) - started < seconds or steps == 0:
             for action in actions:

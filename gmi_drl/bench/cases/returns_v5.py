@@ -81,6 +81,8 @@ def train_theirs(env_id: str, steps: int, seed: int) -> Sample:
     known = [update for update in updates if update.return_mean is not None]
     if not known:
         raise GmiError(f"{PEER} ended no episode in {len(updates)} updates")
+    if known[-1].env_steps < steps - 2 * SAMPLES:
+        raise GmiError(f"{PEER} did {known[-1].env_steps} of {steps} steps in {PEER_SECONDS:.0f} s: it was too slow")
     curves = {
         "environment steps": [update.env_steps for update in known],
         "seconds of training": [round(update.wall_s, 3) for update in known],
@@ -106,8 +108,9 @@ def case(name: str, env_id: str) -> Case:
         obstacle=_obstacle,
         limits="Returns of a few seeds: what is asked is whether both reach the same range. Rewards are normalised by "
         "Stable-Baselines3 and scaled by a constant in gmi-drl; our networks have ELU and small last layers, theirs "
-        "tanh. Returns of Stable-Baselines3 are means over its last 100 episodes, ours over those of an update.",
+        "tanh. Returns of Stable-Baselines3 are means over its last 8 episodes, ours over those of an update.",
         repeats=3,
+        compared=False,
     )
 
 

@@ -79,7 +79,7 @@ class RslRlReplica:
     def metrics(self) -> dict[str, float]:
         """Means over the mini-batches of this GMI's last update, and the learning rate."""
         losses = dict(self.ledger.losses)
-        named = {"policy_loss": losses.pop("surrogate"), "entropy": losses.pop("entropy")}
+        named = {"surrogate_loss": losses.pop("surrogate"), "entropy": losses.pop("entropy")}
         others = {f"{name}_loss": loss for name, loss in losses.items()}
         return {**named, **others, "learning_rate": self.runner.alg.learning_rate}
 
@@ -108,8 +108,11 @@ class RslRlReplica:
 
     def load_worlds_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `worlds_state`, bit-identically unless the networks have a memory."""
-        self.env.task.load_state_dict(with_prefix("task", state))
+        worlds = with_prefix("task", state)
+        self.env.task.load_state_dict(worlds)
         self.ledger.episode.copy_(state["episode"])
+        if not worlds:  # the simulator could give no state: all episodes are new
+            self.ledger.episode.zero_()
         torch.set_rng_state(state["generator"])
         if self.env.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda_generator"], self.env.device)

@@ -37,7 +37,7 @@ def test_an_iteration_learns_and_tells_what_a_row_needs(tmp_path):
     before = digest(replica)
     news = replica.iterate(lambda: Word.STOP)
     assert news.word is Word.STOP and news.reward_sum != 0 and digest(replica) != before
-    assert {"policy_loss", "value_loss", "entropy", "learning_rate"} == set(replica.metrics())
+    assert {"surrogate_loss", "value_loss", "entropy", "learning_rate"} == set(replica.metrics())
     phases = replica.phases()
     assert all(phases[name] > 0 for name in ("sim_s", "act_s", "learn_s")) and phases["sync_s"] == 0
     assert replica.runner.current_learning_iteration == 1
