@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -7,12 +8,12 @@ from conftest import tiny_config, tiny_layout
 
 from gmi_drl.cli import play as command
 from gmi_drl.comm.reduction import Solo
-from gmi_drl.errors import MachineError
+from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.roles.replica import Replica
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
-from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload import TASK_SPECS, UNLIMITED_STEPS
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,16 @@ def test_tasks_that_draw_themselves_are_not_drawn(run, monkeypatch, command_line
 
 
 def test_by_default_an_episode_is_played_or_ten_seconds_filmed():
-    task = make("ant", num_env=1)
-    assert command._steps(task, None, None, is_video=False) == 1000
-    assert command._steps(task, None, None, is_video=True) == 600
-    assert command._steps(task, None, 0.001, is_video=True) == 1
+    ant = TASK_SPECS["ant"]
+    assert command._steps(ant, None, None, is_video=False) == 1000
+    assert command._steps(ant, None, None, is_video=True) == 600
+    assert command._steps(ant, None, 0.001, is_video=True) == 1
+
+
+def test_a_task_without_limit_or_time_asks_for_steps():
+    endless, timeless = replace(TASK_SPECS["ant"], episode_steps=UNLIMITED_STEPS), replace(TASK_SPECS["ant"], step_s=0)
+    with pytest.raises(UsageError, match=r"ant have no limit.*--steps"):
+        command._steps(endless, None, None, is_video=False)
+    with pytest.raises(UsageError, match="give --steps, not --seconds"):
+        command._steps(timeless, None, 2.0, is_video=False)
+    assert command._steps(timeless, 7, None, is_video=False) == 7

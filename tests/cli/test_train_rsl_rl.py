@@ -48,7 +48,7 @@ def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_li
     assert index["env_steps"] == 4 * 4 * 16 and len(index["parts"]) == 2
     for arguments, message in (
         (["--algo", "ppo"], "the run learns by rsl_rl"),
-        (["--set", "rsl_rl.actor.hidden_dims=[9]"], "others cannot go on"),
+        (["--set", "rsl_rl.actor.hidden_dims=[9]"], "these cannot go on"),
         (["--rsl-rl-config", "agent.yaml"], "is for a new run"),
         (["--set", "ppo.gamma=0.9"], "no effect"),
         (["--task", "humanoid"], "the run trains ant: another task is another run"),
