@@ -27,7 +27,7 @@ def quick(monkeypatch):
 def prober(seconds=math.inf, node=None, sizes=(1,)):
     node = node or this_node()
     config = tiny_config()
-    return Prober(ANT, config, node, Cache(ANT, config.ppo, node), sizes, Budget(seconds))
+    return Prober(ANT, config, node, Cache(ANT, config, node), sizes, Budget(seconds))
 
 
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
