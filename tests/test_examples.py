@@ -19,3 +19,9 @@ def test_examples_run(example, expected, tmp_path):
         command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 0 and expected in run.stdout, run.stderr
+
+
+def test_the_six_tasks_are_drawn(tmp_path, opengl):
+    command = [sys.executable, EXAMPLES / "six_tasks.py", tmp_path / "tasks.png"]
+    subprocess.run(command, env=environment(), check=True, timeout=120)
+    assert (tmp_path / "tasks.png").read_bytes().startswith(b"\x89PNG")

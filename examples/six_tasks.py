@@ -1,0 +1,34 @@
+"""A picture of the six tasks, each a moment after its start: `python examples/six_tasks.py docs/tasks.png`.
+
+Needs the extras [mujoco] and [video] and OpenGL by EGL or OSMesa (`apt-get install libosmesa6`).
+"""
+
+import sys
+
+import numpy as np
+import torch
+from PIL import Image
+
+from gmi_drl.sim.renderer import Renderer
+from gmi_drl.tasks import SimTask, make
+
+NAMES = ("ant", "anymal", "ball_balance", "franka_cabinet", "humanoid", "shadow_hand")
+SIZE = (400, 300)
+STEPS = 12
+
+
+def draw(name: str) -> np.ndarray:
+    """One world of a task after some random actions, `[height, width, 3]`."""
+    task = make(name, num_env=1, seed=1)
+    assert isinstance(task, SimTask)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(STEPS):
+        task.step(0.3 * torch.randn(1, task.spec.num_actions, generator=generator))
+    with Renderer(task.model_xml, 1, SIZE, None) as renderer:
+        return np.array(renderer.draw(task.states()))
+
+
+if __name__ == "__main__":
+    tiles = [draw(name) for name in NAMES]
+    rows = [np.concatenate(tiles[start : start + 3], axis=1) for start in (0, 3)]
+    Image.fromarray(np.concatenate(rows)).save(sys.argv[1])
