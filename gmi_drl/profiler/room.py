@@ -5,6 +5,7 @@ from math import ceil
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.gmi import ProcessBackend
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
 from gmi_drl.profiler.budget import Budget
@@ -41,6 +42,8 @@ def require_room(
     Raises:
         LayoutMismatchError: with what is needed and what there is.
     """
+    if ProcessBackend("").check(node, layout):
+        return  # of another machine: that is refused where the devices are claimed
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
     generous = FIXED_BYTES + PLENTY_BYTES * most
