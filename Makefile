@@ -14,8 +14,9 @@ train: $(READY)
 	$(BIN)/gmi-drl plan --task ant --budget 30 $(KEEP)
 	$(BIN)/gmi-drl train layout.yaml --iterations 100000 --set time_limit_s=90
 
+# Two files at a time: most of their time goes into processes that import torch.
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check
