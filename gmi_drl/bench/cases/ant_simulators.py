@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gmi_drl.bench import peers
 from gmi_drl.bench.case import Case, Sample, Side, Sides
@@ -59,14 +59,7 @@ def step_task(task: "Task", seconds: float) -> Sample:
 
     actions = 2 * torch.rand(STEPS_PER_LOOK, task.num_env, task.spec.num_actions) - 1
     task.reset()
-    for step in range(WARM_UP_STEPS):
-        task.step(actions[step % STEPS_PER_LOOK])
-    steps, started = 0, time.perf_counter()
-    while (now := time.perf_counter()) - started < seconds or steps == 0:
-        for action in actions:
-            task.step(action)
-        steps += STEPS_PER_LOOK * task.num_env
-    return Sample(steps / (now - started), {"num_env": task.num_env})
+    return Sample(_steps_per_second(task.step, actions, seconds), {"num_env": task.num_env})
 
 
 def step_gymnasium(mode: str, num_env: int, seconds: float) -> Sample:
@@ -79,14 +72,19 @@ def step_gymnasium(mode: str, num_env: int, seconds: float) -> Sample:
     with closing(gymnasium.make_vec("Ant-v5", num_env, vectorization_mode=mode, vector_kwargs=reset)) as envs:
         envs.reset(seed=0)
         actions = np.random.default_rng(0).uniform(-1, 1, (STEPS_PER_LOOK, num_env, 8)).astype(np.float32)
-        for step in range(WARM_UP_STEPS):
-            envs.step(actions[step % STEPS_PER_LOOK])
-        steps, started = 0, time.perf_counter()
-        while (now := time.perf_counter()) - started < seconds or steps == 0:
-            for action in actions:
-                envs.step(action)
-            steps += STEPS_PER_LOOK * num_env
-    return Sample(steps / (now - started), {"num_env": num_env, "mode": mode})
+        return Sample(_steps_per_second(envs.step, actions, seconds), {"num_env": num_env, "mode": mode})
+
+
+def _steps_per_second(step: Callable[[Any], object], actions: Any, seconds: float) -> float:
+    """Steps of all worlds per second with `actions` `[STEPS_PER_LOOK, N, A]` over and over, after the warm-up."""
+    for index in range(WARM_UP_STEPS):
+        step(actions[index % STEPS_PER_LOOK])
+    steps, started = 0, time.perf_counter()
+    while (now := time.perf_counter()) - started < seconds or steps == 0:
+        for action in actions:
+            step(action)
+        steps += STEPS_PER_LOOK * actions.shape[1]
+    return steps / (now - started)
 
 
 def step_envpool(num_env: int, seconds: float) -> Sample:
