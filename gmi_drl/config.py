@@ -53,6 +53,16 @@ class PPOConfig(FileModel):
     bootstrap: Literal["final_obs", "last_value"] = "final_obs"
 
 
+class WarpRoom(FileModel):
+    """How many contacts (and geoms near each other) and constraint rows MuJoCo Warp has room for in each world.
+
+    None is measured: twice the most that random controls led to, and more.
+    """
+
+    nconmax: Count | None = None
+    njmax: Count | None = None
+
+
 class RunConfig(FileModel):
     """A run (`config.yaml`, `version: 1`).
 
@@ -61,7 +71,7 @@ class RunConfig(FileModel):
     `cuda_graphs` replays the kernels of physics, agent and learner as graphs on a GPU. `rsl_rl` is the configuration of
     rsl_rl's runner, for `--algo rsl_rl`; where it is given, `ppo` counts for `reward_scale` only.
     `physics` is MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where
-    it is installed, else native.
+    it is installed, else native. `warp` is Warp's room for contacts, should the measured one be too small.
     """
 
     version: Literal[1] = 1
@@ -73,6 +83,7 @@ class RunConfig(FileModel):
     hang_s: Positive = 300.0
     cuda_graphs: bool = True
     physics: Physics | None = None
+    warp: WarpRoom = WarpRoom()
     ppo: PPOConfig = PPOConfig()
     rsl_rl: RslRlSection | None = None
 

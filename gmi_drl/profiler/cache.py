@@ -27,7 +27,7 @@ class Cache:
 
     Args:
         task: What was measured.
-        config: How it trained: its `ppo` and `physics`; the rest does not change the speed.
+        config: How it trained: its `ppo`, `physics` and `warp`; the rest does not change the speed.
         node: Where.
         fresh: Know nothing; what is measured anew replaces what is there.
     """
@@ -37,6 +37,7 @@ class Cache:
             "task": asdict(task),
             "ppo": config.ppo.model_dump(mode="json"),
             "physics": config.physics,
+            "warp": config.warp.model_dump(),
             "node": node.model_dump(mode="json"),
             "versions": versions(),
         }

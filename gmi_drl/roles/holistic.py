@@ -12,9 +12,10 @@ from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import AnyReplica, Replica, seed_of
+from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.tasks import Task, make
+from gmi_drl.tasks import Task
 
 LEARNER_PART = "learner"
 
@@ -44,21 +45,11 @@ class Holistic(DRL_role):
 
     def _set_up(self, start: int) -> None:
         """Make the parts of this GMI for iterations after `start`. Policies start alike, worlds and noise do not."""
-        layout, gmi, device = self.mgr.layout, self.mgr.gmi, self.mgr.device
-        assert layout.task is not None
         self.folder = RunFolder(self.mgr.run_folder)
         self.config = load_config(self.folder.config_file)
         self.reduction = self.mgr.reduction(self.group)
         task_seed, agent_seed = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
-        task = make(
-            layout.task,
-            num_env=gmi.num_env,
-            device=str(device),
-            seed=task_seed,
-            threads=len(gmi.cores),
-            physics=self.config.physics,
-            graphs=self.config.cuda_graphs,
-        )
+        task = make_worlds(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
         self.replica = self.make_replica(task, agent_seed)
 
     def make_replica(self, task: Task, seed: int) -> AnyReplica:

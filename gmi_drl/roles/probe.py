@@ -13,9 +13,10 @@ from gmi_drl.config import load_config
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica, seed_of
+from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.sim.engine import warp_peak_bytes
-from gmi_drl.tasks import Task, make
+from gmi_drl.tasks import Task
 
 WAIT_S = 1.0
 
@@ -37,17 +38,7 @@ class Probe(DRL_role):
 
     def make_task(self, num_env: int, seed: int) -> Task:
         """The worlds to measure; a subclass may make others."""
-        layout, gmi, device = self.mgr.layout, self.mgr.gmi, self.mgr.device
-        assert layout.task is not None
-        return make(
-            layout.task,
-            num_env=num_env,
-            device=str(device),
-            seed=seed,
-            threads=len(gmi.cores),
-            physics=self.config.physics,
-            graphs=self.config.cuda_graphs,
-        )
+        return make_worlds(self.mgr, self.config, num_env, seed)
 
     def _orders(self) -> Iterator[tuple[int, float]]:
         """`(num_env, seconds)` of every word "measure NUM_ENV SECONDS". A launcher that has gone ends the process."""

@@ -1,9 +1,12 @@
 """What every simulator can do, whatever runs the physics."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from gmi_drl.errors import UsageError
 
 STATE_FIELDS = frozenset({"qpos", "qvel", "act", "ctrl", "qfrc_applied", "xfrc_applied", "mocap_pos", "mocap_quat"})
 """The fields that `Sim.set` may write, by MuJoCo's names (mjData)."""
@@ -45,3 +48,24 @@ class Sim(Protocol):
 
     def close(self) -> None:
         """Free the worlds. Nothing else may be called afterwards; closing twice is fine."""
+
+
+def require_kept(name: str, kept: Collection[str]) -> None:
+    """Raise UsageError for a field that was not named when the simulator was made."""
+    if name not in kept:
+        raise UsageError(f"Field '{name}' is not kept. Name it in `fields`; there are {sorted(kept)}.")
+
+
+def require_settable(name: str) -> None:
+    """Raise UsageError for a field that is not part of the state."""
+    if name not in STATE_FIELDS:
+        raise UsageError(f"Field '{name}' cannot be set; those of the state can: {sorted(STATE_FIELDS)}.")
+
+
+def require_same_worlds(saved: tuple[int, ...], own: tuple[int, ...]) -> None:
+    """Raise UsageError unless the shapes `(worlds, numbers)` of two simulators' states are the same."""
+    if saved != own:
+        raise UsageError(
+            f"The saved state has {saved[0]} worlds of {saved[1]} numbers, this simulator {own[0]} of {own[1]}. "
+            "Load it into a simulator of the same model and num_env."
+        )

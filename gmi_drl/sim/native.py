@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.sim.base import STATE_FIELDS
+from gmi_drl.sim.base import require_kept, require_same_worlds, require_settable
 from gmi_drl.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh
 from gmi_drl.sim.timers import stop_timers
 
@@ -65,14 +65,12 @@ class NativeSim:
 
     def get(self, name: str) -> Tensor:
         """See `Sim.get`. Raises UsageError for a field that was not named at construction."""
-        if name not in self._fields:
-            raise UsageError(f"Field '{name}' is not kept. Name it in `fields`; there are {sorted(self._fields)}.")
+        require_kept(name, self._fields)
         return self._fields[name]
 
     def set(self, name: str, mask: Tensor, value: Tensor) -> None:
         """See `Sim.set`. Raises UsageError for a field that is not in STATE_FIELDS."""
-        if name not in STATE_FIELDS:
-            raise UsageError(f"Field '{name}' cannot be set; those of the state can: {sorted(STATE_FIELDS)}.")
+        require_settable(name)
         rows = mask.cpu().numpy()
         self._batch.bind(name)[rows] = value.detach().cpu().numpy()[rows]
         self._stale |= rows
@@ -95,8 +93,8 @@ class NativeSim:
         """See `Sim.forward`. Forces are those of the new state without motion of the motors."""
         if self._stale.any():
             self._batch.forward(self._stale)
+            self._publish(self._stale)
             self._stale[:] = False
-            self._publish()
 
     def bad(self) -> Tensor:
         """See `Sim.bad`."""
@@ -109,12 +107,7 @@ class NativeSim:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """See `Sim.load_state_dict`."""
-        saved, own = tuple(state["state"].shape), self._batch.state.shape
-        if saved != own:
-            raise UsageError(
-                f"The saved state has {saved[0]} worlds of {saved[1]} numbers, this simulator {own[0]} of {own[1]}. "
-                "Load it into a simulator of the same model and num_env."
-            )
+        require_same_worlds(tuple(state["state"].shape), self._batch.state.shape)
         self._batch.state[:] = state["state"].numpy()
         self._batch.warning[:] = 0
         self._bad.zero_()
@@ -136,9 +129,10 @@ class NativeSim:
             counters[rows] = 0
         return rows
 
-    def _publish(self) -> None:
+    def _publish(self, rows: slice | npt.NDArray[np.bool_] = slice(None)) -> None:
+        """Hand out the fields of these worlds; of others MuJoCo may hold fields from before `load_state_dict`."""
         for name, view in self._views.items():
-            np.copyto(self._host[name].numpy(), view, casting="same_kind")
+            self._host[name].numpy()[rows] = view[rows]
         self._upload()
 
     def _upload(self) -> None:

@@ -12,7 +12,7 @@ import warp as wp
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.sim.base import STATE_FIELDS
+from gmi_drl.sim.base import STATE_FIELDS, require_kept, require_same_worlds, require_settable
 from gmi_drl.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh
 from gmi_drl.sim.warp_fields import keep
 from gmi_drl.sim.warp_graph import Work
@@ -117,14 +117,12 @@ class WarpSim:
 
     def get(self, name: str) -> Tensor:
         """See `Sim.get`. Raises UsageError for a field that was not named at construction."""
-        if name not in self._fields:
-            raise UsageError(f"Field '{name}' is not kept. Name it in `fields`; there are {sorted(self._fields)}.")
+        require_kept(name, self._fields)
         return self._fields[name]
 
     def set(self, name: str, mask: Tensor, value: Tensor) -> None:
         """See `Sim.set`. Raises UsageError for a field that is not in STATE_FIELDS."""
-        if name not in STATE_FIELDS:
-            raise UsageError(f"Field '{name}' cannot be set; those of the state can: {sorted(STATE_FIELDS)}.")
+        require_settable(name)
         field = self._state[name]
         rows = mask.view(-1, *[1] * (field.dim() - 1))
         torch.where(rows, value.to(field), field, out=field)
@@ -162,12 +160,7 @@ class WarpSim:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """See `Sim.load_state_dict`. What a NativeSim of the same model has saved will do, too."""
-        saved, own = tuple(state["state"].shape), (self.num_env, self._state_size)
-        if saved != own:
-            raise UsageError(
-                f"The saved state has {saved[0]} worlds of {saved[1]} numbers, this simulator {own[0]} of {own[1]}. "
-                "Load it into a simulator of the same model and num_env."
-            )
+        require_same_worlds(tuple(state["state"].shape), (self.num_env, self._state_size))
         self._move_state(mjw.set_state, state["state"].to(self.device, torch.float32).contiguous())
         for name, tensor in self._fields.items():
             tensor.copy_(state[name])
@@ -235,11 +228,10 @@ class WarpSim:
             self._overflow_logged |= new
             _logger.warning(
                 "MuJoCo Warp left out contacts or constraints for lack of room (%s), and those worlds are reported as "
-                "bad. There was room for nconmax=%d contacts and near geoms and njmax=%d rows of constraints per "
-                "world: give WarpSim twice as much.",
+                "bad. Each world has room for nconmax=%d contacts and near geoms and njmax=%d rows of constraints. "
+                "Give them twice as much: --set warp.nconmax=%d --set warp.njmax=%d",
                 mjw.OverflowType(new).name,
-                self._room["nconmax"],
-                self._room["njmax"],
+                *(factor * self._room[size] for factor in (1, 2) for size in ("nconmax", "njmax")),
             )
 
 

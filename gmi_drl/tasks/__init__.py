@@ -2,7 +2,7 @@
 
 import torch
 
-from gmi_drl.config import Physics
+from gmi_drl.config import Physics, WarpRoom
 from gmi_drl.errors import UsageError
 from gmi_drl.sim import NativeSim, Sim
 from gmi_drl.sim.engine import has_warp
@@ -16,6 +16,8 @@ from gmi_drl.tasks.humanoid import HUMANOID
 from gmi_drl.tasks.shadow_hand import SHADOW_HAND
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
+
+_MEASURED = WarpRoom()
 
 __all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "check_task", "make", "make_sim"]
 
@@ -33,6 +35,7 @@ def make(
     threads: int = 1,
     physics: Physics | None = None,
     graphs: bool = True,
+    room: WarpRoom = _MEASURED,
 ) -> Task:
     """Make a task, ready to step.
 
@@ -46,18 +49,19 @@ def make(
         physics: "native" (MuJoCo on CPU threads) or "warp" (MuJoCo Warp on the device); None takes Warp on a GPU where
             it is installed, else native.
         graphs: Whether Warp's kernels are launched as graphs.
+        room: Warp's, for contacts and constraints.
 
     Raises:
-        UsageError: There is no such task, or a number is below 1.
+        UsageError: There is no such task, a number is below 1, or `physics` or `room` is not for this simulator.
         MachineError: mujoco, or what else the simulator needs, is not installed.
     """
     found = find_task(name)
     if isinstance(found, ForeignTask):
-        if physics is not None:
-            raise UsageError(f"physics is {physics}, but {found.name} brings its own simulator: leave it out")
+        if physics is not None or room != _MEASURED:
+            raise UsageError(f"physics and warp are for the tasks of gmi-drl; {found.name} brings its own simulator")
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
-    return SimTask(definition, make_sim(definition, num_env, device, threads, physics, graphs), seed)
+    return SimTask(definition, make_sim(definition, num_env, device, threads, physics, graphs, room), seed)
 
 
 def make_sim(
@@ -67,13 +71,17 @@ def make_sim(
     threads: int = 1,
     physics: Physics | None = None,
     graphs: bool = True,
+    room: WarpRoom = _MEASURED,
 ) -> Sim:
     """The simulator of a task of ours alone; see `make`."""
     model, substeps, fields = definition.build_mjcf(), definition.substeps, definition.fields
     if (physics or _usual_physics(device)) == "warp":
         from gmi_drl.sim import WarpSim
 
-        return WarpSim(model, num_env, substeps=substeps, fields=fields, device=device, graphs=graphs)
+        sizes = room.model_dump()
+        return WarpSim(model, num_env, substeps=substeps, fields=fields, device=device, graphs=graphs, **sizes)
+    if room != _MEASURED:
+        raise UsageError("warp.nconmax and warp.njmax are for MuJoCo Warp, but the physics here is native")
     return NativeSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
 
 

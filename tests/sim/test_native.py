@@ -140,6 +140,17 @@ def test_state_dict_continues_bit_identically_with_the_warm_start():
     assert not torch.equal(state["state"], sim.state_dict()["state"]), "the saved state must be a copy"
 
 
+def test_worlds_that_go_on_from_a_saved_state_keep_their_fields_when_others_are_reset():
+    sim, other = make_sim(), make_sim()
+    for ctrl in controls(30):
+        sim.step(ctrl)
+    other.load_state_dict(sim.state_dict())
+    for each in (sim, other):
+        each.reset(only(2))
+        each.forward()
+    assert all(torch.equal(other.get(name), sim.get(name)) for name in FIELDS)
+
+
 def test_state_dict_of_another_size_is_refused():
     sim = make_sim()
     other = NativeSim(HOPPER, 2, substeps=1, fields=FIELDS)

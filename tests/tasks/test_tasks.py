@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from gmi_drl import tasks
+from gmi_drl.config import WarpRoom
 from gmi_drl.errors import UsageError
 from gmi_drl.sim import engine
 from gmi_drl.tasks import TASKS, make
@@ -59,3 +60,10 @@ def test_a_gpu_gets_warp_where_it_is_installed_and_a_cpu_never(monkeypatch):
         monkeypatch.setattr(engine, "version", partial(version_of, version))
         assert tasks._usual_physics("cuda:0") == physics
         assert tasks._usual_physics("cpu") == "native"
+
+
+def test_room_for_warp_is_refused_where_warp_is_not_used():
+    with pytest.raises(UsageError, match="the physics here is native"):
+        make("ant", num_env=1, room=WarpRoom(njmax=100))
+    with pytest.raises(UsageError, match="brings its own simulator"):
+        make("gymnasium:Pendulum-v1", num_env=1, room=WarpRoom(njmax=100))

@@ -1,0 +1,21 @@
+"""The worlds of a GMI."""
+
+from gmi_drl.config import RunConfig
+from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.tasks import make
+from gmi_drl.tasks.task import Task
+
+
+def make_worlds(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) -> Task:
+    """The layout's task in `num_env` worlds, on this GMI's device and cores, as the configuration says."""
+    assert mgr.layout.task is not None
+    return make(
+        mgr.layout.task,
+        num_env=num_env,
+        device=str(mgr.device),
+        seed=seed,
+        threads=len(mgr.gmi.cores),
+        physics=config.physics,
+        graphs=config.cuda_graphs,
+        room=config.warp,
+    )
