@@ -94,15 +94,16 @@ def _siblings(cores: list[int]) -> tuple[tuple[int, ...], ...] | None:
 
 
 class VisibleGpu(NamedTuple):
-    """A GPU that this process may use."""
+    """A GPU that this process may use, and the memory of it that is in use by whomever."""
 
     model: str
     uuid: str
     memory_gib: float
+    used_bytes: int
 
 
 def visible_gpus() -> list[VisibleGpu]:
-    """The GPUs that this process may use, in their order; none where there is no driver."""
+    """The GPUs that this process may use, in their order, as they are now; none where there is no driver."""
     import pynvml
 
     try:
@@ -120,9 +121,9 @@ def visible_gpus() -> list[VisibleGpu]:
 def _describe(handle: Any) -> VisibleGpu:
     import pynvml
 
-    size = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     model, uuid = str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle))
-    return VisibleGpu(model, uuid, round(size / GIB, 1))
+    return VisibleGpu(model, uuid, round(int(memory.total) / GIB, 1), int(memory.used))
 
 
 def _let_through(gpus: list[VisibleGpu]) -> list[VisibleGpu]:

@@ -4,7 +4,7 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Self
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.layout import Layout
@@ -30,7 +31,8 @@ PATIENCE_S = 120.0
 class Measured:
     """How a layout ran with `num_env` environments in each GMI.
 
-    Speed is that of all its GMIs; memory that of the largest; `iteration_s` and `phases` (seconds by name, see
+    Speed is that of all its GMIs; memory that of the largest, on a GPU no less than an equal share of all that they
+    use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
     `run.metrics.PHASES`) are means over the iterations and the GMIs.
     """
 
@@ -80,6 +82,7 @@ class Session:
             folder.write_setup(self.layout, self.config)
             life.enter_context(closing(self.backend))
             self.backend.open(self.layout)
+            self._before = visible_gpus()
             hang_s, slot_bytes = self.config.hang_s, self.bucket_bytes
             processes = GMIProcesses(
                 self.layout, self.role, {}, folder, self.backend, hang_s=hang_s, slot_bytes=slot_bytes
@@ -122,7 +125,7 @@ class Session:
             iterations=rows[0]["iterations"],
             iteration_s=iteration_s,
             steps_per_second=steps / iteration_s,
-            memory_bytes=max(row["memory_bytes"] for row in rows),
+            memory_bytes=max(*(row["memory_bytes"] for row in rows), used_by_each(self.layout, self._before)),
             host_bytes=max(row["host_bytes"] for row in rows),
             phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASES},
         )
@@ -140,3 +143,15 @@ class Session:
                 silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in rows)
                 raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
         raise PeerSilentError("a GMI has ended before it answered")
+
+
+def used_by_each(layout: Layout, before: Sequence[VisibleGpu]) -> int:
+    """Most bytes of a GPU that a GMI of the layout uses, if those of one GPU use as much; 0 without GPUs.
+
+    The processes themselves do not know what CUDA takes for its contexts and graphs. `before` are the GPUs as they were
+    before the GMIs started; nobody else may have come or gone since.
+    """
+    now = visible_gpus()
+    gpus = [device for device in layout.devices if device.kind == "gpu"]
+    used = {gpu.index: now[gpu.index].used_bytes - before[gpu.index].used_bytes for gpu in gpus}
+    return max((used[gpu.index] // len(gpu.gmis) for gpu in gpus), default=0)

@@ -6,7 +6,9 @@ import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiError, LayoutMismatchError, PeerSilentError
-from gmi_drl.profiler.session import Session
+from gmi_drl.gmi.inventory import VisibleGpu
+from gmi_drl.profiler import session as session_module
+from gmi_drl.profiler.session import Session, used_by_each
 from gmi_drl.run.metrics import PHASES
 
 BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
@@ -24,6 +26,15 @@ def test_all_gmis_are_measured_together_as_often_as_asked(tmp_path, monkeypatch)
     assert sum(few.phases.values()) == pytest.approx(few.iteration_s, rel=0.5)
     assert 50e6 < few.memory_bytes <= few.host_bytes + 10e6 and many.memory_bytes < 4e9
     assert not children_of(os.getpid()) and not list(tmp_path.iterdir())
+
+
+def test_the_memory_of_a_gpu_is_shared_by_its_gmis(monkeypatch):
+    layout = tiny_layout()
+    gpu = layout.devices[0].model_copy(update={"kind": "gpu", "index": 1})
+    idle, busy = VisibleGpu("A", "0", 80.0, 7), VisibleGpu("A", "1", 80.0, 1_000)
+    monkeypatch.setattr(session_module, "visible_gpus", lambda: [idle, busy._replace(used_bytes=4_000)])
+    assert used_by_each(layout.model_copy(update={"devices": (gpu,)}), [idle, busy]) == 1_500
+    assert used_by_each(layout, []) == 0
 
 
 @pytest.mark.parametrize(("num_env", "message"), [(16, "no room for 16"), (32, "exited with code 9")])
