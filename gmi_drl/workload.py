@@ -27,6 +27,7 @@ class TaskSpec:
         step_s: Simulated seconds per control step.
         reward_scale: Brings discounted returns to the order of ten, as clipping of the value loss assumes.
         init_std: Standard deviation that the policy's actions begin with.
+        minibatches: Per epoch. Those of our tasks were tried with 8192 samples in an iteration.
     """
 
     name: str
@@ -38,6 +39,7 @@ class TaskSpec:
     step_s: float
     reward_scale: float = 1.0
     init_std: float = 0.3
+    minibatches: int = 4
 
     def num_weights(self, hidden: tuple[int, ...] | None = None) -> int:
         """Weights of the policy and the value network together, without the standard deviations (paper Table 7).
@@ -57,26 +59,24 @@ class TaskSpec:
 
 
 TASK_SPECS: dict[str, TaskSpec] = {
-    "ant": TaskSpec("ant", "AT", 60, 8, (256, 128, 64), episode_steps=1000, step_s=1 / 60, reward_scale=0.05),
-    "anymal": TaskSpec("anymal", "AY", 48, 12, (256, 128, 64), episode_steps=2500, step_s=0.02, reward_scale=5.0),
-    "ball_balance": TaskSpec(
-        "ball_balance", "BB", 24, 3, (256, 128, 64), episode_steps=500, step_s=1 / 100, reward_scale=0.1
-    ),
-    "franka_cabinet": TaskSpec(
-        "franka_cabinet", "FC", 23, 9, (256, 128, 64), episode_steps=500, step_s=1 / 60, reward_scale=0.02
-    ),
-    "humanoid": TaskSpec(
-        "humanoid", "HM", 108, 21, (200, 400, 100), episode_steps=1000, step_s=1 / 60, reward_scale=0.02
-    ),
-    "shadow_hand": TaskSpec(
-        "shadow_hand",
-        "SH",
-        211,
-        20,
-        (512, 512, 512, 256),
-        episode_steps=600,
-        step_s=1 / 60,
-        reward_scale=0.05,
-        init_std=1.0,
-    ),
+    spec.name: spec
+    for spec in (
+        TaskSpec("ant", "AT", 60, 8, (256, 128, 64), 1000, 1 / 60, reward_scale=0.05),
+        TaskSpec("anymal", "AY", 48, 12, (256, 128, 64), 2500, 1 / 50, reward_scale=5.0, minibatches=8),
+        TaskSpec("ball_balance", "BB", 24, 3, (256, 128, 64), 500, 1 / 100, reward_scale=0.1, minibatches=8),
+        TaskSpec("franka_cabinet", "FC", 23, 9, (256, 128, 64), 500, 1 / 60, reward_scale=0.02, minibatches=8),
+        TaskSpec("humanoid", "HM", 108, 21, (200, 400, 100), 1000, 1 / 60, reward_scale=0.02, minibatches=8),
+        TaskSpec(
+            "shadow_hand",
+            "SH",
+            211,
+            20,
+            (512, 512, 512, 256),
+            600,
+            1 / 60,
+            reward_scale=0.05,
+            init_std=1.0,
+            minibatches=8,
+        ),
+    )
 }

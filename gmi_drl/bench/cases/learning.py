@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NUM_ENV = 256
 QUICK_SECONDS = 5.0
 ITERATIONS = 100_000  # more than the time allows
+TUNED = "The hyper-parameters were chosen on seed 0, which is not among these, by one run for each choice."
 
 
 def opener(task: str, seconds: float) -> Callable[[bool], AbstractContextManager[Sides]]:
@@ -80,7 +81,7 @@ def summarise(seed: int, rows: list[dict[str, Any]]) -> Sample:
     return Sample(returns[-1], {"seed": seed, **reached, **details, CURVES: curves})
 
 
-def case(task: str, name: str, minutes: int, repeats: int, limits: str = "") -> Case:
+def case(task: str, name: str, minutes: int, repeats: int, limits: str = TUNED) -> Case:
     """The training of one task."""
     return Case(
         name=name,
@@ -107,6 +108,6 @@ CASES = (
     case("anymal", "learning_anymal", minutes=4, repeats=3),
     case("ball_balance", "learning_ball_balance", minutes=2, repeats=3),
     case("franka_cabinet", "learning_franka_cabinet", minutes=4, repeats=3),
-    case("humanoid", "learning_humanoid", minutes=8, repeats=3),
+    case("humanoid", "learning_humanoid", minutes=10, repeats=3),
     case("shadow_hand", "learning_shadow_hand", minutes=6, repeats=3),
 )
