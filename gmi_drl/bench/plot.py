@@ -1,6 +1,8 @@
 """One picture per result: every sample with the medians, or curves where samples have them. Needs the extra [plots]."""
 
 import statistics
+from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,25 @@ def draw(result: Result) -> "Figure":
         _draw_curves(figure, result)
     else:
         _draw_samples(figure, result)
+    return figure
+
+
+def draw_panels(results: Mapping[str, Result], columns: int = 3) -> "Figure":
+    """The first curve of each result, a panel each under its name. Raises ImportError without matplotlib."""
+    from matplotlib.figure import Figure
+
+    rows = ceil(len(results) / columns)
+    figure = Figure(figsize=(3.6 * columns, 2.7 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flat
+    for axis, (name, result) in zip(axes, results.items(), strict=False):
+        (side, column), *_ = result.samples.items()
+        x_label, *_, y_label = column[0].details[CURVES]
+        _draw_side(axis, column, x_label, y_label, COLORS[0], side)
+        axis.set_title(f"{name}, {len(column)} seeds", fontsize="medium")
+        axis.set(xlabel=x_label, ylabel=y_label)
+        axis.grid(alpha=0.3)
+    for axis in axes:  # panels that nothing is left for
+        axis.remove()
     return figure
 
 

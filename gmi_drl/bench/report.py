@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from gmi_drl.bench.cases import CASES
+from gmi_drl.bench.plot import DPI, draw_panels
 from gmi_drl.bench.result import Result, load_result
 from gmi_drl.errors import UsageError
 from gmi_drl.files import write_atomically
 from gmi_drl.units import human_value
+from gmi_drl.workload import TASK_SPECS
 
 FOLDER = Path("benchmarks")
 HEAD = """# Benchmarks
@@ -103,10 +105,18 @@ def load_results(folder: Path) -> list[Result]:
     return sorted(results, key=lambda result: order.index(result.case.name))
 
 
+def learning_of_tasks(results: list[Result]) -> dict[str, Result]:
+    """The results that show one of our tasks being learnt, by the task's name."""
+    names = {"learning" if task == "ant" else f"learning_{task}": task for task in TASK_SPECS}
+    return {names[result.case.name]: result for result in results if result.case.name in names}
+
+
 def main() -> None:
-    """Write benchmarks/README.md."""
+    """Write benchmarks/README.md, and the picture of all tasks' learning."""
     folder = FOLDER / "results"
-    write_atomically(FOLDER / "README.md", report(load_results(folder), folder))
+    results = load_results(folder)
+    write_atomically(FOLDER / "README.md", report(results, folder))
+    draw_panels(learning_of_tasks(results)).savefig(FOLDER / "learning.png", dpi=DPI)
 
 
 if __name__ == "__main__":

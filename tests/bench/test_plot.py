@@ -1,10 +1,11 @@
 import struct
+from contextlib import contextmanager
 
 import pytest
 from bench.toy import toy_case
 
 from gmi_drl.bench.case import CURVES, DOUBLINGS, Sample
-from gmi_drl.bench.plot import draw, plot
+from gmi_drl.bench.plot import draw, draw_panels, plot
 from gmi_drl.bench.runner import run_case
 
 pytest.importorskip("matplotlib", reason="needs the extra [plots]")
@@ -21,29 +22,31 @@ def test_samples_are_drawn(tmp_path):
     assert min(size(tmp_path / "toy.png")) > 200
 
 
-def test_curves_over_doublings_are_drawn_at_their_own_points(tmp_path):
-    from contextlib import contextmanager
-
+def run_with(curves, repeats, sides=("ours",)):
     @contextmanager
     def open_sides(quick):
-        curves = {f"environments {DOUBLINGS}": [128, 256, 512], "steps/s": [3.0, 4.0, 3.5]}
-        yield {name: lambda: Sample(4.0, {CURVES: curves}) for name in ("ant", "humanoid")}
+        yield {name: lambda: Sample(4.0, {CURVES: curves}) for name in sides}
 
-    result = run_case(toy_case(open=open_sides, compared=False), repeats=1)
-    figure = draw(result)
-    (axis,) = figure.axes
+    return run_case(toy_case(open=open_sides, compared=False), repeats=repeats)
+
+
+def test_curves_over_doublings_are_drawn_at_their_own_points():
+    curves = {f"environments {DOUBLINGS}": [128, 256, 512], "steps/s": [3.0, 4.0, 3.5]}
+    (axis,) = draw(run_with(curves, 1, sides=("ant", "humanoid"))).axes
     assert axis.get_xscale() == "log" and axis.get_xlabel() == "environments"
     assert axis.lines[1].get_xdata().tolist() == [128, 256, 512]
 
 
 def test_curves_are_drawn_one_picture_per_x(tmp_path):
-    from contextlib import contextmanager
-
-    @contextmanager
-    def open_sides(quick):
-        curves = {"steps": [1, 2, 4], "seconds": [0.5, 1.0, 2.0], "return": [0.0, 3.0, 5.0]}
-        yield {"ours": lambda: Sample(5.0, {CURVES: curves})}
-
-    plot(run_case(toy_case(open=open_sides), repeats=2), tmp_path / "toy.png")
+    curves = {"steps": [1, 2, 4], "seconds": [0.5, 1.0, 2.0], "return": [0.0, 3.0, 5.0]}
+    plot(run_with(curves, 2), tmp_path / "toy.png")
     width, height = size(tmp_path / "toy.png")
     assert width > 2 * height
+
+
+def test_several_results_are_drawn_in_panels_of_their_first_curves():
+    result = run_with({"steps": [1, 2, 4], "seconds": [0.5, 1.0, 2.0], "return": [0.0, 3.0, 5.0]}, 2)
+    panels = draw_panels({"ant": result, "humanoid": result}, columns=3).axes
+    assert [panel.get_title() for panel in panels] == ["ant, 2 seeds", "humanoid, 2 seeds"]
+    assert [panel.get_xlabel() for panel in panels] == ["steps", "steps"]
+    assert panels[0].lines[-1].get_ydata()[-1] == 5.0
