@@ -221,8 +221,14 @@ def halves() -> None:
     """Question 2."""
     with mps() as found:
         told = start("sms", 2, found | {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, 3.0).told(35)
-    say(clients=[{**one, "sms": len(one.get("sms", []))} for one in told])
-    say(shared_sms=len(set(told[0].get("sms", [])) & set(told[1].get("sms", []))))
+    say(clients=[one | {"sms": len(one["sms"])} if _knows_sms(one) else one for one in told])
+    if all(_knows_sms(one) for one in told):
+        say(shared_sms=len(set(told[0]["sms"]) & set(told[1]["sms"])))
+
+
+def _knows_sms(one: dict[str, Any]) -> bool:
+    """Whether a client has found its SMs; what it met else is a text."""
+    return isinstance(one.get("sms"), list)
 
 
 def ipc() -> None:

@@ -1,6 +1,6 @@
 """The configuration of rsl_rl's runner as its users have it on disk: `params/agent.yaml` of Isaac Lab or mjlab."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,6 +34,7 @@ class _Algorithm(_Open):
 
 
 class _Runner(_Open):
+    clip_actions: Annotated[float, Field(gt=0)] | None = None
     class_name: Literal["OnPolicyRunner"] = "OnPolicyRunner"
     num_steps_per_env: Annotated[int, Field(ge=1)]
     obs_groups: dict[str, tuple[str, ...]]
@@ -48,24 +49,31 @@ def _checked(section: dict[str, Any]) -> dict[str, Any]:
             "rsl_rl.policy: this is the form of rsl-rl-lib before 4.0: write `actor` and `critic`, as its newer "
             "versions dump them"
         )
-    runner = parse(_Runner, section, "rsl_rl")
-    unknown = {group for groups in runner.obs_groups.values() for group in groups if group != "policy"}
-    if unknown:
-        every = ", ".join(f"{name}: [policy]" for name in runner.obs_groups)
-        raise UsageError(
-            f"rsl_rl.obs_groups: a task has the one group policy, not {', '.join(sorted(unknown))}: "
-            f"give --set 'rsl_rl.obs_groups={{{every}}}'"
-        )
+    parse(_Runner, section, "rsl_rl")
     return section
 
 
 RslRlSection = Annotated[dict[str, Any], AfterValidator(_checked)]
 """rsl_rl's `train_cfg`, kept as it is: what rsl_rl knows beyond the few values that we check is its own to judge.
 
-What its users' scripts and wrappers read has no effect: `device`, `resume`, `load_run`, `clip_actions` and the like.
-The layout says where a run trains, and tasks clamp actions to [-1, 1]. Classes that it names are imported, as rsl_rl
-does.
+What its users' scripts read has no effect: `device`, `resume`, `load_run` and the like; the layout says where a run
+trains. Classes that it names are imported, as rsl_rl does.
 """
+
+
+def require_groups(section: dict[str, Any], known: Collection[str]) -> None:
+    """Refuse a configuration whose networks see groups of observations that a task does not have.
+
+    Raises:
+        UsageError: with what there is.
+    """
+    sets = section["obs_groups"]
+    if unknown := {group for groups in sets.values() for group in groups} - set(known):
+        every = ", ".join(f"{name}: [policy]" for name in sets)
+        raise UsageError(
+            f"rsl_rl.obs_groups: the task has no group {', '.join(sorted(unknown))}, only {', '.join(sorted(known))}: "
+            f"give, for example, --set 'rsl_rl.obs_groups={{{every}}}'"
+        )
 
 
 def minibatches_of(section: dict[str, Any]) -> int:

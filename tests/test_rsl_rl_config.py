@@ -6,7 +6,7 @@ import yaml
 from gmi_drl.config import RunConfig, apply_settings, load_config
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse
-from gmi_drl.rsl_rl_config import read_rsl_rl_config, refuse_idle_settings
+from gmi_drl.rsl_rl_config import read_rsl_rl_config, refuse_idle_settings, require_groups
 
 WIDTHS = (32, 16)
 AGENT = {
@@ -70,7 +70,6 @@ def test_without_it_the_ppo_section_counts():
         ({"num_steps_per_env": 0, "actor": {}}, r"2 mistakes(.|\n)*num_steps_per_env(.|\n)*actor.class_name: missing"),
         ({"class_name": "DistillationRunner"}, "'OnPolicyRunner'"),
         ({"policy": {"class_name": "ActorCritic"}}, "write `actor` and `critic`"),
-        ({"obs_groups": {"actor": ["policy"], "critic": ["critic"]}}, r"critic: \[policy\]}'"),
         ({"seed": -1}, "seed"),
         ({"algorithm": {"num_mini_batches": 0}}, "algorithm.num_mini_batches"),
     ],
@@ -93,3 +92,10 @@ def test_settings_without_effect_are_refused():
     refuse_idle_settings(["iterations=3", "ppo.reward_scale=1", "rsl_rl.seed=1"])
     with pytest.raises(UsageError, match=r"ppo\.gamma: no effect"):
         refuse_idle_settings(["ppo.gamma=0.9"])
+
+
+def test_groups_that_a_task_lacks_are_named_with_a_remedy():
+    section = {"obs_groups": {"actor": ["policy"], "critic": ["policy", "critic"]}}
+    require_groups(section, ["policy", "critic", "camera"])
+    with pytest.raises(UsageError, match=r"no group critic, only policy: .*critic: \[policy\]}'"):
+        require_groups(section, ["policy"])

@@ -10,6 +10,9 @@ import torch
 WARM_UP_CALLS = 3
 """Before a capture, as PyTorch asks: kernels are chosen and memory is taken in these."""
 
+_kept: dict[str, torch.cuda.CUDAGraph] = {}
+"""The first graph, for good: torch captures nothing more into memory that has lost all its graphs while in use."""
+
 
 class Captured:
     """A function without arguments that reads and writes the same tensors in every call.
@@ -65,6 +68,7 @@ class Captured:
         finally:
             if was_on:
                 gc.enable()
+        _kept.setdefault("first", graph)
         return graph
 
 

@@ -47,7 +47,7 @@ def draw_panels(results: Mapping[str, Result], columns: int = 3) -> "Figure":
     rows = ceil(len(results) / columns)
     figure = Figure(figsize=(3.6 * columns, 2.7 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flat
-    for axis, (name, result) in zip(axes, results.items(), strict=False):
+    for (name, result), axis in zip(results.items(), axes, strict=False):
         (side, column), *_ = result.samples.items()
         x_label, *_, y_label = column[0].details[CURVES]
         _draw_side(axis, column, x_label, y_label, COLORS[0], side)

@@ -10,7 +10,7 @@ from gmi_drl.files import write_atomically
 from gmi_drl.units import human_value
 from gmi_drl.workload import TASK_SPECS
 
-FOLDER = Path("benchmarks")
+FOLDER, PANELS = Path("benchmarks"), "tasks.png"
 HEAD = """# Benchmarks
 
 Every figure of this project is a case of `gmi-drl bench`; this page is made of its results by `make report`. Sides are
@@ -23,6 +23,7 @@ def report(results: list[Result], folder: Path) -> str:
     """The page, in Markdown. `folder` is where the results' pictures lie, beside the page as `results/`."""
     table = [_row("case", "ours", "against", "ratio", "the paper's or the peer's own figure"), _row(*["---"] * 5)]
     parts = [HEAD, "\n".join([*table, *(line for result in results for line in _overview(result))]) + "\n"]
+    parts += [_learning(found)] if (found := learning_of_tasks(results)) else []
     return "\n".join([*parts, *(_section(result, folder) for result in results), _limits(results)])
 
 
@@ -36,15 +37,48 @@ def detail_medians(result: Result, side: str) -> dict[str, str]:
 
 
 def _overview(result: Result) -> list[str]:
-    """A row per ratio; one for a case without."""
-    name, unit = result.case.name, result.case.unit
-    ours = human_value(next(iter(result.summaries.values())).median, unit)
+    """A row per ratio; one per side for a case without."""
+    name = result.case.name
     link, reference = f"[{name}](#{name})", result.case.reference or "-"
-    others = [
-        (f"{side}, {human_value(result.summaries[side].median, unit)}", str(ratio))
+    medians = {side: human_value(spread.median, result.case.unit) for side, spread in result.summaries.items()}
+    first, *others = medians
+    if not others:
+        return [_row(link, medians[first], "-", "-", reference)]
+    if not result.ratios:
+        return [_row(link, f"{side}, {median}", "-", "-", reference) for side, median in medians.items()]
+    return [
+        _row(link, medians[first], f"{side}, {medians[side]}", str(ratio), reference)
         for side, ratio in result.ratios.items()
     ]
-    return [_row(link, ours, against, ratio, reference) for against, ratio in others or [("-", "-")]]
+
+
+def learning_of_tasks(results: list[Result]) -> dict[str, Result]:
+    """The results that show one of our tasks being learnt, by the task's name."""
+    names = {f"learning_{task}": task for task in TASK_SPECS}
+    return {names[result.case.name]: result for result in results if result.case.name in names}
+
+
+def _learning(results: dict[str, Result]) -> str:
+    """What was learnt of each task: medians over the seeds, with the range of the returns."""
+    table = [
+        _row("task", "return, untrained", "trained", "of seeds", "environment steps", "training", "command"),
+        _row(*["---"] * 7),
+    ]
+    for task, result in results.items():
+        (side, spread), *_ = result.summaries.items()
+        details = {name: _median(result, side, name) for name in ("untrained", "env_steps", "training_s")}
+        returns = f"{spread.median:,.0f} ({spread.least:,.0f} to {spread.most:,.0f})"
+        steps, seconds = human_value(details["env_steps"], ""), f"{details['training_s']:.0f} s"
+        count = str(len(result.samples[side]))
+        table.append(_row(task, f"{details['untrained']:,.0f}", returns, count, steps, seconds, f"`{result.command}`"))
+    head = "## The tasks, learnt from nothing\n\nReturns are means of whole episodes, played without noise.\n"
+    return "\n".join([head, *table, "", f"![Reward of a step while training]({PANELS})"]) + "\n"
+
+
+def _median(result: Result, side: str, detail: str) -> float:
+    import statistics
+
+    return float(statistics.median(sample.details[detail] for sample in result.samples[side]))
 
 
 def _section(result: Result, folder: Path) -> str:
@@ -105,18 +139,13 @@ def load_results(folder: Path) -> list[Result]:
     return sorted(results, key=lambda result: order.index(result.case.name))
 
 
-def learning_of_tasks(results: list[Result]) -> dict[str, Result]:
-    """The results that show one of our tasks being learnt, by the task's name."""
-    names = {"learning" if task == "ant" else f"learning_{task}": task for task in TASK_SPECS}
-    return {names[result.case.name]: result for result in results if result.case.name in names}
-
-
 def main() -> None:
-    """Write benchmarks/README.md, and the picture of all tasks' learning."""
+    """Write benchmarks/README.md, and the picture of all tasks being learnt."""
     folder = FOLDER / "results"
     results = load_results(folder)
     write_atomically(FOLDER / "README.md", report(results, folder))
-    draw_panels(learning_of_tasks(results)).savefig(FOLDER / "learning.png", dpi=DPI)
+    if found := learning_of_tasks(results):
+        draw_panels(found).savefig(FOLDER / PANELS, dpi=DPI)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def _ranges(numbers: list[int]) -> str:
 
 CHECKS = (
     Check("torch", _torch),
-    Check("mujoco", _mujoco),
+    Check("mujoco", _mujoco, is_needed=False),
     Check("cores", _cores),
     Check("memory", _memory),
     Check("shared memory", _shared_memory),

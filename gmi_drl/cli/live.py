@@ -120,7 +120,7 @@ def plain_line(row: Row, iterations: int) -> str:
         f"iteration {row['iteration']}/{iterations}  steps {human_count(row['env_steps'])}  "
         f"{human_count(row['steps_per_second'])} steps/s  return {_or_dash(row['return_mean'])}  "
         f"length {_or_dash(row['episode_length_mean'])}"
-    )
+    ) + (f"  bad worlds {row['bad_worlds']:.0f}" if row["bad_worlds"] else "")
 
 
 def _or_dash(value: float | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
 
@@ -34,6 +34,7 @@ SHOWN = 20
 @click.option("--untrained", is_flag=True, help="Play what the run began with.")
 @click.option("--camera", help="A camera of the model.  [default: its first]")
 @click.option("--size", metavar="WxH", default=SIZE, show_default=True, help="Of the whole picture, pixels.")
+@simulator_option
 @format_option
 def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, **options: Any) -> None:
     """Play what a RUN has learnt: returns of its episodes, and a video.

@@ -15,10 +15,12 @@ from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import stop_on_signals
 from gmi_drl.layout import HOLISTIC, Layout
+from gmi_drl.rsl_rl_config import require_groups
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
 from gmi_drl.scheduler.cut import TRAINERS
+from gmi_drl.task_names import ForeignTask, find_task
 
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
 ROLES = {"ppo": "gmi_drl.roles.holistic:Holistic", "rsl_rl": "gmi_drl.roles.rsl_rl.role:RslRl"}
@@ -100,6 +102,8 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         has = f"task {layout.task}, template {layout.template}, groups {groups}"
         raise UsageError(f"training needs {needs}; this layout has {has}")
     task_spec(layout.task)
+    if config.rsl_rl is not None and not isinstance(find_task(layout.task), ForeignTask):
+        require_groups(config.rsl_rl, ["policy"])
     fewest = min(gmi.num_env for gmi in layout.gmis) * config.horizon
     if fewest < config.minibatches:
         wanted = config.minibatches

@@ -27,7 +27,7 @@ class Cache:
 
     Args:
         task: What was measured.
-        config: How it trained: its `ppo`, `physics` and `warp`; the rest does not change the speed.
+        config: How it trained: its `ppo`, `physics`, `warp` and `cuda_graphs`; the rest does not change the speed.
         node: Where.
         fresh: Know nothing; what is measured anew replaces what is there.
     """
@@ -38,6 +38,7 @@ class Cache:
             "ppo": config.ppo.model_dump(mode="json"),
             "physics": config.physics,
             "warp": config.warp.model_dump(),
+            "cuda_graphs": config.cuda_graphs,
             "node": node.model_dump(mode="json"),
             "versions": versions(),
         }

@@ -16,7 +16,10 @@ from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
 
 PLENTY_BYTES = 2**20
-"""More than an environment of any task here takes with its part of the rollout: what fits so is not measured."""
+"""More than an environment of any task here takes, beside its part of the rollout: what fits so is not measured."""
+
+FLOAT_BYTES, COPIES = 4, 2
+"""The rollout is shuffled into another of the same size."""
 
 FIXED_BYTES = 2**30
 """More than a process takes without environments."""
@@ -29,8 +32,8 @@ def require_room(
 ) -> None:
     """Refuse a training that would run out of memory.
 
-    Where a MiB for each environment does not fit, one GMI is run with few environments, unless that is remembered, and
-    a line through what it took is held against the memory.
+    Where a MiB for each environment and its part of the rollout do not fit, one GMI is run with few environments,
+    unless that is remembered, and a line through what it took is held against the memory.
 
     Args:
         layout: Where it would train.
@@ -46,7 +49,8 @@ def require_room(
         return  # of another machine: that is refused where the devices are claimed
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
-    generous = FIXED_BYTES + PLENTY_BYTES * most
+    rollout = FLOAT_BYTES * config.horizon * COPIES * (task.num_obs + 2 * task.num_actions)
+    generous = FIXED_BYTES + (PLENTY_BYTES + rollout) * most
     if shortage(node, len(layout.gmis), size, generous, generous) is None:
         return
     tell(f"{layout.num_env} environments are many: measuring how much memory a few take")

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ from typing import Self
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.gmi import ProcessBackend
-from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
+from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.layout import Layout
@@ -82,14 +82,15 @@ class Session:
             folder.write_setup(self.layout, self.config)
             life.enter_context(closing(self.backend))
             self.backend.open(self.layout)
-            self._before = visible_gpus()
             hang_s, slot_bytes = self.config.hang_s, self.bucket_bytes
             processes = GMIProcesses(
                 self.layout, self.role, {}, folder, self.backend, hang_s=hang_s, slot_bytes=slot_bytes
             )
-            self._processes = life.enter_context(processes)
-            self._messages: Iterator[tuple[int, Message]] = self._processes.messages()
-            self._rows(math.inf)  # each says that it is ready; a launcher's own deadline watches over it
+            self._taken = [0 for _ in visible_gpus()]
+            with self._watching_memory():
+                self._processes = life.enter_context(processes)
+                self._messages: Iterator[tuple[int, Message]] = self._processes.messages()
+                self._rows(math.inf)  # each says that it is ready; a launcher's own deadline watches over it
             self._life = life.pop_all()
         return self
 
@@ -114,10 +115,11 @@ class Session:
             GmiError: when a GMI fails or dies.
             PeerSilentError: when one does not answer by the deadline.
         """
-        for gmi in self.layout.gmis:
-            self._processes.say(gmi.id, f"measure {num_env} {seconds}")
         limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
-        rows = self._rows(limit_s)
+        with self._watching_memory():
+            for gmi in self.layout.gmis:
+                self._processes.say(gmi.id, f"measure {num_env} {seconds}")
+            rows = self._rows(limit_s)
         iteration_s = max(row["iteration_s"] for row in rows)
         steps = num_env * len(rows) * self.config.ppo.horizon
         return Measured(
@@ -125,10 +127,23 @@ class Session:
             iterations=rows[0]["iterations"],
             iteration_s=iteration_s,
             steps_per_second=steps / iteration_s,
-            memory_bytes=max(*(row["memory_bytes"] for row in rows), used_by_each(self.layout, self._before)),
+            memory_bytes=max(*(row["memory_bytes"] for row in rows), share_of_each(self.layout, self._taken)),
             host_bytes=max(row["host_bytes"] for row in rows),
             phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASES},
         )
+
+    @contextmanager
+    def _watching_memory(self) -> Iterator[None]:
+        """Take note of the memory that the GMIs take or give back on each GPU meanwhile, when nobody else may.
+
+        The processes themselves do not know what CUDA takes for its contexts and graphs.
+        """
+        before = visible_gpus()
+        yield
+        now = visible_gpus()
+        self._taken = [
+            taken + new.used_bytes - old.used_bytes for taken, old, new in zip(self._taken, before, now, strict=True)
+        ]
 
     def _rows(self, limit_s: float) -> list[Message]:
         """One row of each GMI."""
@@ -145,13 +160,7 @@ class Session:
         raise PeerSilentError("a GMI has ended before it answered")
 
 
-def used_by_each(layout: Layout, before: Sequence[VisibleGpu]) -> int:
-    """Most bytes of a GPU that a GMI of the layout uses, if those of one GPU use as much; 0 without GPUs.
-
-    The processes themselves do not know what CUDA takes for its contexts and graphs. `before` are the GPUs as they were
-    before the GMIs started; nobody else may have come or gone since.
-    """
-    now = visible_gpus()
+def share_of_each(layout: Layout, taken: Sequence[int]) -> int:
+    """Most bytes of a GPU for each of its GMIs, of what they have `taken` together on each GPU; 0 without GPUs."""
     gpus = [device for device in layout.devices if device.kind == "gpu"]
-    used = {gpu.index: now[gpu.index].used_bytes - before[gpu.index].used_bytes for gpu in gpus}
-    return max((used[gpu.index] // len(gpu.gmis) for gpu in gpus), default=0)
+    return max((taken[gpu.index] // len(gpu.gmis) for gpu in gpus), default=0)

@@ -17,6 +17,7 @@ class Collector:
     """Fills a rollout in place; nothing within the horizon waits for the device.
 
     `episodes [4]` sums over the last rollout: episodes that ended, their returns and lengths, worlds that went wrong.
+    First episodes, which are cut short to stagger them, count like others, as with rsl_rl.
     `capture` replays what the agent does between two steps of the simulator as CUDA graphs, on a GPU.
     """
 
@@ -84,6 +85,8 @@ class Collector:
 
     def _stagger(self) -> None:
         """Let first episodes time out at different steps, as rsl_rl can: else worlds that never fall end together."""
+        if self.task.counts_by_itself:
+            return
         steps = (0, self.task.spec.episode_steps)
         shape = self.task.episode_length.shape
         self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))

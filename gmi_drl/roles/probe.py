@@ -15,7 +15,7 @@ from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica, seed_of
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.sim.engine import warp_peak_bytes
+from gmi_drl.sim.engine import warp_bytes
 from gmi_drl.tasks import Task
 
 WAIT_S = 1.0
@@ -32,6 +32,8 @@ class Probe(DRL_role):
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
         self.config = load_config(RunFolder(self.mgr.run_folder).config_file)
+        if self.mgr.device.type == "cuda":
+            self.make_task(1, seed=0).close()  # the first time MuJoCo Warp compiles for minutes, outside all deadlines
         self.mgr.channel.deliver({"kind": "row"})  # ready
         for num_env, seconds in self._orders():
             self.mgr.channel.deliver({"kind": "row", **self._measure(num_env, seconds)})
@@ -99,6 +101,6 @@ def _forget_peak(device: torch.device) -> None:
 def _peak_bytes(device: torch.device) -> int:
     """Most memory that this process has held on the device: on a GPU what torch and Warp have, else resident memory."""
     if device.type == "cuda":
-        return torch.cuda.max_memory_reserved(device) + warp_peak_bytes(device)
+        return torch.cuda.max_memory_reserved(device) + warp_bytes(device)
     status = Path("/proc/self/status").read_text()  # not getrusage: that knows the peak of the launcher, too
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])

@@ -55,7 +55,9 @@ def stage_to_refresh(mujoco: Any, model: Any, fields: Sequence[str]) -> int:
     return int(stage.value)
 
 
-def warp_peak_bytes(device: torch.device) -> int:
-    """Most memory of this GPU that Warp has held in this process, unknown to torch; 0 where Warp is not used."""
+def warp_bytes(device: torch.device) -> int:
+    """Memory of this GPU that Warp holds in this process, unknown to torch; 0 where Warp or its pool is not used."""
     warp: Any = sys.modules.get("warp")
-    return int(warp.get_mempool_used_mem_high(warp.device_from_torch(device))) if warp else 0
+    if warp is None or not warp.is_mempool_enabled(place := warp.device_from_torch(device)):
+        return 0
+    return int(warp.get_mempool_used_mem_current(place))

@@ -29,6 +29,10 @@ _AFTER_CONSTRAINTS = {"cacc", "cfrc_ext", "cfrc_int"}
 _LEFT_OUT = mjw.OverflowType.ALL & ~(mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS)
 """Kinds of overflow in which something was left out. A solver that stops at its limit is as usual."""
 
+_FOR_ROWS = mjw.OverflowType.NEFC | mjw.OverflowType.NJMAX_NNZ
+_ROOM_FOR = {"njmax": _FOR_ROWS, "nconmax": _LEFT_OUT & ~_FOR_ROWS}
+"""Which room the kinds of overflow ask for."""
+
 
 class _Shared(NamedTuple):
     """One memory, seen by Warp and by torch."""
@@ -96,7 +100,7 @@ class WarpSim:
         self._state_kinds = int(mujoco.mjtState.mjSTATE_INTEGRATION)
         self._state_size = mujoco.mj_stateSize(model, self._state_kinds)
         with wp.ScopedDevice(wp.device_from_torch(self.device)):
-            self._model = _put_model(model, fields)
+            self._model = _put_model(model, fields, graphs)
             measured = measure_sizes(mujoco, batch, model, self._model.nxn_geom_pair_filtered.numpy())
             self._room = {"nconmax": nconmax or measured[0], "njmax": njmax or measured[1]}
             self._data = mjw.make_data(model, nworld=num_env, **self._room)
@@ -228,21 +232,27 @@ class WarpSim:
             self._overflow_logged |= new
             _logger.warning(
                 "MuJoCo Warp left out contacts or constraints for lack of room (%s), and those worlds are reported as "
-                "bad. Each world has room for nconmax=%d contacts and near geoms and njmax=%d rows of constraints. "
-                "Give them twice as much: --set warp.nconmax=%d --set warp.njmax=%d",
+                "bad. Give each world more than its present %s",
                 mjw.OverflowType(new).name,
-                *(factor * self._room[size] for factor in (1, 2) for size in ("nconmax", "njmax")),
+                ", and more than ".join(
+                    f"{size}={self._room[size]}: --set warp.{size}={2 * self._room[size]}"
+                    for size, kinds in _ROOM_FOR.items()
+                    if new & kinds
+                ),
             )
 
 
-def _put_model(model: Any, fields: Sequence[str]) -> Any:
-    """The model on Warp's current device."""
+def _put_model(model: Any, fields: Sequence[str], graphs: bool) -> Any:
+    """The model on Warp's current device.
+
+    In a graph the solver's loop ends on the device when it has converged; without one the host would have to look.
+    """
     placed = mjw.put_model(model)
     placed.opt.run_rne_postconstraint = not _AFTER_CONSTRAINTS.isdisjoint(fields)
     placed.opt.disableflags |= mjw.DisableBit.NATIVECCD  # its way with boxes loses contacts
     placed.opt.warn_overflow = 0  # kernels would print it; `_report_overflow` logs it
     if wp.get_device().is_cuda:
-        placed.opt.graph_conditional = wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
+        placed.opt.graph_conditional = graphs and wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
     return placed
 
 

@@ -17,19 +17,21 @@ class RslRlEnv:
         env = RslRlEnv(gmi_drl.tasks.make("ant", num_env=4096, threads=8))
         OnPolicyRunner(env, train_cfg, log_dir="logs").learn(1000, init_at_random_ep_len=True)
 
-    The only group of observations is `policy`. rsl_rl cannot leave a transition out: worlds that went wrong end with
-    reward 0 and without the bootstrap of a time-out, and steps that a simulator used to begin an episode count.
+    The task's observations are the group `policy`; Isaac Lab and mjlab have their other groups beside it. rsl_rl cannot
+    leave a transition out: worlds that went wrong end with reward 0 and without the bootstrap of a time-out, and steps
+    that a simulator used to begin an episode count.
 
     Args:
-        task: The worlds. Actions beyond [-1, 1] are clamped by the task.
+        task: The worlds.
         reward_scale: Factor of the rewards that the learner sees, e.g. `task.spec.reward_scale`.
+        clip_actions: The largest action that the task gets to see; None for no limit but the task's own.
 
     Attributes:
         sim_s: Seconds spent in `step` so far.
     """
 
-    def __init__(self, task: Task, reward_scale: float = 1.0) -> None:
-        self.task, self.reward_scale = task, reward_scale
+    def __init__(self, task: Task, reward_scale: float = 1.0, clip_actions: float | None = None) -> None:
+        self.task, self.reward_scale, self.clip_actions = task, reward_scale, clip_actions
         self.num_envs, self.num_actions = task.num_env, task.spec.num_actions
         self.max_episode_length = task.spec.episode_steps
         self.device = task.device
@@ -46,8 +48,14 @@ class RslRlEnv:
         self.task.episode_length.copy_(steps)
 
     def get_observations(self) -> TensorDict:
-        """The current observations, `policy [N, O]`: a copy, as rsl_rl stores them after the next step."""
-        return TensorDict({"policy": self.task.obs.clone()}, batch_size=[self.num_envs])
+        """The current observations `[N, O]` by group: a copy, as rsl_rl stores them after the next step."""
+        return TensorDict({**self.groups, "policy": self.task.obs.clone()}, batch_size=[self.num_envs])
+
+    @property
+    def groups(self) -> dict[str, Tensor]:
+        """The current observations `[N, ...]` by group."""
+        others: dict[str, Tensor] = getattr(self.task, "groups", {})
+        return {**others, "policy": self.task.obs}
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Tensor]]:
         """One control step of every world.
@@ -60,6 +68,8 @@ class RslRlEnv:
             `valid` as `Task.step` has them.
         """
         start = time.perf_counter()
+        if self.clip_actions is not None:
+            actions = actions.clamp(-self.clip_actions, self.clip_actions)
         _, reward, terminated, truncated, info = self.task.step(actions)
         extras = {"time_outs": truncated & info["valid"], "bad": info["bad"], "valid": info["valid"]}
         step = self.get_observations(), reward * self.reward_scale, terminated | truncated, extras

@@ -54,6 +54,8 @@ class SimTask:
     where asking is free, a step in which nothing ended is spared the rest.
     """
 
+    counts_by_itself = False
+
     def __init__(self, definition: TaskDefinition, sim: Sim, seed: int) -> None:
         self.spec = definition.spec
         self.num_env = sim.num_env

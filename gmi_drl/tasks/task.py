@@ -17,8 +17,9 @@ class Task(Protocol):
         num_env: N.
         device: Where all tensors are.
         obs: The current observation, float32 `[N, O]`, as last returned.
-        episode_length: Steps in the current episode, int64 `[N]`. A learner may write it to stagger the first episodes;
-            simulators of others that count by themselves need not follow.
+        episode_length: Steps in the current episode, int64 `[N]`.
+        counts_by_itself: Whether the simulator counts whatever is written to `episode_length`; else a learner may write
+            it to stagger the first episodes.
     """
 
     spec: TaskSpec
@@ -26,6 +27,7 @@ class Task(Protocol):
     device: torch.device
     obs: Tensor
     episode_length: Tensor
+    counts_by_itself: bool
 
     def reset(self) -> Tensor:
         """Start a new episode in every world; returns the first observation `[N, O]`."""
@@ -34,7 +36,7 @@ class Task(Protocol):
         """One control step of every world.
 
         Args:
-            action: `[N, A]`, clamped to [-1, 1].
+            action: `[N, A]`, clamped to [-1, 1]; not where a simulator of others has no bounds.
 
         Returns:
             obs: `[N, O]`; where an episode ended, the first observation of the next one.

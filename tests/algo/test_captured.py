@@ -50,6 +50,7 @@ class FakeCuda:
 @pytest.fixture
 def fake_cuda(monkeypatch):
     fake = FakeCuda()
+    monkeypatch.setattr(captured, "_kept", {})
     for name in ("Stream", "CUDAGraph", "current_stream", "stream", "graph", "graph_pool_handle"):
         monkeypatch.setattr(torch.cuda, name, getattr(fake, name))
     shared = (captured._stream_aside, captured._pool)

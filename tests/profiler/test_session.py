@@ -8,7 +8,7 @@ from conftest import children_of, tiny_config, tiny_layout, two_cores
 from gmi_drl.errors import GmiError, LayoutMismatchError, PeerSilentError
 from gmi_drl.gmi.inventory import VisibleGpu
 from gmi_drl.profiler import session as session_module
-from gmi_drl.profiler.session import Session, used_by_each
+from gmi_drl.profiler.session import Session, share_of_each
 from gmi_drl.run.metrics import PHASES
 
 BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
@@ -28,13 +28,20 @@ def test_all_gmis_are_measured_together_as_often_as_asked(tmp_path, monkeypatch)
     assert not children_of(os.getpid()) and not list(tmp_path.iterdir())
 
 
-def test_the_memory_of_a_gpu_is_shared_by_its_gmis(monkeypatch):
+def test_the_memory_of_a_gpu_is_shared_by_its_gmis():
     layout = tiny_layout()
     gpu = layout.devices[0].model_copy(update={"kind": "gpu", "index": 1})
-    idle, busy = VisibleGpu("A", "0", 80.0, 7), VisibleGpu("A", "1", 80.0, 1_000)
-    monkeypatch.setattr(session_module, "visible_gpus", lambda: [idle, busy._replace(used_bytes=4_000)])
-    assert used_by_each(layout.model_copy(update={"devices": (gpu,)}), [idle, busy]) == 1_500
-    assert used_by_each(layout, []) == 0
+    assert share_of_each(layout.model_copy(update={"devices": (gpu,)}), [7, 3_000]) == 1_500
+    assert share_of_each(layout, []) == 0
+
+
+@two_cores
+def test_memory_of_gpus_counts_what_came_while_a_session_was_at_work(monkeypatch):
+    used = iter([100, 100, 400, 900, 2_900])  # once for the length, then before and after the start and a measurement
+    monkeypatch.setattr(session_module, "visible_gpus", lambda: [VisibleGpu("A", "0", 80.0, next(used))])
+    with Session(tiny_layout(), tiny_config()) as session:
+        session.measure(8, 0.0)
+        assert session._taken == [2_300]
 
 
 @pytest.mark.parametrize(("num_env", "message"), [(16, "no room for 16"), (32, "exited with code 9")])

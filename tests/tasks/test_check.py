@@ -14,6 +14,7 @@ class Drift:
     """Points that are pushed about and start anew when they have gone too far: the least that keeps the contract."""
 
     spec = TaskSpec("drift", "DR", 2, 2, (8,), episode_steps=30, step_s=0.1)
+    counts_by_itself = False
 
     def __init__(self, seed):
         self.num_env, self.device = NUM_ENV, torch.device("cpu")

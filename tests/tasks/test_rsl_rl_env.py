@@ -33,6 +33,19 @@ def test_a_task_that_writes_its_observations_in_place_does_not_change_what_was_g
     assert given.any()
 
 
+def test_other_groups_of_a_task_stand_beside_policy():
+    env = make_env()
+    env.task.groups = {"critic": torch.ones(N, 3), "policy": torch.zeros(N, 1)}
+    obs = env.get_observations()
+    assert obs["critic"].shape == (N, 3) and torch.equal(obs["policy"], env.task.obs)
+
+
+def test_actions_are_clipped_where_that_is_asked_for():
+    env, task = RslRlEnv(make("ant", num_env=N, seed=3), clip_actions=0.5), make("ant", num_env=N, seed=3)
+    _, reward, _, _ = env.step(torch.full((N, 8), 0.9))
+    assert torch.equal(reward, task.step(torch.full((N, 8), 0.5))[1])
+
+
 def test_rewards_are_scaled_and_time_outs_told_from_falls():
     env, task = make_env(), make("ant", num_env=N, seed=3)
     env.episode_length_buf = torch.full((N,), 990)

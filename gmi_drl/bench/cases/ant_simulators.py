@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PEER, DRIVER = "cleanrl_envpool", "step_envpool"
 NUM_ENV, QUICK_NUM_ENV = 512, 64
 GYMNASIUM_TRIED = (("sync", 16), ("async", 2), ("async", 8), ("async", 16))
-ENVPOOL_TRIED = (16, 64, 256)
+ENVPOOL_TRIED = (16, 64, 256, 512, 1024)
 SECONDS, SWEEP_S, QUICK_SECONDS = 5.0, 3.0, 0.5
 STEPS_PER_LOOK = 10
 """Steps between two looks at the clock."""

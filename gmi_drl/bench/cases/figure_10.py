@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import CURVES, DOUBLINGS, Case, Sample, Side, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.units import GIB
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 TASKS = ("ant", "humanoid")
 NUM_ENVS, QUICK_NUM_ENVS = (512, 1024, 2048, 4096, 8192), (64, 128)
 SECONDS, QUICK_SECONDS = 6.0, 0.5
-GIB = 2**30
 
 
 @contextmanager

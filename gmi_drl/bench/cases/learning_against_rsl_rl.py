@@ -3,30 +3,28 @@
 import json
 import math
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from select import select
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from gmi_drl.bench.case import CURVES, Case, Sample, Sides
-from gmi_drl.bench.cases import learning, needs
+from gmi_drl.bench.case import Case, Sample, Sides
+from gmi_drl.bench.cases import late_returns, learning, needs
 from gmi_drl.errors import GmiError
 
 if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
     from gmi_drl.layout import Layout
     from gmi_drl.run.metrics import Row
 
 GMIS, NUM_ENV = 2, 256  # worlds of a GMI; rsl_rl has those of all
-STEPS, QUICK_STEPS = 1_000_000, 16_384
+STEPS, QUICK_STEPS = 1_000_000, 65_536
 FIRST_SEED = 1  # both sides take the next one each round
-LATE = 0.1  # the share of the steps, at the end, whose returns count
 SILENCE_S = 120.0  # as long as an iteration or the start may take
 LOG_LINES = 5
 MODULE = "gmi_drl.bench.rsl_rl_env"
@@ -44,20 +42,22 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     layout = plan(TASK_SPECS["ant"], node, num_env=NUM_ENV, gmis_per_gpu=GMIS)
     config = default_config(TASK_SPECS["ant"])
     iterations = math.ceil((QUICK_STEPS if quick else STEPS) / (config.ppo.horizon * layout.num_env))
+    config = config.model_copy(update={"iterations": iterations})
     our_seeds, their_seeds = count(FIRST_SEED), count(FIRST_SEED)
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
         folder = Path(path)
         yield {
-            "gmi-drl": lambda: late(learning.train(layout, config, next(our_seeds), folder, iterations=iterations)),
-            "rsl_rl": lambda: late(train_reference(layout, next(their_seeds), folder, iterations)),
+            "gmi-drl": lambda: train_ours(layout, config, next(our_seeds), folder),
+            "rsl_rl": lambda: train_reference(layout, next(their_seeds), folder, iterations),
         }
 
 
-def late(sample: Sample) -> Sample:
-    """With the mean return over the last steps as its value: the return of a single moment is noisy."""
-    steps, _, returns = sample.details[CURVES].values()
-    first = (1 - LATE) * steps[-1]
-    return replace(sample, value=statistics.fmean(y for x, y in zip(steps, returns, strict=True) if x > first))
+def train_ours(layout: "Layout", config: "RunConfig", seed: int, folder: Path) -> Sample:
+    """One training by gmi-drl."""
+    from gmi_drl.run.folder import RunFolder
+
+    config = config.model_copy(update={"seed": seed})
+    return late_returns.of_rows(seed, learning.train(layout, config, RunFolder(folder / str(seed))))
 
 
 def train_reference(layout: "Layout", seed: int, folder: Path, iterations: int) -> Sample:
@@ -72,7 +72,7 @@ def train_reference(layout: "Layout", seed: int, folder: Path, iterations: int) 
     merger, log = RowMerger(1, PPOConfig().horizon * layout.num_env), folder / f"rsl_rl-{seed}.log"
     with claim([f"core-{cpu}" for cpu in cpus], "gmi-drl bench"):
         rows = [merged for row in reported(order, log) for merged in merger.add(0, row)]
-    return learning.summarise(seed, rows)
+    return late_returns.of_rows(seed, rows)
 
 
 def reported(order: dict[str, object], log: Path) -> Iterator["Row"]:

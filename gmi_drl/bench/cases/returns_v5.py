@@ -9,10 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gmi_drl.bench import peers
-from gmi_drl.bench.case import CURVES, Case, Sample, Sides
-from gmi_drl.bench.cases import needs
-from gmi_drl.bench.cases.learning import train
-from gmi_drl.bench.cases.learning_against_rsl_rl import late
+from gmi_drl.bench.case import Case, Sample, Sides
+from gmi_drl.bench.cases import late_returns, learning, needs
 from gmi_drl.errors import GmiError
 
 if TYPE_CHECKING:
@@ -36,8 +34,8 @@ def opener(env_id: str) -> Callable[[bool], AbstractContextManager[Sides]]:
         our_seeds, their_seeds = count(1), count(1)
         with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
             yield {
-                "gmi-drl": lambda: late(train_ours(env_id, steps, next(our_seeds), Path(folder))),
-                "sb3": lambda: late(train_theirs(env_id, steps, next(their_seeds))),
+                "gmi-drl": lambda: train_ours(env_id, steps, next(our_seeds), Path(folder)),
+                "sb3": lambda: train_theirs(env_id, steps, next(their_seeds)),
             }
 
     return open_sides
@@ -67,28 +65,24 @@ def train_ours(env_id: str, steps: int, seed: int, folder: Path) -> Sample:
     """One training through the adapter, a GMI on each of two cores."""
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
+    from gmi_drl.run.folder import RunFolder
     from gmi_drl.scheduler.plan import plan
 
     node = this_node().model_copy(update={"gpus": None})
     layout = plan(task_spec(f"gymnasium:{env_id}"), node, num_env=NUM_ENV // GMIS, gmis_per_gpu=GMIS)
-    return train(layout, our_config(), seed, folder, iterations=math.ceil(steps / SAMPLES))
+    config = our_config().model_copy(update={"seed": seed, "iterations": math.ceil(steps / SAMPLES)})
+    return late_returns.of_rows(seed, learning.train(layout, config, RunFolder(folder / str(seed))))
 
 
 def train_theirs(env_id: str, steps: int, seed: int) -> Sample:
     """One training by Stable-Baselines3."""
     more = ["--env-id", env_id, "--env-steps", str(steps), "--seed", str(seed)]
     updates = peers.train(PEER, num_env=NUM_ENV, threads=1, seconds=PEER_SECONDS, driver=DRIVER, more=more)
-    known = [update for update in updates if update.return_mean is not None]
-    if not known:
-        raise GmiError(f"{PEER} ended no episode in {len(updates)} updates")
-    if known[-1].env_steps < steps - 2 * SAMPLES:
-        raise GmiError(f"{PEER} did {known[-1].env_steps} of {steps} steps in {PEER_SECONDS:.0f} s: it was too slow")
-    curves = {
-        "environment steps": [update.env_steps for update in known],
-        "seconds of training": [round(update.wall_s, 3) for update in known],
-        "return of an episode": [round(update.return_mean or 0.0, 2) for update in known],
-    }
-    return Sample(known[-1].return_mean or 0.0, {"seed": seed, "env_steps": known[-1].env_steps, CURVES: curves})
+    told = [(update.env_steps, round(update.wall_s, 3), update.return_mean) for update in updates]
+    reached = told[-1][0] if told else 0
+    if reached < steps - 2 * SAMPLES:
+        raise GmiError(f"{PEER} did {reached} of {steps} steps in {PEER_SECONDS:.0f} s: it was too slow")
+    return late_returns.of_told(told, {"seed": seed, "env_steps": reached})
 
 
 def _obstacle() -> str | None:

@@ -15,6 +15,7 @@ from gmi_drl.roles.rsl_rl.group import GroupRunner
 from gmi_drl.roles.rsl_rl.ledger import Ledger
 from gmi_drl.roles.rsl_rl.packing import pack, unpack
 from gmi_drl.roles.rsl_rl.runner_config import runner_config
+from gmi_drl.rsl_rl_config import require_groups
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
@@ -36,8 +37,9 @@ class RslRlReplica:
         self, task: Task, config: RunConfig, reduction: Reduction, *, share: float, seed: int, log_dir: Path
     ) -> None:
         self.reduction = reduction
-        self.env = RslRlEnv(task, config.ppo.reward_scale)
         train_cfg = config.rsl_rl or runner_config(config.ppo)
+        self.env = RslRlEnv(task, config.ppo.reward_scale, train_cfg.get("clip_actions"))
+        require_groups(train_cfg, self.env.groups)
         writes = reduction.rank == 0 and "logger" in train_cfg
         torch.manual_seed(config.seed)  # policies start alike
         self.runner = GroupRunner(
@@ -47,7 +49,8 @@ class RslRlReplica:
         self.ledger = Ledger(self.env, self.runner.logger, config.iterations)
         self.runner.logger = self.ledger
         torch.manual_seed(seed)  # rsl_rl draws everything from torch's own generator
-        self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)
+        if not task.counts_by_itself:
+            self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)
         self.steps = train_cfg["num_steps_per_env"] * task.num_env
         self.sim_s = self.learn_wait_s = self.sync_s = 0.0
 

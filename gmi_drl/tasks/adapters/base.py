@@ -40,9 +40,9 @@ class Outcome:
 class AdaptedTask(ABC):
     """A `Task` by somebody else's vectorised simulator; see `gmi_drl.tasks.Task`.
 
-    Actions in [-1, 1] are scaled to the simulator's bounds where these are finite, else passed on. A world whose
-    observation or reward is not finite is `bad` until the simulator begins a new episode there; its observation is then
-    the last finite one. An action that is NaN never reaches the simulator.
+    Actions are clamped to [-1, 1] and scaled to the simulator's bounds where these are finite, else passed on as they
+    are. A world whose observation or reward is not finite is `bad` until the simulator begins a new episode there; its
+    observation is then the last finite one. An action that is not finite never reaches the simulator.
 
     Simulators of others give no state away: `state_dict` is empty, and a resumed run begins new episodes.
 
@@ -53,6 +53,7 @@ class AdaptedTask(ABC):
     """
 
     episode_length: Tensor
+    counts_by_itself = True
 
     def __init__(self, spec: TaskSpec, obs: Tensor, action_space: Any) -> None:
         self.spec, self.obs = spec, obs
@@ -62,9 +63,9 @@ class AdaptedTask(ABC):
             torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().to(self.device)
             for bound in (action_space.low, action_space.high)
         )
-        is_bounded = low.isfinite() & high.isfinite()
-        self._scale = torch.where(is_bounded, (high - low) / 2, 1.0)
-        self._offset = torch.where(is_bounded, (high + low) / 2, 0.0)
+        self._is_bounded = low.isfinite() & high.isfinite()
+        self._scale = torch.where(self._is_bounded, (high - low) / 2, 1.0)
+        self._offset = torch.where(self._is_bounded, (high + low) / 2, 0.0)
 
     @torch.no_grad()
     def reset(self) -> Tensor:
@@ -79,12 +80,13 @@ class AdaptedTask(ABC):
         expected = (self.num_env, self.spec.num_actions)
         if tuple(action.shape) != expected:
             raise UsageError(f"The action has shape {tuple(action.shape)}, but {self.spec.name} takes {expected}.")
-        action = action.to(torch.float32).clamp(-1, 1)
-        is_nan = action.isnan().any(1)
-        harmless = action.masked_fill(is_nan[:, None], 0.0)
+        action = action.to(torch.float32)
+        action = torch.where(self._is_bounded, action.clamp(-1, 1), action)
+        is_broken = ~action.isfinite().all(1)
+        harmless = action.masked_fill(is_broken[:, None], 0.0)
         told = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
 
-        bad = is_nan | ~(told.final_obs.sum(1) + told.reward).isfinite()
+        bad = is_broken | ~(told.final_obs.sum(1) + told.reward).isfinite()
         valid = ~bad if told.began is None else ~(bad | told.began)
         terminated = told.terminated & valid
         truncated = ~valid | (told.truncated & ~terminated)

@@ -31,6 +31,8 @@ class TorchEnvTask(AdaptedTask):
         UsageError: there is no such group, or a space is no box.
     """
 
+    counts_by_itself = False
+
     def __init__(self, env: Any, name: str, groups: Sequence[str] = ("policy", "actor")) -> None:
         self.env = env
         spaces = getattr(env.single_observation_space, "spaces", None)
@@ -52,6 +54,15 @@ class TorchEnvTask(AdaptedTask):
         super().__init__(spec, self._begin(), env.single_action_space)
         self.episode_length = env.episode_length_buf
 
+    @property
+    def groups(self) -> dict[str, Tensor]:
+        """All groups of current observations by name, float32 `[N, ...]`, for learners that know more than one.
+
+        What is not finite is 0.
+        """
+        tensors = {name: obs for name, obs in self._groups.items() if isinstance(obs, Tensor)}
+        return {name: torch.nan_to_num(obs.float(), 0.0, 0.0, 0.0) for name, obs in tensors.items()}
+
     def close(self) -> None:
         """See `Task.close`."""
         if self.env is not None:
@@ -59,13 +70,14 @@ class TorchEnvTask(AdaptedTask):
             self.env = None
 
     def _begin(self) -> Tensor:
-        obs = self._observed(self.env.reset()[0]).clone()  # the environment writes the next one over it
+        self._groups = self.env.reset()[0]
+        obs = self._observed(self._groups).clone()  # the environment writes the next one over it
         self.episode_length = self.env.episode_length_buf  # perhaps another tensor than before
         return obs
 
     def _simulate(self, action: Tensor) -> Outcome:
-        observed, reward, terminated, truncated, extras = self.env.step(action)
-        obs = self._observed(observed)
+        self._groups, reward, terminated, truncated, extras = self.env.step(action)
+        obs = self._observed(self._groups)
         last = self._observed(extras["final_obs"]) if "final_obs" in extras else self.obs
         final_obs = torch.where((terminated | truncated)[:, None], last, obs)
         return Outcome(obs, reward.float(), terminated.bool(), truncated.bool(), final_obs)

@@ -72,6 +72,24 @@ def test_a_nan_action_never_reaches_the_environment():
     assert info["bad"].tolist() == [True, False] == truncated.tolist() and info["valid"].tolist() == [False, True]
 
 
+def test_without_bounds_actions_are_passed_on_but_an_infinite_one_is_not():
+    env = fake_mjlab_env()
+    task = TorchEnvTask(env, "lab:fake")
+    _, _, _, _, info = task.step(torch.tensor([[0.0, float("inf")], [0.5, 3.0]]))
+    assert env.told[0].tolist() == [[0, 0], [0.5, 3]] and info["bad"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("make_env", MAKERS)
+def test_all_groups_of_observations_are_there(make_env):
+    task = TorchEnvTask(make_env(), "lab:fake")
+    task.env.obs_buf["critic"][0, 2] = float("nan")
+    groups = task.groups
+    assert groups["critic"].shape == (2, 7) and groups["critic"].isfinite().all()
+    assert torch.equal(groups[task.env.group], task.obs)
+    task.step(torch.ones(2, 2))
+    assert not torch.equal(groups[task.env.group], task.groups[task.env.group]), "what was given must be a copy"
+
+
 def test_new_episodes_and_the_end():
     env = fake_isaaclab_env()
     task = TorchEnvTask(env, "lab:fake")
