@@ -11,6 +11,7 @@ from pydantic import Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
+from gmi_drl.physics import Physics
 from gmi_drl.rsl_rl_config import RslRlSection, learning_rate_of, minibatches_of
 from gmi_drl.workload import TaskSpec
 from gmi_drl.yaml_text import read_yaml
@@ -18,7 +19,6 @@ from gmi_drl.yaml_text import read_yaml
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
-Physics = Literal["native", "warp"]
 
 
 class PPOConfig(FileModel):

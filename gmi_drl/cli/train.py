@@ -96,10 +96,22 @@ def _begin(
     base = default_config(task_spec(chosen.task)) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
     check_trainable(chosen, config)
+    _tell_physics(chosen, config)
     require_room(chosen, config, task_spec(chosen.task or ""), this_node(), tell=say)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create()
     return chosen, config, folder, None
+
+
+def _tell_physics(layout: "Layout", config: "RunConfig") -> None:
+    """Say so where a GPU stands by while its worlds are simulated on CPU cores."""
+    from gmi_drl.physics import has_warp
+    from gmi_drl.task_names import ForeignTask
+
+    is_ours = not isinstance(find_task(layout.task or ""), ForeignTask)
+    has_gpu = any(device.kind == "gpu" for device in layout.devices)
+    if is_ours and has_gpu and config.physics is None and not has_warp():
+        say("MuJoCo Warp is not installed, so CPU cores simulate: pip install 'gmi-drl[warp]'")
 
 
 def _resume(

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from gmi_drl.errors import MachineError
+from gmi_drl.physics import has_warp
 from gmi_drl.sim.base import STATE_FIELDS, Sim
-from gmi_drl.sim.engine import has_warp
 from gmi_drl.sim.native import NativeSim
 
 if TYPE_CHECKING:

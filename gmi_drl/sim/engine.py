@@ -3,8 +3,6 @@
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
@@ -26,13 +24,6 @@ def import_mujoco() -> tuple[Any, Any]:
             "pip install 'gmi-drl[mujoco]'"
         ) from error
     return mujoco, batch
-
-
-def has_warp() -> bool:
-    """Whether MuJoCo Warp 4 is installed; the versions before, which others pin, have another interface."""
-    with suppress(PackageNotFoundError):
-        return int(version("mujoco-warp").partition(".")[0]) >= 4
-    return False
 
 
 def send_warnings_to_logging(mujoco: Any) -> None:

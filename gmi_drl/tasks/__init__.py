@@ -2,10 +2,10 @@
 
 import torch
 
-from gmi_drl.config import Physics, WarpRoom
+from gmi_drl.config import WarpRoom
 from gmi_drl.errors import UsageError
+from gmi_drl.physics import Physics, usual_physics
 from gmi_drl.sim import NativeSim, Sim
-from gmi_drl.sim.engine import has_warp
 from gmi_drl.task_names import ForeignTask, find_task
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
@@ -75,7 +75,7 @@ def make_sim(
 ) -> Sim:
     """The simulator of a task of ours alone; see `make`."""
     model, substeps, fields = definition.build_mjcf(), definition.substeps, definition.fields
-    if (physics or _usual_physics(device)) == "warp":
+    if (physics or usual_physics(torch.device(device).type == "cuda")) == "warp":
         from gmi_drl.sim import WarpSim
 
         sizes = room.model_dump()
@@ -83,10 +83,6 @@ def make_sim(
     if room != _MEASURED:
         raise UsageError("warp.nconmax and warp.njmax are for MuJoCo Warp, but the physics here is native")
     return NativeSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
-
-
-def _usual_physics(device: str) -> Physics:
-    return "warp" if torch.device(device).type == "cuda" and has_warp() else "native"
 
 
 def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, threads: int) -> Task:

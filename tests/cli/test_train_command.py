@@ -3,6 +3,9 @@ import json
 import pytest
 from conftest import tiny_layout, two_cores
 
+from gmi_drl import physics
+from gmi_drl.cli.train import _tell_physics
+from gmi_drl.config import RunConfig
 from gmi_drl.files import dump_yaml
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.run.folder import RunFolder
@@ -109,3 +112,14 @@ def test_a_layout_for_more_cores_does_not_match(command_line, tmp_path):
     (tmp_path / "layout.yaml").write_text(dump_yaml(many))
     code, _, err = command_line("train", "layout.yaml")
     assert code == 5 and "this process may use 0.." in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "installed", "is_told"), [("gpu", False, True), ("gpu", True, False), ("cpu", False, False)]
+)
+def test_a_gpu_whose_worlds_are_simulated_on_the_cores_is_told(kind, installed, is_told, monkeypatch, capsys):
+    monkeypatch.setattr(physics, "has_warp", lambda: installed)
+    layout = tiny_layout()
+    devices = tuple(device.model_copy(update={"kind": kind}) for device in layout.devices)
+    _tell_physics(layout.model_copy(update={"devices": devices}), RunConfig())
+    assert ("pip install 'gmi-drl[warp]'" in capsys.readouterr().err) == is_told

@@ -1,15 +1,11 @@
 import subprocess
 import sys
-from functools import partial
-from importlib.metadata import PackageNotFoundError
 
 import pytest
 import torch
 
-from gmi_drl import tasks
 from gmi_drl.config import WarpRoom
 from gmi_drl.errors import UsageError
-from gmi_drl.sim import engine
 from gmi_drl.tasks import TASKS, make
 from gmi_drl.workload import TASK_SPECS
 
@@ -47,19 +43,6 @@ def test_an_unknown_task_lists_what_exists():
         make("antt")
     with pytest.raises(UsageError, match=r"no task 'walk-the-dog'; known: .*ant"):
         make("walk-the-dog")
-
-
-def version_of(version, package):
-    if version is None:
-        raise PackageNotFoundError(package)
-    return version
-
-
-def test_a_gpu_gets_warp_where_it_is_installed_and_a_cpu_never(monkeypatch):
-    for version, physics in (("4.0.0", "warp"), ("3.17.0", "native"), (None, "native")):
-        monkeypatch.setattr(engine, "version", partial(version_of, version))
-        assert tasks._usual_physics("cuda:0") == physics
-        assert tasks._usual_physics("cpu") == "native"
 
 
 def test_room_for_warp_is_refused_where_warp_is_not_used():
