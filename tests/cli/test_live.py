@@ -14,12 +14,14 @@ ROW = {
     "steps_per_second": 23456.0,
     "return_mean": None,
     "episode_length_mean": 12.0,
+    "bad_worlds": 0.0,
     "gmis": {str(i): {"sim_s": 0.1, "act_s": 0.01, "learn_s": 0.2, "sync_s": 0.1 * i} for i in range(2)},
 }
 
 
 def test_a_line_of_text():
     assert plain_line(ROW, 10) == "iteration 5/10  steps 123.5k  23.5k steps/s  return -  length 12.0"
+    assert plain_line(ROW | {"bad_worlds": 3.0}, 10).endswith("length 12.0  bad worlds 3")
 
 
 def labels(table):
