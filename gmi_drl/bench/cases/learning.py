@@ -139,5 +139,5 @@ CASES = (
     case("ball_balance", "learning_ball_balance", minutes=2, repeats=3),
     case("franka_cabinet", "learning_franka_cabinet", minutes=4, repeats=3),
     case("humanoid", "learning_humanoid", minutes=15, repeats=3),
-    case("shadow_hand", "learning_shadow_hand", minutes=6, repeats=3),
+    case("shadow_hand", "learning_shadow_hand", minutes=5, repeats=3),
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gmi_drl.sim import Sim
 
 NUM_ENVS, QUICK_NUM_ENVS = tuple(2**power for power in range(7, 15)), (8, 16)
-WARM_UP_STEPS, STEPS, QUICK_STEPS = 20, 30, 2
+WARM_UP_STEPS, STEPS, QUICK_STEPS = 10, 20, 2
 """From the start of the episodes on, so that worlds are in the same condition whatever their number."""
 
 
@@ -88,7 +88,7 @@ CASE = Case(
     unit="steps/s",
     open=open_sides,
     obstacle=lambda: needs.package("mujoco", "mujoco"),
-    limits="Steps 21 to 50 of an episode, so legged robots are about to fall and hands still hold their block. On a "
+    limits="Steps 11 to 30 of an episode, so legged robots are landing or about to fall and hands still hold their block. On a "
     "GPU a task refreshes all worlds once more in every step, for those that begin anew; that is not in it.",
     repeats=3,
     compared=False,
