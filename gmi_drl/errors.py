@@ -1,5 +1,11 @@
 """The errors that reach a user, each with the exit code of the command that meets it."""
 
+import difflib
+from collections.abc import Collection
+
+LISTED = 40
+"""Names that a message lists at most."""
+
 
 class GmiError(Exception):
     """A failure while running. The message names the numbers and the remedy; no traceback is shown for it."""
@@ -43,3 +49,11 @@ class PeerDiedError(GmiError):
 
 class PeerSilentError(GmiError):
     """A GMI of the same group lives but has not arrived within the deadline (`hang_s`)."""
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """`; did you mean 'x'?`, or what exists when nothing is near; a simulator knows too many tasks to list them."""
+    near = difflib.get_close_matches(word, known, n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known: {', '.join(known)}" if len(known) <= LISTED else f" among {len(known)}"

@@ -1,6 +1,5 @@
 """Files that people write: YAML in, frozen models out, every mistake named at once."""
 
-import difflib
 import json
 import os
 import types
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import UsageError, did_you_mean
 from gmi_drl.yaml_text import read_yaml, write_yaml
 
 
@@ -94,12 +93,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """`; did you mean 'x'?`, or the list of what exists when nothing is near."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
 
 
 def _causes(mistakes: Sequence[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.workload import TASK_SPECS, TaskSpec
 
 GROUP = "gmi_drl.tasks"
@@ -97,8 +97,6 @@ def _spellings() -> dict[str, TaskSpec]:
 
 
 def _unknown(name: str) -> str:
-    from gmi_drl.files import did_you_mean  # it brings pydantic, which naming a task does without
-
     prefix, colon, _ = name.partition(":")
     third_parties = sorted(entry_points(group=GROUP).names)
     if colon:

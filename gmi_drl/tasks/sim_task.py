@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gmi_drl.errors import UsageError
 from gmi_drl.sim.base import Sim
+from gmi_drl.tasks.task import checked_action
 from gmi_drl.workload import TaskSpec
 
 Fields = Mapping[str, Tensor]
@@ -79,7 +79,7 @@ class SimTask:
     @torch.no_grad()
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """See `Task.step`."""
-        action = self._checked(action).clamp(-1, 1)
+        action = checked_action(action, self).clamp(-1, 1)
         before = {name: self._sim.get(name).clone() for name in self._definition.remembered}
         self._sim.step(self._definition.control(self._fields(), action))
         after = self._fields()
@@ -124,12 +124,6 @@ class SimTask:
     def close(self) -> None:
         """Free the worlds."""
         self._sim.close()
-
-    def _checked(self, action: Tensor) -> Tensor:
-        expected = (self.num_env, self.spec.num_actions)
-        if tuple(action.shape) != expected:
-            raise UsageError(f"The action has shape {tuple(action.shape)}, but {self.spec.name} takes {expected}.")
-        return action.to(torch.float32)
 
     def _fields(self) -> dict[str, Tensor]:
         return {name: self._sim.get(name) for name in self._definition.fields}

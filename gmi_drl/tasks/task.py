@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gmi_drl.errors import UsageError
 from gmi_drl.workload import TaskSpec
 
 
@@ -64,3 +65,15 @@ class Task(Protocol):
 
     def close(self) -> None:
         """Free the worlds. Closing twice is fine."""
+
+
+def checked_action(action: Tensor, task: Task) -> Tensor:
+    """The action `[N, A]` of all worlds as float32.
+
+    Raises:
+        UsageError: It has another shape.
+    """
+    expected = (task.num_env, task.spec.num_actions)
+    if tuple(action.shape) != expected:
+        raise UsageError(f"The action has shape {tuple(action.shape)}, but {task.spec.name} takes {expected}.")
+    return action.to(torch.float32)

@@ -17,7 +17,7 @@ from gmi_drl.bench.cases import (
     reduction,
     returns_v5,
 )
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import UsageError, did_you_mean
 
 CASES: dict[str, Case] = {
     case.name: case
@@ -46,8 +46,6 @@ def find_case(name: str) -> Case:
     Raises:
         UsageError: if there is none; it names the nearest.
     """
-    from gmi_drl.files import did_you_mean
-
     if name not in CASES:
-        raise UsageError(f"there is no case {name!r}{did_you_mean(name, list(CASES))}")
+        raise UsageError(f"there is no case {name!r}{did_you_mean(name, CASES)}")
     return CASES[name]

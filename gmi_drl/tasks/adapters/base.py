@@ -1,8 +1,7 @@
 """What the adapters share: actions within the simulator's bounds, episodes counted, accidents kept out of training."""
 
-import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.tasks.task import checked_action
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
 
 HIDDEN = (256, 128, 64)
@@ -77,10 +77,7 @@ class AdaptedTask(ABC):
     @torch.no_grad()
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """See `Task.step`. Steps that begin an episode end as truncated, with `valid` and `bad` False."""
-        expected = (self.num_env, self.spec.num_actions)
-        if tuple(action.shape) != expected:
-            raise UsageError(f"The action has shape {tuple(action.shape)}, but {self.spec.name} takes {expected}.")
-        action = action.to(torch.float32)
+        action = checked_action(action, self)
         action = torch.where(self._is_bounded, action.clamp(-1, 1), action)
         is_broken = ~action.isfinite().all(1)
         harmless = action.masked_fill(is_broken[:, None], 0.0)
@@ -134,12 +131,6 @@ def spec_of(
     num_obs, num_actions = _size(name, "observations", obs_space), _size(name, "actions", action_space)
     steps = episode_steps or UNLIMITED_STEPS
     return TaskSpec(name, name, num_obs, num_actions, HIDDEN, int(steps), float(step_s), reward_scale)
-
-
-def did_you_mean(word: str, known: Collection[str]) -> str:
-    """`; did you mean 'x'?`, or how many there are: a simulator knows too many tasks to list them."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f" among {len(known)} tasks"
 
 
 def _size(name: str, what: str, space: Any) -> int:

@@ -4,8 +4,8 @@ A world that ended begins anew in the step after, whose action is not used: with
 in a thousand is left out.
 """
 
-from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.tasks.adapters.base import did_you_mean, spec_of
+from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.tasks.adapters.base import spec_of
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of
 
 INSTALL = "pip install envpool"

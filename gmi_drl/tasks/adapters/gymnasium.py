@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, did_you_mean, spec_of
+from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
 from gmi_drl.workload import TaskSpec
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ The simulation is started once in a process and ends with it: Isaac Sim cannot b
 
 from typing import Any
 
-from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.tasks.adapters.base import did_you_mean
+from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
 
 INSTALL = "see isaac-sim.github.io/IsaacLab for its own way, then pip install gmi-drl beside it"

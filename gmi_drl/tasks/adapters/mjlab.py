@@ -1,7 +1,6 @@
 """mjlab's tasks: `mjlab:Mjlab-Velocity-Flat-Unitree-Go1`. mjlab 1.6 needs other versions of MuJoCo than ours do."""
 
-from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.tasks.adapters.base import did_you_mean
+from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
 
 INSTALL = "pip install mjlab, in an environment without gmi-drl[mujoco]"

@@ -1,0 +1,14 @@
+from gmi_drl.errors import LISTED, did_you_mean
+
+
+def test_the_nearest_name_is_offered() -> None:
+    assert did_you_mean("annt", ["ant", "humanoid"]) == "; did you mean 'ant'?"
+
+
+def test_without_a_near_name_all_are_listed() -> None:
+    assert did_you_mean("walk-the-dog", ["ant", "humanoid"]) == "; known: ant, humanoid"
+
+
+def test_too_many_names_are_counted() -> None:
+    names = [f"task-{number}" for number in range(LISTED + 1)]
+    assert did_you_mean("???", names) == f" among {LISTED + 1}"
