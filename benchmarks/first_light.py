@@ -234,6 +234,7 @@ def _knows_sms(one: dict[str, Any]) -> bool:
 def ipc() -> None:
     """Question 3."""
     both("ipc", 1, {}, 22)
+    say(warp=start("warp", 1, {}).told(40)[0])
 
 
 def symmetric() -> None:
@@ -300,7 +301,7 @@ class Question:
 QUESTIONS = {
     1: Question("the MPS daemon in a private directory, and its static partitions", daemon, 60),
     2: Question("two MPS clients at 50 %: which SMs they get", halves, 50),
-    3: Question("memory shared between processes by torch (CUDA IPC)", ipc, 60),
+    3: Question("memory shared between processes by torch and by Warp (CUDA IPC), Warp itself", ipc, 100),
     4: Question("torch symmetric memory of two processes on one GPU", symmetric, 60),
     5: Question("NCCL with two ranks on one GPU", nccl, 60),
     6: Question("four green contexts: are their SMs disjoint", green, 40),

@@ -3,6 +3,7 @@
 import ctypes
 import datetime
 import json
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -112,6 +113,47 @@ def add_one(line: Any, tensor: Any) -> None:
     torch.cuda.synchronize()
     line.send(True)
     time.sleep(1)  # the memory of a process must not go before its users
+
+
+def warp(rank: str, size: str) -> None:
+    """What MuJoCo Warp needs of the driver: its compiler, graphs, and arrays that another process changes."""
+    import warp as wp
+
+    wp.init()
+    device = wp.get_device("cuda:0")
+    say(
+        warp=wp.__version__,
+        mempool=wp.is_mempool_enabled(device),
+        conditional_graphs=wp.is_conditional_graph_supported(),
+        attached=attached(),
+    )
+
+    @wp.kernel
+    def add_one_each(values: wp.array[float]) -> None:
+        values[wp.tid()] += 1.0
+
+    with wp.ScopedDevice(device), wp.ScopedMempool(device, False):
+        array = wp.zeros(1 << 20, dtype=float)
+        wp.launch(add_one_each, dim=array.shape, inputs=[array])
+        say(compiled=bool((array.numpy() == 1).all()))
+        with wp.ScopedCapture() as capture:
+            wp.launch(add_one_each, dim=array.shape, inputs=[array])
+        wp.capture_launch(capture.graph)
+        say(graph=bool((array.numpy() == 2).all()))
+        context = multiprocessing.get_context("spawn")
+        other = context.Process(target=set_to_three, args=(array.ipc_handle(), array.shape))
+        other.start()
+        other.join(15)
+        other.kill()
+        say(same_memory=bool((array.numpy() == 3).all()))
+
+
+def set_to_three(handle: bytes, shape: tuple[int, ...]) -> None:
+    """Change the other process's array."""
+    import warp as wp
+
+    wp.from_ipc_handle(handle, float, shape, device="cuda:0").fill_(3.0)
+    wp.synchronize_device("cuda:0")
 
 
 def join(backend: str, rank: str, size: str) -> Any:
@@ -344,5 +386,5 @@ def load(rank: str, size: str, seconds: str, is_pinned: str) -> None:
 
 
 CLIENTS: dict[str, Callable[..., None]] = {
-    function.__name__: function for function in (sms, ipc, symmetric, nccl, reduce, green, gpm, work, fault, load)
+    function.__name__: function for function in (sms, ipc, warp, symmetric, nccl, reduce, green, gpm, work, fault, load)
 }

@@ -37,7 +37,7 @@ class _Runner(_Open):
     clip_actions: Annotated[float, Field(gt=0)] | None = None
     class_name: Literal["OnPolicyRunner"] = "OnPolicyRunner"
     num_steps_per_env: Annotated[int, Field(ge=1)]
-    obs_groups: dict[str, tuple[str, ...]]
+    obs_groups: Annotated[dict[str, tuple[str, ...]], Field(default_factory=dict)]
     actor: _Network
     critic: _Network
     algorithm: _Algorithm
@@ -50,7 +50,7 @@ def _checked(section: dict[str, Any]) -> dict[str, Any]:
             "versions dump them"
         )
     parse(_Runner, section, "rsl_rl")
-    return section
+    return {"obs_groups": {}, **section}  # without it rsl_rl shows all networks the group `policy`
 
 
 RslRlSection = Annotated[dict[str, Any], AfterValidator(_checked)]

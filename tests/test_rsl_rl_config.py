@@ -38,6 +38,10 @@ def test_a_dumped_configuration_becomes_that_of_a_run(tmp_path):
     assert "policy" not in config.rsl_rl and config.rsl_rl["device"] == "cuda:0"
 
 
+def test_without_groups_of_observations_rsl_rl_chooses_them(tmp_path):
+    assert read(tmp_path, obs_groups=dataclasses.MISSING).rsl_rl["obs_groups"] == {}
+
+
 def test_it_is_kept_in_the_run_folder_to_the_last_null(tmp_path):
     config = read(tmp_path)
     (tmp_path / "config.yaml").write_text(dump_yaml(config))

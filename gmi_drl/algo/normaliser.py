@@ -29,11 +29,11 @@ class Normaliser:
         return (obs - self.mean) * self.scale
 
     def delta(self, obs: Tensor) -> Tensor:
-        """What these observations `[..., O]` add, float64 `[1 + 2 O]` on the CPU. Synchronises with the host once."""
-        return moments(obs.reshape(-1, self.num_obs)).cpu()
+        """What these observations `[..., O]` add, float64 `[1 + 2 O]` where they are."""
+        return moments(obs.reshape(-1, self.num_obs))
 
     def merge(self, deltas: Tensor) -> None:
-        """Take in the deltas `[ranks, 1 + 2 O]` of all GMIs, in rank order."""
+        """Take in the deltas `[ranks, 1 + 2 O]` of all GMIs, in rank order, on the CPU."""
         for delta in deltas:
             self.statistics = merge_moments(self.statistics, delta)
         self._refresh()

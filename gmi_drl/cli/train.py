@@ -76,10 +76,7 @@ def _begin(
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run."""
     from gmi_drl.config import RunConfig, default_config
-    from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
-    from gmi_drl.launch.training import check_trainable
-    from gmi_drl.profiler.room import require_room
     from gmi_drl.run.folder import RunFolder
 
     if layout is not None:
@@ -95,12 +92,22 @@ def _begin(
         chosen = chosen.model_copy(update={"algo": algo or "ppo"})
     base = default_config(task_spec(chosen.task)) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
-    check_trainable(chosen, config)
-    _tell_physics(chosen, config)
-    require_room(chosen, config, task_spec(chosen.task or ""), this_node(), tell=say)
+    _check_here(chosen, config)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create()
     return chosen, config, folder, None
+
+
+def _check_here(layout: "Layout", config: "RunConfig") -> None:
+    """Refuse what cannot be trained, or has no room on this machine."""
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.training import check_trainable
+    from gmi_drl.profiler.room import require_room
+
+    check_trainable(layout, config)
+    _tell_physics(layout, config)
+    require_room(layout, config, task_spec(layout.task or ""), this_node(), tell=say)
 
 
 def _tell_physics(layout: "Layout", config: "RunConfig") -> None:
@@ -152,6 +159,7 @@ def _resume(
         raise UsageError(f"the run trains {name}: another task is another run")
     config = _configured(before, **rest)
     _check_same_run(index, before, config, chosen)
+    _check_here(chosen, config)
     return chosen, config, folder, saved[-1]
 
 

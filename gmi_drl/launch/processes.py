@@ -26,6 +26,7 @@ from gmi_drl.run.folder import RunFolder
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
 START_S = 120.0  # until a process must have imported torch and reported
+FIRST_ROW_S = 1200.0  # until the first row: simulators load, and kernels are compiled, for minutes
 GRACE_S = 3.0  # between asking a process to end and killing it
 BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
 LOG_LINES = 5
@@ -103,26 +104,28 @@ class GMIProcesses:
         """Rows as they come, with the GMI's id, until all GMIs are done; `(-1, {})` at least every `TICK_S`.
 
         Args:
-            silence_s: How long all GMIs together may say nothing; `START_S` at least.
+            silence_s: How long all GMIs together may say nothing; `START_S` at least, before the first row
+                `FIRST_ROW_S`.
 
         Raises:
             GmiError: when a GMI fails, dies, or none is heard of in time; it names the GMI and its log.
         """
-        heard = time.monotonic()
+        heard, limit_s = time.monotonic(), max(silence_s, FIRST_ROW_S)
         while not all(child.is_done for child in self._children.values()):
             for gmi_id, message in self._receive(TICK_S):
                 heard = time.monotonic()
                 if message.get("kind") == "row":
                     yield gmi_id, message
                     heard = time.monotonic()  # what the caller took its time for is not the GMIs' silence
-            self._check_silence(time.monotonic() - heard, silence_s)
+                    limit_s = max(silence_s, START_S)
+            self._check_silence(time.monotonic() - heard, limit_s)
             yield -1, {}
 
-    def _check_silence(self, silent_s: float, silence_s: float) -> None:
+    def _check_silence(self, silent_s: float, limit_s: float) -> None:
         late = [gmi_id for gmi_id, child in self._children.items() if not child.is_ready]
         if late and silent_s > START_S:
             raise GmiError(f"GMI {late[0]} has not started within {START_S:.0f} s{self._see_log(late[0])}")
-        if silent_s > max(silence_s, START_S):
+        if silent_s > limit_s:
             raise GmiError(
                 f"no GMI has been heard of for {silent_s:.0f} s: see the logs in {self.folder.log_file(0).parent}"
             )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from signal import Signals
 
@@ -25,6 +25,8 @@ from gmi_drl.task_names import ForeignTask, find_task
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
 ROLES = {"ppo": "gmi_drl.roles.holistic:Holistic", "rsl_rl": "gmi_drl.roles.rsl_rl.role:RslRl"}
 """What trains, by the layout's `algo`; without one it is our PPO."""
+
+OLDEST_RSL_RL = (5, 5)
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,21 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
 
 
 def _check_algo(layout: Layout, config: RunConfig) -> None:
-    if layout.algo == "rsl_rl" and find_spec("rsl_rl") is None:
-        raise MachineError("--algo rsl_rl needs rsl_rl: pip install 'gmi-drl[rsl-rl]'")
+    if layout.algo == "rsl_rl":
+        _require_rsl_rl()
     if layout.algo != "rsl_rl" and config.rsl_rl is not None:
         raise UsageError(f"a rsl_rl section is for --algo rsl_rl, this layout has algo {layout.algo}")
+
+
+def _require_rsl_rl() -> None:
+    """Refuse versions in which every process has a normaliser of its own, so that replicas part."""
+    remedy = "pip install 'gmi-drl[rsl-rl]'"
+    try:
+        found = version("rsl-rl-lib")
+    except PackageNotFoundError:
+        raise MachineError(f"--algo rsl_rl needs rsl-rl-lib: {remedy}") from None
+    if tuple(map(int, found.split(".")[:2])) < OLDEST_RSL_RL:
+        raise MachineError(f"--algo rsl_rl needs rsl-rl-lib 5.5 or newer, not {found}: {remedy}")
 
 
 def _tell_state(folder: RunFolder, state: str, message: str) -> None:

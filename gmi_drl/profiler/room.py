@@ -1,7 +1,7 @@
 """Whether the environments of a training fit into memory: found out before it starts."""
 
 from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import LayoutMismatchError
@@ -23,8 +23,6 @@ FLOAT_BYTES, COPIES = 4, 2
 
 FIXED_BYTES = 2**30
 """More than a process takes without environments."""
-
-BUDGET_S = 60.0
 
 
 def require_room(
@@ -55,12 +53,13 @@ def require_room(
         return
     tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
     config = config.model_copy(update={"rsl_rl": None})  # rsl_rl keeps much the same; our PPO stands for it
-    with Prober(task, config, node, Cache(task, config, node), [size], Budget(BUDGET_S)) as prober:
+    with Prober(task, config, node, Cache(task, config, node), [size], Budget(inf)) as prober:
         points = [point for few in SMALL if (point := prober(size, few)) is not None and point.runnable]
     device = fit((point.num_env, point.memory_bytes) for point in points)
     host = fit((point.num_env, point.host_bytes) for point in points)
     if device is None or host is None:
-        return  # what does not run with a few environments says so itself
+        tell("that failed, so nothing is known of the memory; the training will say why")
+        return
     why = shortage(node, len(layout.gmis), size, device(most), host(most))
     if why is not None:
         each = max(device.bytes_per_env, host.bytes_per_env)

@@ -45,10 +45,10 @@ def agree(reduction: Reduction, word: Word, sums: Tensor, advantages: Tensor, de
         word: What this GMI would say; only rank 0's counts.
         sums: Reward sum, episodes, return sum, length sum, bad worlds: float64 `[5]`.
         advantages: Count, mean and M2, float64 `[3]`.
-        delta: The normaliser's, float64 on the CPU.
+        delta: The normaliser's, float64 on the same device. Waits for it, once.
     """
     said = torch.tensor([float(word)], dtype=torch.float64)
-    table = reduction.gather(torch.cat((said, torch.cat((sums, advantages)).cpu(), delta)))
+    table = reduction.gather(torch.cat((said, torch.cat((sums, advantages, delta)).cpu())))
     moments = [row[6:HEAD] for row in table if row[6] > 0]
     if not moments:
         raise GmiError("every world of every GMI went wrong in all steps of an iteration: task or policy are broken")

@@ -252,7 +252,8 @@ def _put_model(model: Any, fields: Sequence[str], graphs: bool) -> Any:
     placed.opt.disableflags |= mjw.DisableBit.NATIVECCD  # its way with boxes loses contacts
     placed.opt.warn_overflow = 0  # kernels would print it; `_report_overflow` logs it
     if wp.get_device().is_cuda:
-        placed.opt.graph_conditional = graphs and wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
+        is_captured = graphs and wp.is_mempool_enabled(wp.get_device())
+        placed.opt.graph_conditional = is_captured and wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
     return placed
 
 

@@ -1,7 +1,7 @@
 """Anymal: a four-legged robot of 30 kg follows a command (paper Table 6: 48 observations, 12 actions).
 
 The task is that of IsaacGymEnvs (`tasks/anymal.py`, commit aeed2986), with MuJoCo's physics and a model of our own. One
-observation, with every deliberate difference from there, where each number is also clipped to 5:
+observation, with every deliberate difference from there (there each number is also clipped to 5):
 
 =====  ============================================================  ===================================================
 index  what                                                          different from IsaacGymEnvs

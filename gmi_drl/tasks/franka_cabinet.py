@@ -15,6 +15,8 @@ index  what                                                          different f
 22     its velocity, m/s
 =====  ============================================================  ===================================================
 
+There each number is also clipped to 5, and a control step is one substep, here two.
+
 Reward of a step: 2 / (1 + (d / 0.2 m)^2)^2 at distance d from the bar (there d / 1 m, which hardly tells 10 cm from
 none), twice that within 2 cm; up to 0.5 for a hand that points at the drawer with the left finger above the right one;
 0.125 for fingers on both sides of the bar, and 5 per m that each of them is nearer to its height than 4 cm; 7.5 per m

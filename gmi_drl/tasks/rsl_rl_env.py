@@ -3,10 +3,15 @@
 import time
 from typing import Any
 
-from tensordict import TensorDict
 from torch import Tensor
 
+from gmi_drl.errors import MachineError
 from gmi_drl.tasks.task import Task
+
+try:
+    from tensordict import TensorDict
+except ImportError as error:
+    raise MachineError(f"rsl_rl is not installed ({error}): pip install 'gmi-drl[rsl-rl]'") from error
 
 
 class RslRlEnv:
@@ -57,21 +62,23 @@ class RslRlEnv:
         others: dict[str, Tensor] = getattr(self.task, "groups", {})
         return {**others, "policy": self.task.obs}
 
-    def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Tensor]]:
+    def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:
         """One control step of every world.
 
         Args:
             actions: `[N, A]`.
 
         Returns:
-            The observations, the scaled rewards `[N]`, the ends `[N]`, and extras `[N]`: `time_outs`, and `bad` and
-            `valid` as `Task.step` has them.
+            The observations, the scaled rewards `[N]`, the ends `[N]`, and extras: `time_outs` `[N]`, `bad` and `valid`
+            `[N]` as `Task.step` has them, and `log`, what Isaac Lab and mjlab have for rsl_rl's logger.
         """
         start = time.perf_counter()
         if self.clip_actions is not None:
             actions = actions.clamp(-self.clip_actions, self.clip_actions)
         _, reward, terminated, truncated, info = self.task.step(actions)
         extras = {"time_outs": truncated & info["valid"], "bad": info["bad"], "valid": info["valid"]}
+        if log := getattr(self.task, "log", None):
+            extras["log"] = log
         step = self.get_observations(), reward * self.reward_scale, terminated | truncated, extras
         self.sim_s += time.perf_counter() - start
         return step

@@ -1,4 +1,7 @@
-"""The shared part of our own tasks: steps, episodes, accidents and state, over any `Sim`."""
+"""The shared part of our own tasks: steps, episodes, accidents and state, over any `Sim`.
+
+An episode's time limit is `spec.episode_steps` steps; IsaacGymEnvs ends it one step earlier.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """`gmi-drl train --algo rsl_rl`."""
 
 import json
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 import yaml
@@ -70,10 +71,15 @@ def test_the_remedy_for_other_groups_of_observations_helps(command_line, tmp_pat
     assert code == 2 and "99 mini-batches" in err  # refused for the next mistake only
 
 
-def test_without_the_package_nothing_starts(command_line, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "find_spec", lambda name: None)
-    code, _, err = command_line("train", *RSL_RL)
-    assert code == 4 and "pip install 'gmi-drl[rsl-rl]'" in err and not (tmp_path / "run").exists()
+def test_without_the_package_or_with_an_old_one_nothing_starts(command_line, tmp_path, monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    for find, message in ((missing, "needs rsl-rl-lib"), (lambda name: "5.4.2", "5.5 or newer, not 5.4.2")):
+        monkeypatch.setattr(training, "version", find)
+        code, _, err = command_line("train", *RSL_RL)
+        assert code == 4 and message in err and "pip install 'gmi-drl[rsl-rl]'" in err
+        assert not (tmp_path / "run").exists()
 
 
 def test_what_does_not_go_together_is_refused(command_line, tmp_path):

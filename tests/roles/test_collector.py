@@ -5,8 +5,10 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.algo.ppo import PPO
 from gmi_drl.config import PPOConfig
 from gmi_drl.roles.collector import Collector
 from gmi_drl.roles.phases import PhaseClock
@@ -14,19 +16,19 @@ from gmi_drl.tasks import make
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
 
 N, T = 6, 5
-CPU = torch.device("cpu")
 
 
 def make_collector(seed=0, task=None, **config):
     task = task or make("ant", num_env=N, seed=seed)
     torch.manual_seed(0)
-    policy = ActorCritic(task.spec)
-    generator = torch.Generator().manual_seed(seed)
-    return Collector(task, policy, Normaliser(task.spec.num_obs, CPU), PPOConfig(horizon=T, **config), generator)
+    policy = ActorCritic(task.spec).to(task.device)
+    generator = torch.Generator(task.device).manual_seed(seed)
+    normaliser = Normaliser(task.spec.num_obs, task.device)
+    return Collector(task, policy, normaliser, PPOConfig(horizon=T, **config), generator)
 
 
 def collect(collector):
-    clock = PhaseClock(CPU)
+    clock = PhaseClock(collector.task.device)
     clock.start()
     delta = collector.collect(clock)
     return delta, clock.read()
@@ -125,3 +127,19 @@ def test_worlds_that_give_no_state_begin_anew_when_a_run_goes_on():
     assert second.episode.abs().max() == 0
     collect(second)
     assert second.episode[1].tolist() == [T] * N
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_neither_a_rollout_nor_an_update_waits_for_the_device():
+    pytest.importorskip("mujoco_warp", reason="needs the extra [warp]")
+    collector = make_collector(task=make("ant", num_env=64, device="cuda", physics="warp"))
+    rollout, ppo = collector.rollout, PPO(collector.policy, collector.config)
+    order = torch.randperm(rollout.horizon * rollout.num_env, device="cuda")
+    for mode in (*["default"] * (WARM_UP_CALLS + 1), "error"):  # captures wait
+        torch.cuda.set_sync_debug_mode(mode)
+        try:
+            collector.collect(PhaseClock(collector.task.device))
+            rollout.normalise_advantages(0.0, 1.0)
+            ppo.update(rollout, order)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")

@@ -33,6 +33,13 @@ def test_a_task_that_writes_its_observations_in_place_does_not_change_what_was_g
     assert given.any()
 
 
+def test_what_a_simulator_tells_rsl_rls_logger_is_handed_on():
+    env = make_env()
+    assert "log" not in env.step(torch.zeros(N, 8))[3]
+    env.task.log = {"Episode_Reward/alive": 0.5}
+    assert env.step(torch.zeros(N, 8))[3]["log"] == env.task.log
+
+
 def test_other_groups_of_a_task_stand_beside_policy():
     env = make_env()
     env.task.groups = {"critic": torch.ones(N, 3), "policy": torch.zeros(N, 1)}

@@ -38,7 +38,7 @@ class Ledger:
         """The writer opens once, not at each `learn`."""
 
     def process_env_step(
-        self, rewards: Tensor, dones: Tensor, extras: dict[str, Tensor], intrinsic_rewards: Tensor | None = None
+        self, rewards: Tensor, dones: Tensor, extras: dict[str, Any], intrinsic_rewards: Tensor | None = None
     ) -> None:
         """Add a step."""
         reward = rewards / self.env.reward_scale

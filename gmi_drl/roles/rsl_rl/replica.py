@@ -63,7 +63,7 @@ class RslRlReplica:
         sums = self.ledger.take()
         judged = torch.zeros_like(sums[:3])  # only the count: rsl_rl normalises advantages by itself
         judged[0] = self.steps - sums[-1]
-        news = agree(self.reduction, decide(), sums, judged, torch.empty(0, dtype=torch.float64))
+        news = agree(self.reduction, decide(), sums, judged, sums.new_empty(0))
         self.sync_s = self.reduction.wait_s - waited_s
         return news
 

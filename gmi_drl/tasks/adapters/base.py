@@ -42,7 +42,8 @@ class AdaptedTask(ABC):
 
     Actions are clamped to [-1, 1] and scaled to the simulator's bounds where these are finite, else passed on as they
     are. A world whose observation or reward is not finite is `bad` until the simulator begins a new episode there; its
-    observation is then the last finite one. An action that is not finite never reaches the simulator.
+    observation is then the last finite one. An action that is not finite never reaches the simulator; that step is told
+    as the end of an episode, but the simulator goes on with the old one.
 
     Simulators of others give no state away: `state_dict` is empty, and a resumed run begins new episodes.
 

@@ -27,6 +27,10 @@ class TorchEnvTask(AdaptedTask):
         name: Of the task.
         groups: Names of the group of observations that the policy sees; the first that there is counts.
 
+    Attributes:
+        log: What the environment has told rsl_rl's logger in the last step (`extras["log"]`): terms of the reward,
+            curricula.
+
     Raises:
         UsageError: there is no such group, or a space is no box.
     """
@@ -35,6 +39,7 @@ class TorchEnvTask(AdaptedTask):
 
     def __init__(self, env: Any, name: str, groups: Sequence[str] = ("policy", "actor")) -> None:
         self.env = env
+        self.log: Mapping[str, Any] = {}
         spaces = getattr(env.single_observation_space, "spaces", None)
         found = [group for group in groups if isinstance(spaces, Mapping) and group in spaces]
         if not found:
@@ -77,6 +82,7 @@ class TorchEnvTask(AdaptedTask):
 
     def _simulate(self, action: Tensor) -> Outcome:
         self._groups, reward, terminated, truncated, extras = self.env.step(action)
+        self.log = extras.get("log", {})
         obs = self._observed(self._groups)
         last = self._observed(extras["final_obs"]) if "final_obs" in extras else self.obs
         final_obs = torch.where((terminated | truncated)[:, None], last, obs)

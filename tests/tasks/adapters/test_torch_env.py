@@ -90,6 +90,14 @@ def test_all_groups_of_observations_are_there(make_env):
     assert not torch.equal(groups[task.env.group], task.groups[task.env.group]), "what was given must be a copy"
 
 
+def test_what_the_environment_logs_is_kept_of_the_last_step():
+    task = TorchEnvTask(fake_isaaclab_env(), "lab:fake")
+    task.env.extras["log"] = {"Episode_Reward/alive": 0.5}
+    assert task.log == {}
+    task.step(torch.zeros(2, 2))
+    assert task.log == {"Episode_Reward/alive": 0.5}
+
+
 def test_new_episodes_and_the_end():
     env = fake_isaaclab_env()
     task = TorchEnvTask(env, "lab:fake")
