@@ -7,6 +7,8 @@ TORCH ?= torch==2.13.0
 KEEP ?= --keep-batch 8192
 BIN := .venv/bin
 READY := .venv/ready-$(firstword $(shell echo "$(TORCH)" | cksum))
+# 300 MB that only tests need.
+ENVPOOL := .venv/envpool
 
 .PHONY: train test lint guard report clean
 
@@ -15,7 +17,7 @@ train: $(READY)
 	$(BIN)/gmi-drl train layout.yaml --iterations 100000 --set time_limit_s=90
 
 # Two files at a time: most of their time goes into processes that import torch.
-test: lint
+test: lint $(ENVPOOL)
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
@@ -40,4 +42,8 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	rm -f .venv/ready-*
+	touch $@
+
+$(ENVPOOL): $(READY)
+	$(BIN)/pip install --quiet --editable '.[envpool]'
 	touch $@

@@ -8,7 +8,7 @@ from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.tasks.adapters.base import spec_of
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of
 
-INSTALL = "pip install envpool"
+INSTALL = "pip install 'gmi-drl[envpool]'"
 MOST_SEEDS = 2**31
 
 

@@ -1,4 +1,4 @@
-"""mjlab's tasks: `mjlab:Mjlab-Velocity-Flat-Unitree-Go1`. mjlab 1.6 needs other versions of MuJoCo than ours do."""
+"""mjlab's tasks: `mjlab:Mjlab-Velocity-Flat-Unitree-Go1`. mjlab 1.6 needs another MuJoCo and rsl_rl than ours."""
 
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
