@@ -85,19 +85,19 @@ def _draw_samples(figure: Any, result: Result) -> None:
 def _draw_curves(figure: Any, result: Result) -> None:
     """The last label against each of the others: each side's samples, their mean and its 95 % bootstrap interval."""
     *x_labels, y_label = next(iter(result.samples.values()))[0].details[CURVES]
-    figure.set_size_inches(4.5 * len(x_labels), 3.2)
+    figure.set_size_inches(4.5 * len(x_labels), 3.4 + 0.2 * ceil(len(result.samples) / (2 * len(x_labels))))
     axes = figure.subplots(1, len(x_labels), sharey=True, squeeze=False)[0]
     for axis, x_label in zip(axes, x_labels, strict=True):
         for row, (name, column) in enumerate(result.samples.items()):
-            _draw_side(
-                axis, column, x_label, y_label, COLORS[row % len(COLORS)], f"{name}: {len(column)} samples, mean"
-            )
+            _draw_side(axis, column, x_label, y_label, COLORS[row % len(COLORS)], name)
         axis.set_xlabel(x_label.removesuffix(DOUBLINGS).strip())
         if x_label.endswith(DOUBLINGS):
             axis.set_xscale("log", base=2)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(y_label)
-    axes[0].legend(loc="upper left", frameon=False)
+    handles, names = axes[0].get_legend_handles_labels()
+    title = f"mean of {result.settings.repeats} samples with its 95 % interval"
+    figure.legend(handles, names, title=title, loc="outside upper center", ncols=2 * len(axes), frameon=False)
 
 
 def _draw_side(axis: Any, column: tuple[SampleRecord, ...], x_label: str, y_label: str, color: str, label: str) -> None:
