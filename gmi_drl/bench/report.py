@@ -28,12 +28,12 @@ def report(results: list[Result], folder: Path) -> str:
 
 
 def detail_medians(result: Result, side: str) -> dict[str, str]:
-    """Medians of those details of a side that are plain numbers in every sample, as text."""
-    import statistics
+    """Medians of those details of a side that are plain numbers in every sample, as text; each one that was seen."""
+    from statistics import median_low
 
     column = [sample.details for sample in result.samples[side]]
     names = [name for name in column[0] if all(_is_number(details.get(name)) for details in column) and name != "seed"]
-    return {name: human_value(statistics.median(details[name] for details in column), _unit(name)) for name in names}
+    return {name: human_value(median_low(details[name] for details in column), _unit(name)) for name in names}
 
 
 def _overview(result: Result) -> list[str]:
