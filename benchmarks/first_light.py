@@ -2,9 +2,10 @@
 
     python benchmarks/first_light.py -o first_light.jsonl
 
-Needs one GPU that is otherwise idle, torch and the driver; no network, no rights beyond a daemon of one's own. Modes of
-the GPU stay as they are. Each question runs in a process of its own with a deadline, and tells what it sees as it goes:
-what a question that fails or hangs has seen until then is kept. The file gets a line of JSON per question.
+Needs one GPU that is otherwise idle, torch and the driver (and warp-lang, for a part of question 3); no network, no
+rights beyond a daemon of one's own. Modes of the GPU stay as they are. Each question runs in a process of its own with
+a deadline, and tells what it sees as it goes: what a question that fails or hangs has seen until then is kept. The file
+gets a line of JSON per question.
 """
 
 import argparse
@@ -301,7 +302,7 @@ class Question:
 QUESTIONS = {
     1: Question("the MPS daemon in a private directory, and its static partitions", daemon, 60),
     2: Question("two MPS clients at 50 %: which SMs they get", halves, 50),
-    3: Question("memory shared between processes by torch and by Warp (CUDA IPC), Warp itself", ipc, 100),
+    3: Question("memory shared between processes by torch and by Warp (CUDA IPC), Warp itself", ipc, 125),
     4: Question("torch symmetric memory of two processes on one GPU", symmetric, 60),
     5: Question("NCCL with two ranks on one GPU", nccl, 60),
     6: Question("four green contexts: are their SMs disjoint", green, 40),

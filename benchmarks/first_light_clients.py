@@ -125,7 +125,6 @@ def warp(rank: str, size: str) -> None:
         warp=wp.__version__,
         mempool=wp.is_mempool_enabled(device),
         conditional_graphs=wp.is_conditional_graph_supported(),
-        attached=attached(),
     )
 
     @wp.kernel
@@ -152,7 +151,8 @@ def set_to_three(handle: bytes, shape: tuple[int, ...]) -> None:
     """Change the other process's array."""
     import warp as wp
 
-    wp.from_ipc_handle(handle, float, shape, device="cuda:0").fill_(3.0)
+    array = wp.from_ipc_handle(handle, float, shape, device="cuda:0")
+    array.fill_(3.0)
     wp.synchronize_device("cuda:0")
 
 

@@ -56,4 +56,4 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(word, known, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(known)}" if len(known) <= LISTED else f" among {len(known)}"
+    return f"; known: {', '.join(known)}" if len(known) <= LISTED else f"; there are {len(known)}"

@@ -37,7 +37,7 @@ class _Runner(_Open):
     clip_actions: Annotated[float, Field(gt=0)] | None = None
     class_name: Literal["OnPolicyRunner"] = "OnPolicyRunner"
     num_steps_per_env: Annotated[int, Field(ge=1)]
-    obs_groups: Annotated[dict[str, tuple[str, ...]], Field(default_factory=dict)]
+    obs_groups: dict[str, tuple[str, ...]]
     actor: _Network
     critic: _Network
     algorithm: _Algorithm
@@ -49,8 +49,9 @@ def _checked(section: dict[str, Any]) -> dict[str, Any]:
             "rsl_rl.policy: this is the form of rsl-rl-lib before 4.0: write `actor` and `critic`, as its newer "
             "versions dump them"
         )
+    section = {"obs_groups": {}, **section}  # empty, rsl_rl chooses: a group of the network's name, else `policy`
     parse(_Runner, section, "rsl_rl")
-    return {"obs_groups": {}, **section}  # without it rsl_rl shows all networks the group `policy`
+    return section
 
 
 RslRlSection = Annotated[dict[str, Any], AfterValidator(_checked)]

@@ -11,4 +11,4 @@ def test_without_a_near_name_all_are_listed() -> None:
 
 def test_too_many_names_are_counted() -> None:
     names = [f"task-{number}" for number in range(LISTED + 1)]
-    assert did_you_mean("???", names) == f" among {LISTED + 1}"
+    assert did_you_mean("???", names) == f"; there are {LISTED + 1}"

@@ -19,17 +19,12 @@ class Normaliser:
         self.mean = torch.zeros(num_obs, device=device)
         self.scale = torch.ones(num_obs, device=device)
 
-    @property
-    def delta_size(self) -> int:
-        """Length of a delta."""
-        return self.statistics.numel()
-
     def __call__(self, obs: Tensor) -> Tensor:
         """Normalise float32 observations `[..., O]`."""
         return (obs - self.mean) * self.scale
 
     def delta(self, obs: Tensor) -> Tensor:
-        """What these observations `[..., O]` add, float64 `[1 + 2 O]` where they are."""
+        """What these observations `[..., O]` add, float64 `[1 + 2 O]` on their device."""
         return moments(obs.reshape(-1, self.num_obs))
 
     def merge(self, deltas: Tensor) -> None:

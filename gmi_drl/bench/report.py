@@ -10,6 +10,7 @@ from gmi_drl.files import write_atomically
 from gmi_drl.units import human_value
 from gmi_drl.workload import TASK_SPECS
 
+SETTINGS = ("num_env",)
 FOLDER, PANELS = Path("benchmarks"), "tasks.png"
 HEAD = """# Benchmarks
 
@@ -28,12 +29,18 @@ def report(results: list[Result], folder: Path) -> str:
 
 
 def detail_medians(result: Result, side: str) -> dict[str, str]:
-    """Medians of those details of a side that are plain numbers in every sample, as text; each one that was seen."""
-    from statistics import median_low
+    """Medians of those details of a side that are plain numbers in every sample, as text; of settings all values."""
+    import statistics
 
     column = [sample.details for sample in result.samples[side]]
     names = [name for name in column[0] if all(_is_number(details.get(name)) for details in column) and name != "seed"]
-    return {name: human_value(median_low(details[name] for details in column), _unit(name)) for name in names}
+    values = {name: [details[name] for details in column] for name in names}
+    return {
+        name: " or ".join(map(str, sorted(set(found))))
+        if name in SETTINGS
+        else human_value(statistics.median(found), _unit(name))
+        for name, found in values.items()
+    }
 
 
 def _overview(result: Result) -> list[str]:

@@ -159,7 +159,8 @@ def _resume(
         raise UsageError(f"the run trains {name}: another task is another run")
     config = _configured(before, **rest)
     _check_same_run(index, before, config, chosen)
-    _check_here(chosen, config)
+    if chosen.digest != index["layout"]:  # on its own layout it has been running
+        _check_here(chosen, config)
     return chosen, config, folder, saved[-1]
 
 

@@ -73,6 +73,7 @@ class GMIProcesses:
         self._slot_bytes = slot_bytes
         self._children: dict[int, _Child] = {}
         self._selector = selectors.DefaultSelector()
+        self._has_told = False  # a row, of any GMI
 
     def __enter__(self) -> Self:
         segments: dict[str, int] = {}
@@ -110,22 +111,22 @@ class GMIProcesses:
         Raises:
             GmiError: when a GMI fails, dies, or none is heard of in time; it names the GMI and its log.
         """
-        heard, limit_s = time.monotonic(), max(silence_s, FIRST_ROW_S)
+        heard = time.monotonic()
         while not all(child.is_done for child in self._children.values()):
             for gmi_id, message in self._receive(TICK_S):
                 heard = time.monotonic()
                 if message.get("kind") == "row":
+                    self._has_told = True
                     yield gmi_id, message
                     heard = time.monotonic()  # what the caller took its time for is not the GMIs' silence
-                    limit_s = max(silence_s, START_S)
-            self._check_silence(time.monotonic() - heard, limit_s)
+            self._check_silence(time.monotonic() - heard, silence_s)
             yield -1, {}
 
-    def _check_silence(self, silent_s: float, limit_s: float) -> None:
+    def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [gmi_id for gmi_id, child in self._children.items() if not child.is_ready]
         if late and silent_s > START_S:
             raise GmiError(f"GMI {late[0]} has not started within {START_S:.0f} s{self._see_log(late[0])}")
-        if silent_s > limit_s:
+        if silent_s > max(silence_s, START_S if self._has_told else FIRST_ROW_S):
             raise GmiError(
                 f"no GMI has been heard of for {silent_s:.0f} s: see the logs in {self.folder.log_file(0).parent}"
             )

@@ -1,5 +1,6 @@
 """A training on this host: start the GMIs, keep the metrics, stop in order."""
 
+import re
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -126,8 +127,8 @@ def _require_rsl_rl() -> None:
         found = version("rsl-rl-lib")
     except PackageNotFoundError:
         raise MachineError(f"--algo rsl_rl needs rsl-rl-lib: {remedy}") from None
-    if tuple(map(int, found.split(".")[:2])) < OLDEST_RSL_RL:
-        raise MachineError(f"--algo rsl_rl needs rsl-rl-lib 5.5 or newer, not {found}: {remedy}")
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST_RSL_RL:
+        raise MachineError(f"--algo rsl_rl needs rsl-rl-lib {'.'.join(map(str, OLDEST_RSL_RL))}, not {found}: {remedy}")
 
 
 def _tell_state(folder: RunFolder, state: str, message: str) -> None:

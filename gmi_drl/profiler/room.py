@@ -4,10 +4,11 @@ from collections.abc import Callable
 from math import ceil, inf
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
+from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.probe import SMALL, Prober
@@ -38,7 +39,7 @@ def require_room(
         config: How.
         task: What.
         node: This machine.
-        tell: Told if it takes a while.
+        tell: Told if it takes a while, and why nothing is known where few environments do not run.
 
     Raises:
         LayoutMismatchError: with what is needed and what there is.
@@ -53,17 +54,29 @@ def require_room(
         return
     tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
     config = config.model_copy(update={"rsl_rl": None})  # rsl_rl keeps much the same; our PPO stands for it
-    with Prober(task, config, node, Cache(task, config, node), [size], Budget(inf)) as prober:
-        points = [point for few in SMALL if (point := prober(size, few)) is not None and point.runnable]
+    try:
+        points = _points_of_few(task, config, node, size)
+    except GmiError as error:  # it measures on the first device, busy perhaps; the training says what concerns it
+        tell(f"the memory is not known: {error}")
+        return
     device = fit((point.num_env, point.memory_bytes) for point in points)
     host = fit((point.num_env, point.host_bytes) for point in points)
     if device is None or host is None:
-        tell("that failed, so nothing is known of the memory; the training will say why")
-        return
+        return  # nothing here tells how much is taken
     why = shortage(node, len(layout.gmis), size, device(most), host(most))
     if why is not None:
         each = max(device.bytes_per_env, host.bytes_per_env)
         raise LayoutMismatchError(
             f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
-            f"{device.fixed_bytes / GIB:.1f} GiB without any): give fewer with --num-env, or in the layout"
+            f"{device.fixed_bytes / GIB:.1f} GiB without any): give each fewer, with --num-env or in the layout"
         )
+
+
+def _points_of_few(task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:
+    """What a GMI takes with few environments. Raises GmiError, with the reason, where they do not run."""
+    with Prober(task, config, node, Cache(task, config, node), [size], Budget(inf)) as prober:
+        for few in SMALL:
+            point = prober(size, few)
+            if point is not None and not point.runnable:
+                raise GmiError(point.reason)
+        return prober.points

@@ -1,6 +1,5 @@
 """A session: the GMIs of a layout, started once, alive and waiting to be measured."""
 
-import math
 import shutil
 import tempfile
 import time
@@ -16,7 +15,7 @@ from gmi_drl.errors import PeerSilentError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.processes import FIRST_ROW_S, GMIProcesses
 from gmi_drl.layout import Layout
 from gmi_drl.roles.channel import Message
 from gmi_drl.run.folder import RunFolder
@@ -90,7 +89,7 @@ class Session:
             with self._watching_memory():
                 self._processes = life.enter_context(processes)
                 self._messages: Iterator[tuple[int, Message]] = self._processes.messages()
-                self._rows(math.inf)  # each says that it is ready; a launcher's own deadline watches over it
+                self._rows(FIRST_ROW_S)  # each says that it is ready
             self._life = life.pop_all()
         return self
 

@@ -38,14 +38,14 @@ class News:
 
 
 def agree(reduction: Reduction, word: Word, sums: Tensor, advantages: Tensor, delta: Tensor) -> News:
-    """Exchange what each GMI saw.
+    """Exchange what each GMI saw. Waits for the device, once.
 
     Args:
         reduction: Of the group.
         word: What this GMI would say; only rank 0's counts.
         sums: Reward sum, episodes, return sum, length sum, bad worlds: float64 `[5]`.
         advantages: Count, mean and M2, float64 `[3]`.
-        delta: The normaliser's, float64 on the same device. Waits for it, once.
+        delta: The normaliser's, float64, on the device of the others.
     """
     said = torch.tensor([float(word)], dtype=torch.float64)
     table = reduction.gather(torch.cat((said, torch.cat((sums, advantages, delta)).cpu())))

@@ -112,10 +112,9 @@ class Replica:
         news = self._agree(delta, decide())
         self.collector.rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
 
-        self.normaliser.merge(news.deltas)  # for the next rollout; now, because a GPU has nothing to do at this moment
-
         # Stages ii and iii: learn, summing gradients over the group at every mini-batch
         self.ppo.update(self.collector.rollout, self._permutation())
+        self.normaliser.merge(news.deltas)
         self.clock.mark("learn_s")
         self.sync_s = self.reduction.wait_s - waited_s
         return news

@@ -15,7 +15,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.sim.base import STATE_FIELDS, require_kept, require_same_worlds, require_settable
 from gmi_drl.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh
 from gmi_drl.sim.warp_fields import keep
-from gmi_drl.sim.warp_graph import Work
+from gmi_drl.sim.warp_graph import Work, can_capture
 from gmi_drl.sim.warp_kernels import mark_broken, mark_overflow
 from gmi_drl.sim.warp_sizes import measure_sizes
 
@@ -252,7 +252,7 @@ def _put_model(model: Any, fields: Sequence[str], graphs: bool) -> Any:
     placed.opt.disableflags |= mjw.DisableBit.NATIVECCD  # its way with boxes loses contacts
     placed.opt.warn_overflow = 0  # kernels would print it; `_report_overflow` logs it
     if wp.get_device().is_cuda:
-        is_captured = graphs and wp.is_mempool_enabled(wp.get_device())
+        is_captured = graphs and can_capture(wp.get_device())
         placed.opt.graph_conditional = is_captured and wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
     return placed
 

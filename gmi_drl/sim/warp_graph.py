@@ -9,11 +9,16 @@ import torch
 import warp as wp
 
 
+def can_capture(device: Any) -> bool:
+    """Whether work on this device of Warp's can be recorded: without a memory pool no allocation can."""
+    return bool(device.is_cpu or wp.is_mempool_enabled(device))
+
+
 class Work:
     """A sequence of launches, replayed as one graph on torch's current stream, in order with what torch does there.
 
     Making it does the work once, because a capture cannot compile kernels, and then records it. Graphs exist on the CPU
-    as well. A GPU whose driver has no memory pool can capture no allocation, so there each launch comes from Python.
+    as well. Where none can be captured, each launch comes from Python.
 
     Args:
         launch: Launches the work on Warp's current device and stream. It must not read back from the device.
@@ -26,7 +31,7 @@ class Work:
         self._device = wp.device_from_torch(device)
         self._torch_device = device
         self._graph: Any = None
-        if replay and (self._device.is_cpu or wp.is_mempool_enabled(self._device)):
+        if replay and can_capture(self._device):
             self()
             self._graph = self._capture()
 

@@ -1,6 +1,7 @@
 """A task as rsl_rl's `VecEnv`. Needs the extra `[rsl-rl]`."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -76,8 +77,9 @@ class RslRlEnv:
         if self.clip_actions is not None:
             actions = actions.clamp(-self.clip_actions, self.clip_actions)
         _, reward, terminated, truncated, info = self.task.step(actions)
-        extras = {"time_outs": truncated & info["valid"], "bad": info["bad"], "valid": info["valid"]}
-        if log := getattr(self.task, "log", None):
+        extras: dict[str, Any] = {"time_outs": truncated & info["valid"], "bad": info["bad"], "valid": info["valid"]}
+        log = getattr(self.task, "log", None)
+        if isinstance(log, Mapping) and log:
             extras["log"] = log
         step = self.get_observations(), reward * self.reward_scale, terminated | truncated, extras
         self.sim_s += time.perf_counter() - start

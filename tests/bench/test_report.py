@@ -1,8 +1,10 @@
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from bench.toy import toy_case
 
+from gmi_drl.bench.case import Sample
 from gmi_drl.bench.report import detail_medians, load_results, report
 from gmi_drl.bench.result import write_result
 from gmi_drl.bench.runner import run_case
@@ -36,6 +38,17 @@ def test_a_result_without_a_case_is_refused(tmp_path):
     write_result(run_case(toy_case(), repeats=1), tmp_path / "toy.json")
     with pytest.raises(UsageError, match="no case for the results of toy"):
         load_results(tmp_path)
+
+
+def test_of_settings_all_values_are_shown():
+    values = iter((512, 4096, 512))
+
+    @contextmanager
+    def open_sides(quick):
+        yield {"ours": lambda: Sample(1.0, {"num_env": next(values), "copy_s": 0.002})}
+
+    result = run_case(toy_case(open=open_sides, compared=False), repeats=3)
+    assert detail_medians(result, "ours") == {"num_env": "512 or 4096", "copy_s": "2.0 ms"}
 
 
 def test_details_that_are_numbers_are_shown_with_their_unit():

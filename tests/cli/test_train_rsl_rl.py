@@ -75,7 +75,7 @@ def test_without_the_package_or_with_an_old_one_nothing_starts(command_line, tmp
     def missing(name):
         raise PackageNotFoundError(name)
 
-    for find, message in ((missing, "needs rsl-rl-lib"), (lambda name: "5.4.2", "5.5 or newer, not 5.4.2")):
+    for find, message in ((missing, "needs rsl-rl-lib"), (lambda name: "5.4.2", "needs rsl-rl-lib 5.5, not 5.4.2")):
         monkeypatch.setattr(training, "version", find)
         code, _, err = command_line("train", *RSL_RL)
         assert code == 4 and message in err and "pip install 'gmi-drl[rsl-rl]'" in err

@@ -1,11 +1,13 @@
 import pytest
 from conftest import tiny_config, tiny_layout
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import GmiError, LayoutMismatchError
+from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Node
 from gmi_drl.profiler import room
 from gmi_drl.profiler.room import require_room
+from gmi_drl.profiler.session import Session
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -27,3 +29,20 @@ def test_too_many_environments_are_refused_by_what_a_few_take():
         require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(), ANT, node_with(4.0), told.append)
     assert told == ["500000 environments are many: measuring how much memory a few take"]
     require_room(tiny_layout(gmis=1, num_env=8192), tiny_config(), ANT, node_with(4.0))  # remembered, and it fits
+
+
+def test_what_cannot_be_measured_is_told_and_not_refused():
+    layout, told = tiny_layout(gmis=1, num_env=500_000), []
+    with claim(["core-0"], "another training"):
+        require_room(layout, tiny_config(seed=5), ANT, node_with(4.0), told.append)
+    assert "the memory is not known" in told[1] and "another training" in told[1]
+
+
+def test_why_a_few_environments_do_not_run_is_told(monkeypatch):
+    def fails(self, num_env, seconds, **more):
+        raise GmiError("GMI 0: no such joint")
+
+    monkeypatch.setattr(Session, "measure", fails)
+    told = []
+    require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(seed=6), ANT, node_with(4.0), told.append)
+    assert told[1:] == ["the memory is not known: GMI 0: no such joint"]

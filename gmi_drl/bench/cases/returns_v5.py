@@ -61,13 +61,15 @@ def our_config() -> "RunConfig":
 
 
 def train_ours(env_id: str, steps: int, seed: int, folder: Path) -> Sample:
-    """One training through the adapter, by one GMI."""
+    """One training through the adapter, by one GMI on one core."""
     from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.hardware import Cpu, Node
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.scheduler.plan import plan
 
-    node = this_node().model_copy(update={"gpus": None})
+    one_core = Cpu(cores=1, memory_gib=this_node().cpu.memory_gib)  # they have one thread, too
+    node = Node(name="one core", cpu=one_core)
     layout = plan(task_spec(f"gymnasium:{env_id}"), node, num_env=NUM_ENV, gmis_per_gpu=1)
     config = our_config().model_copy(update={"seed": seed, "iterations": math.ceil(steps / SAMPLES)})
     return late_returns.of_rows(seed, learning.train(layout, config, RunFolder(folder / str(seed))))
