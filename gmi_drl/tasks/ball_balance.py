@@ -16,8 +16,8 @@ index  what                                                          different f
 21-23  torque about the upward axis in each hip, 0.05 per N m        hinge cannot carry, instead of the upward force
 =====  ============================================================  ===================================================
 
-The upper leg's axes are those of the leg at rest: outward, along the hinge, upward; they turn with it. There each
-number is also clipped to 5, and a control step is one substep, here two.
+The upper leg's axes are those of the leg at rest: outward, along the hinge, upward; they turn with it. In
+IsaacGymEnvs each number is also clipped to 5, and a control step is one substep, here two.
 
 Reward: 1 / (1 + distance of the ball from 0.7 m above the floor's centre) / (1 + speed of the ball): 0.97 with the
 ball at rest on the tray as it starts, and 1 on a tray that is lifted by 3 cm. An episode ends when the ball is below
