@@ -30,8 +30,8 @@ class PPOConfig(FileModel):
     `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.
     `bootstrap` says what follows a time-out: the value of the observation before the reset (`final_obs`), or
     rsl_rl's approximation by the value one step earlier (`last_value`). `hidden` are the widths of the hidden layers of
-    the policy and of the value network. A new run gets its task's `hidden`, `reward_scale`, `init_std` and
-    `minibatches`.
+    the policy and of the value network. A new run gets its task's `hidden`, `reward_scale`, `init_std`,
+    `minibatches`, `epochs` and `desired_kl`.
     """
 
     hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (256, 128, 64)
@@ -115,6 +115,8 @@ def default_config(task: TaskSpec) -> RunConfig:
         reward_scale=task.reward_scale,
         init_std=task.init_std,
         minibatches=task.minibatches,
+        epochs=task.epochs,
+        desired_kl=task.desired_kl,
     )
     return RunConfig(ppo=ppo)
 

@@ -28,6 +28,8 @@ class TaskSpec:
         reward_scale: Brings discounted returns to the order of ten, as clipping of the value loss assumes.
         init_std: Standard deviation that the policy's actions begin with.
         minibatches: Per epoch. Meant for 512 environments in all, of whose 8192 samples 8 take 1024 each.
+        epochs: How often an update goes through its samples. Where the KL limits what is learnt, one learns as much.
+        desired_kl: How far an update may move the policy. Less where most of an advantage is luck.
     """
 
     name: str
@@ -40,6 +42,8 @@ class TaskSpec:
     reward_scale: float = 1.0
     init_std: float = 0.3
     minibatches: int = 4
+    epochs: int = 4
+    desired_kl: float = 0.04
 
     def num_weights(self, hidden: tuple[int, ...] | None = None) -> int:
         """Weights of the policy and the value network together, without the standard deviations (paper Table 7).
@@ -75,8 +79,10 @@ TASK_SPECS: dict[str, TaskSpec] = {
             600,
             1 / 60,
             reward_scale=0.05,
-            init_std=1.0,
+            init_std=0.7,
             minibatches=8,
+            epochs=1,
+            desired_kl=0.015,
         ),
     )
 }

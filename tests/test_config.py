@@ -13,8 +13,10 @@ def test_settings_reach_their_places():
     assert config.ppo.gamma == RunConfig().ppo.gamma
 
 
-def test_a_new_run_gets_its_tasks_reward_scale():
-    assert default_config(TASK_SPECS["ant"]).ppo.reward_scale == TASK_SPECS["ant"].reward_scale != 1
+@pytest.mark.parametrize("name", ["hidden", "reward_scale", "init_std", "minibatches", "epochs", "desired_kl"])
+def test_a_new_run_gets_what_suits_its_task(name):
+    hand = TASK_SPECS["shadow_hand"]
+    assert getattr(default_config(hand).ppo, name) == getattr(hand, name) != getattr(RunConfig().ppo, name)
 
 
 @pytest.mark.parametrize(

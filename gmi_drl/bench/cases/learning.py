@@ -139,5 +139,14 @@ CASES = (
     case("ball_balance", "learning_ball_balance", minutes=2, repeats=3),
     case("franka_cabinet", "learning_franka_cabinet", minutes=4, repeats=3),
     case("humanoid", "learning_humanoid", minutes=15, repeats=3),
-    case("shadow_hand", "learning_shadow_hand", minutes=5, repeats=3),
+    case(
+        "shadow_hand",
+        "learning_shadow_hand",
+        minutes=15,
+        repeats=3,
+        limits=f"{TUNED} The first policy, without noise, holds the block still, and some worlds earn much because "
+        "their block happens to fall near its goal: the mean of `untrained` is twice its median. What is learnt is to "
+        "hold the block at its place and to turn it a little; to reach one goal after another takes many times as many "
+        "steps.",
+    ),
 )
