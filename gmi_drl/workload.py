@@ -1,4 +1,4 @@
-"""What is to be trained: sizes that planning needs, without importing a simulator."""
+"""What is to be trained: the sizes that planning needs, and suitable settings, without importing a simulator."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,7 +15,9 @@ AGREED = 64
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """The sizes of a task (paper Table 6).
+    """The sizes of a task (paper Table 6), and the hyper-parameters that a new run begins with.
+
+    Those of our tasks were chosen with 512 environments in all.
 
     Args:
         name: The task's name in commands and files.
@@ -27,9 +29,10 @@ class TaskSpec:
         step_s: Simulated seconds per control step.
         reward_scale: Brings discounted returns to the order of ten, as clipping of the value loss assumes.
         init_std: Standard deviation that the policy's actions begin with.
-        minibatches: Per epoch. Meant for 512 environments in all, of whose 8192 samples 8 take 1024 each.
-        epochs: How often an update goes through its samples. Where the KL limits what is learnt, one learns as much.
-        desired_kl: How far an update may move the policy. Less where most of an advantage is luck.
+        minibatches: Per epoch. Of the 8192 samples of 512 environments 8 take 1024 each.
+        epochs: How often an update goes through its samples.
+        desired_kl: The KL of a mini-batch that the adaptive learning rate aims at. Less moves the policy less, which
+            suits a task in which most of an advantage is luck.
     """
 
     name: str

@@ -2,7 +2,7 @@ import pytest
 
 from gmi_drl.config import RunConfig, apply_settings, default_config
 from gmi_drl.errors import UsageError
-from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload import TASK_SPECS, TaskSpec
 
 
 def test_settings_reach_their_places():
@@ -11,6 +11,11 @@ def test_settings_reach_their_places():
     )
     assert config.ppo.learning_rate == 3e-4 and config.iterations == 7 and config.ppo.schedule == "fixed"
     assert config.ppo.gamma == RunConfig().ppo.gamma
+
+
+def test_a_task_without_settings_of_its_own_gets_the_defaults():
+    bare = TaskSpec("bare", "B", 1, 1, RunConfig().ppo.hidden, episode_steps=1, step_s=1.0)
+    assert default_config(bare) == RunConfig()
 
 
 @pytest.mark.parametrize("name", ["hidden", "reward_scale", "init_std", "minibatches", "epochs", "desired_kl"])
