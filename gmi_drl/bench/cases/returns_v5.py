@@ -102,9 +102,9 @@ def case(name: str, env_id: str) -> Case:
         open=opener(env_id),
         obstacle=_obstacle,
         limits="Returns of a few seeds. They are not of the same episodes: those of Stable-Baselines3 are means over "
-        "its last 8 episodes, ours over the last hundred, which are as old as 100,000 steps on HalfCheetah, so ours come "
-        "late. Rewards are normalised by Stable-Baselines3 and scaled by a constant in gmi-drl; our networks have ELU, "
-        "theirs tanh.",
+        "its last 8 episodes, ours over the last hundred, which are as old as 100,000 steps on HalfCheetah, so ours "
+        "come late. Rewards are normalised by Stable-Baselines3 and scaled by a constant in gmi-drl; our networks have "
+        "ELU, theirs tanh.",
         repeats=3,
         compared=False,
     )
