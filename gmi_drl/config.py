@@ -25,8 +25,8 @@ class PPOConfig(FileModel):
     """Proximal policy optimisation (Schulman et al., arXiv 1707.06347), with rsl_rl's names where they agree.
 
     The defaults of `init_std` and `desired_kl` were the fastest of a few tried on Ant, one run each: more noise is
-    mostly clipped away by the limits of the actions, and the KL of one mini-batch is too noisy for 0.01. A task may have
-    others.
+    mostly clipped away by the limits of the actions, and the KL of one mini-batch is too noisy for 0.01. A task may
+    have others.
 
     `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.
     `bootstrap` says what follows a time-out: the value of the observation before the reset (`final_obs`), or
