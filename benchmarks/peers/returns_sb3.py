@@ -1,6 +1,7 @@
 """Stable-Baselines3's PPO as its users run it on a MuJoCo task, until so many steps are done.
 
-Its own defaults, with observations and rewards normalised; the returns are those that the task gave.
+Its own defaults, with observations and rewards normalised; the returns are those that the task gave, of the episodes
+that have ended since the last update.
 """
 
 import torch
@@ -10,6 +11,15 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecNormalize
 from train_sb3 import Report
+
+
+class ReportEnded(Report):
+    """Tells of the episodes of each update, not of a moving window."""
+
+    def _on_rollout_start(self) -> None:
+        super()._on_rollout_start()
+        assert self.model.ep_info_buffer is not None
+        self.model.ep_info_buffer.clear()
 
 
 def main() -> None:
@@ -26,10 +36,10 @@ def main() -> None:
         n_steps=SAMPLES // arguments.num_env,
         device="cpu",
         seed=arguments.seed,
-        stats_window_size=arguments.num_env,  # returns of the last episode of each, not of the last hundred
+        stats_window_size=SAMPLES,  # as many episodes as can end in an update
     )
     model.set_logger(Logger(None, []))  # its own would leave a folder behind
-    model.learn(arguments.env_steps, callback=Report(arguments.seconds))
+    model.learn(arguments.env_steps, callback=ReportEnded(arguments.seconds))
 
 
 if __name__ == "__main__":

@@ -53,9 +53,16 @@ class Updates:
         """Whether the time for training has passed."""
         return time.monotonic() - self.started >= self.seconds
 
-    def report(self, env_steps: int, return_mean: float | None) -> None:
-        """An update has ended: environment steps so far, and the mean return of recent episodes, if any have ended."""
-        row = {"env_steps": env_steps, "wall_s": time.monotonic() - self.started, "return_mean": return_mean}
+    def report(self, env_steps: int, return_mean: float | None, episodes: int | None = None) -> None:
+        """An update has ended.
+
+        Args:
+            env_steps: Environment steps so far.
+            return_mean: Of recent episodes, if any have ended.
+            episodes: How many these are, where the library tells.
+        """
+        wall_s = time.monotonic() - self.started
+        row = {"env_steps": env_steps, "wall_s": wall_s, "return_mean": return_mean, "episodes": episodes}
         print(json.dumps(row), flush=True)
 
 

@@ -22,7 +22,8 @@ class Report(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         if self.num_timesteps:
-            self.updates.report(self.num_timesteps, mean([episode["r"] for episode in self.model.ep_info_buffer or ()]))
+            returns = [episode["r"] for episode in self.model.ep_info_buffer or ()]
+            self.updates.report(self.num_timesteps, mean(returns), len(returns))
 
     def _on_step(self) -> bool:
         return not self.updates.is_over

@@ -24,11 +24,19 @@ START_S = 180.0
 
 @dataclass(frozen=True)
 class Update:
-    """What a driver prints after each update: environment steps so far, when, and the mean return, if one is known."""
+    """What a driver prints after each update.
+
+    Attributes:
+        env_steps: Environment steps so far.
+        wall_s: Seconds so far.
+        return_mean: Of recent episodes; None before one has ended.
+        episodes: How many these are; None where the library does not tell.
+    """
 
     env_steps: int
     wall_s: float
     return_mean: float | None
+    episodes: int | None = None
 
 
 def obstacle(peer: str, driver: str | None = None) -> str | None:

@@ -32,11 +32,7 @@ class RowMerger:
         if leader is None:
             return None
         times = {name: sum(row[name] for row in rows.values()) / len(rows) for name in PHASES}
-        shared = {
-            name: value
-            for name, value in leader.items()
-            if name not in (*PHASES, "kind", "gmi", "return_sum", "length_sum")
-        }
+        shared = {name: value for name, value in leader.items() if name not in (*PHASES, "kind", "gmi")}
         return {
             **shared,
             "steps_per_second": self._steps_per_second(sum(times.values())),

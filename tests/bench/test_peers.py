@@ -12,8 +12,15 @@ LINE = '{"env_steps": %d, "wall_s": %f, "return_mean": %s}'
 
 
 def test_updates_are_read_among_other_lines():
-    printed = "\n".join(("Loading {things}", LINE % (2048, 1.5, "null"), "[warn] slow", LINE % (4096, 3.0, "-41.5")))
-    assert read_updates(printed) == [Update(2048, 1.5, None), Update(4096, 3.0, -41.5)]
+    printed = "\n".join(
+        (
+            "Loading {things}",
+            LINE % (2048, 1.5, "null"),
+            "[warn] slow",
+            '{"env_steps": 4096, "wall_s": 3.0, "return_mean": -41.5, "episodes": 2}',
+        )
+    )
+    assert read_updates(printed) == [Update(2048, 1.5, None), Update(4096, 3.0, -41.5, 2)]
 
 
 def test_the_speed_leaves_the_warm_up_out():

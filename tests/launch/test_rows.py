@@ -15,7 +15,7 @@ def test_a_row_is_merged_when_all_gmis_have_sent_theirs():
     assert merger.add(1, row(1, 1, sim_s=3.0)) == []
     (merged,) = merger.add(0, row(0, 1))
     assert merged["sim_s"] == 2.0 and merged["collect_s"] == 2.5 and merged["env_steps"] == 64
-    assert merged["gmis"]["1"]["sim_s"] == 3.0 and "kind" not in merged and "return_sum" not in merged
+    assert merged["gmis"]["1"]["sim_s"] == 3.0 and "kind" not in merged
     assert merged["return_mean"] is None
     assert merged["steps_per_second"] == pytest.approx(64 / 4.5)
 
@@ -34,3 +34,4 @@ def test_returns_are_means_over_the_last_hundred_episodes():
     assert merged["return_mean"] == pytest.approx(500 / 150) and merged["episode_length_mean"] == pytest.approx(34.0)
     (merged,) = merger.add(0, row(0, 3, episodes=50.0, return_sum=500.0, length_sum=5000.0))
     assert merged["return_mean"] == 10.0 and merged["episode_length_mean"] == 100.0
+    assert (merged["episodes"], merged["return_sum"]) == (50, 500)  # those that ended in this iteration

@@ -1,8 +1,7 @@
-"""What a training returned: the mean over its last steps, because that of a single moment is noisy, and the curve."""
+"""What a training returned: the mean over its last episodes, because those of a single moment differ, and the curve."""
 
-import statistics
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from gmi_drl.bench.case import CURVES, Sample
 from gmi_drl.bench.cases.learning import SECONDS, STEPS, phases_of, wall_s
@@ -12,25 +11,43 @@ if TYPE_CHECKING:
     from gmi_drl.run.metrics import Row
 
 LATE = 0.1
-"""The share of the steps, at the end, whose returns count."""
+"""The share of the steps, at the end, whose episodes count."""
+
+
+class Ended(NamedTuple):
+    """The episodes that ended within one update, at least one: environment steps and seconds at its end."""
+
+    env_steps: int
+    seconds: float
+    episodes: int
+    return_mean: float
 
 
 def of_rows(seed: int, rows: "list[Row]") -> Sample:
-    """That of a training of ours, by its metrics."""
-    told = [(row["env_steps"], s, row["return_mean"]) for row, s in zip(rows, wall_s(rows), strict=True)]
-    return of_told(told, {"seed": seed, **phases_of(rows)})
+    """That of a training of ours, by its metrics: not by their moving mean, which is of older episodes, too."""
+    ended = [
+        Ended(row["env_steps"], seconds, int(row["episodes"]), row["return_sum"] / row["episodes"])
+        for row, seconds in zip(rows, wall_s(rows), strict=True)
+        if row["episodes"]
+    ]
+    return summarise(ended, rows[-1]["env_steps"], {"seed": seed, **phases_of(rows)})
 
 
-def of_told(told: Iterable[tuple[int, float, float | None]], details: Mapping[str, object]) -> Sample:
-    """By environment steps, seconds and return (none before the first episode has ended) of each update.
+def summarise(ended: Sequence[Ended], env_steps: int, details: Mapping[str, object]) -> Sample:
+    """The mean return of the late episodes of so many steps, each with the same weight, and the curve of all.
+
+    A training too short for a late episode is judged by its last ones.
 
     Raises:
         GmiError: no episode has ended at all.
     """
-    known = [(steps, seconds, round(mean, 2)) for steps, seconds, mean in told if mean is not None]
-    if not known:
+    if not ended:
         raise GmiError("no episode ended in the whole training: this machine is too slow for the case")
-    steps, seconds, returns = map(list, zip(*known, strict=True))
-    late = [mean for at, _, mean in known if at > (1 - LATE) * known[-1][0]]
-    curves = {STEPS: steps, SECONDS: seconds, "return of an episode": returns}
-    return Sample(statistics.fmean(late), {**details, CURVES: curves})
+    late = [update for update in ended if update.env_steps > (1 - LATE) * env_steps] or ended[-1:]
+    value = sum(update.episodes * update.return_mean for update in late) / sum(update.episodes for update in late)
+    curves = {
+        STEPS: [update.env_steps for update in ended],
+        SECONDS: [update.seconds for update in ended],
+        "return of an episode": [round(update.return_mean, 2) for update in ended],
+    }
+    return Sample(value, {**details, CURVES: curves})

@@ -79,11 +79,15 @@ def train_theirs(env_id: str, steps: int, seed: int) -> Sample:
     """One training by Stable-Baselines3."""
     more = ["--env-id", env_id, "--env-steps", str(steps), "--seed", str(seed)]
     updates = peers.train(PEER, num_env=NUM_ENV, threads=1, seconds=PEER_SECONDS, driver=DRIVER, more=more)
-    told = [(update.env_steps, round(update.wall_s, 3), update.return_mean) for update in updates]
-    reached = told[-1][0] if told else 0
+    reached = updates[-1].env_steps if updates else 0
     if reached < steps - 2 * SAMPLES:
         raise GmiError(f"{PEER} did {reached} of {steps} steps in {PEER_SECONDS:.0f} s: it was too slow")
-    return late_returns.of_told(told, {"seed": seed, "env_steps": reached})
+    ended = [
+        late_returns.Ended(update.env_steps, round(update.wall_s, 3), update.episodes, update.return_mean)
+        for update in updates
+        if update.episodes and update.return_mean is not None
+    ]
+    return late_returns.summarise(ended, reached, {"seed": seed, "env_steps": reached})
 
 
 def _obstacle() -> str | None:
@@ -95,16 +99,15 @@ def case(name: str, env_id: str) -> Case:
     """One of gymnasium's tasks."""
     return Case(
         name=name,
-        claim=f"PPO on gymnasium's {env_id}, {STEPS} steps from nothing: the mean return over the last 10 % of the "
-        "steps, by gmi-drl through its adapter and by Stable-Baselines3 as its users run it (its default "
-        "hyper-parameters, normalised observations and rewards), 8 environments and the same batches on both sides.",
+        claim=f"PPO on gymnasium's {env_id}, {STEPS} steps from nothing: the mean return of the episodes that ended in "
+        "the last 10 % of the steps, by gmi-drl through its adapter and by Stable-Baselines3 as its users run it (its "
+        "default hyper-parameters, normalised observations and rewards), 8 environments and the same batches on both "
+        "sides.",
         unit="return",
         open=opener(env_id),
         obstacle=_obstacle,
-        limits="Returns of a few seeds. They are not of the same episodes: those of Stable-Baselines3 are means over "
-        "its last 8 episodes, ours over the last hundred, which are as old as 100,000 steps on HalfCheetah, so ours "
-        "come late. Rewards are normalised by Stable-Baselines3 and scaled by a constant in gmi-drl; our networks have "
-        "ELU, theirs tanh.",
+        limits="Returns of a few seeds. Rewards are normalised by Stable-Baselines3 and scaled by a constant in "
+        "gmi-drl; our networks have ELU, theirs tanh.",
         repeats=3,
         compared=False,
     )

@@ -3,18 +3,30 @@ import pytest
 from gmi_drl.bench.case import CURVES
 from gmi_drl.bench.cases import late_returns
 from gmi_drl.errors import GmiError
+from gmi_drl.launch.rows import EPISODES_AVERAGED, RowMerger
 from gmi_drl.run.metrics import PHASES
 
 
-def test_only_the_last_steps_count_and_updates_without_an_episode_have_no_return():
-    told = {100: None, 500: 0.0, 850: 90.0, 950: 1.0, 1000: 3.0}
-    row = {"steps_per_second": 50.0, **dict.fromkeys(PHASES, 0.5)}
-    sample = late_returns.of_rows(7, [{**row, "env_steps": steps, "return_mean": mean} for steps, mean in told.items()])
+def merged(*told):
+    """The metrics of iterations of 100 steps, each told as its number of episodes and the mean return of these."""
+    merger, rows = RowMerger(1, 100), []
+    for iteration, (episodes, mean) in enumerate(told, 1):
+        group = {"episodes": episodes, "return_sum": episodes * mean, "length_sum": 0.0, "reward_mean": 0.0}
+        row = {"iteration": iteration, "env_steps": 100 * iteration, **group, **dict.fromkeys(PHASES, 0.5)}
+        rows += merger.add(0, row)
+    return rows
+
+
+def test_only_episodes_that_ended_late_count_each_as_much_as_another():
+    early = [(1.0, -500.0)] * 36
+    rows = merged(*early, (0.0, 0.0), (3.0, 2.0), (1.0, 10.0), (0.0, 0.0))
+    assert len(rows) == 40 < EPISODES_AVERAGED and rows[-1]["return_mean"] < 0  # the moving mean is of early ones
+    sample = late_returns.of_rows(7, rows)
+    assert sample.value == (3 * 2 + 10) / 4 and sample.details["seed"] == 7
     steps, _, returns = sample.details[CURVES].values()
-    assert sample.value == 2.0 and sample.details["seed"] == 7
-    assert steps == [500, 850, 950, 1000] and returns == [0.0, 90.0, 1.0, 3.0]
+    assert steps[-3:] == [3600, 3800, 3900] and returns[-3:] == [-500.0, 2.0, 10.0]
 
 
 def test_a_training_without_an_episode_is_an_error():
     with pytest.raises(GmiError, match="no episode ended"):
-        late_returns.of_told([(100, 1.0, None)], {})
+        late_returns.of_rows(1, merged((0.0, 0.0), (0.0, 0.0)))

@@ -15,7 +15,7 @@ def test_the_peers_updates_become_curves(monkeypatch):
 
     def train(peer, **more):
         asked.update(peer=peer, **more)
-        return [Update(2048, 1.0, None), Update(4096, 2.0, -10.0), Update(6144, 3.0, 20.0)]
+        return [Update(2048, 1.0, None, 0), Update(4096, 2.0, -10.0, 8), Update(6144, 3.0, 20.0, 8)]
 
     monkeypatch.setattr(peers, "train", train)
     sample = returns_v5.train_theirs("HalfCheetah-v5", 6000, seed=4)
