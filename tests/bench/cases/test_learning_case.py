@@ -1,3 +1,5 @@
+import statistics
+
 import pytest
 
 from gmi_drl.bench.cases import learning
@@ -13,6 +15,7 @@ def test_a_training_is_measured_with_its_curves_and_played_before_and_after(monk
     assert sample.details["seed"] == 1 and sample.details["sim_s"] > 0
     assert len(steps) == len(seconds) == len(rewards) and steps[-1] == sample.details["env_steps"]
     assert sample.value != sample.details["untrained"]
+    assert sample.details["trained_median"] == pytest.approx(sample.value)  # of two worlds
 
 
 def test_seconds_add_up():
@@ -32,4 +35,6 @@ def test_an_untrained_ant_earns_what_it_earns_in_whole_episodes():
 
     agent = initial_agent(TASK_SPECS["ant"], default_config(TASK_SPECS["ant"]))
     first, again = (learning.play("ant", agent, 2) for _ in range(2))
-    assert first == pytest.approx(again) and first > 400  # 0.6 for each of 1000 steps in which it stands
+    assert (
+        len(first) == 2 and first == pytest.approx(again) and statistics.fmean(first) > 400
+    )  # 0.6 for each of 1000 steps in which it stands
