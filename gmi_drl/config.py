@@ -19,6 +19,7 @@ from gmi_drl.yaml_text import read_yaml
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+Activation = Literal["elu", "tanh"]
 
 
 class PPOConfig(FileModel):
@@ -31,11 +32,12 @@ class PPOConfig(FileModel):
     `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.
     `bootstrap` says what follows a time-out: the value of the observation before the reset (`final_obs`), or
     rsl_rl's approximation by the value one step earlier (`last_value`). `hidden` are the widths of the hidden layers of
-    the policy and of the value network. A new run gets its task's `hidden`, `reward_scale`, `init_std`,
-    `minibatches`, `epochs` and `desired_kl`.
+    the policy and of the value network, `activation` follows each. A new run gets its task's `hidden`, `reward_scale`,
+    `init_std`, `minibatches`, `epochs` and `desired_kl`.
     """
 
     hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (256, 128, 64)
+    activation: Activation = "elu"
     horizon: Count = 16
     epochs: Count = 4
     minibatches: Count = 4
@@ -105,8 +107,12 @@ class RunConfig(FileModel):
 
     @property
     def networks(self) -> object:
-        """What a run keeps for good: it can only go on with networks of the same shape."""
-        return self.ppo.hidden if self.rsl_rl is None else [self.rsl_rl["actor"], self.rsl_rl["critic"]]
+        """What a run keeps for good: it can only go on with the same networks."""
+        return (
+            [self.ppo.hidden, self.ppo.activation]
+            if self.rsl_rl is None
+            else [self.rsl_rl["actor"], self.rsl_rl["critic"]]
+        )
 
 
 def default_config(task: TaskSpec) -> RunConfig:

@@ -1,7 +1,7 @@
 """Stable-Baselines3's PPO as its users run it on a MuJoCo task, until so many steps are done.
 
-Its own defaults, with observations and rewards normalised; the returns are those that the task gave, of the episodes
-that have ended since the last update.
+Its own defaults, but for 2048 samples an update in all, with observations and rewards normalised; the returns are
+those that the task gave, of the episodes that have ended since the last update.
 """
 
 import torch
@@ -20,6 +20,11 @@ class ReportEnded(Report):
         super()._on_rollout_start()
         assert self.model.ep_info_buffer is not None
         self.model.ep_info_buffer.clear()
+
+    def _on_training_end(self) -> None:
+        """No rollout follows the last update."""
+        if not self.updates.is_over:
+            super()._on_rollout_start()
 
 
 def main() -> None:

@@ -2,26 +2,35 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from gmi_drl.algo.elu import Elu
+from gmi_drl.config import Activation, PPOConfig
 from gmi_drl.workload import TaskSpec
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
+ACTIVATIONS: dict[Activation, type[nn.Module]] = {"elu": Elu, "tanh": nn.Tanh}
 
-def mlp(sizes: Sequence[int], last_gain: float) -> nn.Sequential:
-    """Linear layers of the given sizes with ELU between them, orthogonal weights, zero biases."""
+
+def make_policy(spec: TaskSpec, config: PPOConfig) -> "ActorCritic":
+    """The networks that a configuration asks for."""
+    return ActorCritic(replace(spec, hidden=config.hidden), config.init_std, config.activation)
+
+
+def mlp(sizes: Sequence[int], last_gain: float, activation: Activation) -> nn.Sequential:
+    """Linear layers of the given sizes with the activation between them, orthogonal weights, zero biases."""
     layers: list[nn.Module] = []
     for depth, (width, next_width) in enumerate(pairwise(sizes), 2):
         is_last = depth == len(sizes)
         linear = nn.Linear(width, next_width)
         nn.init.orthogonal_(linear.weight, last_gain if is_last else math.sqrt(2))
         nn.init.zeros_(linear.bias)
-        layers += [linear] if is_last else [linear, Elu()]
+        layers += [linear] if is_last else [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers)
 
 
@@ -31,11 +40,11 @@ class ActorCritic(nn.Module):
     Parameters come in the order actor, log_std, critic: two contiguous parts of the flat vector, clipped apart.
     """
 
-    def __init__(self, spec: TaskSpec, init_std: float = 1.0) -> None:
+    def __init__(self, spec: TaskSpec, init_std: float = 1.0, activation: Activation = "elu") -> None:
         super().__init__()
-        self.actor = mlp([spec.num_obs, *spec.hidden, spec.num_actions], last_gain=0.01)
+        self.actor = mlp([spec.num_obs, *spec.hidden, spec.num_actions], 0.01, activation)
         self.log_std = nn.Parameter(torch.full((spec.num_actions,), math.log(init_std)))
-        self.critic = mlp([spec.num_obs, *spec.hidden, 1], last_gain=1.0)
+        self.critic = mlp([spec.num_obs, *spec.hidden, 1], 1.0, activation)
 
     @property
     def actor_size(self) -> int:

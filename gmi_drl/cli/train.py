@@ -174,7 +174,7 @@ def _check_same_run(index: dict[str, Any], before: "RunConfig", config: "RunConf
     if config.seed != before.seed:
         raise UsageError(f"the run began with seed {before.seed}: another seed is another run")
     if config.networks != before.networks:
-        raise UsageError("the networks of the run have other layers: these cannot go on from them")
+        raise UsageError("the networks of the run have other layers or activations: these cannot go on from them")
     if done >= config.iterations:
         raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
 

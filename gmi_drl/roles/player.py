@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.flat import FlatParameters
-from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.networks import ActorCritic, make_policy
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
@@ -110,7 +110,7 @@ class Player:
 def _new_agent(spec: TaskSpec, config: RunConfig) -> tuple[Agent, Tensor]:
     """As a replica begins, and the vector that its parameters are views of, in the order that checkpoints have."""
     torch.manual_seed(config.seed)
-    policy = ActorCritic(replace(spec, hidden=config.ppo.hidden), config.ppo.init_std)
+    policy = make_policy(spec, config.ppo)
     flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
     return Agent(policy, Normaliser(spec.num_obs, torch.device("cpu"))), flat.vector.data
 

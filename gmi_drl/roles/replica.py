@@ -3,14 +3,13 @@
 import gc
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from gmi_drl.algo.captured import WARM_UP_CALLS
-from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.networks import make_policy
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.comm.reduction import Reduction
@@ -68,7 +67,7 @@ class Replica:
     ) -> None:
         self.config, self.reduction, self.device = config, reduction, device
         torch.manual_seed(config.seed)  # policies start alike
-        self.policy = ActorCritic(replace(spec, hidden=config.ppo.hidden), config.ppo.init_std).to(device)
+        self.policy = make_policy(spec, config.ppo).to(device)
         self.ppo = PPO(
             self.policy,
             config.ppo,

@@ -57,6 +57,7 @@ def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
         (["--run-dir", "run"], 2, "run holds a run already"),
         (["--resume", "run", "--iterations", 4, "--seed", 4], 2, "the run began with seed 3"),
         (["--resume", "run", "--iterations", 4, "--set", "ppo.hidden=[8]"], 2, "these cannot go on from them"),
+        (["--resume", "run", "--iterations", 4, "--set", "ppo.activation=tanh"], 2, "these cannot go on from them"),
     ],
 )
 def test_what_does_not_fit_the_run_is_refused(finished, command_line, arguments, code, message):

@@ -42,7 +42,7 @@ def summarise(ended: Sequence[Ended], env_steps: int, details: Mapping[str, obje
         GmiError: no episode has ended at all.
     """
     if not ended:
-        raise GmiError("no episode ended in the whole training: this machine is too slow for the case")
+        raise GmiError(f"no episode ended in the {env_steps} steps of the training")
     late = [update for update in ended if update.env_steps > (1 - LATE) * env_steps] or ended[-1:]
     value = sum(update.episodes * update.return_mean for update in late) / sum(update.episodes for update in late)
     curves = {

@@ -28,7 +28,7 @@ def runner_config(config: PPOConfig) -> dict[str, Any]:
     network = {
         "class_name": "MLPModel",
         "hidden_dims": list(config.hidden),
-        "activation": "elu",
+        "activation": config.activation,
         "obs_normalization": True,
     }
     gaussian = {"class_name": "GaussianDistribution", "init_std": config.init_std, "std_type": "log"}

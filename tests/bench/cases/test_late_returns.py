@@ -27,6 +27,11 @@ def test_only_episodes_that_ended_late_count_each_as_much_as_another():
     assert steps[-3:] == [3600, 3800, 3900] and returns[-3:] == [-500.0, 2.0, 10.0]
 
 
+def test_a_training_without_a_late_episode_is_judged_by_its_last_ones():
+    rows = merged((1.0, 1.0), (2.0, 5.0), *[(0.0, 0.0)] * 18)
+    assert late_returns.of_rows(1, rows).value == 5.0
+
+
 def test_a_training_without_an_episode_is_an_error():
-    with pytest.raises(GmiError, match="no episode ended"):
+    with pytest.raises(GmiError, match="no episode ended in the 200 steps"):
         late_returns.of_rows(1, merged((0.0, 0.0), (0.0, 0.0)))

@@ -1,3 +1,5 @@
+import pytest
+
 from gmi_drl.bench import peers
 from gmi_drl.bench.case import CURVES
 from gmi_drl.bench.cases import returns_v5
@@ -15,12 +17,18 @@ def test_the_peers_updates_become_curves(monkeypatch):
 
     def train(peer, **more):
         asked.update(peer=peer, **more)
-        return [Update(2048, 1.0, None, 0), Update(4096, 2.0, -10.0, 8), Update(6144, 3.0, 20.0, 8)]
+        return [
+            Update(5000, 1.0, None, 0),
+            Update(9500, 2.0, -10.0, 8),  # nine tenths of 10556 steps, not of 10500
+            Update(10200, 3.0, 20.0, 2),
+            Update(10500, 4.0, 0.0, 6),
+            Update(10600, 5.0, None, 0),
+        ]
 
     monkeypatch.setattr(peers, "train", train)
     sample = returns_v5.train_theirs("HalfCheetah-v5", 6000, seed=4)
-    assert sample.value == 20.0 and sample.details["seed"] == 4
-    assert list(sample.details[CURVES].values()) == [[4096, 6144], [2.0, 3.0], [-10.0, 20.0]]
+    assert sample.value == 2 * 20.0 / 8 and sample.details["seed"] == 4
+    assert list(sample.details[CURVES].values()) == [[9500, 10200, 10500], [2.0, 3.0, 4.0], [-10.0, 20.0, 0.0]]
     assert asked["driver"] == "returns_sb3"
     assert asked["more"] == ["--env-id", "HalfCheetah-v5", "--env-steps", "6000", "--seed", "4"]
 
@@ -28,3 +36,10 @@ def test_the_peers_updates_become_curves(monkeypatch):
 def test_without_its_environment_the_case_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(peers, "REPOSITORY", tmp_path)
     assert all("checkout" in case.obstacle() for case in returns_v5.CASES)
+
+
+@pytest.mark.skipif(peers.obstacle("sb3", "returns_sb3") is not None, reason=str(peers.obstacle("sb3", "returns_sb3")))
+def test_the_peer_tells_of_each_updates_own_episodes_up_to_the_last():
+    more = ["--env-id", "Pendulum-v1", "--env-steps", "6144"]  # whose episodes have 200 steps
+    updates = peers.train("sb3", num_env=8, threads=1, seconds=60.0, driver="returns_sb3", more=more)
+    assert [(update.env_steps, update.episodes) for update in updates] == [(2048, 8), (4096, 8), (6144, 8)]
