@@ -108,11 +108,9 @@ class RunConfig(FileModel):
     @property
     def networks(self) -> object:
         """What a run keeps for good: it can only go on with the same networks."""
-        return (
-            [self.ppo.hidden, self.ppo.activation]
-            if self.rsl_rl is None
-            else [self.rsl_rl["actor"], self.rsl_rl["critic"]]
-        )
+        if self.rsl_rl is None:
+            return [self.ppo.hidden, self.ppo.activation]
+        return [self.rsl_rl["actor"], self.rsl_rl["critic"]]
 
 
 def default_config(task: TaskSpec) -> RunConfig:

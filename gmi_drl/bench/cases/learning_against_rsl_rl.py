@@ -122,8 +122,8 @@ CASE = Case(
     open=open_sides,
     obstacle=lambda: needs.package("mujoco", "mujoco") or needs.package("rsl_rl", "rsl-rl") or needs.cores(GMIS),
     limits="The hyper-parameters are gmi-drl's, tuned with gmi-drl, on a CPU. Each side begins with its own library's "
-    "weights (ours orthogonal with a small last layer of the policy, rsl_rl's PyTorch's default) and judges time- "
-    "outs its own way (ours by the last observation, rsl_rl by the value one step before). An episode that lasts "
+    "weights (ours orthogonal with a small last layer of the policy, rsl_rl's PyTorch's default) and judges "
+    "time-outs its own way (ours by the last observation, rsl_rl by the value one step before). An episode that lasts "
     "its whole time takes half of the million steps, so that late episodes were begun by policies of half the "
     "training. rsl_rl has one process with a thread per core and the defaults of OpenMP, which busy cores slow "
     "down most: seconds compare only on idle cores. gmi-drl writes checkpoints and metrics meanwhile, rsl_rl "
