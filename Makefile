@@ -9,6 +9,8 @@ BIN := .venv/bin
 READY := .venv/ready-$(firstword $(shell echo "$(TORCH)" | cksum))
 # Only tests need it: with its assets 600 MB.
 ENVPOOL := .venv/envpool
+# Only tests need it: the oldest one that we support, which mjlab 1.6 asks for.
+OLD_RSL_RL := .venv/rsl-rl-5.4
 
 .PHONY: train test lint guard report clean
 
@@ -17,7 +19,7 @@ train: $(READY)
 	$(BIN)/gmi-drl train layout.yaml --iterations 100000 --set time_limit_s=90
 
 # Two files at a time: most of their time goes into processes that import torch.
-test: lint $(ENVPOOL)
+test: lint $(ENVPOOL) $(OLD_RSL_RL)
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
@@ -46,3 +48,6 @@ $(READY): pyproject.toml
 
 $(ENVPOOL): $(READY)
 	$(BIN)/pip install --quiet --editable '.[envpool]' && touch $@ || echo 'envpool cannot be installed here: its tests are skipped'
+
+$(OLD_RSL_RL): $(READY)
+	$(BIN)/pip install --quiet --no-deps --upgrade --target $@ rsl-rl-lib==5.4.2 && touch $@

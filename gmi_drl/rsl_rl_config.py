@@ -9,6 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, parse
+from gmi_drl.rsl_rl_policy import with_two_networks
 from gmi_drl.yaml_text import EXPONENT
 
 RUN_SETTINGS = {"max_iterations": "iterations", "seed": "seed", "save_interval": "checkpoint_every"}
@@ -44,12 +45,7 @@ class _Runner(_Open):
 
 
 def _checked(section: dict[str, Any]) -> dict[str, Any]:
-    if section.get("policy"):
-        raise UsageError(
-            "rsl_rl.policy: this is the form of rsl-rl-lib before 4.0: write `actor` and `critic`, as its newer "
-            "versions dump them"
-        )
-    section = {"obs_groups": {}, **section}  # empty, rsl_rl chooses: a group of the network's name, else `policy`
+    section = {"obs_groups": {}, **with_two_networks(section)}  # empty, rsl_rl chooses: the network's name or `policy`
     parse(_Runner, section, "rsl_rl")
     return section
 

@@ -65,7 +65,7 @@ def test_numbers_with_an_exponent_are_numbers_and_aliases_are_followed(tmp_path)
 def test_without_it_the_ppo_section_counts():
     config = apply_settings(RunConfig(), ["ppo.horizon=5", "ppo.minibatches=3", "ppo.learning_rate=1e-4"])
     assert (config.horizon, config.minibatches, config.learning_rate) == (5, 3, 1e-4)
-    assert config.networks == config.ppo.hidden
+    assert config.networks == [config.ppo.hidden, "elu"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_without_it_the_ppo_section_counts():
     [
         ({"num_steps_per_env": 0, "actor": {}}, r"2 mistakes(.|\n)*num_steps_per_env(.|\n)*actor.class_name: missing"),
         ({"class_name": "DistillationRunner"}, "'OnPolicyRunner'"),
-        ({"policy": {"class_name": "ActorCritic"}}, "write `actor` and `critic`"),
+        ({"policy": {"class_name": "ActorCritic"}}, "which `actor` and `critic` replace"),
         ({"seed": -1}, "seed"),
         ({"algorithm": {"num_mini_batches": 0}}, "algorithm.num_mini_batches"),
     ],

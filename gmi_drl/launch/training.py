@@ -1,10 +1,9 @@
 """A training on this host: start the GMIs, keep the metrics, stop in order."""
 
-import re
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from signal import Signals
 
@@ -16,6 +15,7 @@ from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import stop_on_signals
 from gmi_drl.layout import HOLISTIC, Layout
+from gmi_drl.roles.rsl_rl import version as rsl_rl
 from gmi_drl.rsl_rl_config import require_groups
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
@@ -26,8 +26,6 @@ from gmi_drl.task_names import ForeignTask, find_task
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
 ROLES = {"ppo": "gmi_drl.roles.holistic:Holistic", "rsl_rl": "gmi_drl.roles.rsl_rl.role:RslRl"}
 """What trains, by the layout's `algo`; without one it is our PPO."""
-
-OLDEST_RSL_RL = (5, 5)
 
 
 @dataclass(frozen=True)
@@ -121,14 +119,14 @@ def _check_algo(layout: Layout, config: RunConfig) -> None:
 
 
 def _require_rsl_rl() -> None:
-    """Refuse versions in which every process has a normaliser of its own, so that replicas part."""
     remedy = "pip install 'gmi-drl[rsl-rl]'"
     try:
-        found = version("rsl-rl-lib")
+        found = rsl_rl.installed()
     except PackageNotFoundError:
         raise MachineError(f"--algo rsl_rl needs rsl-rl-lib: {remedy}") from None
-    if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST_RSL_RL:
-        raise MachineError(f"--algo rsl_rl needs rsl-rl-lib {'.'.join(map(str, OLDEST_RSL_RL))}, not {found}: {remedy}")
+    if found < rsl_rl.OLDEST:
+        needs, has = rsl_rl.text(rsl_rl.OLDEST), rsl_rl.text(found)
+        raise MachineError(f"--algo rsl_rl needs rsl-rl-lib {needs}, not {has}: {remedy}")
 
 
 def _tell_state(folder: RunFolder, state: str, message: str) -> None:

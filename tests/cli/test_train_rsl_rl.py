@@ -8,7 +8,7 @@ import yaml
 from conftest import tiny_layout, two_cores
 
 from gmi_drl.files import dump_yaml
-from gmi_drl.launch import training
+from gmi_drl.roles.rsl_rl import version
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
@@ -75,8 +75,8 @@ def test_without_the_package_or_with_an_old_one_nothing_starts(command_line, tmp
     def missing(name):
         raise PackageNotFoundError(name)
 
-    for find, message in ((missing, "needs rsl-rl-lib"), (lambda name: "5.4.2", "needs rsl-rl-lib 5.5, not 5.4.2")):
-        monkeypatch.setattr(training, "version", find)
+    for find, message in ((missing, "needs rsl-rl-lib"), (lambda name: "5.3.1", "needs rsl-rl-lib 5.4, not 5.3")):
+        monkeypatch.setattr(version, "version", find)
         code, _, err = command_line("train", *RSL_RL)
         assert code == 4 and message in err and "pip install 'gmi-drl[rsl-rl]'" in err
         assert not (tmp_path / "run").exists()

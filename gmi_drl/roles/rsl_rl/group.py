@@ -16,6 +16,8 @@ from rsl_rl.utils import resolve_callable
 
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.roles.rsl_rl import version
+from gmi_drl.roles.rsl_rl.shared_statistics import with_shared_statistics
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 LOOPBACK = "lo"
@@ -60,6 +62,8 @@ def _group_ppo(name: str, reduction: Reduction, share: float) -> type:
     base: Any = resolve_callable(name)
     if not (isinstance(base, type) and issubclass(base, PPO)):
         raise UsageError(f"rsl_rl.algorithm.class_name: {name} is not rsl_rl's PPO nor a subclass of it")
+    if reduction.size > 1 and version.installed() < version.SHARES_STATISTICS:
+        base = with_shared_statistics(base)
 
     class GroupPPO(base):  # type: ignore[misc]
         """Replaces what rsl_rl does by NCCL."""

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,8 @@ from gmi_drl.roles.rsl_rl.group import GroupRunner, process_group
 from gmi_drl.roles.rsl_rl.runner_config import runner_config
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
+OLD_RSL_RL = Path(__file__).parents[3] / ".venv" / "rsl-rl-5.4"
+
 WORKER = """
 import os
 import sys
@@ -32,6 +35,7 @@ from gmi_drl.config import PPOConfig, RunConfig
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.rsl_rl.group import process_group
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
+from gmi_drl.roles.rsl_rl.version import installed, text
 from gmi_drl.tasks import make
 
 fd, folder = int(sys.argv[1]), Path(sys.argv[2])
@@ -48,7 +52,7 @@ with process_group(reduction, folder / "store", 60):
         news = replica.iterate(lambda: Word.STOP if rank == 0 else Word.GO_ON)
 learner = tensor_digest(*replica.learner_state().values())
 rate, count = replica.metrics()["learning_rate"], int(replica.runner.alg.actor.obs_normalizer.count)
-os.write(1, f"told {learner} {tensor_digest(task.obs)} {rate} {count} {news.word.name}\\n".encode())
+os.write(1, f"told {learner} {tensor_digest(task.obs)} {rate} {count} {news.word.name} {text(installed())}\\n".encode())
 reduction.barrier()
 reduction.close()
 if child:
@@ -56,14 +60,19 @@ if child:
 """
 
 
-def test_learners_are_bit_identical_after_twenty_updates(tmp_path):
+@pytest.mark.parametrize("packages", [None, OLD_RSL_RL], ids=["installed", "5.4"])
+def test_learners_are_bit_identical_after_twenty_updates(tmp_path, packages):
+    if packages is not None and not packages.is_dir():
+        pytest.skip(f"{packages.name} is missing: make test installs it")
     fd = create_segment(2, 2**16)
     command = [sys.executable, "-c", WORKER, str(fd), str(tmp_path)]
+    env = os.environ | ({"PYTHONPATH": str(packages)} if packages else {})
     with os.fdopen(fd):
-        ranks = subprocess.run(command, pass_fds=[fd], stdout=subprocess.PIPE, text=True, timeout=240)
+        ranks = subprocess.run(command, env=env, pass_fds=[fd], stdout=subprocess.PIPE, text=True, timeout=240)
     assert ranks.returncode == 0
     told = [line.split()[1:] for line in ranks.stdout.splitlines() if line.startswith("told")]
-    learners, worlds, rates, counts, words = zip(*told, strict=True)
+    learners, worlds, rates, counts, words, versions = zip(*told, strict=True)
+    assert packages is None or set(versions) == {"5.4"}
     assert len(set(learners)) == 1 and len(set(worlds)) == 2
     assert len(set(rates)) == 1 and float(rates[0]) != 1e-3
     assert set(counts) == {str(5 * 4 * 16)}  # the normalisers have seen the worlds of both

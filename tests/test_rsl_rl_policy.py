@@ -1,0 +1,87 @@
+import pytest
+import yaml
+
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import UsageError
+from gmi_drl.files import dump_yaml, parse
+from gmi_drl.rsl_rl_config import read_rsl_rl_config
+from gmi_drl.rsl_rl_policy import with_two_networks
+
+POLICY = {
+    "class_name": "ActorCritic",
+    "init_noise_std": 0.8,
+    "noise_std_type": "log",
+    "actor_obs_normalization": False,
+    "critic_obs_normalization": True,
+    "actor_hidden_dims": [400, 200],
+    "critic_hidden_dims": [64],
+    "activation": "relu",
+}
+AGENT = {
+    "num_steps_per_env": 32,
+    "obs_groups": {"policy": ["policy"], "critic": ["policy", "critic"]},
+    "policy": POLICY,
+    "algorithm": {"class_name": "PPO", "num_mini_batches": 8},
+}
+"""As Isaac Lab 2 dumps it."""
+
+
+def test_one_policy_becomes_two_networks(tmp_path):
+    (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT))
+    section = parse(RunConfig, read_rsl_rl_config(tmp_path / "agent.yaml"), "agent.yaml").rsl_rl
+    network = {"class_name": "MLPModel", "activation": "relu"}
+    gaussian = {"class_name": "GaussianDistribution", "init_std": 0.8, "std_type": "log"}
+    unnormalised = {"hidden_dims": [400, 200], "obs_normalization": False, "distribution_cfg": gaussian}
+    assert section["actor"] == {**network, **unnormalised}
+    assert section["critic"] == {**network, "hidden_dims": [64], "obs_normalization": True}
+    assert section["obs_groups"] == {"actor": ["policy"], "critic": ["policy", "critic"]} and "policy" not in section
+    assert parse(RunConfig, yaml.safe_load(dump_yaml(RunConfig(rsl_rl=section))), "config.yaml").rsl_rl == section
+
+
+def test_the_oldest_form_normalises_both_and_names_no_groups():
+    section = with_two_networks({"policy": POLICY, "empirical_normalization": True})
+    assert section["actor"]["obs_normalization"] and section["critic"]["obs_normalization"]
+    assert section["obs_groups"] == {} and "empirical_normalization" not in section
+
+
+def test_a_memory_is_kept():
+    policy = {**POLICY, "class_name": "ActorCriticRecurrent", "rnn_type": "gru", "rnn_hidden_dim": 32}
+    critic = with_two_networks({"policy": policy})["critic"]
+    assert critic["class_name"] == "RNNModel" and (critic["rnn_type"], critic["rnn_hidden_dim"]) == ("gru", 32)
+
+
+def test_a_deviation_by_state_is_kept():
+    section = with_two_networks({"policy": {**POLICY, "state_dependent_std": True}})
+    assert section["actor"]["distribution_cfg"]["class_name"] == "HeteroscedasticGaussianDistribution"
+
+
+def test_a_newer_form_stays_as_it_is():
+    section = {"actor": {}, "policy": None}
+    assert with_two_networks(section) is section
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"policy": {"class_name": "StudentTeacher"}}, "class_name"),
+        ({"policy": {"actor_hidden_dim": [3]}}, "actor_hidden_dims"),
+        ({"critic": {"class_name": "MLPModel"}}, "which `actor` and `critic` replace"),
+    ],
+)
+def test_what_it_cannot_be_is_refused(changed, message):
+    with pytest.raises(UsageError, match=message):
+        with_two_networks(AGENT | changed)
+
+
+def test_rsl_rl_makes_these_networks():
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    from gmi_drl.comm.reduction import Solo
+    from gmi_drl.roles.rsl_rl.group import GroupRunner
+    from gmi_drl.tasks import make
+    from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+
+    for more in ({}, {"class_name": "ActorCriticRecurrent", "rnn_hidden_dim": 8}, {"state_dependent_std": True}):
+        agent = {**AGENT, "obs_groups": dict.fromkeys(("policy", "critic"), ["policy"]), "policy": POLICY | more}
+        env = RslRlEnv(make("ant", num_env=2))
+        runner = GroupRunner(env, with_two_networks(agent), reduction=Solo(), share=1.0, log_dir=None)
+        assert runner.alg.critic.obs_normalization and not runner.alg.actor.obs_normalization
