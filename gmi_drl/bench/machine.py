@@ -78,7 +78,7 @@ class Watch:
             cpu=_cpu_model(),
             cores=self.cores,
             memory_bytes=memory_bytes(),
-            gpus=tuple(gpu.model for gpu in visible_gpus()),
+            gpus=tuple(f"{gpu.model} (driver {gpu.driver})" for gpu in visible_gpus()),
             load_before=self.load_before,
             load_after=os.getloadavg(),
             busy=round(min(max(0.0, others_s / (elapsed_s * len(self._watched))), 1.0), 4),

@@ -19,13 +19,17 @@ measured by turns, ours first. A ratio says how many times as good as the other 
 the median over the rounds, with its 95 % bootstrap interval. What a case is: [case.py](../gmi_drl/bench/case.py).
 """
 
+Results = dict[str, Result]
+"""By the names of the files: a case may have one for each kind of machine, `figure_10` and `figure_10_h100`."""
 
-def report(results: list[Result], folder: Path) -> str:
+
+def report(results: Results, folder: Path) -> str:
     """The page, in Markdown. `folder` is where the results' pictures lie, beside the page as `results/`."""
     table = [_row("case", "ours", "against", "ratio", "the paper's or the peer's own figure"), _row(*["---"] * 5)]
-    parts = [HEAD, "\n".join([*table, *(line for result in results for line in _overview(result))]) + "\n"]
+    table += [line for name, result in results.items() for line in _overview(name, result)]
+    parts = [HEAD, "\n".join(table) + "\n"]
     parts += [_learning(found)] if (found := learning_of_tasks(results)) else []
-    return "\n".join([*parts, *(_section(result, folder) for result in results), _limits(results)])
+    return "\n".join([*parts, *(_section(name, result, folder) for name, result in results.items()), _limits(results)])
 
 
 def detail_medians(result: Result, side: str) -> dict[str, str]:
@@ -43,9 +47,8 @@ def detail_medians(result: Result, side: str) -> dict[str, str]:
     }
 
 
-def _overview(result: Result) -> list[str]:
+def _overview(name: str, result: Result) -> list[str]:
     """A row per ratio; one per side for a case without."""
-    name = result.case.name
     link, reference = f"[{name}](#{name})", result.case.reference or "-"
     medians = {side: human_value(spread.median, result.case.unit) for side, spread in result.summaries.items()}
     first, *others = medians
@@ -59,13 +62,12 @@ def _overview(result: Result) -> list[str]:
     ]
 
 
-def learning_of_tasks(results: list[Result]) -> dict[str, Result]:
+def learning_of_tasks(results: Results) -> Results:
     """The results that show one of our tasks being learnt, by the task's name."""
-    names = {f"learning_{task}": task for task in TASK_SPECS}
-    return {names[result.case.name]: result for result in results if result.case.name in names}
+    return {task: results[name] for task in TASK_SPECS if (name := f"learning_{task}") in results}
 
 
-def _learning(results: dict[str, Result]) -> str:
+def _learning(results: Results) -> str:
     """What was learnt of each task: medians over the seeds, with the range of the returns."""
     table = [
         _row("task", "return, untrained", "trained", "of seeds", "environment steps", "training", "command"),
@@ -88,12 +90,12 @@ def _median(result: Result, side: str, detail: str) -> float:
     return float(statistics.median(sample.details[detail] for sample in result.samples[side]))
 
 
-def _section(result: Result, folder: Path) -> str:
+def _section(name: str, result: Result, folder: Path) -> str:
     """One case: claim, command, numbers, machine, picture."""
     case = result.case
     head = ["side", "median", "range", "our ratio to it", "also"]
     lines = [
-        f"## {case.name}",
+        f"## {name}",
         "",
         case.claim,
         "",
@@ -110,16 +112,16 @@ def _section(result: Result, folder: Path) -> str:
     lines += ["", f"{result.settings.repeats} rounds on {result.machine.described}."]
     if result.machine.warning:
         lines += ["", f"**{result.machine.warning}**"]
-    if (folder / f"{case.name}.png").exists():
-        lines += ["", f"![{case.name}](results/{case.name}.png)"]
+    if (folder / f"{name}.png").exists():
+        lines += ["", f"![{name}](results/{name}.png)"]
     return "\n".join(lines) + "\n"
 
 
-def _limits(results: list[Result]) -> str:
+def _limits(results: Results) -> str:
     """Where gmi-drl does not help, and what the figures do not say."""
-    slower = [f"- {text}" for result in results for text in result.below(1.0)]
-    texts = dict.fromkeys(result.case.limits for result in results if result.case.limits)
-    names = {text: ", ".join(result.case.name for result in results if result.case.limits == text) for text in texts}
+    slower = [f"- {text}" for result in results.values() for text in result.below(1.0)]
+    texts = dict.fromkeys(result.case.limits for result in results.values() if result.case.limits)
+    names = {text: ", ".join(name for name, result in results.items() if result.case.limits == text) for text in texts}
     known = [f"- {names[text]}: {text}" for text in texts]
     return "\n".join(["## Where gmi-drl does not help, and what the figures do not say", "", *slower, *known]) + "\n"
 
@@ -137,13 +139,13 @@ def _unit(name: str) -> str:
     return next((unit for unit in ("s", "bytes") if name.endswith(f"_{unit}")), "")
 
 
-def load_results(folder: Path) -> list[Result]:
+def load_results(folder: Path) -> Results:
     """The results in a folder, in the order of the cases."""
     order = list(CASES)
-    results = [load_result(file) for file in sorted(folder.glob("*.json"))]
-    if old := [result.case.name for result in results if result.case.name not in CASES]:
+    results = {file.stem: load_result(file) for file in sorted(folder.glob("*.json"))}
+    if old := [result.case.name for result in results.values() if result.case.name not in CASES]:
         raise UsageError(f"{folder}: there is no case for the results of {', '.join(old)}: delete them")
-    return sorted(results, key=lambda result: order.index(result.case.name))
+    return dict(sorted(results.items(), key=lambda item: order.index(item[1].case.name)))
 
 
 def main() -> None:

@@ -100,6 +100,7 @@ class VisibleGpu(NamedTuple):
     uuid: str
     memory_gib: float
     used_bytes: int
+    driver: str
 
 
 def visible_gpus() -> list[VisibleGpu]:
@@ -123,7 +124,8 @@ def _describe(handle: Any) -> VisibleGpu:
 
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     model, uuid = str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle))
-    return VisibleGpu(model, uuid, round(int(memory.total) / GIB, 1), int(memory.used))
+    driver = str(pynvml.nvmlSystemGetDriverVersion())
+    return VisibleGpu(model, uuid, round(int(memory.total) / GIB, 1), int(memory.used), driver)
 
 
 def _let_through(gpus: list[VisibleGpu]) -> list[VisibleGpu]:

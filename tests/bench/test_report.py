@@ -25,9 +25,10 @@ def test_a_page_says_what_was_measured_where_and_what_does_not_help(tmp_path):
     good = run_case(toy_case(reference="the paper: 1.9x", limits="Only a toy."), repeats=3)
     bad = run_case(toy_case(name="slow", lower_is_better=True, limits="Only a toy."), repeats=3)
     alone = run_case(toy_case({"ours": (5.0,)}, name="alone"), repeats=1)
-    page = report([good, bad, alone], tmp_path)
+    page = report({"toy": good, "slow": bad, "alone": alone, "alone_elsewhere": alone}, tmp_path)
     assert "| [toy](#toy) | 3 steps/s | theirs, 1 steps/s | 2.00x (1.50-4.00) | the paper: 1.9x |" in page
     assert "| [alone](#alone) | 5 steps/s | - | - | - |" in page
+    assert "| [alone_elsewhere](#alone_elsewhere) | 5 steps/s" in page and "\n## alone_elsewhere\n" in page
     assert "gmi-drl bench toy --repeats 3" in page and good.machine.described in page and "A toy | for tests." in page
     assert "![toy](results/toy.png)" in page and "![slow]" not in page
     _, limits = page.split("## Where gmi-drl does not help")

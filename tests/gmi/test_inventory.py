@@ -63,5 +63,5 @@ def test_gpus_are_those_that_cuda_would_see(monkeypatch, chosen, names):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if chosen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
-    gpus = [VisibleGpu("A", "GPU-a", 40.0, 0), VisibleGpu("B", "GPU-b", 80.0, 0)]
+    gpus = [VisibleGpu("A", "GPU-a", 40.0, 0, "600.1"), VisibleGpu("B", "GPU-b", 80.0, 0, "600.1")]
     assert [gpu.model for gpu in inventory._let_through(gpus)] == names

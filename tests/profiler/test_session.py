@@ -38,7 +38,7 @@ def test_the_memory_of_a_gpu_is_shared_by_its_gmis():
 @two_cores
 def test_memory_of_gpus_counts_what_came_while_a_session_was_at_work(monkeypatch):
     used = iter([100, 100, 400, 900, 2_900])  # once for the length, then before and after the start and a measurement
-    monkeypatch.setattr(session_module, "visible_gpus", lambda: [VisibleGpu("A", "0", 80.0, next(used))])
+    monkeypatch.setattr(session_module, "visible_gpus", lambda: [VisibleGpu("A", "0", 80.0, next(used), "600.1")])
     with Session(tiny_layout(), tiny_config()) as session:
         session.measure(8, 0.0)
         assert session._taken == [2_300]
