@@ -236,6 +236,8 @@ def ipc() -> None:
     """Question 3."""
     both("ipc", 1, {}, 22)
     say(warp=start("warp", 1, {}).told(40)[0])
+    with mps() as found:
+        say(warp_mps=start("warp", 1, found).told(30)[0])
 
 
 def symmetric() -> None:
@@ -248,6 +250,9 @@ def nccl() -> None:
     newer = os.environ.get("FIRST_LIGHT_NCCL")
     more = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": "4"} | ({"LD_PRELOAD": newer} if newer else {})
     both("nccl", 2, more, 22)
+    with mps() as found:
+        for size in (4, 8):
+            say(**{f"mps k={size}": start("nccl", size, found | more).told(25)[0]})
 
 
 def green() -> None:
@@ -302,9 +307,9 @@ class Question:
 QUESTIONS = {
     1: Question("the MPS daemon in a private directory, and its static partitions", daemon, 60),
     2: Question("two MPS clients at 50 %: which SMs they get", halves, 50),
-    3: Question("memory shared between processes by torch and by Warp (CUDA IPC), Warp itself", ipc, 125),
+    3: Question("memory shared between processes by torch and by Warp (CUDA IPC), Warp itself", ipc, 160),
     4: Question("torch symmetric memory of two processes on one GPU", symmetric, 60),
-    5: Question("NCCL with two ranks on one GPU", nccl, 60),
+    5: Question("NCCL with two, four and eight ranks on one GPU", nccl, 115),
     6: Question("four green contexts: are their SMs disjoint", green, 40),
     7: Question("utilisation by GPM: is it permitted", gpm, 30),
     8: Question("latency of a reduction: 0.1, 0.5, 1.5 M parameters, k = 2, 4, 8 (NCCL: see 5)", latency, 100),

@@ -22,6 +22,9 @@ PLENTY_BYTES = 2**20
 FLOAT_BYTES, COPIES = 4, 2
 """The rollout is shuffled into another of the same size."""
 
+KEPT = 3
+"""Numbers that stay for the backward pass for each unit of a hidden layer and each sample of a mini-batch, at most."""
+
 FIXED_BYTES = 2**30
 """More than a process takes without environments."""
 
@@ -31,8 +34,8 @@ def require_room(
 ) -> None:
     """Refuse a training that would run out of memory.
 
-    Where a MiB for each environment and its part of the rollout do not fit, one GMI is run with few environments,
-    unless that is remembered, and a line through what it took is held against the memory.
+    Where a MiB for each environment and its part of the rollout and of a mini-batch do not fit, one GMI is run with few
+    environments, unless that is remembered, and a line through what it took is held against the memory.
 
     Args:
         layout: Where it would train.
@@ -49,7 +52,8 @@ def require_room(
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
     rollout = FLOAT_BYTES * config.horizon * COPIES * (task.num_obs + 2 * task.num_actions)
-    generous = FIXED_BYTES + (PLENTY_BYTES + rollout) * most
+    activations = FLOAT_BYTES * config.horizon * KEPT * 2 * sum(config.ppo.hidden) // config.minibatches
+    generous = FIXED_BYTES + (PLENTY_BYTES + rollout + activations) * most
     if shortage(node, len(layout.gmis), size, generous, generous) is None:
         return
     tell(f"{layout.num_env} environments are many: measuring how much memory a few take")

@@ -23,6 +23,16 @@ def test_what_would_fit_anyway_is_not_measured(monkeypatch):
     require_room(tiny_layout(gmis=1, num_env=1024), tiny_config(), ANT, node_with(4.0))
 
 
+def test_wide_networks_are_a_reason_to_measure():
+    told, config = [], tiny_config()
+    wide = config.model_copy(update={"ppo": config.ppo.model_copy(update={"hidden": (8192,) * 3})})
+    with claim(["core-0"], "another training"):  # so that nothing is measured here
+        for some in (config, wide):
+            told.append("wide" if some is wide else "narrow")
+            require_room(tiny_layout(gmis=1, num_env=1024), some, ANT, node_with(3.0), told.append)
+    assert told[:2] == ["narrow", "wide"] and "measuring" in told[2]
+
+
 def test_too_many_environments_are_refused_by_what_a_few_take():
     told = []
     with pytest.raises(LayoutMismatchError, match=r"500000 environments in a GMI.*of the host's 4\.0 GiB.*--num-env"):
