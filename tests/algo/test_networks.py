@@ -1,20 +1,30 @@
 import pytest
 import torch
 
-from gmi_drl.algo.networks import ActorCritic, gaussian_kl
-from gmi_drl.workload import TASK_SPECS, TaskSpec
+from gmi_drl.algo.networks import ActorCritic, gaussian_kl, make_policy
+from gmi_drl.config import default_config
+from gmi_drl.workload import TASK_SPECS
 
-TABLE_6 = [  # paper Table 6 (sizes) and Table 7 (weights): 1.1e5, 2.9e5, 1.5e6
-    ("AT", 60, (256, 128, 64), 8, 114_121),
-    ("HM", 108, (200, 400, 100), 21, 286_822),
-    ("SH", 211, (512, 512, 512, 256), 20, 1_535_765),
+TABLE_6 = [
+    ("ant", "AT", 60, (256, 128, 64), 8),
+    ("anymal", "AY", 48, (256, 128, 64), 12),
+    ("ball_balance", "BB", 24, (256, 128, 64), 3),
+    ("franka_cabinet", "FC", 23, (256, 128, 64), 9),
+    ("humanoid", "HM", 108, (200, 400, 100), 21),
+    ("shadow_hand", "SH", 211, (512, 512, 512, 256), 20),
 ]
+TABLE_7 = [("ant", 114_121), ("humanoid", 286_822), ("shadow_hand", 1_535_765)]  # as 1.1e5, 2.9e5 and 1.5e6
 
 
-@pytest.mark.parametrize(("alias", "num_obs", "hidden", "num_actions", "weights"), TABLE_6)
-def test_the_networks_have_the_papers_weights(alias, num_obs, hidden, num_actions, weights):
-    spec = TaskSpec(alias, alias, num_obs, num_actions, hidden, episode_steps=1, step_s=1)
-    policy = ActorCritic(spec)
+def test_the_tasks_are_those_of_the_paper():
+    found = [(s.name, s.alias, s.num_obs, s.hidden, s.num_actions) for s in TASK_SPECS.values()]
+    assert found == TABLE_6
+
+
+@pytest.mark.parametrize(("name", "weights"), TABLE_7)
+def test_the_networks_have_the_papers_weights(name, weights):
+    spec = TASK_SPECS[name]
+    policy = make_policy(spec, default_config(spec).ppo)
     made = sum(p.numel() for net in (policy.actor, policy.critic) for p in net.parameters())
     assert made == weights == spec.num_weights()
 

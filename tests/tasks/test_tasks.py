@@ -6,6 +6,7 @@ import torch
 
 from gmi_drl.config import WarpRoom
 from gmi_drl.errors import UsageError
+from gmi_drl.task_names import find_task
 from gmi_drl.tasks import TASKS, make
 from gmi_drl.workload import TASK_SPECS
 
@@ -26,8 +27,9 @@ def test_every_task_keeps_its_promised_sizes():
 
 
 def test_the_papers_abbreviation_is_a_name():
-    assert make("AT", num_env=1).spec.name == "ant"
-    assert make("Ant", num_env=1).spec.name == "ant"
+    for name, spec in TASK_SPECS.items():
+        assert find_task(spec.alias) == find_task(spec.alias.lower()) == find_task(name) == spec
+    assert make("Ant", num_env=1).spec.name == make("AT", num_env=1).spec.name == "ant"
 
 
 def test_nothing_of_a_simulator_is_imported_before_a_task_is_made():
