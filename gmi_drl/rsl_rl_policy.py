@@ -17,8 +17,8 @@ class _Policy(FileModel):
     init_noise_std: float = Field(default=1.0, gt=0)
     noise_std_type: Literal["scalar", "log"] = "scalar"
     state_dependent_std: bool = False
-    actor_obs_normalization: bool = False
-    critic_obs_normalization: bool = False
+    actor_obs_normalization: bool | None = None
+    critic_obs_normalization: bool | None = None
     actor_hidden_dims: tuple[int, ...] = (256, 256, 256)
     critic_hidden_dims: tuple[int, ...] = (256, 256, 256)
     activation: str = "elu"
@@ -43,20 +43,36 @@ class _Policy(FileModel):
 def with_two_networks(section: dict[str, Any]) -> dict[str, Any]:
     """A `train_cfg` in today's form; one that has no `policy` is returned as it is.
 
+    Values that are unset may be null or, as Isaac Lab dumps them, empty.
+
     Raises:
         UsageError: for a policy of another class, with settings that no longer exist, or beside `actor` or `critic`.
     """
     if not section.get("policy"):
         return section
-    if "actor" in section or "critic" in section:
+    if section.get("actor") or section.get("critic"):
         raise UsageError("rsl_rl: `policy` is the form of rsl-rl-lib before 4.0, which `actor` and `critic` replace")
-    section = dict(section)
-    policy = parse(_Policy, section.pop("policy"), "rsl_rl.policy")
-    normalised = bool(section.pop("empirical_normalization", False))  # until 2.3, for both
-    groups = dict(section.get("obs_groups") or {})
-    if "policy" in groups:
-        groups["actor"] = groups.pop("policy")
-    actor = policy.network(normalised or policy.actor_obs_normalization, policy.actor_hidden_dims)
-    critic = policy.network(normalised or policy.critic_obs_normalization, policy.critic_hidden_dims)
-    new = {"obs_groups": groups, "actor": {**actor, "distribution_cfg": policy.distribution()}, "critic": critic}
-    return section | new
+    given = section["policy"]
+    if isinstance(given, dict):
+        given = {name: value for name, value in given.items() if value not in (None, {})}
+    policy = parse(_Policy, given, "rsl_rl.policy")
+    both = bool(section.get("empirical_normalization"))  # of rsl-rl-lib 2, where a network does not say its own
+    says = (policy.actor_obs_normalization, policy.critic_obs_normalization)
+    normalised = [both if own is None else own for own in says]
+    rest = {name: value for name, value in section.items() if name not in ("policy", "empirical_normalization")}
+    return rest | {
+        "obs_groups": _groups_of_two(section.get("obs_groups") or {}),
+        "actor": {**policy.network(normalised[0], policy.actor_hidden_dims), "distribution_cfg": policy.distribution()},
+        "critic": policy.network(normalised[1], policy.critic_hidden_dims),
+    }
+
+
+def _groups_of_two(groups: Any) -> Any:
+    """What each network observes: that of `policy` is the actor's, and the critic's, too, if it has no group."""
+    if not isinstance(groups, dict):
+        return groups  # a mistake that is told with the others
+    groups = dict(groups)
+    actor = groups.pop("policy", ["policy"])
+    if "critic" not in groups and list(actor) != ["policy"]:
+        raise UsageError("rsl_rl.obs_groups: say which groups of observations `critic` sees")
+    return {"actor": actor, **groups}

@@ -39,9 +39,27 @@ def test_one_policy_becomes_two_networks(tmp_path):
 
 
 def test_the_oldest_form_normalises_both_and_names_no_groups():
-    section = with_two_networks({"policy": POLICY, "empirical_normalization": True})
+    oldest = {name: value for name, value in POLICY.items() if "normalization" not in name}
+    section = with_two_networks({"policy": oldest, "empirical_normalization": True})
     assert section["actor"]["obs_normalization"] and section["critic"]["obs_normalization"]
-    assert section["obs_groups"] == {} and "empirical_normalization" not in section
+    assert section["obs_groups"] == {"actor": ["policy"]} and "empirical_normalization" not in section
+
+
+def test_what_a_network_says_of_its_own_normalisation_counts():
+    section = with_two_networks({"policy": POLICY, "empirical_normalization": True})
+    assert not section["actor"]["obs_normalization"] and section["critic"]["obs_normalization"]
+
+
+def test_what_isaac_lab_leaves_unset_is_left_out():
+    unset = {"actor": {}, "critic": {}, "empirical_normalization": {}, "obs_groups": {}}
+    policy = {**POLICY, "actor_obs_normalization": {}, "critic_obs_normalization": None}
+    section = with_two_networks({**AGENT, **unset, "policy": policy})
+    assert section["actor"]["hidden_dims"] == [400, 200] and not section["critic"]["obs_normalization"]
+
+
+def test_a_critic_that_would_see_less_than_the_policy_is_refused():
+    with pytest.raises(UsageError, match="which groups of observations `critic` sees"):
+        with_two_networks(AGENT | {"obs_groups": {"policy": ["policy", "height"]}})
 
 
 def test_a_memory_is_kept():
@@ -65,6 +83,7 @@ def test_a_newer_form_stays_as_it_is():
     [
         ({"policy": {"class_name": "StudentTeacher"}}, "class_name"),
         ({"policy": {"actor_hidden_dim": [3]}}, "actor_hidden_dims"),
+        ({"policy": 3}, "rsl_rl.policy"),
         ({"critic": {"class_name": "MLPModel"}}, "which `actor` and `critic` replace"),
     ],
 )

@@ -119,7 +119,7 @@ def _section(name: str, result: Result, folder: Path) -> str:
 
 def _limits(results: Results) -> str:
     """Where gmi-drl does not help, and what the figures do not say."""
-    slower = [f"- {text}" for result in results.values() for text in result.below(1.0)]
+    slower = [f"- {text}" for name, result in results.items() for text in result.below(1.0, name)]
     texts = dict.fromkeys(result.case.limits for result in results.values() if result.case.limits)
     names = {text: ", ".join(name for name, result in results.items() if result.case.limits == text) for text in texts}
     known = [f"- {names[text]}: {text}" for text in texts]
@@ -143,8 +143,8 @@ def load_results(folder: Path) -> Results:
     """The results in a folder, in the order of the cases."""
     order = list(CASES)
     results = {file.stem: load_result(file) for file in sorted(folder.glob("*.json"))}
-    if old := [result.case.name for result in results.values() if result.case.name not in CASES]:
-        raise UsageError(f"{folder}: there is no case for the results of {', '.join(old)}: delete them")
+    if old := [name for name, result in results.items() if result.case.name not in CASES]:
+        raise UsageError(f"{folder}: there is no case for the results {', '.join(old)}: delete them")
     return dict(sorted(results.items(), key=lambda item: order.index(item[1].case.name)))
 
 

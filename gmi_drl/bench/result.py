@@ -76,11 +76,11 @@ class Result(FileModel):
         """What measures it again."""
         return f"gmi-drl bench {self.case.name} --repeats {self.settings.repeats}"
 
-    def below(self, bound: float) -> list[str]:
-        """A sentence for each ratio whose median is below `bound`."""
+    def below(self, bound: float, name: str | None = None) -> list[str]:
+        """A sentence for each ratio whose median is below `bound`, on a result of this name; None for the case's."""
         return [
-            f"{self.case.name}: {ratio} against {name} is below {bound:g}"
-            for name, ratio in self.ratios.items()
+            f"{name or self.case.name}: {ratio} against {side} is below {bound:g}"
+            for side, ratio in self.ratios.items()
             if ratio.median < bound
         ]
 

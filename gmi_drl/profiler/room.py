@@ -25,8 +25,11 @@ FLOAT_BYTES, COPIES = 4, 2
 KEPT = 3
 """Numbers that stay for the backward pass for each unit of a hidden layer and each sample of a mini-batch, at most."""
 
+LEARNER_COPIES = 6
+"""Parameters, gradients, their sum in the group, two moments of Adam and what a step needs for a moment."""
+
 FIXED_BYTES = 2**30
-"""More than a process takes without environments."""
+"""More than a process takes without environments and networks."""
 
 
 def require_room(
@@ -53,7 +56,8 @@ def require_room(
     most = max(gmi.num_env for gmi in layout.gmis)
     rollout = FLOAT_BYTES * config.horizon * COPIES * (task.num_obs + 2 * task.num_actions)
     activations = FLOAT_BYTES * config.horizon * KEPT * 2 * sum(config.ppo.hidden) // config.minibatches
-    generous = FIXED_BYTES + (PLENTY_BYTES + rollout + activations) * most
+    learner = LEARNER_COPIES * task.bucket_bytes(config.ppo.hidden)
+    generous = FIXED_BYTES + learner + (PLENTY_BYTES + rollout + activations) * most
     if shortage(node, len(layout.gmis), size, generous, generous) is None:
         return
     tell(f"{layout.num_env} environments are many: measuring how much memory a few take")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor
 
@@ -16,7 +16,7 @@ except ImportError as error:
 
 
 class RslRlEnv:
-    """A task as a `VecEnv` of rsl-rl-lib 5.5, for its own runner.
+    """A task as a `VecEnv` of rsl-rl-lib 5, for its own runner.
 
     For example::
 
@@ -34,15 +34,21 @@ class RslRlEnv:
 
     Attributes:
         sim_s: Seconds spent in `step` so far.
+        step_dt: Simulated seconds of a step, by which rsl_rl scales intrinsic rewards.
     """
 
     def __init__(self, task: Task, reward_scale: float = 1.0, clip_actions: float | None = None) -> None:
         self.task, self.reward_scale, self.clip_actions = task, reward_scale, clip_actions
         self.num_envs, self.num_actions = task.num_env, task.spec.num_actions
         self.max_episode_length = task.spec.episode_steps
-        self.device = task.device
+        self.device, self.step_dt = task.device, task.spec.step_s or 1.0  # 0: unknown
         self.cfg: dict[str, Any] = {}
         self.sim_s = 0.0
+
+    @property
+    def unwrapped(self) -> Self:
+        """Where rsl_rl looks for `step_dt`."""
+        return self
 
     @property
     def episode_length_buf(self) -> Tensor:

@@ -37,7 +37,7 @@ def test_a_page_says_what_was_measured_where_and_what_does_not_help(tmp_path):
 
 def test_a_result_without_a_case_is_refused(tmp_path):
     write_result(run_case(toy_case(), repeats=1), tmp_path / "toy.json")
-    with pytest.raises(UsageError, match="no case for the results of toy"):
+    with pytest.raises(UsageError, match="no case for the results toy"):
         load_results(tmp_path)
 
 

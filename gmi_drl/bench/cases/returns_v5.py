@@ -109,10 +109,10 @@ def case(name: str, env_id: str) -> Case:
         obstacle=_obstacle,
         limits="Returns of a few seeds. Stable-Baselines3's own update would be of 2048 steps of each environment. "
         "The two differ in more than is equal here: Stable-Baselines3 divides rewards by the running deviation of the "
-        "return (gmi-drl by 10), normalises observations from the first step and clips them at 10 deviations (gmi-drl "
-        "after the first update, without clipping), normalises advantages in each mini-batch (all of an update at "
-        "once), draws new mini-batches for each epoch (the same for all) and clips the gradients of both networks "
-        "together (each apart).",
+        "return and clips them at 10 (gmi-drl divides by 10), normalises observations from the first step and clips "
+        "them at 10 deviations (gmi-drl after the first update, without clipping), normalises advantages in each "
+        "mini-batch (all of an update at once), draws new mini-batches for each epoch (the same for all) and clips the "
+        "gradients of both networks together (each apart); the epsilon of its Adam is 1e-5 (1e-8).",
         repeats=3,
         compared=False,
     )

@@ -70,7 +70,7 @@ class RslRlReplica:
     def phases(self) -> dict[str, float]:
         """Seconds of the last iteration by phase (`run.metrics.PHASES`), by the clock of the host.
 
-        What waits within gloo, for the KL and the learning rate, counts as learning.
+        What waits within gloo, for the KL, the learning rate and the observation statistics, counts as learning.
         """
         return {
             "sim_s": self.sim_s,
@@ -100,6 +100,7 @@ class RslRlReplica:
         """Continue from `learner_state`."""
         saved = unpack(state)
         self.runner.alg.load(saved, None, True)
+        self.set_learning_rate(self.runner.alg.optimizer.param_groups[0]["lr"])  # 5.4.0 forgets it
         self.runner.current_learning_iteration = saved["iter"]
 
     def worlds_state(self) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
+from gmi_drl.roles.rsl_rl import version
 from gmi_drl.roles.rsl_rl.group import GroupRunner, process_group
 from gmi_drl.roles.rsl_rl.runner_config import runner_config
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
@@ -62,7 +63,7 @@ if child:
 
 @pytest.mark.parametrize("packages", [None, OLD_RSL_RL], ids=["installed", "5.4"])
 def test_learners_are_bit_identical_after_twenty_updates(tmp_path, packages):
-    if packages is not None and not packages.is_dir():
+    if packages is not None and not (packages / "ready").exists():
         pytest.skip(f"{packages.name} is missing: make test installs it")
     fd = create_segment(2, 2**16)
     command = [sys.executable, "-c", WORKER, str(fd), str(tmp_path)]
@@ -92,6 +93,32 @@ def test_a_rank_that_goes_or_stays_away_is_the_peers_error(tmp_path, stays_s, ex
     assert type(raised.value) is expected and not torch.distributed.is_initialized()
     os.kill(child, 9)
     os.waitpid(child, 0)
+
+
+RND = {"weight": 0.1, "num_outputs": 1, "predictor_hidden_dims": [8], "target_hidden_dims": [8]}
+
+
+def with_rnd():
+    """A configuration with intrinsic rewards."""
+    config = runner_config(tiny_config().ppo)
+    config["algorithm"]["rnd_cfg"] = RND | {"state_normalization": True, "reward_normalization": True}
+    config["obs_groups"]["rnd_state"] = ["policy"]
+    return config
+
+
+def test_random_network_distillation_learns():
+    runner = GroupRunner(RslRlEnv(make("ant", num_env=4)), with_rnd(), reduction=Solo(), share=1.0, log_dir=None)
+    before = [parameter.clone() for parameter in runner.alg.rnd.predictor.parameters()]
+    runner.learn(1)
+    after = runner.alg.rnd.predictor.parameters()
+    assert not any(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_random_network_distillation_in_a_group_is_refused_before_5_5(monkeypatch):
+    monkeypatch.setattr(version, "installed", lambda: (5, 4))
+    two = SimpleNamespace(rank=0, size=2)
+    with pytest.raises(UsageError, match=r"rnd_cfg: on several GMIs it needs rsl-rl-lib 5\.5"):
+        GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, share=0.5, log_dir=None)
 
 
 def test_only_ppo_and_what_derives_from_it_trains():
