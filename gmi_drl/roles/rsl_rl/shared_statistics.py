@@ -1,6 +1,6 @@
 """One set of observation statistics in a group, for rsl-rl-lib 5.4, in which each process has its own."""
 
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ from rsl_rl.algorithms import PPO
 from rsl_rl.modules import EmpiricalNormalization
 from torch import Tensor
 
+from gmi_drl.algo.normaliser import merge_moments, moments
 from gmi_drl.errors import UsageError
 
 
@@ -57,14 +58,19 @@ def take_in(normaliser: Any, x: Tensor) -> None:
     is_full = normaliser.until is not None and normaliser.count >= normaliser.until
     if not (normaliser.is_open and normaliser.training) or is_full:
         return
-    count = torch.full((1,), float(len(x)), dtype=torch.float64, device=x.device)
-    total = torch.cat((count, x.sum(0, dtype=torch.float64).view(-1)))
-    torch.distributed.all_reduce(total)
-    mean = (total[1:] / total[0]).view(x.shape[1:])
-    spread = (x - mean.to(x.dtype)).square_().sum(0, dtype=torch.float64)
-    torch.distributed.all_reduce(spread)
-    normaliser.count += total[0].long()
-    rate, step = total[0] / normaliser.count, mean - normaliser._mean
-    normaliser._mean += rate * step
-    normaliser._var += rate * (spread / total[0] - normaliser._var + (1 - rate) * step.square())
+    own = moments(x.flatten(1)).cpu()  # gloo gathers on the host
+    deltas = [torch.empty_like(own) for _ in range(torch.distributed.get_world_size())]
+    torch.distributed.all_gather(deltas, own)
+    merged, size = reduce(merge_moments, deltas, _moments_of(normaliser)), own.numel() // 2
+    count, mean, m2 = merged.split([1, size, size])
+    normaliser.count.fill_(int(count))
+    normaliser._mean.copy_(mean.view_as(normaliser._mean))
+    normaliser._var.copy_((m2 / count).view_as(normaliser._var))
     normaliser._std.copy_(normaliser._var.sqrt())
+
+
+def _moments_of(normaliser: Any) -> Tensor:
+    """Count, mean and M2 so far, as `moments` has them, on the host."""
+    buffers = (normaliser.count, normaliser._mean, normaliser._var)
+    count, mean, variance = (buffer.double().cpu().view(-1) for buffer in buffers)
+    return torch.cat((count, mean, variance * count))
