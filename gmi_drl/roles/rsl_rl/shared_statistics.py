@@ -62,7 +62,7 @@ def take_in(normaliser: Any, x: Tensor) -> None:
     deltas = [torch.empty_like(own) for _ in range(torch.distributed.get_world_size())]
     torch.distributed.all_gather(deltas, own)
     merged, size = reduce(merge_moments, deltas, _moments_of(normaliser)), own.numel() // 2
-    count, mean, m2 = merged.split([1, size, size])
+    count, mean, m2 = torch.split(merged, [1, size, size])
     normaliser.count.fill_(int(count))
     normaliser._mean.copy_(mean.view_as(normaliser._mean))
     normaliser._var.copy_((m2 / count).view_as(normaliser._var))
