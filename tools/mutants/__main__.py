@@ -1,0 +1,144 @@
+"""`python -m tools.mutants`: try a sample of mutants of each package, write docs/mutants.md. A stopped one goes on."""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from tools.mutants import report
+from tools.mutants.coverage_map import CoverageMap, digests_of, measure
+from tools.mutants.operators import Mutant, mutants_of, sample
+from tools.mutants.results import Result, Results
+from tools.mutants.trial import HUNG, PASSED, copy_checkout, die_with_parent, failed_test, run_tests, try_mutant
+
+PACKAGES = ("algo", "roles", "comm", "launch", "run", "scheduler")
+SIZE, SEED = 60, 0
+ROOT = Path(__file__).resolve().parents[2]
+SCRATCH = ROOT / ".mutants"
+RESULTS = ROOT / "docs" / "mutants.jsonl"
+SLACK_S, SLOWER = 60.0, 5.0
+"""A mutant hangs when its tests take so many seconds more than so many times what they took unharmed."""
+
+
+def main() -> int:
+    """Measure which tests run which lines, as far as that is not known; try what is not known; tell the score."""
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
+    parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(PACKAGES)}; all without any")
+    parser.add_argument("--size", type=int, default=SIZE, help=f"mutants of each package ({SIZE})")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"chooses the sample ({SEED})")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="at a time (one per core)")
+    given = parser.parse_args()
+    if unknown := set(given.packages) - set(PACKAGES):
+        parser.error(f"no package {', '.join(sorted(unknown))}: there are {', '.join(PACKAGES)}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.chdir(ROOT)
+    coverage_map = _map(given.workers)
+    chosen = {package: sample(_mutants(package), given.size, given.seed) for package in given.packages or PACKAGES}
+    everything = [mutant for mutants in chosen.values() for mutant in mutants]
+    results = Results(RESULTS, coverage_map.digests)
+    todo = [mutant for mutant in everything if results.outcome(mutant) is None]
+    print(f"{len(todo)} of {len(everything)} mutants to try, {given.workers} at a time", flush=True)
+    for done, result in enumerate(_tried(todo, coverage_map, given.workers), 1):
+        results.add(result)
+        mutant = result.mutant
+        print(f"{done}/{len(todo)} {result.outcome:9} {mutant.path}:{mutant.line} {mutant.operator}", flush=True)
+    _doubt(results, everything)
+    outcomes = {mutant.name: results.outcome(mutant) or "not tried" for mutant in everything}
+    print(dict(Counter(outcomes.values())))
+    if (given.packages, given.size, given.seed) == ([], SIZE, SEED):
+        (ROOT / "docs" / "mutants.md").write_text(report.page(chosen, outcomes, seed=SEED))
+    return 0
+
+
+def _mutants(package: str) -> list[Mutant]:
+    return [mutant for file in sorted(Path("gmi_drl", package).rglob("*.py")) for mutant in mutants_of(file)]
+
+
+def _map(workers: int) -> CoverageMap:
+    """Which tests run which lines, now."""
+    path = SCRATCH / "map.json"
+    SCRATCH.mkdir(exist_ok=True)
+    known = CoverageMap.load(path) if path.exists() else CoverageMap()
+    if stale := known.stale_tests(digests_of(ROOT)):
+        print(f"measuring which tests run which lines: {' '.join(stale)}", flush=True)
+        fresh = measure(ROOT, SCRATCH / "coverage", workers, stale)
+        known = fresh if stale == ["tests"] else known.renewed(fresh, stale)
+        known.save(path)
+    return known
+
+
+def _tried(todo: Iterable[Mutant], coverage_map: CoverageMap, workers: int) -> Iterator[Result]:
+    """Results as they come."""
+    _import_what_is_slow()
+    context = get_context("fork")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=die_with_parent) as pool:
+        running = []
+        for mutant in todo:
+            tests = coverage_map.tests_for(mutant.path, mutant.line)
+            seconds = sum(coverage_map.seconds[test] for test in tests)
+            running.append(pool.submit(_result, mutant, tests, SLACK_S + SLOWER * seconds))
+        try:
+            for future in as_completed(running):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _result(mutant: Mutant, tests: list[str], deadline_s: float) -> Result:
+    """What becomes of one mutant, in a process of the pool."""
+    if not tests:
+        return Result(mutant, "not run", "")
+    copy = SCRATCH / f"copy-{os.getpid()}"
+    if not copy.exists():
+        copy_checkout(ROOT, copy)
+    log = SCRATCH / "logs" / f"{mutant.name}.log"
+    log.parent.mkdir(exist_ok=True)
+    code = try_mutant(mutant, copy, tests, deadline_s, log)
+    if code == PASSED:
+        return Result(mutant, "survived", "")
+    return Result(mutant, "hung", tests[0]) if code == HUNG else Result(mutant, "killed", failed_test(log))
+
+
+def _doubt(results: Results, mutants: Iterable[Mutant]) -> None:
+    """Run every test that has killed a mutant once without one: what fails then has killed nothing."""
+    killers = sorted({results.by(mutant) for mutant in mutants if results.outcome(mutant) == "killed"} - {""})
+    if not killers:
+        return
+    copy, log = SCRATCH / "copy-whole", SCRATCH / "whole.log"
+    copy_checkout(ROOT, copy)
+    print(f"running the {len(killers)} tests that killed, without a mutant", flush=True)
+    _import_what_is_slow()
+    while run_tests(copy, killers, 3600.0, log) != PASSED:
+        failed = failed_test(log)
+        print(f"{failed or log} fails without a mutant: what it killed counts as not tried", flush=True)
+        results.forget(failed)
+        killers = [killer for killer in killers if killer != failed] if failed in killers else []
+        if not killers:
+            return
+
+
+def _import_what_is_slow() -> None:
+    """Once, for all forks. Nothing of the package itself."""
+    import hypothesis
+    import mujoco
+    import pydantic
+    import torch
+
+    assert all((hypothesis, mujoco, pydantic, torch))
+    assert not any(name.partition(".")[0] == "gmi_drl" for name in sys.modules)
+
+
+if __name__ == "__main__":
+    for old in SCRATCH.glob("copy-*"):
+        shutil.rmtree(old)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("stopped: the same command goes on")
