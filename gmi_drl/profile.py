@@ -1,10 +1,11 @@
 """Profile files: what was measured of a workload on a node, as points of (GMIs per GPU, environments per GMI)."""
 
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gmi_drl.files import FileModel, load_json
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -25,13 +26,15 @@ class ProfilePoint(FileModel):
     """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
 
     `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI of cores). `reason` says
-    why it is not runnable. 0 bytes: not measured.
+    why it is not runnable. 0 bytes: not measured. `relative_error` is the standard error of the mean time of an
+    iteration over that mean; 0: not known.
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
     num_env: Annotated[int, Field(ge=1, le=MOST_ENVIRONMENTS)]
     runnable: bool
     steps_per_second: NotNegative = 0.0
+    relative_error: NotNegative = 0.0
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     host_bytes: Annotated[int, Field(ge=0)] = 0
     phases: Phases | None = None
@@ -47,6 +50,13 @@ class Profile(FileModel):
     node: str
     note: str = ""
     points: tuple[ProfilePoint, ...]
+
+    @model_validator(mode="after")
+    def _each_place_once(self) -> Self:
+        places = Counter((point.gmis_per_gpu, point.num_env) for point in self.points)
+        if twice := [f"{size} x {num_env}" for (size, num_env), count in places.items() if count > 1]:
+            raise ValueError(f"points (GMIs per device x environments) given twice: {', '.join(twice)}")
+        return self
 
     def point(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
         """What was measured there; None where nothing was."""

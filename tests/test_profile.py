@@ -14,7 +14,8 @@ def test_a_profile_is_read(tmp_path):
     path = tmp_path / "points.json"
     path.write_text(json.dumps(PROFILE))
     profile = load_profile(path)
-    assert profile.point(4, 4096).steps_per_second == 151000 and profile.point(4, 128) is None
+    assert profile.point(4, 4096).steps_per_second == 151000 and profile.point(4, 4096).relative_error == 0
+    assert profile.point(4, 128) is None
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,7 @@ def test_a_profile_is_read(tmp_path):
         ("{", "not a profile"),
         (json.dumps(PROFILE | {"schema": "gmi-drl/profile/9"}), "schema"),
         (json.dumps(PROFILE | {"points": [POINT | {"memory_bytes": -1, "num_envs": 3}]}), "2 mistakes"),
+        (json.dumps(PROFILE | {"points": [POINT, POINT]}), "given twice: 4 x 4096"),
         ('{"points": [{"gmis_per_gpu": 1e400}]}', "gmis_per_gpu"),
     ],
 )
@@ -36,7 +38,7 @@ def test_what_is_no_profile_is_refused(tmp_path, text, message):
 def test_a_profile_is_written_as_it_is_read(tmp_path):
     points = (
         ProfilePoint(gmis_per_gpu=2, num_env=128, runnable=True, steps_per_second=5.5, memory_bytes=7, host_bytes=8)
-        .model_copy(update={"phases": Phases(sim_s=1.0, act_s=2.0, learn_s=3.0, sync_s=0.0)}),
+        .model_copy(update={"relative_error": 0.03, "phases": Phases(sim_s=1.0, act_s=2.0, learn_s=3.0, sync_s=0.0)}),
         ProfilePoint(gmis_per_gpu=1, num_env=64, runnable=False, reason='it said "no"\nand died'),
     )  # fmt: skip
     for known in (points, ()):

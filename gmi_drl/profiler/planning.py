@@ -1,4 +1,4 @@
-"""A plan for this machine: explore by Algorithm 2, confirm the best by running them, choose."""
+"""A plan for this machine: explore, confirm the best by running them, choose."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from gmi_drl.profiler.confirm import Confirmation, Place, confirm, rivals
 from gmi_drl.profiler.probe import CAREFUL_ABOVE, MEASURE_S, Prober
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
-from gmi_drl.scheduler.plan import candidates_of, judge_for
+from gmi_drl.scheduler.plan import candidates_of
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import devices_of
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
 EXPLORED = 0.5
-"""Part of the budget for Algorithm 2; the rest is for confirming."""
+"""Part of the budget for exploring; the rest is for confirming."""
 
 CONFIRMED = 2
 """Candidates that are confirmed, each beside its rival with one GMI per device."""
@@ -105,7 +105,7 @@ def explore(
         node: This machine.
         grid: What to look at.
         budget: For everything.
-        exhaustive: All of the grid; else what Algorithm 2 looks at.
+        exhaustive: All of the grid; else what `search` looks at.
         fresh: Measure anew what was measured before.
         tell: Told of every point, in a line.
     """
@@ -116,7 +116,10 @@ def explore(
                 for num_env in num_envs:
                     prober(size, num_env)
         else:
-            search(prober, grid, judge_for(task, config.ppo, node))
+            search(prober, grid)
+            for point in cache.profile.points:  # measured before, perhaps beyond where this search has stopped
+                if point.num_env in grid.get(point.gmis_per_gpu, ()):
+                    prober(*place_of(point))
         return Exploration(prober.profile, tuple(prober.unmeasured), prober.start_s)
 
 

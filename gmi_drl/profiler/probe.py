@@ -27,6 +27,7 @@ PATIENCE = 20.0  # times longer than expected, and the GMI hangs
 LEAST_PATIENCE_S = 15.0  # even where the budget is over
 CAREFUL_ABOVE = 1024  # environments of a GMI: before so many, two small points tell how much memory they need
 SMALL = (128, 256)
+INSTEAD = 512  # of one of the two that does not run
 
 
 class Prober:
@@ -90,12 +91,14 @@ class Prober:
 
     def _measured(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
         if num_env > CAREFUL_ABOVE:
-            smaller = [self(gmis_per_gpu, few) for few in SMALL]
+            smaller = self._smaller(gmis_per_gpu)
             if None in smaller:
                 self.unmeasured[gmis_per_gpu, num_env] = None
                 return None
-            if failed := [point for point in smaller if point is not None and not point.runnable]:
-                return not_runnable(gmis_per_gpu, num_env, f"nor do {failed[0].num_env}: {failed[0].reason}")
+            failed = [point for point in smaller if point is not None and not point.runnable]
+            if len(failed) > 1:
+                few = " and ".join(str(point.num_env) for point in failed)
+                return not_runnable(gmis_per_gpu, num_env, f"nor do {few}: {failed[-1].reason}")
         if why := self._too_large(gmis_per_gpu, num_env):
             return not_runnable(gmis_per_gpu, num_env, why)
         expected_s = self._expected_s(gmis_per_gpu, num_env)
@@ -107,6 +110,12 @@ class Prober:
         if point.runnable:  # what failed may have had its reason in the moment
             self.cache.add(point)
         return point
+
+    def _smaller(self, size: int) -> list[ProfilePoint | None]:
+        """Small points up to the second that runs, and so tells the line of the memory, or the second that does not."""
+        smaller = [self(size, few) for few in SMALL]
+        ran = [point.runnable for point in smaller if point is not None]
+        return [*smaller, self(size, INSTEAD)] if sorted(ran) == [False, True] else smaller
 
     def _run(self, size: int, num_env: int, expected_s: float) -> ProfilePoint:
         session = self._session_of(size)
@@ -187,6 +196,7 @@ def point_of(measured: Measured, gmis_per_gpu: int, num_gmis: int) -> ProfilePoi
         num_env=measured.num_env,
         runnable=True,
         steps_per_second=measured.steps_per_second / num_gmis,
+        relative_error=measured.relative_error,
         memory_bytes=measured.memory_bytes,
         host_bytes=measured.host_bytes,
         phases=Phases(**measured.phases),

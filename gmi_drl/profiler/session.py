@@ -32,13 +32,15 @@ class Measured:
 
     Speed is that of all its GMIs; memory that of the largest, on a GPU no less than an equal share of all that they
     use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
-    `run.metrics.PHASES`) are means over the iterations and the GMIs.
+    `run.metrics.PHASES`) are means over the iterations and the GMIs. `relative_error` is the standard error of
+    `iteration_s` over `iteration_s`, the largest of the GMIs; 0: not known, as after one iteration.
     """
 
     num_env: int
     iterations: int
     iteration_s: float
     steps_per_second: float
+    relative_error: float
     memory_bytes: int
     host_bytes: int
     phases: dict[str, float]
@@ -126,6 +128,7 @@ class Session:
             iterations=rows[0]["iterations"],
             iteration_s=iteration_s,
             steps_per_second=steps / iteration_s,
+            relative_error=max(row["relative_error"] for row in rows),
             memory_bytes=max(*(row["memory_bytes"] for row in rows), share_of_each(self.layout, self._taken)),
             host_bytes=max(row["host_bytes"] for row in rows),
             phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASES},

@@ -11,11 +11,14 @@ from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.cut import even_layout, reduction_of
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.reasons import reasons_for
-from gmi_drl.scheduler.search import Candidate, Grid, search
+from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import devices_of
 from gmi_drl.templates.cost import BYTES_PER_SECOND, Communication, training_throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
+
+TOLD = 4
+"""Points at most of which an error says why they do not run."""
 
 Confirmed = Mapping[tuple[int, int], float]
 """`(gmis_per_gpu, num_env)` -> steps per second of all GMIs run together."""
@@ -71,7 +74,9 @@ def plan_measured(
     confirmed: Confirmed | None = None,
     unmeasured: Sequence[tuple[int, int]] = (),
 ) -> Plan:
-    """Choose what a profile measured best, by Algorithm 2 (paper section 5.2), for synchronous PPO training.
+    """Choose what a profile measured best, for synchronous PPO training.
+
+    Every point of the grid that runs and fits the node is a candidate: what was measured is paid for.
 
     Args:
         task: What is trained.
@@ -110,17 +115,19 @@ def plan_measured(
 def candidates_of(
     task: TaskSpec, ppo: PPOConfig, node: Node, profile: Profile, grid: Grid
 ) -> tuple[list[Candidate], list[ProfilePoint]]:
-    """Algorithm 2 over a profile: the candidates, best first, and the points that cannot run on this node."""
-    infeasible = []
-
-    def measure(gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
-        point = profile.point(gmis_per_gpu, num_env)
-        if point is not None and (why := unfit(point, node)):
-            infeasible.append(point.model_copy(update={"runnable": False, "reason": why}))
-            return infeasible[-1]
-        return point
-
-    return search(measure, grid, judge_for(task, ppo, node)), infeasible
+    """The points of a profile that lie in a grid: those that run on this node, best first, and those that cannot."""
+    judge = judge_for(task, ppo, node)
+    candidates, infeasible = [], []
+    for gmis_per_gpu, num_envs in grid.items():
+        for num_env in num_envs:
+            point = profile.point(gmis_per_gpu, num_env)
+            if point is None:
+                continue
+            if why := unfit(point, node):
+                infeasible.append(point.model_copy(update={"runnable": False, "reason": why}))
+            else:
+                candidates.append(judge(point))
+    return sorted(candidates, key=lambda candidate: -candidate.expected), infeasible
 
 
 def judge_for(task: TaskSpec, ppo: PPOConfig, node: Node) -> Callable[[ProfilePoint], Candidate]:
@@ -160,10 +167,10 @@ def _confirmed(
     profile: Profile,
     judge: Callable[[ProfilePoint], Candidate],
 ) -> list[Candidate]:
-    """The candidates, those that ran together first. What was run beside them is one, though the search passed it."""
-    searched = {(candidate.point.gmis_per_gpu, candidate.point.num_env): candidate for candidate in candidates}
+    """The candidates, those that ran together first. What was run beside them is one, though it lies in no grid."""
+    in_grid = {(candidate.point.gmis_per_gpu, candidate.point.num_env): candidate for candidate in candidates}
     beside = {place: judge(point) for place in confirmed if (point := profile.point(*place)) is not None}
-    known = [replace(candidate, confirmed=confirmed.get(place)) for place, candidate in (beside | searched).items()]
+    known = [replace(candidate, confirmed=confirmed.get(place)) for place, candidate in (beside | in_grid).items()]
     return sorted(known, key=lambda candidate: (candidate.confirmed is None, -candidate.steps_per_second))
 
 
@@ -179,7 +186,9 @@ def _nothing_left(
         f"{counted(len(profile.points), 'point')}, {sum(point.runnable for point in profile.points)} of them runnable"
     )
     limits = f"at most {devices_of(node)[1]} GMIs per device, and the samples per update that were asked for"
-    reasons = [f"{point.gmis_per_gpu} x {point.num_env} environments: {point.reason}" for point in infeasible]
+    told = infeasible[:TOLD]
+    reasons = [f"{point.gmis_per_gpu} x {point.num_env} environments: {point.reason}" for point in told]
+    reasons += [f"and {len(infeasible) - TOLD} more"] if len(infeasible) > TOLD else []
     if unmeasured:
         reasons.append(f"{counted(len(unmeasured), 'point')} not measured for want of time: give more with --budget")
     return "; ".join([f"no plan: {profile.node} has {known}, none that fits {node.name} ({limits})", *reasons])

@@ -20,15 +20,15 @@ def reasons_for(
     Args:
         best: The choice.
         candidates: All of them, best first.
-        profile: What they were chosen from.
+        profile: Where their points are from.
         num_devices: Devices that are cut alike.
         horizon: Steps of each world per update.
         unmeasured: Points that there was no time for.
     """
     others = [candidate for candidate in candidates if candidate is not best]
-    measured = f"{counted(len(profile.points), 'point')} of {profile.node}"
+    measured = f"{counted(len(candidates), 'runnable point')} of {profile.node}"
     lines = [
-        f"Algorithm 2 over {measured}: {_described(best, num_devices)}",
+        f"chosen from {measured}: {_described(best, num_devices)}",
         *([f"the profile says of itself: {profile.note}"] if profile.note else []),
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
         _against_solo(best, candidates, num_devices),

@@ -1,4 +1,4 @@
-"""Profiling-based GMI exploration (paper section 5.2, Algorithm 2)."""
+"""Profiling-based GMI exploration (paper section 5.2): which points of a grid are worth measuring."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,15 @@ MOST_GMIS = 10
 
 SATURATION_THRESHOLD = 0.1
 """The paper's alpha."""
+
+STANDARD_ERRORS = 2.0
+"""How far a speed may lie from what was measured: what is within that is noise."""
+
+ASSUMED_ERROR = 0.02
+"""Relative standard error of a speed of which nothing tells how noisy it is."""
+
+IN_A_ROW = 2
+"""Saturated steps, or failures, that end a walk: one may have its reason in the moment."""
 
 Measure = Callable[[int, int], ProfilePoint | None]
 """`(gmis_per_gpu, num_env) -> point`: a profiler, a profile file, or made-up numbers; None where nothing is known."""
@@ -43,50 +52,69 @@ class Candidate:
         return self.expected if self.confirmed is None else self.confirmed
 
 
-def search(
-    measure: Measure,
-    grid: Grid,
-    judge: Callable[[ProfilePoint], Candidate],
-    saturation_threshold: float = SATURATION_THRESHOLD,
-) -> list[Candidate]:
-    """Algorithm 2: for each number of GMIs per device raise num_env until a GMI saturates; candidates, best first.
+def search(measure: Measure, grid: Grid) -> list[ProfilePoint]:
+    """Measure a grid as far as it pays: for each number of GMIs per device raise num_env until a GMI saturates.
 
-    Three things are mended. As printed, the first runnable num_env of a size only primes the comparison and can never
-    be chosen; here it is a candidate. Where memory does not grow the printed Sat divides by zero; here any gain in
-    speed is then worth it. And Sat is positive when speed and memory fall together; here a fall of speed is saturation.
-    The point that shows saturation has been measured, so it is a candidate, too.
+    Algorithm 2 stops at the first saturated step, and a dip of 0.1 % is one. Here `IN_A_ROW` saturated steps end the
+    walk of a size, each outside the noise. What fails once ends nothing, as in the paper; `IN_A_ROW` failures in a row
+    do, lest a size in which everything fails eats the budget. A point that nothing is known of is passed over.
 
     Args:
         measure: Tells how one GMI runs.
         grid: What to try.
-        judge: Projects a point to all GMIs on all devices (`estimate`, line 23).
-        saturation_threshold: A GMI is saturated when Sat falls below it.
+
+    Returns:
+        The points that run, as they were measured.
     """
-    walks = (_walk(measure, size, num_envs, saturation_threshold) for size, num_envs in grid.items())
-    return sorted((judge(point) for walk in walks for point in walk), key=lambda candidate: -candidate.expected)
+    return [point for size, num_envs in grid.items() for point in _walk(measure, size, num_envs)]
 
 
-def saturation(before: ProfilePoint, after: ProfilePoint) -> float:
-    """Sat: relative gain in speed over relative growth of memory (Algorithm 2, lines 15 to 17)."""
-    gain = after.steps_per_second / before.steps_per_second - 1 if before.steps_per_second else float("inf")
+def saturation(before: ProfilePoint, after: ProfilePoint, standard_errors: float = 0.0) -> float:
+    """Sat: relative gain in speed over relative growth of memory (Algorithm 2, lines 15 to 17).
+
+    With k `standard_errors` the gain is the most that the noise allows: T' (1 + k e') / (T (1 - k e)) - 1, where T and
+    T' are the speeds before and after, e and e' their `relative_error`. What then is saturated hardly is by chance.
+
+    Where memory does not grow the printed Sat divides by zero; here any gain is then worth it. And it is positive when
+    speed and memory fall together; here a fall of speed is saturation.
+    """
+    slowest = before.steps_per_second * (1 - standard_errors * before.relative_error)
+    fastest = after.steps_per_second * (1 + standard_errors * after.relative_error)
+    gain = fastest / slowest - 1 if slowest > 0 else float("inf")
     growth = after.memory_bytes / before.memory_bytes - 1 if before.memory_bytes else 0.0
     if gain <= 0:
         return gain
     return gain / growth if growth > 0 else float("inf")
 
 
-def _walk(measure: Measure, size: int, num_envs: Sequence[int], threshold: float) -> Iterator[ProfilePoint]:
-    """The runnable points of one size, up to and with the one that shows saturation."""
+def _walk(measure: Measure, size: int, num_envs: Sequence[int]) -> Iterator[ProfilePoint]:
+    """The runnable points of one size, up to and with the one that ends the walk."""
     before: ProfilePoint | None = None
+    saturated = failed = 0
     for num_env in num_envs:
         point = measure(size, num_env)
         if point is None:
             continue
+        failed = 0 if point.runnable else failed + 1
+        if failed == IN_A_ROW:
+            return
         if not point.runnable:
-            if before is not None:
-                return  # more environments need more still
             continue
         yield point
-        if before is not None and saturation(before, point) < threshold:
+        point = _with_noise(point, before)
+        if before is not None:
+            is_saturated = saturation(before, point, STANDARD_ERRORS) < SATURATION_THRESHOLD
+            saturated = saturated + 1 if is_saturated else 0
+        if saturated == IN_A_ROW:
             return
         before = point
+
+
+def _with_noise(point: ProfilePoint, before: ProfilePoint | None) -> ProfilePoint:
+    """A point whose noise is not known is taken to be as noisy as the one before.
+
+    One iteration tells no noise. It lasts as long as the many of a smaller point, so it is no noisier than their mean.
+    """
+    if point.relative_error:
+        return point
+    return point.model_copy(update={"relative_error": before.relative_error if before else ASSUMED_ERROR})

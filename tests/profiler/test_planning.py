@@ -6,8 +6,10 @@ from conftest import tiny_config, two_cores
 
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
+from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler import confirm, planning, probe
 from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import rivals
 from gmi_drl.profiler.planning import plan_here
 from gmi_drl.profiler.session import Session
@@ -42,7 +44,17 @@ def test_more_points_are_explored_and_the_best_confirmed():
     node = this_node().model_copy(update={"cpu": this_node().cpu.model_copy(update={"cores": 2, "siblings": None})})
     plan = plan_here(ANT, tiny_config(), node, {1: [8, 16], 2: [4, 8]}, seconds=600, tell=lines.append)
     assert plan.candidates[0].confirmed is not None and any("one GMI does" in line for line in lines)
-    assert plan.memory and plan.layout.reasons[0].startswith("Algorithm 2 over")
+    assert plan.memory and plan.layout.reasons[0].startswith("chosen from 4 runnable points of")
+
+
+def test_what_is_remembered_counts_beyond_where_a_search_stops(monkeypatch):
+    node, grid, config = this_node(), {1: (128, 256, 512, 1024)}, tiny_config()
+    cache = Cache(ANT, config, node)
+    for num_env, speed in zip(grid[1], (10_000.0, 8_000.0, 6_000.0, 22_000.0), strict=True):
+        cache.add(ProfilePoint(gmis_per_gpu=1, num_env=num_env, runnable=True, steps_per_second=speed))
+    found = planning.explore(ANT, config, node, grid, Budget(0))
+    assert [point.num_env for point in found.profile.points] == [128, 256, 512, 1024]
+    assert not planning.explore(ANT, config, node, {1: (64,)}, Budget(0)).profile.points
 
 
 def test_a_budget_that_is_over_leaves_one_round(monkeypatch):

@@ -11,8 +11,10 @@ from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler import probe
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.planning import explore
 from gmi_drl.profiler.probe import Prober
 from gmi_drl.profiler.session import Session
+from gmi_drl.roles.probe import relative_error
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -64,6 +66,25 @@ def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
     assert [point.num_env for point in measure.cache.profile.points] == [8]
 
 
+def test_a_point_that_fails_hides_no_larger_one(monkeypatch):
+    monkeypatch.setattr(probe, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
+    found = explore(ANT, tiny_config(), this_node(), {1: [8, 16, 24]}, Budget(math.inf))
+    assert {point.num_env: point.runnable for point in found.profile.points} == {8: True, 16: False, 24: True}
+
+
+def test_the_noise_of_a_probe_lies_in_its_point():
+    with Session(prober()._layout(1), tiny_config()) as session:
+        one, many = session.measure(4, 0.0), session.measure(4, 1.0)
+    assert one.iterations == 1 and one.relative_error == 0, "one iteration tells no noise"
+    assert (many.relative_error > 0) == (many.iterations > 1)
+    assert probe.point_of(many, 1, 1).relative_error == many.relative_error
+
+
+def test_the_noise_is_the_standard_error_of_the_mean_over_the_mean():
+    assert relative_error([1.0, 2.0, 3.0, 2.0]) == pytest.approx((2 / 3) ** 0.5 / 4**0.5 / 2)
+    assert relative_error([2.0]) == 0
+
+
 def test_what_no_point_can_mend_is_an_error(monkeypatch):
     monkeypatch.setattr(probe, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
     with prober() as measure, pytest.raises(GmiError, match="mujoco is missing") as failed:
@@ -71,20 +92,34 @@ def test_what_no_point_can_mend_is_an_error(monkeypatch):
     assert failed.value.exit_code == MachineError.exit_code
 
 
-def test_sizes_that_fail_when_small_are_not_run_large():
+def known(num_env, runnable=True, mib_each=1):
+    speed, memory = (1e6, num_env * mib_each << 20) if runnable else (0.0, 0)
+    what = {"steps_per_second": speed, "memory_bytes": memory, "reason": "" if runnable else "bang"}
+    return ProfilePoint(gmis_per_gpu=1, num_env=num_env, runnable=runnable, **what)
+
+
+@pytest.mark.parametrize("failed", [(128, 256), (128, 512), (256, 512)])
+def test_sizes_that_fail_twice_when_small_are_not_run_large(failed):
     measure = prober()
-    measure.points = [ProfilePoint(gmis_per_gpu=1, num_env=n, runnable=n < 200, reason="bang") for n in probe.SMALL]
+    measure.points = [known(num_env, runnable=num_env not in failed) for num_env in (128, 256, 512)]
     point = measure(1, 4096)
-    assert not point.runnable and point.reason == "nor do 256: bang" and not measure.unmeasured
+    assert not point.runnable and not measure.unmeasured
+    assert point.reason == f"nor do {failed[0]} and {failed[1]}: bang"
+
+
+def test_one_small_failure_leaves_large_points_to_the_line_of_the_memory(monkeypatch):
+    ran = []
+    monkeypatch.setattr(Prober, "_run", lambda self, size, num_env, expected_s: ran.append(num_env) or known(num_env))
+    measure = prober(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=4)))
+    measure.points = [known(128), known(256, runnable=False)]
+    measure.cache.add(known(128))
+    assert measure(1, 2048).runnable and ran == [512, 2048]
+    assert measure(1, 8192).reason == "1 GMIs take 8.0 GiB of the host's 4.0 GiB" and ran == [512, 2048]
 
 
 def test_too_many_environments_for_the_memory_are_refused_before_they_are_made():
     measure = prober(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=1)))
     for num_env in probe.SMALL:
-        measure.cache.add(
-            ProfilePoint(
-                gmis_per_gpu=1, num_env=num_env, runnable=True, steps_per_second=1.0, memory_bytes=num_env << 20
-            )
-        )
+        measure.cache.add(known(num_env))
     point = measure(1, 2048)
     assert not point.runnable and point.reason == "1 GMIs take 2.0 GiB of the host's 1.0 GiB"

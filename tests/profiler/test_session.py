@@ -19,11 +19,11 @@ def test_all_gmis_are_measured_together_as_often_as_asked(tmp_path, monkeypatch)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Session(tiny_layout(), tiny_config()) as session:
         few, many = session.measure(8, 0.1), session.measure(32, 0.0)
-        assert len(children_of(os.getpid())) == 2
+        assert len(children_of(os.getpid())) == 3  # the GMIs and their guard
     assert few.num_env == 8 and few.iterations >= 1 and many.iterations == 1
     assert few.steps_per_second == pytest.approx(2 * 8 * 4 / few.iteration_s)
     assert set(few.phases) == set(PHASES) and few.phases["sim_s"] > 0 and few.phases["sync_s"] > 0
-    assert sum(few.phases.values()) == pytest.approx(few.iteration_s, rel=0.5)
+    assert 0 < sum(few.phases.values()) <= few.iteration_s
     assert 50e6 < few.memory_bytes <= few.host_bytes + 10e6 and many.memory_bytes < 4e9
     assert not children_of(os.getpid()) and not list(tmp_path.iterdir())
 

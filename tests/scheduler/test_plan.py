@@ -1,6 +1,8 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gmi_drl.config import PPOConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
@@ -9,6 +11,7 @@ from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.layout import Layout
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler import plan, plan_measured, profile_grid
+from gmi_drl.scheduler.plan import judge_for, unfit
 from gmi_drl.workload import TASK_SPECS
 
 PPO = PPOConfig()
@@ -72,6 +75,40 @@ def test_the_best_measured_point_becomes_the_layout():
     assert re.search(r"1\.7\dx the best of one GMI per device that was run", " ".join(layout.reasons))
 
 
+def test_a_dip_hides_no_better_point():
+    points = [(1, 128, 10_000.0, 0), (1, 256, 9_990.0, 0), (1, 512, 16_000.0, 0), (1, 1024, 22_000.0, 0)]
+    chosen = measured(NODE, profile(*points))
+    assert chosen.layout.gmis[0].num_env == 1024 and len(chosen.candidates) == 4
+    assert chosen.layout.reasons[0].startswith("chosen from 4 runnable points of a100: 1 x 1024 environments")
+
+
+def test_points_behind_one_that_failed_are_candidates():
+    points = profile((1, 128, 100.0, 1), (1, 256, 0.0, 0), (1, 512, 0.0, 0), (1, 1024, 200.0, 1))
+    chosen = measured(NODE, points)
+    assert chosen.layout.gmis[0].num_env == 1024 and [point.num_env for point in chosen.infeasible] == [256, 512]
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from([1, 2, 4, 8]), st.sampled_from([128, 256, 512, 1024])),
+        st.tuples(st.floats(1, 1e6), st.integers(0, 20 * 2**30)),
+        min_size=1,
+    )
+)
+def test_no_point_that_fits_is_expected_to_be_faster_than_the_chosen_one(table):
+    node = DGX.model_copy(update={"gpus": Gpus(model="A100", count=8, memory_gib=40)})
+    known = profile(*((*place, *what) for place, what in table.items()))
+    fitting = [point for point in known.points if unfit(point, node) is None]
+    if not fitting:
+        with pytest.raises(NoFeasiblePlanError):
+            measured(node, known)
+        return
+    chosen = measured(node, known)
+    best = max(map(judge_for(TASK_SPECS["ant"], PPO, node), fitting), key=lambda candidate: candidate.expected)
+    assert chosen.candidates[0].expected == best.expected == chosen.layout.projection.steps_per_second
+    assert len(chosen.candidates) == len(fitting) and len(chosen.infeasible) == len(table) - len(fitting)
+
+
 def test_the_plan_says_when_one_gmi_is_best():
     layout = measured(DGX, profile((1, 4096, 100_000.0, 10**9), (4, 2048, 20_000.0, 10**9))).layout
     assert len(layout.gmis) == 8 and layout.reduction == "MPR-shm"
@@ -93,6 +130,11 @@ def test_a_plan_without_solo_does_not_praise_itself():
 def test_nothing_that_runs_is_no_plan(node, points, error, message):
     with pytest.raises(error, match=message):
         measured(node, profile(*points))
+
+
+def test_no_plan_tells_of_a_few_points_why_they_do_not_run():
+    with pytest.raises(NoFeasiblePlanError, match=r"1 x 4 environments: did not run when it was measured; and 3 more$"):
+        measured(NODE, profile(*((1, num_env, 0.0, 0) for num_env in range(1, 8))))
 
 
 def test_no_plan_says_what_was_not_measured():

@@ -1,96 +1,95 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measures import measured, point
 
-from gmi_drl.profile import ProfilePoint
-from gmi_drl.scheduler.search import Candidate, saturation, search
-
-
-def point(gmis, num_env, speed=0.0, memory=0, runnable=True):
-    return ProfilePoint(
-        gmis_per_gpu=gmis, num_env=num_env, runnable=runnable, steps_per_second=speed, memory_bytes=memory
-    )
+from gmi_drl.scheduler.search import saturation, search
 
 
-def measured(table):
-    """A `measure` that knows `{(gmis, num_env): (speed, memory)}`, and the list of what it was asked."""
-    asked = []
-
-    def measure(gmis, num_env):
-        asked.append((gmis, num_env))
-        return point(gmis, num_env, *table[gmis, num_env]) if (gmis, num_env) in table else None
-
-    return measure, asked
-
-
-def estimate(point, num_devices=1):
-    speed = point.steps_per_second * point.gmis_per_gpu * num_devices
-    return Candidate(point, projected=speed, expected=speed)
-
-
-def test_the_first_runnable_num_env_can_be_chosen():
-    """As printed, the first runnable point only primes the comparison (Algorithm 2, lines 10 to 14)."""
-    measure, _ = measured({(1, 128): (100.0, 10), (1, 256): (90.0, 20)})
-    best = search(measure, {1: [128, 256]}, estimate)[0]
-    assert best.point.num_env == 128
-
-
-def test_memory_that_does_not_grow_is_no_division_by_zero():
-    measure, asked = measured({(1, 128): (100.0, 10), (1, 256): (150.0, 10), (1, 512): (200.0, 10)})
-    assert search(measure, {1: [128, 256, 512]}, estimate)[0].point.num_env == 512
-    assert saturation(point(1, 128, 100.0, 10), point(1, 256, 101.0, 10)) == float("inf") and len(asked) == 3
-
-
-def test_falling_speed_is_saturation_even_when_memory_falls():
-    measure, asked = measured({(1, 128): (100.0, 20), (1, 256): (80.0, 10), (1, 512): (300.0, 10)})
-    search(measure, {1: [128, 256, 512]}, estimate)
-    assert asked == [(1, 128), (1, 256)]
-
-
-def test_a_saturated_gmi_is_not_raised_further():
-    measure, asked = measured(
-        {(2, 128): (100.0, 100), (2, 256): (190.0, 200), (2, 512): (200.0, 400), (2, 1024): (999.0, 800)}
-    )
-    best = search(measure, {2: [128, 256, 512, 1024]}, lambda point: estimate(point, 4))[0]
-    assert (2, 1024) not in asked and best.projected == 200 * 2 * 4
-
-
-def test_what_does_not_run_is_skipped():
-    def measure(gmis, num_env):
-        return point(gmis, num_env, 10.0 * num_env, num_env, runnable=gmis < 3)
-
-    grid = {4: [128, 256], 2: [128], 1: [128]}
-    assert {candidate.point.gmis_per_gpu for candidate in search(measure, grid, estimate)} == {1, 2}
-    assert search(lambda gmis, num_env: None, grid, estimate) == []
-
-
-def test_more_environments_than_do_not_run_are_not_tried():
+def walked(speeds, errors=None, memory=0):
+    """How many numbers of environments a walk tries that finds these speeds (0: it does not run) and errors."""
+    errors = errors or [0.0] * len(speeds)
     asked = []
 
     def measure(gmis, num_env):
         asked.append(num_env)
-        return point(gmis, num_env, 10.0 * num_env, num_env, runnable=128 < num_env < 1024)
+        speed = speeds[num_env]
+        return point(gmis, num_env + 1, speed, memory * 2**num_env, errors[num_env], runnable=speed > 0)
 
-    found = search(measure, {1: [128, 256, 512, 1024, 2048]}, estimate)
-    assert asked == [128, 256, 512, 1024] and [candidate.point.num_env for candidate in found] == [512, 256]
+    search(measure, {1: range(len(speeds))})
+    return len(asked)
 
 
-def test_the_order_is_that_of_what_is_expected():
-    def judge(point):
-        return Candidate(point, projected=point.steps_per_second, expected=1 / point.steps_per_second)
+def test_memory_that_does_not_grow_is_no_division_by_zero():
+    assert saturation(point(1, 128, 100.0, 10), point(1, 256, 101.0, 10)) == float("inf")
+    assert walked([100.0, 150.0, 200.0], memory=0) == 3
 
-    measure, _ = measured({(1, 128): (100.0, 10), (2, 128): (200.0, 10)})
-    assert search(measure, {2: [128], 1: [128]}, judge)[0].point.gmis_per_gpu == 1
+
+def test_falling_speed_is_saturation_even_when_memory_falls():
+    assert saturation(point(1, 128, 100.0, 20), point(1, 256, 80.0, 10)) == pytest.approx(-0.2)
+
+
+def test_two_saturated_steps_in_a_row_end_a_walk_and_one_does_not():
+    assert walked([100.0, 90.0, 80.0, 300.0]) == 3
+    assert walked([100.0, 90.0, 120.0, 110.0, 300.0, 200.0]) == 6
+
+
+def test_a_gain_that_does_not_pay_for_its_memory_is_saturation():
+    assert walked([100.0, 100.5, 101.0, 300.0], memory=1000) == 3
+    assert walked([100.0, 115.0, 130.0, 300.0], memory=1000) == 4
+
+
+def test_a_dip_within_the_noise_is_no_saturation():
+    dips = [100.0, 99.0, 98.0, 97.0]
+    assert walked(dips, errors=[0.01] * 4) == 4
+    assert walked(dips, errors=[0.001] * 4) == 3
+
+
+def test_noise_counts_on_both_sides_twice():
+    before, after = point(1, 128, 100.0, 10, 0.05), point(1, 256, 100.0, 20, 0.1)
+    assert saturation(before, after, 2.0) == pytest.approx(1.2 / 0.9 - 1)
+    assert saturation(before, after) == 0.0
+    assert saturation(point(1, 128, 100.0, 10, 0.6), after, 2.0) == float("inf")
+
+
+def test_a_point_without_noise_of_its_own_is_as_noisy_as_the_one_before():
+    """A single iteration tells none."""
+    assert walked([100.0, 99.0, 98.0, 97.0, 96.0], errors=[0.01, 0.0, 0.0, 0.0, 0.0]) == 5
+    assert walked([100.0, 99.0, 98.0, 97.0, 96.0], errors=[0.001, 0.0, 0.0, 0.0, 0.0]) == 3
+
+
+def test_where_no_noise_is_known_some_is_assumed():
+    assert walked([100.0, 99.9, 99.8, 300.0]) == 4
+
+
+def test_one_failure_ends_nothing_and_two_in_a_row_end_a_walk():
+    assert walked([100.0, 0.0, 150.0, 0.0, 200.0]) == 5
+    assert walked([0.0, 100.0, 200.0]) == 3
+    assert walked([100.0, 0.0, 0.0, 200.0]) == 3
+    assert walked([0.0] * 8) == 2
+
+
+def test_points_that_run_behind_one_that_fails_are_found():
+    def measure(gmis, num_env):
+        return point(gmis, num_env, 10.0 * num_env, num_env, runnable=num_env != 512)
+
+    assert [found.num_env for found in search(measure, {1: [128, 256, 512, 1024]})] == [128, 256, 1024]
+
+
+def test_every_size_is_walked_and_what_nothing_is_known_of_is_passed_over():
+    measure, asked = measured({(4, 128): (100.0, 10), (1, 512): (90.0, 20)})
+    found = search(measure, {size: [128, 256, 512] for size in (4, 2, 1)})
+    assert [(some.gmis_per_gpu, some.num_env) for some in found] == [(4, 128), (1, 512)] and len(asked) == 9
 
 
 @given(
     st.dictionaries(
         st.sampled_from([(g, n) for g in (1, 2, 4) for n in (128, 256, 512)]),
-        st.tuples(st.floats(1, 1e6), st.integers(1, 10**9)),
+        st.tuples(st.floats(1, 1e6), st.integers(1, 10**9), st.floats(0, 1)),
     )
 )
-def test_the_best_comes_first_and_each_point_is_asked_once(table):
+def test_each_point_is_asked_once_and_given_as_it_was_measured(table):
     measure, asked = measured(table)
-    candidates = search(measure, {size: [128, 256, 512] for size in (4, 2, 1)}, estimate)
-    projected = [candidate.projected for candidate in candidates]
-    assert projected == sorted(projected, reverse=True) and len(set(asked)) == len(asked)
-    assert all((c.point.gmis_per_gpu, c.point.num_env) in table for c in candidates) and bool(candidates) == bool(table)
+    found = search(measure, {size: [128, 256, 512] for size in (4, 2, 1)})
+    assert len(set(asked)) == len(asked) and bool(found) == bool(table)
+    assert all(some == point(*place, *table[place]) for some in found if (place := (some.gmis_per_gpu, some.num_env)))

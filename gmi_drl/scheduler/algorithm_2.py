@@ -1,0 +1,48 @@
+"""Algorithm 2 of the paper with the stop that it prints: a baseline for what `gmi-drl plan` does."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from gmi_drl.profile import ProfilePoint
+from gmi_drl.scheduler.search import SATURATION_THRESHOLD, Candidate, Grid, Measure, saturation
+
+
+def algorithm_2(
+    measure: Measure,
+    grid: Grid,
+    judge: Callable[[ProfilePoint], Candidate],
+    saturation_threshold: float = SATURATION_THRESHOLD,
+) -> list[Candidate]:
+    """Algorithm 2 (paper section 5.2): for each number of GMIs per device raise num_env until a GMI saturates.
+
+    Plans are not made with it: the first step that is saturated ends the walk of a size, be it by noise, so better
+    points may stay unseen (`search` is more patient, and of a profile every point counts). It remains to tell what
+    that stop costs: `gmi-drl bench algorithm_2_small`.
+
+    Three things are mended. As printed, the first runnable num_env of a size only primes the comparison and can never
+    be chosen; here it is a candidate. The point that shows saturation has been measured, so it is a candidate, too.
+    And Sat is defined where memory does not grow or speed falls (`saturation`).
+
+    Args:
+        measure: Tells how one GMI runs.
+        grid: What to try.
+        judge: Projects a point to all GMIs on all devices (`estimate`, line 23).
+        saturation_threshold: A GMI is saturated when Sat falls below it.
+
+    Returns:
+        The candidates, best first.
+    """
+    walks = (_walk(measure, size, num_envs, saturation_threshold) for size, num_envs in grid.items())
+    return sorted((judge(point) for walk in walks for point in walk), key=lambda candidate: -candidate.expected)
+
+
+def _walk(measure: Measure, size: int, num_envs: Sequence[int], threshold: float) -> Iterator[ProfilePoint]:
+    """The runnable points of one size, up to and with the one that shows saturation."""
+    before: ProfilePoint | None = None
+    for num_env in num_envs:
+        point = measure(size, num_env)
+        if point is None or not point.runnable:
+            continue
+        yield point
+        if before is not None and saturation(before, point) < threshold:
+            return
+        before = point
