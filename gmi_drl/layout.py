@@ -2,13 +2,14 @@
 
 import hashlib
 import json
+import re
 from collections import Counter
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.files import FileModel
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -16,6 +17,14 @@ from gmi_drl.workload import MOST_ENVIRONMENTS
 Role = Literal["simulator", "agent", "trainer"]
 HOLISTIC: tuple[Role, ...] = ("simulator", "agent", "trainer")
 """The roles of a holistic training GMI (paper section 5.1, TCG_EX)."""
+
+
+@lru_cache
+def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
+    """Roles are a set: the order in which a file has them does not count. Remembered, as most GMIs have the same."""
+    if twice := {role for role in roles if roles.count(role) > 1}:
+        raise ValueError(f"given twice: {', '.join(sorted(twice))}")
+    return tuple(role for role in HOLISTIC if role in roles)
 
 
 class GMI(FileModel):
@@ -26,7 +35,7 @@ class GMI(FileModel):
     """
 
     id: Annotated[int, Field(ge=0)]
-    roles: tuple[Role, ...] = HOLISTIC
+    roles: Annotated[tuple[Role, ...], AfterValidator(_in_order)] = HOLISTIC
     num_env: Annotated[int, Field(ge=0, le=MOST_ENVIRONMENTS)] = 0
     cores: tuple[Annotated[int, Field(ge=0)], ...]
     threads: Annotated[int, Field(ge=1)] | None = None
@@ -57,7 +66,7 @@ class Layout(FileModel):
     """A layout file (`version: 1`). Hyper-parameters are not here but in `config.yaml`.
 
     Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. `groups`
-    names the sets of GMIs that reduce together.
+    names the sets of GMIs that reduce together, by letters, digits, `_` and `-`.
     """
 
     version: Literal[1] = 1
@@ -108,6 +117,8 @@ class Layout(FileModel):
         mistakes = []
         ids = {gmi.id for gmi in self.gmis}
         for name, members in self.groups.items():
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+                mistakes.append(f"group {name!r}: its name must be letters, digits, _ and -: files have it")
             once = set(members)
             if not members or len(once) != len(members) or not once <= ids:
                 mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(members)}")
@@ -135,6 +146,9 @@ class Layout(FileModel):
 
     @property
     def digest(self) -> str:
-        """Hex digest of what decides the run: the projection and the reasons are left out."""
-        decisive = self.model_dump(mode="json", exclude={"projection", "reasons"})
+        """Hex digest of what decides the run: the projection and the reasons are left out.
+
+        So are values at their defaults, written out or not: a field that a later version adds changes no digest.
+        """
+        decisive = self.model_dump(mode="json", exclude={"projection", "reasons"}, exclude_defaults=True)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,9 +1,12 @@
 """Reduction by gloo over the loopback interface: runs on every processor."""
 
+import ctypes
+import errno
 import mmap
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,16 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket, check_values
-from gmi_drl.comm.segment import LINE_BYTES, Peers
-from gmi_drl.errors import MachineError
+from gmi_drl.comm.segment import BARRIER, GATHER, LINE_BYTES, REDUCE, Peers, Waiting, call_word
+from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 
 _LOOK_EVERY = timedelta(milliseconds=100)
 _LAST_DATA = timedelta(seconds=2)
-_GRACE_S = 1  # gloo gives up a little later than we do, so that ours is the error that people read
+_GRACE_S = 1  # gloo gives up to connect a little later than we do, so that ours is the error that people read
+_NEVER = timedelta(days=1000)  # we look after the peers; gloo's clock goes on while this process is stopped
+_NAP_S = 0.01
+_OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = _OLD | os.O_CREAT | os.O_EXCL
 
 
 class GlooReduction:
@@ -34,6 +41,7 @@ class GlooReduction:
 
     Raises:
         MachineError: If this build of torch lacks gloo, or the path cannot be written.
+        UsageError: If there is something at the path.
         PeerSilentError: If the others have not come within `hang_s`.
     """
 
@@ -60,7 +68,7 @@ class GlooReduction:
         """Sum in place over the group, through host memory if need be; see `Reduction`."""
         check_bucket(bucket)
         host = bucket.detach().cpu()  # itself if it is there already
-        self._finish(lambda: self._group.allreduce([host]))
+        self._finish(call_word(REDUCE, host.numel()), lambda: self._group.allreduce([host]))
         if host.device != bucket.device:
             bucket.detach().copy_(host)
 
@@ -68,31 +76,39 @@ class GlooReduction:
         """The vectors of all ranks; see `Reduction`."""
         check_values(values)
         everyone = torch.empty(self.size * values.numel(), dtype=torch.float64)
-        self._finish(lambda: self._group._allgather_base(everyone, values.detach().contiguous()))
+        call = call_word(GATHER, values.numel())
+        self._finish(call, lambda: self._group._allgather_base(everyone, values.detach().contiguous()))
         return everyone.view(self.size, values.numel())
 
     def barrier(self) -> None:
         """Wait for all; see `Reduction`."""
-        self._finish(self._group.barrier)
+        self._finish(BARRIER, self._group.barrier)
 
     def close(self) -> None:
         """Leave the group, whose last rank removes the store; see `Reduction`."""
         self._group = None
         self._peers.close()
 
-    def _finish(self, start: Callable[[], Work]) -> None:
-        """Start an operation and wait for its end, looking after the peers every now and then."""
+    def _finish(self, call: int, start: Callable[[], Work]) -> None:
+        """Meet all who make the same call, start an operation and wait for its end, looking after the peers meanwhile.
+
+        Gloo itself would mix the numbers of different calls, or wait for ever.
+        """
         started = time.perf_counter()
-        self._peers.arrive()
+        waiting = Waiting()
         try:
+            self._peers.meet(call)
             work = start()
             while not _wait(work, _LOOK_EVERY):
-                self._peers.check(started)
+                self._peers.check(waiting)
                 # A rank may end as soon as its own part is done; then the rest of ours arrives soon, or never.
                 if self._peers.any_dead() and not _wait(work, _LAST_DATA):
                     self._peers.raise_lost("its data stopped half-way")
+        except PeerSilentError:
+            _keep_for_ever(self._group)
+            raise
         except RuntimeError as error:
-            self._peers.check(started)
+            self._peers.check(waiting)
             self._peers.raise_lost(str(error))
         finally:
             self.wait_s += time.perf_counter() - started
@@ -108,23 +124,66 @@ def _wait(work: Work, timeout: timedelta) -> bool:
     return True
 
 
+def _keep_for_ever(group: Any) -> None:
+    """Gloo cannot give an operation up: the end of its group, even that of this process, would wait for the peer."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+
+
 def _meet(rank: int, size: int, store_path: Path, hang_s: float) -> Peers:
+    """The ranks' table, in a file beside the store. Rank 0 makes both; nothing that was there before is touched."""
     path = store_path.with_name(store_path.name + ".peers")
+    header = f"gmi-drl {size} ranks\n".encode()
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = _make_files(store_path, path, header, size) if rank == 0 else _await(path, header, rank, hang_s)
+    except FileExistsError as error:
+        raise UsageError(f"there is a file {error.filename} already: the ranks meet at a new path") from None
     except OSError as error:
         raise MachineError(
             f"the ranks cannot meet at {path}: {error.strerror}; choose a folder that can be written"
         ) from error
     try:
-        os.ftruncate(fd, size * LINE_BYTES)
-        memory = mmap.mmap(fd, 0)
+        return Peers(mmap.mmap(fd, LINE_BYTES * (1 + size)), LINE_BYTES, rank, size, hang_s)
+    except BaseException:
+        if rank == 0:
+            store_path.unlink()
+        raise
     finally:
         os.close(fd)
-    peers = Peers(memory, 0, rank, size, hang_s)
-    if rank == 0:
-        path.unlink()  # all have mapped it
-    return peers
+        if rank == 0:
+            path.unlink()  # all have mapped it, or have not come
+
+
+def _make_files(store_path: Path, path: Path, header: bytes, size: int) -> int:
+    os.close(os.open(store_path, _NEW, 0o600))
+    try:
+        fd = os.open(path, _NEW, 0o600)
+    except OSError:
+        store_path.unlink()
+        raise
+    try:
+        os.posix_fallocate(fd, 0, LINE_BYTES * (1 + size))  # a full disk is an error here, not a SIGBUS later
+        os.pwrite(fd, header, 0)  # now others take it for what it is
+    except OSError:
+        os.close(fd)
+        path.unlink()
+        store_path.unlink()
+        raise
+    return fd
+
+
+def _await(path: Path, header: bytes, rank: int, hang_s: float) -> int:
+    """Open the file of the table as soon as rank 0 has made it."""
+    waiting = Waiting()
+    while waiting.look() <= hang_s:
+        with suppress(FileNotFoundError):
+            fd = os.open(path, _OLD)
+            if os.pread(fd, len(header), 0) == header:
+                return fd
+            os.close(fd)
+        if not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        time.sleep(_NAP_S)
+    raise PeerSilentError(f"rank 0 has not made {path} for {hang_s:g} s (hang_s) while rank {rank} waited: see its log")
 
 
 def _connect(rank: int, size: int, store_path: Path, hang_s: float) -> Any:
@@ -134,4 +193,6 @@ def _connect(rank: int, size: int, store_path: Path, hang_s: float) -> Any:
     options = gloo._Options()
     options._devices = [gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timedelta(seconds=hang_s + _GRACE_S)
-    return gloo(distributed.FileStore(str(store_path), size), rank, size, options)
+    group = gloo(distributed.FileStore(str(store_path), size), rank, size, options)
+    group._set_default_timeout(_NEVER)
+    return group

@@ -12,7 +12,10 @@ class Reduction(Protocol):
     """Sums vectors over the ranks of a group (paper section 4.1). All ranks make the same calls in the same order.
 
     Every call that waits raises `PeerDiedError` soon after the death of a rank that it waits for, and `PeerSilentError`
-    for one that lives but has not arrived within `hang_s`. A reduction that raised either is of no further use.
+    for one that lives but has not arrived within `hang_s`, in which this process was running; a reduction that raised
+    either is of no further use. Where ranks make different calls, or the same with vectors of different lengths, all
+    raise `UsageError` and nothing is changed. To reduce what `bucket` gave out is another call than to reduce any other
+    tensor where the one is summed in place and the other is copied (shared memory).
 
     Attributes:
         rank: This process, from 0.

@@ -1,4 +1,4 @@
-"""Memory that the ranks of a group share, and the table in it that says who they are and how far they have come."""
+"""Memory that the ranks of a group share, and the table in it: who they are, how far they have come and what for."""
 
 import mmap
 import os
@@ -18,10 +18,26 @@ STAGING_BYTES = 512 * 1024  # per rank, for vectors that do not live in the segm
 _HEADER = struct.Struct("8sqq")  # magic, size, slot_bytes
 _MAGIC = b"gmi-red1"
 _LINE_WORDS = LINE_BYTES // 8
+_PID = 2  # its place in a line, after the two arrivals
+_CALL_BITS = 48
+_LAP = 2**15  # an even number, which arrivals are counted up to: nobody is more than one ahead of another
 _SPINS = 200  # reads of a counter (about 10 us) before the core is offered to others
 _YIELD_S = 0.02
 _NAP_MS = 1
 _LAST_BREATH_MS = 1000
+_LOOK_S = 1.0  # the most that one look adds to the time waited: what is longer, this process was not running for
+
+BARRIER, GATHER, REDUCE, REDUCE_BUCKET, REDUCE_OTHER = range(5)
+"""What ranks come together for. Where the bucket needs no other treatment than other tensors, both are `REDUCE`."""
+
+_KINDS = 8
+_DOES = (
+    "waits at a barrier",
+    "gathers {} numbers",
+    "reduces {} numbers",
+    "reduces its bucket of {} numbers",
+    "reduces a tensor of {} numbers outside its bucket",
+)
 
 
 def create_segment(size: int, slot_bytes: int) -> int:
@@ -83,10 +99,35 @@ def _no_room(size: int, slot_bytes: int, wanted: int, reason: str) -> str:
     return f"{size} ranks x {each} of shared memory are {human_bytes(wanted)}, but {reason}: use fewer GMIs"
 
 
-class Peers:
-    """The ranks of a group: each has one line of shared memory with the count of its arrivals and its pid.
+def call_word(kind: int, numel: int = 0) -> int:
+    """What a rank comes for, as one number below 2^48: a kind such as `REDUCE` and how many numbers."""
+    return numel * _KINDS + kind
 
-    Counts only grow, so that a rank which is already at its next barrier has visibly passed this one.
+
+class Waiting:
+    """How long this process has waited: the time in which it ran and looked, not that in which it stood still.
+
+    When all ranks were stopped for long, the first to go on would otherwise blame those that are about to.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._last = time.perf_counter()
+
+    def look(self) -> float:
+        """The seconds that count so far; to be asked for often."""
+        now = time.perf_counter()
+        self.seconds += min(now - self._last, _LOOK_S)
+        self._last = now
+        return self.seconds
+
+
+class Peers:
+    """The ranks of a group: each has one line of shared memory with its last two arrivals and its pid.
+
+    An arrival is one word, the count of arrivals and what the rank came for, so both are seen at once. Even and odd
+    ones have a word each: a rank which is already at its next barrier has visibly passed this one, and what it came
+    for can still be read. It comes to the one after that only when all have read this one.
 
     Args:
         memory: Zeroed when the first rank comes; `size` lines from `offset`.
@@ -104,34 +145,35 @@ class Peers:
         self._hang_s = hang_s
         self._words = memoryview(memory)[offset : offset + size * LINE_BYTES].cast("q")
         self._others = [peer for peer in range(size) if peer != rank]
-        self._places = [peer * _LINE_WORDS for peer in self._others]
+        self._places = [[(peer, peer * _LINE_WORDS + parity) for peer in self._others] for parity in range(2)]
         self._own = rank * _LINE_WORDS
-        self._count = 0
+        self._count = self._arrival = 0
         self._poll = poll()
         self._watched: dict[int, int] = {}  # pidfd -> rank
         self._dead: set[int] = set()
-        self._words[self._own + 1] = os.getpid()
+        self._words[self._own + _PID] = os.getpid()
         self.meet()
         for peer in self._others:
             self._watch(peer)
 
-    def arrive(self) -> None:
-        """Count one more arrival of this rank."""
-        self._count += 1
-        self._words[self._own] = self._count
-
-    def meet(self) -> None:
+    def meet(self, call: int = BARRIER) -> None:
         """Arrive and wait for all: a spinning barrier that gives way when it takes long.
 
+        Args:
+            call: What this rank comes for (`call_word`).
+
         Raises:
+            UsageError: If another comes for something else. All ranks raise it.
             PeerDiedError: If a rank that is waited for has ended.
             PeerSilentError: If one has not arrived within `hang_s`.
         """
-        self.arrive()
-        words, count = self._words, self._count
-        for place in self._places:
+        self._count = count = self._count + 1
+        words, parity = self._words, count % 2
+        self._arrival = arrival = count % _LAP << _CALL_BITS | call
+        words[self._own + parity] = arrival
+        for _, place in self._places[parity]:
             for _ in range(_SPINS):
-                if words[place] >= count:
+                if words[place] == arrival:
                     break
             else:
                 self._meet_patiently()
@@ -139,21 +181,34 @@ class Peers:
 
     def _meet_patiently(self) -> None:
         started = time.perf_counter()
+        waiting: Waiting | None = None
         while self.late():
             if time.perf_counter() - started < _YIELD_S:
                 os.sched_yield()
             else:
-                self.check(started, _NAP_MS)
+                waiting = waiting or Waiting()
+                self.check(waiting, _NAP_MS)
+        for _, place in self._places[self._count % 2]:
+            if self._words[place] != self._arrival:
+                self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        """Tell, in the same words on every rank, who has come for something else."""
+        calls = [word % 2**_CALL_BITS for word in self._words[self._count % 2 :: _LINE_WORDS]]
+        other = next(rank for rank, call in enumerate(calls) if call != calls[0])
+        first, second = (f"rank {rank} {_said(calls[rank])}" for rank in (0, other))
+        raise UsageError(f"{first}, {second}: all ranks must make the same calls in the same order")
 
     def late(self) -> list[int]:
         """The ranks that have arrived less often than this one."""
-        return [peer for peer in self._others if self._words[peer * _LINE_WORDS] < self._count]
+        words, count = self._words, self._arrival >> _CALL_BITS
+        return [peer for peer, place in self._places[self._count % 2] if words[place] >> _CALL_BITS != count]
 
-    def check(self, started: float, nap_ms: int = 0) -> None:
-        """Look once whether it makes sense to go on waiting for the late ranks.
+    def check(self, waiting: Waiting, nap_ms: int = 0) -> None:
+        """Look once whether it makes sense to go on waiting for the others.
 
         Args:
-            started: `time.perf_counter()` when the waiting began.
+            waiting: Begun when the waiting began.
             nap_ms: Milliseconds to sleep meanwhile; a death ends the sleep.
 
         Raises:
@@ -164,7 +219,7 @@ class Peers:
         late = self.late()
         if dead := [peer for peer in late if peer in self._dead]:
             raise PeerDiedError(f"{self._named(dead)} ended while rank {self._rank} waited for it: its log says why")
-        if time.perf_counter() - started > self._hang_s:
+        if waiting.look() > self._hang_s:
             silent = self._named(late or self._others)  # all have arrived: one of them stopped half-way
             text = f"{silent} lives but has not arrived for {self._hang_s:g} s (hang_s) while rank {self._rank} waited"
             raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
@@ -211,8 +266,13 @@ class Peers:
             self._poll.unregister(pidfd)
 
     def _pid(self, peer: int) -> int:
-        return self._words[peer * _LINE_WORDS + 1]
+        return self._words[peer * _LINE_WORDS + _PID]
 
     def _named(self, peers: list[int]) -> str:
         pids = {peer: self._pid(peer) or "not yet here" for peer in peers}
         return ", ".join(f"rank {peer} (process {pid})" for peer, pid in pids.items())
+
+
+def _said(call: int) -> str:
+    numel, kind = divmod(call, _KINDS)
+    return _DOES[kind].format(numel)

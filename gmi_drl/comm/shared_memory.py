@@ -7,7 +7,17 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket, check_values
-from gmi_drl.comm.segment import LINE_BYTES, STAGING_BYTES, Peers, map_segment
+from gmi_drl.comm.segment import (
+    BARRIER,
+    GATHER,
+    LINE_BYTES,
+    REDUCE_BUCKET,
+    REDUCE_OTHER,
+    STAGING_BYTES,
+    Peers,
+    call_word,
+    map_segment,
+)
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.hardware import STORES_IN_ORDER
 
@@ -15,6 +25,7 @@ _LINE_FLOATS = LINE_BYTES // 4
 _BLOCK = 64 * 1024  # floats summed at a time, so that the sum is still in the cache when it is written back
 _STAGED_FLOATS = STAGING_BYTES // 4
 _STAGED_DOUBLES = STAGING_BYTES // 8
+_NOTHING = [slice(0, 0)]  # a vector without numbers is one piece: for it, too, all ranks come together
 
 
 def shm_supported() -> bool:
@@ -58,6 +69,7 @@ class SharedMemoryReduction:
         self._staging = data[:, slot_bytes:].view(torch.float32)
         self._bucket: Tensor | None = None
         self._bucket_blocks: list[list[Tensor]] = []
+        self._bucket_call = BARRIER
         self._staged_blocks: dict[int, list[list[Tensor]]] = {}  # by length: making views takes as long as summing them
         self._peers = Peers(memory, LINE_BYTES, rank, size, hang_s)
 
@@ -70,6 +82,7 @@ class SharedMemoryReduction:
             )
         self._bucket = self._slots[self.rank, :numel].zero_()
         self._bucket_blocks = self._blocks(self._slots, numel)
+        self._bucket_call = call_word(REDUCE_BUCKET, numel)
         return self._bucket
 
     def reduce(self, bucket: Tensor) -> None:
@@ -80,15 +93,16 @@ class SharedMemoryReduction:
             and bucket.data_ptr() == self._bucket.data_ptr()
             and bucket.numel() == self._bucket.numel()
         ):
-            self._sum(self._bucket_blocks)
+            self._sum(self._bucket_blocks, self._bucket_call)
             return
-        for place in _pieces(0, bucket.numel(), _STAGED_FLOATS):
+        call = call_word(REDUCE_OTHER, bucket.numel())
+        for place in _pieces(0, bucket.numel(), _STAGED_FLOATS) or _NOTHING:
             part = bucket.detach()[place]
             mine = self._staging[self.rank, : part.numel()]
             mine.copy_(part)
             if part.numel() not in self._staged_blocks:
                 self._staged_blocks[part.numel()] = self._blocks(self._staging, part.numel())
-            self._sum(self._staged_blocks[part.numel()])
+            self._sum(self._staged_blocks[part.numel()], call)
             part.copy_(mine)
 
     def gather(self, values: Tensor) -> Tensor:
@@ -96,32 +110,36 @@ class SharedMemoryReduction:
         check_values(values)
         staging = self._staging.view(torch.float64)
         everyone = torch.empty(self.size, values.numel(), dtype=torch.float64)
-        for place in _pieces(0, values.numel(), _STAGED_DOUBLES):
+        call = call_word(GATHER, values.numel())
+        for place in _pieces(0, values.numel(), _STAGED_DOUBLES) or _NOTHING:
             part = values.detach()[place]
             staging[self.rank, : part.numel()] = part
-            self.barrier()
+            self._meet(call)
             everyone[:, place] = staging[:, : part.numel()]
-            self.barrier()
+            self._meet(call)
         return everyone
 
     def barrier(self) -> None:
         """Wait for all; see `Reduction`."""
-        started = time.perf_counter()
-        self._peers.meet()
-        self.wait_s += time.perf_counter() - started
+        self._meet(BARRIER)
 
     def close(self) -> None:
         """Stop watching the peers; see `Reduction`."""
         self._peers.close()
 
-    def _sum(self, blocks: list[list[Tensor]]) -> None:
-        self.barrier()
+    def _meet(self, call: int) -> None:
+        started = time.perf_counter()
+        self._peers.meet(call)
+        self.wait_s += time.perf_counter() - started
+
+    def _sum(self, blocks: list[list[Tensor]], call: int) -> None:
+        self._meet(call)
         for first, *others in blocks:
             for other in others:  # always from rank 0 up: the same bits whoever sums
                 first.add_(other)
             for other in others:
                 other.copy_(first)
-        self.barrier()
+        self._meet(call)
 
     def _blocks(self, rows: Tensor, numel: int) -> list[list[Tensor]]:
         """This rank's shard of the first `numel` columns, in blocks: for each the pieces of all ranks."""

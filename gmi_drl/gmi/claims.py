@@ -5,11 +5,17 @@ import json
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
+
+PATIENCE_S = 1.0
+"""How long a claim is tried: a run that is just ending still holds its devices for a moment."""
+
+RETRY_S = 0.02
 
 
 def claims_folder() -> Path:
@@ -21,18 +27,21 @@ def claims_folder() -> Path:
 def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
     """Hold devices such as `["core-0", "gpu-1"]` for the time of a `with` block.
 
+    Of several who start together one gets them, as all take them in the same order.
+
     Raises:
-        LayoutMismatchError: if another process holds one of them; it is named with its purpose.
-        MachineError: if the folder of the locks is not ours alone.
+        LayoutMismatchError: if another process holds one of them for `PATIENCE_S`; it is named with its purpose.
+        MachineError: if the folder of the locks is not ours alone, or a lock in it cannot be opened.
     """
     folder = _own_folder()
+    paths = [folder / device for device in sorted(set(devices))]
+    deadline = time.monotonic() + PATIENCE_S
     with ExitStack() as held:
-        taken = [
-            f"{device} is in use by {owner}" for device in devices if (owner := _take(held, folder / device, purpose))
-        ]
-        if taken:
-            remedy = "wait for it, stop it, or start on other cores with `taskset -c LIST`"
-            raise LayoutMismatchError("; ".join(taken) + f": {remedy}")
+        while taken := _take_all(held, paths, purpose):
+            if time.monotonic() >= deadline:
+                remedy = "wait for it, stop it, or start on other cores with `taskset -c LIST`"
+                raise LayoutMismatchError(f"{taken}: {remedy}")
+            time.sleep(RETRY_S)
         yield
 
 
@@ -49,10 +58,23 @@ def _own_folder() -> Path:
     return folder
 
 
+def _take_all(held: ExitStack, paths: Sequence[Path], purpose: str) -> str | None:
+    """Lock all files until `held` closes, or none of them; the first that somebody else has, and who."""
+    with ExitStack() as attempt:
+        for path in paths:
+            if owner := _take(attempt, path, purpose):
+                return f"{path.name} is in use by {owner}"
+        held.push(attempt.pop_all())
+    return None
+
+
 def _take(held: ExitStack, path: Path, purpose: str) -> str | None:
     """Lock one file until `held` closes; the description of the owner if somebody else has it."""
     # The file stays when the lock goes: deleting it would let two processes lock two files of the same name.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise MachineError(f"{path} cannot be locked ({error.strerror}): remove it or set GMI_DRL_CLAIMS") from None
     file = held.enter_context(os.fdopen(descriptor, "r+"))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -76,6 +76,22 @@ def refusals(reduction):
     return {name: message(call) for name, call in wrong.items()}
 
 
+def mixes(reduction, bucket):
+    """What comes of it when rank 0 makes another call than the others; all go on afterwards."""
+    is_first = reduction.rank == 0
+    own = bucket.fill_(1.0) if is_first else torch.ones(BUCKET)
+    mixed = {
+        "lengths": lambda: reduction.reduce(torch.ones(7 if is_first else 300_007)),
+        "no numbers": lambda: reduction.reduce(torch.ones(0 if is_first else 1)),
+        "gathers": lambda: reduction.gather(torch.ones(3 if is_first else 4, dtype=torch.float64)),
+        "kinds": lambda: reduction.reduce(torch.ones(7)) if is_first else reduction.gather(torch.ones(7).double()),
+        "barrier": lambda: reduction.barrier() if is_first else reduction.reduce(torch.ones(7)),
+        "bucket": lambda: reduction.reduce(own),
+    }
+    said = {name: message(call) for name, call in mixed.items()}
+    return {"said": said, "own": own.unique().tolist(), "sums": sums(reduction)}
+
+
 def message(call):
     try:
         call()
@@ -93,6 +109,7 @@ def contract(reduction):
         "gathers": gathers(reduction),
         "barrier": barrier(reduction),
         "refusals": refusals(reduction),
+        "mixes": mixes(reduction, bucket),
     }
 
 

@@ -1,7 +1,10 @@
+import subprocess
+import sys
+
 import pytest
 
 from gmi_drl.comm.gloo import GlooReduction
-from gmi_drl.errors import MachineError, PeerSilentError
+from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 
 
 def test_a_folder_that_is_not_there(tmp_path):
@@ -12,3 +15,62 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_a_peer_that_never_comes_is_silent(tmp_path):
     with pytest.raises(PeerSilentError, match="rank 1"):
         GlooReduction(0, 2, tmp_path / "store", hang_s=0.1)
+
+
+def test_files_that_are_there_stay_as_they_are(tmp_path):
+    """Whichever of the two files the ranks would make is there, and whichever rank comes."""
+    for number, ending in enumerate(["", ".peers"]):
+        store = tmp_path / str(number)
+        victim = tmp_path / f"{number}{ending}"
+        victim.write_text("mine")
+        with pytest.raises(UsageError, match=rf"{victim.name} already: the ranks meet at a new path"):
+            GlooReduction(0, 2, store, hang_s=3)
+        with pytest.raises(PeerSilentError, match=rf"rank 0 has not made .*/{number}\.peers for 0.1 s"):
+            GlooReduction(1, 2, store, hang_s=0.1)
+        assert victim.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1.peers"]
+
+
+@pytest.mark.parametrize(("rank", "error"), [(0, UsageError), (1, MachineError)])
+def test_links_are_not_followed(tmp_path, rank, error):
+    (tmp_path / "store.peers").symlink_to(tmp_path / "victim")
+    (tmp_path / "victim").write_text("gmi-drl 2 ranks\n" + "mine" * 1000)
+    before = (tmp_path / "victim").read_text()
+    with pytest.raises(error, match=r"store\.peers"):
+        GlooReduction(rank, 2, tmp_path / "store", hang_s=3)
+    assert (tmp_path / "victim").read_text() == before and not (tmp_path / "store").exists()
+
+
+def test_nothing_is_left_where_nobody_came(tmp_path):
+    with pytest.raises(PeerSilentError):
+        GlooReduction(0, 2, tmp_path / "store", hang_s=0.1)
+    assert not list(tmp_path.iterdir())
+
+
+HALF_WAY = """
+import signal, sys
+from pathlib import Path
+import torch
+from gmi_drl.comm import open_reduction
+from gmi_drl.comm.segment import REDUCE, call_word
+
+rank = int(sys.argv[1])
+reduction = open_reduction("MPR-gloo", rank, 2, store_path=Path(sys.argv[2]), hang_s=60)
+reduction._peers._hang_s = 2
+reduction.barrier()
+if rank == 1:
+    reduction._peers.meet(call_word(REDUCE, 5))  # comes, and gives nothing
+    signal.pause()
+reduction.reduce(torch.ones(5))
+"""
+
+
+def test_a_process_can_end_although_a_peer_stands_still_half_way(tmp_path):
+    lines = [[sys.executable, "-c", HALF_WAY, str(rank), str(tmp_path / "store")] for rank in range(2)]
+    peer = subprocess.Popen(lines[1])
+    try:
+        run = subprocess.run(lines[0], capture_output=True, text=True, timeout=60, check=False)
+    finally:
+        peer.kill()
+        peer.wait()
+    assert run.returncode == 1 and "has not arrived for 2 s" in run.stderr, run.stderr

@@ -16,6 +16,7 @@ from gmi_drl.comm.reduction import Solo
 from gmi_drl.errors import UsageError
 
 WORKER = Path(__file__).parent / "reduction_worker.py"
+FROZEN_WORKER = WORKER.with_name("frozen_worker.py")
 SLOT_BYTES = 80_000
 HANG_S = 3
 GROUPS = {f"{method}-{size}": (method, size) for size in (3, 2) for method in ("MPR-shm", "MPR-gloo")}
@@ -125,6 +126,33 @@ def test_wrong_tensors_are_refused(contract, case, words):
         assert all(word in rank["refusals"][case] for word in words)
 
 
+@pytest.mark.parametrize(
+    ("case", "first", "second"),
+    [
+        ("lengths", "7 numbers", "300007 numbers"),
+        ("no numbers", "0 numbers", "1 numbers"),
+        ("gathers", "rank 0 gathers 3 numbers", "rank 1 gathers 4 numbers"),
+        ("kinds", "rank 0 reduces", "rank 1 gathers 7 numbers"),
+        ("barrier", "rank 0 waits at a barrier", "rank 1 reduces"),
+    ],
+)
+def test_different_calls_are_refused_on_every_rank(contract, case, first, second):
+    (said,) = {rank["mixes"]["said"][case] for rank in contract}
+    assert said.index(first) < said.index(second) and "the same calls in the same order" in said
+
+
+def test_a_bucket_and_a_foreign_tensor_are_summed_or_refused_but_never_wrong(contract, group):
+    method, size = GROUPS[group]
+    (said,) = {rank["mixes"]["said"]["bucket"] for rank in contract}
+    if method == "MPR-shm":
+        assert "rank 0 reduces its bucket of 10007 numbers, rank 1 reduces a tensor of 10007 numbers outside" in said
+    assert all(rank["mixes"]["own"] == [size if said is None else 1] for rank in contract)
+
+
+def test_ranks_go_on_together_after_a_refusal(contract):
+    assert all(all(rank["mixes"]["sums"].values()) for rank in contract)
+
+
 def test_a_lost_rank_is_named(life, group):
     """A killed one well within ten seconds, a stopped one not before `hang_s`."""
     size = GROUPS[group][1]
@@ -135,6 +163,40 @@ def test_a_lost_rank_is_named(life, group):
             assert loss["error"] == "PeerDiedError" and loss["waited_s"] < 10, loss
         else:
             assert loss["error"] == "PeerSilentError" and loss["waited_s"] > HANG_S, loss
+
+
+def test_a_whole_group_may_stand_still_for_longer_than_hang_s(tmp_path):
+    """All ranks are stopped, and those that wait go on a moment before those that are waited for."""
+    hang_s, fd = 4, create_segment(2, 8)
+    orders = [
+        {"method": method, "rank": rank, "fd": fd, "store": str(tmp_path / "store"), "hang_s": hang_s}
+        for method in ("MPR-shm", "MPR-gloo")
+        for rank in range(2)
+    ]
+    lines = [[sys.executable, FROZEN_WORKER, json.dumps(order)] for order in orders]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    ranks = [subprocess.Popen(line, pass_fds=[fd], text=True, bufsize=1, **pipes) for line in lines]
+    try:
+        assert [rank.stdout.readline() for rank in ranks] == ["imported\n"] * 4
+        for rank in ranks:
+            rank.stdin.write("\n")
+        assert [rank.stdout.readline() for rank in ranks] == ["open\n"] * 4
+        time.sleep(0.5)  # the first of each group wait now
+        for rank in ranks:
+            rank.send_signal(signal.SIGSTOP)
+        time.sleep(hang_s + 1)
+        for rank in ranks[::2]:
+            rank.send_signal(signal.SIGCONT)
+        time.sleep(0.3)
+        for rank in ranks[1::2]:
+            rank.send_signal(signal.SIGCONT)
+            rank.stdin.write("\n")
+        assert [rank.stdout.readline() for rank in ranks] == ["done\n"] * 4
+    finally:
+        os.close(fd)
+        for rank in ranks:
+            rank.kill()
+            rank.communicate()
 
 
 def test_nothing_is_left_behind(life):
@@ -158,6 +220,8 @@ def test_solo():
         solo.bucket(4)
     with pytest.raises(UsageError, match=r"float32.*float64"):
         solo.reduce(values)
+    with pytest.raises(UsageError, match=r"float64.*float32"):
+        solo.gather(bucket)
 
 
 def test_open_reduction_says_what_exists_and_what_is_missing(tmp_path):
