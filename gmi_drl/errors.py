@@ -38,7 +38,7 @@ class LayoutMismatchError(GmiError):
 
 
 class ComparisonFailedError(GmiError):
-    """A benchmark's ratio is below the bound that was asked for."""
+    """A benchmark is below the bound that was asked for, or its result is stale."""
 
     exit_code = 6
 

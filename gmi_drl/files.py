@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import types
 import typing
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ def dump_yaml(instance: FileModel) -> str:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file that is, at any instant and after a crash, either the old one or the whole new one.
 
-    A link stays a link, and what is no regular file (`/dev/stdout`) is written to, not replaced.
+    A link stays a link, a file keeps its mode, and what is no regular file (`/dev/stdout`) is written to, not replaced.
     """
     data = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
@@ -85,8 +86,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         return
     path = path.resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    create_mode = 0o666 if mode is None else mode  # never wider than the old file, not even for a moment
     try:
-        with draft.open("wb") as file:
+        with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, create_mode)) as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)  # what the umask took away
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,8 @@ _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 EXPONENT = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
 """YAML 1.1 takes 1e-3 and .5e3 for text; people take them for numbers."""
 
+NO_ALIASES = "aliases (*name) and merge keys (<<) are not supported"
+
 
 class _Loader(_FAST):  # type: ignore[misc, valid-type]
     """`SafeLoader` without what surprises people."""
@@ -29,13 +32,14 @@ class _Loader(_FAST):  # type: ignore[misc, valid-type]
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         if node in self.constructed_objects or node in self.recursive_objects:  # an alias is its anchor's node again
-            raise yaml.YAMLError("aliases (*name) are not supported")
+            raise yaml.YAMLError(NO_ALIASES)
         return super().construct_object(node, deep)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        if len(keys) > len(set(map(str, keys))):
-            twice = sorted({str(key) for key in keys if keys.count(key) > 1})
+        if "tag:yaml.org,2002:merge" in {key.tag for key, _ in node.value}:  # before it multiplies what it merges
+            raise yaml.YAMLError(NO_ALIASES)
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        if twice := sorted(key for key, count in keys.items() if count > 1):
             raise yaml.YAMLError(f"line {node.start_mark.line + 1}: given twice: {', '.join(twice)}")
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
@@ -45,7 +49,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+.0123
 
 
 def read_yaml(text: str) -> Any:
-    """Plain values from YAML: no objects, no aliases, no key twice; `1e-3` is a number and a date is text.
+    """Plain values from YAML: no objects, aliases or merge keys, no key twice; `1e-3` is a number, a date is text.
 
     Raises:
         yaml.YAMLError: if it is not such YAML.

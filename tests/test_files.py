@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import yaml
 
@@ -71,6 +73,19 @@ def test_what_is_written_is_read_back_equal(tmp_path, model):
 def test_a_name_that_looks_like_a_number_stays_a_name():
     node = parse(Node, {"name": "1e5", "cpu": {"cores": 4, "memory_gib": 8}}, "test")
     assert read_yaml(dump_yaml(node))["name"] == "1e5"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o666, 0o444])
+def test_a_file_keeps_its_mode_and_a_new_one_gets_the_usual(tmp_path, mode):
+    path, before = tmp_path / "file", os.umask(0o027)
+    try:
+        write_atomically(path, "new")
+        assert path.stat().st_mode & 0o777 == 0o640
+        path.chmod(mode)
+        write_atomically(path, "newer")
+        assert path.stat().st_mode & 0o777 == mode and path.read_text() == "newer"
+    finally:
+        os.umask(before)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import yaml
 from hypothesis import example, given, settings
@@ -122,3 +125,24 @@ def test_numbers_and_dates_are_what_people_take_them_for(text, value):
 def test_aliases_and_double_keys_are_refused(text, message):
     with pytest.raises(yaml.YAMLError, match=message):
         read_yaml(text)
+
+
+BOMB = """
+import resource, sys, yaml
+from gmi_drl.yaml_text import read_yaml
+text = "&a0 {k: 1}"
+for level in range(1, 30):
+    text = sys.argv[1] % f"{text}{f', *a{level - 1}' * 8}"
+    text = f"&a{level} {text}"
+resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+try:
+    read_yaml(sys.argv[2] % text)
+except yaml.YAMLError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize(("level", "file"), [("{<<: [%s]}", "%s"), ("[%s]", "{? %s : 1}"), ("[%s]", "a: %s")])
+def test_aliases_are_refused_before_they_take_memory(level, file):
+    ended = subprocess.run([sys.executable, "-c", BOMB, level, file], capture_output=True, text=True, timeout=60)
+    assert ended.stdout.startswith("refused: "), ended.stderr

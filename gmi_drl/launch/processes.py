@@ -5,23 +5,19 @@ import math
 import os
 import selectors
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gmi_drl.comm.segment import create_segment
-from gmi_drl.errors import GmiError
+from gmi_drl.comm.segment import Waiting, create_segment
+from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi import Backend
+from gmi_drl.launch.gmi_process import GMIProcess
+from gmi_drl.launch.guard import Guard
 from gmi_drl.layout import Layout
-from gmi_drl.roles.channel import MAX_BYTES, Message, channel_pair, decode, encode
+from gmi_drl.roles.channel import Message, decode, encode
 from gmi_drl.run.folder import RunFolder
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
@@ -29,22 +25,12 @@ START_S = 120.0  # until a process must have imported torch and reported
 FIRST_ROW_S = 1200.0  # until the first row: simulators load, and kernels are compiled, for minutes
 GRACE_S = 3.0  # between asking a process to end and killing it
 BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
-LOG_LINES = 5
-
-
-@dataclass
-class _Child:
-    process: subprocess.Popen[bytes]
-    socket: socket.socket
-    log: Path
-    is_ready: bool = False
-    is_done: bool = False
 
 
 class GMIProcesses:
     """One process per GMI, each with its environment complete, its log, its shared memory and one line to here.
 
-    A `with` block is their life: however it ends, no process and no segment is left.
+    A `with` block is their life: however it ends, no process and no segment is left, nor what the processes started.
 
     Args:
         layout: What to start; its file in the run folder is what the processes read.
@@ -54,6 +40,9 @@ class GMIProcesses:
         backend: Open, for this layout.
         hang_s: Deadline of every wait between GMIs.
         slot_bytes: Shared memory per GMI and group; longer vectors are reduced in pieces.
+
+    Raises:
+        UsageError: if the parameters are no JSON.
     """
 
     def __init__(
@@ -69,14 +58,23 @@ class GMIProcesses:
     ) -> None:
         self.layout, self.folder, self.backend = layout, folder, backend
         self.results: dict[int, Any] = {}
-        self._order = {"role": role, "params": dict(params), "layout": str(folder.layout_file), "hang_s": hang_s}
+        self._order = {
+            "role": role,
+            "params": _as_json(params, role),
+            "layout": str(folder.layout_file),
+            "run_folder": str(folder.path),
+            "meeting": str(folder.meeting),
+            "hang_s": hang_s,
+        }
         self._slot_bytes = slot_bytes
-        self._children: dict[int, _Child] = {}
+        self._children: dict[int, GMIProcess] = {}
         self._selector = selectors.DefaultSelector()
         self._has_told = False  # a row, of any GMI
 
     def __enter__(self) -> Self:
-        segments: dict[str, int] = {}
+        # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
+        self._home = os.open(self.folder.path, os.O_PATH | os.O_DIRECTORY)
+        self._guard, segments = Guard(), dict[str, int]()
         try:
             shutil.rmtree(self.folder.meeting, ignore_errors=True)  # of a launcher that was killed
             self.folder.meeting.mkdir()
@@ -99,7 +97,7 @@ class GMIProcesses:
     def say(self, gmi_id: int, word: str) -> None:
         """Send a word to one GMI; one that has ended does not hear it."""
         with suppress(OSError):
-            self._children[gmi_id].socket.send(encode({"word": word}))
+            self._children[gmi_id].line.send(encode({"word": word}))
 
     def messages(self, silence_s: float = math.inf) -> Iterator[tuple[int, Message]]:
         """Rows as they come, with the GMI's id, until all GMIs are done; `(-1, {})` at least every `TICK_S`.
@@ -111,42 +109,45 @@ class GMIProcesses:
         Raises:
             GmiError: when a GMI fails, dies, or none is heard of in time; it names the GMI and its log.
         """
-        heard = time.monotonic()
+        heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
         while not all(child.is_done for child in self._children.values()):
             for gmi_id, message in self._receive(TICK_S):
-                heard = time.monotonic()
+                heard = Waiting()
                 if message.get("kind") == "row":
                     self._has_told = True
                     yield gmi_id, message
-                    heard = time.monotonic()  # what the caller took its time for is not the GMIs' silence
-            self._check_silence(time.monotonic() - heard, silence_s)
+                    heard = Waiting()  # what the caller took its time for is not the GMIs' silence
+            self._check_silence(heard.look(), silence_s)
             yield -1, {}
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [gmi_id for gmi_id, child in self._children.items() if not child.is_ready]
         if late and silent_s > START_S:
-            raise GmiError(f"GMI {late[0]} has not started within {START_S:.0f} s{self._see_log(late[0])}")
+            raise GmiError(
+                f"GMI {late[0]} has not started within {START_S:.0f} s{self._children[late[0]].last_words()}"
+            )
         if silent_s > max(silence_s, START_S if self._has_told else FIRST_ROW_S):
             raise GmiError(
                 f"no GMI has been heard of for {silent_s:.0f} s: see the logs in {self.folder.log_file(0).parent}"
             )
 
     def end(self) -> None:
-        """End every process: those that are done by themselves, the others politely, then surely."""
-        deadline = time.monotonic() + GRACE_S
-        for child in self._children.values():
-            if not child.is_done:
-                child.process.terminate()
-        for child in self._children.values():
-            try:
-                child.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
-        for child in self._children.values():
-            child.socket.close()
-        self._selector.close()
-        shutil.rmtree(self.folder.meeting, ignore_errors=True)
+        """End every process: those that are done by themselves, the others politely, then surely, and their groups."""
+        try:
+            for child in self._children.values():
+                if not child.is_done:
+                    child.ask_to_end()
+            deadline = time.monotonic() + GRACE_S
+            for child in self._children.values():
+                child.exit_code(deadline - time.monotonic())
+        finally:  # also when Ctrl-C cuts the waiting short
+            for child in self._children.values():
+                self._bury(child)
+                child.close()
+            self._guard.close()
+            self._selector.close()
+            shutil.rmtree(self.folder.meeting.name, ignore_errors=True, dir_fd=self._home)
+            os.close(self._home)
 
     def _make_segments(self) -> dict[str, int]:
         groups = self.layout.groups if self.layout.reduction == "MPR-shm" else {}
@@ -155,44 +156,28 @@ class GMIProcesses:
         }
 
     def _start(self, gmi_id: int, segments: dict[str, int]) -> None:
-        ours, theirs = channel_pair()
-        with theirs:
-            order = self._order | {
-                "gmi": gmi_id,
-                "run_folder": str(self.folder.path),
-                "meeting": str(self.folder.meeting),
-                "segments": segments,
-                "channel": theirs.fileno(),
-                "parent": os.getpid(),
-            }
-            log = self.folder.log_file(gmi_id)
-            with log.open("ab") as output:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "gmi_drl.roles.child", json.dumps(order)],
-                    env=os.environ | self.backend.environment(gmi_id),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=[theirs.fileno(), *segments.values()],
-                    process_group=0,  # the terminal's Ctrl-C is for the launcher alone
-                )
-        ours.setblocking(False)
-        self._children[gmi_id] = _Child(process, ours, log)
-        self._selector.register(ours, selectors.EVENT_READ, gmi_id)
+        order = self._order | {"gmi": gmi_id, "segments": segments}
+        environment = os.environ | self.backend.environment(gmi_id)
+        child = GMIProcess(order, environment, self.folder.log_file(gmi_id), segments.values())
+        self._children[gmi_id] = child
+        self._guard.watch(child.pid)
+        self._selector.register(child.line, selectors.EVENT_READ, (gmi_id, False))
+        self._selector.register(child.pidfd, selectors.EVENT_READ, (gmi_id, True))
 
     def _receive(self, wait_s: float) -> list[tuple[int, Message]]:
         """Messages that have come within `wait_s`; complaints about peers give way to the peers' own errors."""
         received, complaint, deadline = [], None, time.monotonic() + wait_s
         while True:
             for key, _ in self._selector.select(max(0.0, deadline - time.monotonic())):
-                message = self._read(key.data)
+                gmi_id, has_ended = key.data
+                message = self._read(gmi_id, has_ended)
                 if message.get("kind") == "error" and message["blames_peer"]:
-                    complaint = complaint or self._failure(key.data, message)
+                    complaint = complaint or self._failure(gmi_id, message)
                     deadline = time.monotonic() + BLAME_S
                 elif message.get("kind") == "error":
-                    raise self._failure(key.data, message)
+                    raise self._failure(gmi_id, message)
                 else:
-                    received.append((key.data, message))
+                    received.append((gmi_id, message))
             if complaint is None and received:
                 return received
             if time.monotonic() >= deadline:
@@ -200,23 +185,31 @@ class GMIProcesses:
                     raise complaint
                 return received
 
-    def _read(self, gmi_id: int) -> Message:
-        """One message of a GMI. The end of its line before it is done is its death."""
+    def _read(self, gmi_id: int, has_ended: bool) -> Message:
+        """One message of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
+
+        Both are watched, since what a role has started may hold the line open.
+        """
         child = self._children[gmi_id]
-        try:
-            data = child.socket.recv(MAX_BYTES)
-        except OSError:
-            data = b""
+        if child.has_failed:
+            return {}
+        data = child.receive()
         if not data:
-            self._selector.unregister(child.socket)
+            if data is None and not has_ended:
+                return {}
+            self._selector.unregister(child.pidfd if has_ended else child.line)
             if not child.is_done:
                 raise self._death(gmi_id)
+            if has_ended:
+                self._bury(child)
             return {}
         message = decode(data)
         if message.get("kind") == "error":  # its last words: that the line ends now is no news
-            self._selector.unregister(child.socket)
+            self._selector.unregister(child.line)
+            self._selector.unregister(child.pidfd)
+            child.has_failed = True
         if message.get("kind") == "ready":
-            self.backend.prove_attached(gmi_id, child.process.pid)
+            self.backend.prove_attached(gmi_id, child.pid)
             child.is_ready = True
         if message.get("kind") == "done":
             child.is_done = True
@@ -233,19 +226,19 @@ class GMIProcesses:
 
     def _death(self, gmi_id: int) -> GmiError:
         child = self._children[gmi_id]
-        try:
-            code = child.process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            return GmiError(f"GMI {gmi_id} has closed its line but still runs{self._see_log(gmi_id)}")
-        how = f"exited with code {code}"
-        if code < 0:
-            name = signal.Signals(-code).name
-            how = f"was killed by {name}" + (" (by hand, or for want of memory)" if name == "SIGKILL" else "")
-        return GmiError(f"GMI {gmi_id} (process {child.process.pid}) {how}{self._see_log(gmi_id)}")
+        return GmiError(f"GMI {gmi_id} (process {child.pid}) {child.how_it_ended(GRACE_S)}{child.last_words()}")
 
-    def _see_log(self, gmi_id: int) -> str:
-        log = self._children[gmi_id].log
-        with suppress(OSError):
-            lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-            return f"\n  its log is {log}" + "".join(f"\n  | {line}" for line in lines)
-        return ""
+    def _bury(self, child: GMIProcess) -> None:
+        """End a GMI and what it has started."""
+        child.end()
+        self._guard.forget(child.pid)
+
+
+def _as_json(params: Mapping[str, Any], role: str) -> dict[str, Any]:
+    params = dict(params)
+    try:
+        json.dumps(params)
+    except (TypeError, ValueError, RecursionError) as error:
+        text = f"parameters of {role} must be JSON (numbers, text, lists and dicts): {error}"
+        raise UsageError(text) from None
+    return params

@@ -1,6 +1,5 @@
 """From one row per GMI to one row per iteration."""
 
-import time
 from collections import deque
 
 from gmi_drl.run.metrics import PHASES, Row
@@ -9,13 +8,17 @@ EPISODES_AVERAGED = 100
 
 
 class RowMerger:
-    """Merges the rows of an iteration when those of all GMIs have come. A row that got lost is not waited for."""
+    """Merges the rows of an iteration when those of all GMIs have come. A row that got lost is not waited for.
+
+    `clock_s` of a GMI's row is its `time.monotonic()`, one clock for all processes of a host: this process may read
+    rows long after they were sent.
+    """
 
     def __init__(self, num_gmis: int, steps_per_iteration: int) -> None:
         self.num_gmis, self.steps_per_iteration = num_gmis, steps_per_iteration
         self._pending: dict[int, dict[int, Row]] = {}
         self._episodes: deque[tuple[float, float, float]] = deque()
-        self._last_time: float | None = None
+        self._last: Row | None = None  # of the leader
 
     def add(self, gmi_id: int, row: Row) -> list[Row]:
         """Take in a GMI's row, if it is one; the merged rows that are complete by it, in order."""
@@ -29,32 +32,36 @@ class RowMerger:
     def _merge(self, rows: dict[int, Row]) -> Row | None:
         """Times are means over the GMIs; the learner's numbers are the group's and come from rank 0."""
         leader = next((row for row in rows.values() if "reward_mean" in row), None)
-        if leader is None:
+        if leader is None or (self._last is not None and leader["iteration"] <= self._last["iteration"]):
             return None
         times = {name: sum(row[name] for row in rows.values()) / len(rows) for name in PHASES}
-        shared = {name: value for name, value in leader.items() if name not in (*PHASES, "kind", "gmi")}
+        shared = {name: value for name, value in leader.items() if name not in (*PHASES, "kind", "gmi", "clock_s")}
         return {
             **shared,
-            "steps_per_second": self._steps_per_second(sum(times.values())),
+            "steps_per_second": self._steps_per_second(leader, sum(times.values())),
             **self._episode_means(leader),
             "collect_s": times["sim_s"] + times["act_s"],
             **times,
             "gmis": {str(gmi_id): {name: row[name] for name in PHASES} for gmi_id, row in sorted(rows.items())},
         }
 
-    def _steps_per_second(self, iteration_s: float) -> float:
-        """By the clock from row to row: checkpoints and reports count. The first row has only its own phases."""
-        now = time.monotonic()
-        elapsed_s = now - self._last_time if self._last_time is not None else iteration_s
-        self._last_time = now
-        return self.steps_per_iteration / max(elapsed_s, 1e-9)
+    def _steps_per_second(self, leader: Row, iteration_s: float) -> float:
+        """From row to row, so that checkpoints and reports count, also over iterations whose rows got lost.
+
+        The first row has only its own phases.
+        """
+        last, self._last = self._last, leader
+        if last is None:
+            return self.steps_per_iteration / max(iteration_s, 1e-9)
+        return float((leader["env_steps"] - last["env_steps"]) / max(leader["clock_s"] - last["clock_s"], 1e-9))
 
     def _episode_means(self, leader: Row) -> Row:
         """Mean return and length of the last hundred or so episodes; null until one has ended."""
-        self._episodes.append((leader["episodes"], leader["return_sum"], leader["length_sum"]))
+        if leader["episodes"] > 0:  # so that no more are kept, and added up, than are averaged
+            self._episodes.append((leader["episodes"], leader["return_sum"], leader["length_sum"]))
+        if not self._episodes:
+            return {"return_mean": None, "episode_length_mean": None}
         while sum(count for count, _, _ in self._episodes) - self._episodes[0][0] >= EPISODES_AVERAGED:
             self._episodes.popleft()
         count, returns, lengths = (sum(column) for column in zip(*self._episodes, strict=True))
-        if count == 0:
-            return {"return_mean": None, "episode_length_mean": None}
         return {"return_mean": returns / count, "episode_length_mean": lengths / count}

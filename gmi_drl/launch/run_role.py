@@ -37,6 +37,7 @@ def run_role(
         What `GMI_run` returned, by GMI id.
 
     Raises:
+        UsageError: when the parameters are no JSON, or a run lies in that folder.
         GmiError: when a GMI fails or dies; the message names it and its log. The others are ended.
     """
     chosen = layout if isinstance(layout, Layout) else load_yaml(Layout, Path(layout))
@@ -44,9 +45,9 @@ def run_role(
     folder = RunFolder(
         Path(run_dir or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}-{time.monotonic_ns() % 1000:03d}")
     )
-    folder.create()
     backend = ProcessBackend(purpose=str(folder.path))
     processes = GMIProcesses(chosen, role, params or {}, folder, backend, hang_s=hang_s, slot_bytes=SLOT_BYTES)
+    folder.create()
     with folder.lock(), closing(backend):
         backend.open(chosen)
         folder.write_setup(chosen, RunConfig(hang_s=hang_s))

@@ -8,9 +8,10 @@ from types import FrameType
 
 
 class SecondSignal(BaseException):
-    """Raised where the program stands when a second signal arrives. Nothing is saved then. `signal` is the first."""
+    """Raised, once, where the program stands when a second signal arrives. `signal` is the first."""
 
     def __init__(self, signal: Signals) -> None:
+        super().__init__(f"ended at once, by a second signal after {signal.name}")
         self.signal = signal
 
 
@@ -19,6 +20,11 @@ class StopRequest:
     """The signal that asked for the end, if any."""
 
     signal: Signals | None = None
+    is_settled: bool = False
+
+    def settle(self) -> None:
+        """From now on signals change nothing: how things end is known."""
+        self.is_settled = True
 
 
 @contextmanager
@@ -27,7 +33,10 @@ def stop_on_signals() -> Iterator[StopRequest]:
     request = StopRequest()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if request.is_settled:
+            return
         if request.signal is not None:
+            request.settle()  # so that nothing disturbs those who end what there is
             raise SecondSignal(request.signal)
         request.signal = Signals(number)
 

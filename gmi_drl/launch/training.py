@@ -1,7 +1,7 @@
 """A training on this host: start the GMIs, keep the metrics, stop in order."""
 
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -13,13 +13,14 @@ from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.rows import RowMerger
-from gmi_drl.launch.signals import stop_on_signals
+from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.layout import HOLISTIC, Layout
 from gmi_drl.roles.rsl_rl import version as rsl_rl
 from gmi_drl.rsl_rl_config import require_groups
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
+from gmi_drl.run.presence import Presence
 from gmi_drl.scheduler.cut import TRAINERS
 from gmi_drl.task_names import ForeignTask, find_task
 
@@ -58,25 +59,28 @@ def train(
     Raises:
         UsageError: if the layout or the configuration cannot be trained.
         LayoutMismatchError: if the devices or the folder are not there or in use. The folder stays as it was.
+        MachineError: when the folder is removed, moved or replaced meanwhile, or the disk takes no more.
         GmiError: when a GMI fails; its message names it. The run folder keeps the last checkpoint.
     """
     check_trainable(layout, config)
     backend = ProcessBackend(purpose=str(folder.path))
-    with folder.lock(), closing(backend):
+    with folder.lock(), Presence(folder.path) as home, closing(backend):
         _check_newest(folder, resume)
         backend.open(layout)
-        try:
-            folder.write_setup(layout, config)
-            folder.write_state("running")
-            outcome = _train(layout, config, folder, backend, resume, on_row)
-            folder.write_state(outcome.state)
-        except OSError as error:
-            _tell_state(folder, "failed", str(error))
-            raise MachineError(f"{folder.path}: {error.strerror or error}") from error
-        except BaseException as error:
-            is_ours = isinstance(error, GmiError)
-            _tell_state(folder, "failed" if is_ours else "stopped", str(error) or type(error).__name__)
-            raise
+        with stop_on_signals() as request:  # until the state is written: a second signal must not undo a result
+            try:
+                folder.write_setup(layout, config)
+                folder.write_state("running")
+                outcome = _train(layout, config, folder, home, backend, resume, on_row, request)
+                home.require()
+                folder.write_state(outcome.state)
+            except OSError as error:
+                _tell_state(folder, home, "failed", str(error))
+                raise MachineError(f"{folder.path}: {error.strerror or error}") from error
+            except BaseException as error:
+                is_ours = isinstance(error, GmiError)
+                _tell_state(folder, home, "failed" if is_ours else "stopped", str(error) or type(error).__name__)
+                raise
     return outcome
 
 
@@ -102,6 +106,11 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         needs = f"a task, template TCG_EX, all roles on every GMI and the one group {everyone}"
         has = f"task {layout.task}, template {layout.template}, groups {groups}"
         raise UsageError(f"training needs {needs}; this layout has {has}")
+    if len({device.kind for device in layout.devices}) > 1:
+        raise UsageError(
+            "training needs devices of one kind, this layout has cpu and gpu: the two round differently, so replicas "
+            "would part, and only on a cpu does the bucket lie in the shared memory; give each kind a layout of its own"
+        )
     task_spec(layout.task)
     if config.rsl_rl is not None and not isinstance(find_task(layout.task), ForeignTask):
         require_groups(config.rsl_rl, ["policy"])
@@ -129,19 +138,22 @@ def _require_rsl_rl() -> None:
         raise MachineError(f"--algo rsl_rl needs rsl-rl-lib {needs}, not {has}: {remedy}")
 
 
-def _tell_state(folder: RunFolder, state: str, message: str) -> None:
-    """Keep the reason if the disk still takes it: what failed first is what counts."""
+def _tell_state(folder: RunFolder, home: Presence, state: str, message: str) -> None:
+    """Keep the reason if folder and disk still take it: what failed first is what counts."""
     with suppress(OSError):
-        folder.write_state(state, message)
+        if home.is_there():
+            folder.write_state(state, message)
 
 
 def _train(
     layout: Layout,
     config: RunConfig,
     folder: RunFolder,
+    home: Presence,
     backend: ProcessBackend,
     resume: Path | None,
     on_row: Callable[[Row], None],
+    request: StopRequest,
 ) -> Outcome:
     assert layout.task is not None
     spec = task_spec(layout.task)
@@ -158,8 +170,14 @@ def _train(
         slot_bytes=spec.bucket_bytes(config.ppo.hidden),
     )
     leader, is_asked = layout.groups[TRAINERS][0], False
-    with stop_on_signals() as request, MetricsFile(folder.metrics_file) as metrics, processes:
+    with ExitStack() as life:
+        metrics = life.enter_context(MetricsFile(folder.metrics_file))
+        rows = life.enter_context(Presence(folder.metrics_file))
+        life.enter_context(processes)
+        life.callback(request.settle)  # how it ended stands, whoever is impatient while the processes end
         for gmi_id, row in processes.messages(silence_s=config.hang_s + PATIENCE_S):
+            home.check()
+            rows.check()
             if request.signal is not None and not is_asked:
                 processes.say(leader, "stop")
                 is_asked = True

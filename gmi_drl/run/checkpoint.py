@@ -48,7 +48,7 @@ def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> None
         folder.mkdir(exist_ok=True)
         write_atomically(folder / f"{name}.safetensors", save(contiguous))
     except OSError as error:
-        raise MachineError(f"{folder.parent}: the checkpoint cannot be written: {error.strerror}") from None
+        raise MachineError(f"{folder.parent.resolve()}: the checkpoint cannot be written: {error.strerror}") from None
 
 
 def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: int) -> Path:
@@ -62,6 +62,7 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
         parts = {file.name: _digest(file) for file in sorted(folder.glob("*.safetensors"))}
         index = {"schema": SCHEMA, "iteration": iteration, **facts, "parts": parts}
         write_atomically(folder / INDEX, json.dumps(index, indent=2) + "\n")
+        _sync_folder(folder)  # what the new name stands for must be there before it
         shutil.rmtree(target, ignore_errors=True)  # what lost its index
         folder.rename(target)
         _sync_folder(checkpoints)
@@ -69,7 +70,7 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
             old.rename(draft(checkpoints, int(old.name)))  # so that half of it is never left under its name
         drop_drafts(checkpoints)
     except OSError as error:
-        raise MachineError(f"{checkpoints}: the checkpoint cannot be written: {error.strerror}") from None
+        raise MachineError(f"{checkpoints.resolve()}: the checkpoint cannot be written: {error.strerror}") from None
     return target
 
 
@@ -83,7 +84,7 @@ def require_room(folder: Path, more: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < need:
         has, wants = human_bytes(free), human_bytes(need)
-        raise MachineError(f"{folder.parent}: {has} are free, the checkpoints to come need {wants}")
+        raise MachineError(f"{folder.parent.resolve()}: {has} are free, the checkpoints to come need {wants}")
 
 
 def list_checkpoints(checkpoints: Path) -> list[Path]:
@@ -107,7 +108,7 @@ def read_index(checkpoint: Path) -> dict[str, Any]:
         missing = [name for name in FACTS if name not in index]
         if missing or not parts:
             raise KeyError(*missing)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UsageError(f"{checkpoint}: {INDEX} is missing or broken: {remedy}") from None
     for name, digest in parts.items():
         if not (checkpoint / name).is_file() or _digest(checkpoint / name) != digest:

@@ -20,6 +20,10 @@ from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints
 
+LOCK = ".lock"
+LISTED = 5
+"""Names that a refusal lists at most."""
+
 RECORDED_PACKAGES = ("gmi-drl", "torch", "numpy", "mujoco", "mujoco-warp", "warp-lang", "safetensors", "pydantic")
 
 
@@ -62,7 +66,7 @@ class RunFolder:
         """Make the folders of a new run. One that never came as far as a checkpoint is begun anew.
 
         Raises:
-            UsageError: if a run lies there already.
+            UsageError: if a run lies there already, or anything that is not of a run.
             MachineError: if it cannot be written.
         """
         if list_checkpoints(self.checkpoints):
@@ -70,16 +74,32 @@ class RunFolder:
                 f"{self.path} holds a run already: continue it with `--resume` or choose another --run-dir"
             )
         try:
+            if foreign := self._foreign():
+                found = ", ".join(foreign[:LISTED]) + (f" and {len(foreign) - LISTED} more" if foreign[LISTED:] else "")
+                raise UsageError(f"{self.path} is not empty and no run: it has {found}: choose another --run-dir")
             for folder in (self.checkpoints, self.log_file(0).parent):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise MachineError(f"{self.path}: the run folder cannot be written: {error.strerror}") from None
 
+    def _foreign(self) -> list[str]:
+        """What lies in a folder in which no run was begun, beside the empty folders that a crash leaves."""
+        if not self.path.exists() or "gmi-drl" in _read_object(self._versions_file):
+            return []
+        empty = [folder for folder in (self.checkpoints, self.log_file(0).parent) if not any(folder.glob("*"))]
+        drafts = self.path.glob(f".{self._versions_file.name}.*.draft")
+        return sorted(path.name for path in {*self.path.iterdir()} - {*empty, *drafts, self.path / LOCK})
+
+    @property
+    def _versions_file(self) -> Path:
+        """Tells a run from other folders, which may well have a `layout.yaml`."""
+        return self.path / "versions.json"
+
     def write_setup(self, layout: Layout, config: RunConfig) -> None:
-        """Write `layout.yaml`, `config.yaml` and `versions.json`."""
+        """Write `versions.json`, which makes the folder that of a run, `layout.yaml` and `config.yaml`."""
+        write_atomically(self._versions_file, json.dumps(versions(), indent=2) + "\n")
         write_atomically(self.layout_file, dump_yaml(layout))
         write_atomically(self.config_file, dump_yaml(config))
-        write_atomically(self.path / "versions.json", json.dumps(versions(), indent=2) + "\n")
 
     def read_setup(self) -> tuple[Layout, RunConfig]:
         """Read the layout and configuration back.
@@ -94,26 +114,37 @@ class RunFolder:
     def write_state(self, state: str, message: str = "") -> None:
         """Say how the run stands: `running`, `done`, `stopped` or `failed`."""
         born_s = psutil.Process().create_time()
-        facts = {"state": state, "message": message, "pid": os.getpid(), "born_s": born_s}
+        facts = {"state": state, "message": message, "host": platform.node(), "pid": os.getpid(), "born_s": born_s}
         write_atomically(self.path / "state.json", json.dumps(facts) + "\n")
 
     def read_state(self) -> dict[str, Any]:
-        """The last state; a run that says `running` while its process is no more has `died`."""
+        """The last state; a run that says `running` while its process on this host is no more has `died`.
+
+        `host` is None where an earlier version has written it, which is taken for this host.
+        """
+        unknown = {"state": "unknown", "message": "", "host": None, "pid": None}
+        state = unknown | _read_object(self.path / "state.json")
         try:
-            state: dict[str, Any] = json.loads((self.path / "state.json").read_text())
-            has_died = state["state"] == "running" and not _lives(state["pid"], state["born_s"])
+            is_here = state["host"] in (None, platform.node())
+            has_died = state["state"] == "running" and is_here and not _lives(state["pid"], state["born_s"])
             return state | {"state": "died"} if has_died else state
-        except (OSError, ValueError, KeyError, TypeError):
-            return {"state": "unknown", "message": "", "pid": None}
+        except (ValueError, KeyError, TypeError):
+            return unknown
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Work in the folder alone, for the time of a `with` block. The lock goes with the process.
 
+        It is that of a file open for writing, as NFS locks nothing else.
+
         Raises:
             LayoutMismatchError: if another process works in it.
+            MachineError: if it cannot be written or locked.
         """
-        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise MachineError(f"{self.path}: {LOCK} cannot be written: {error.strerror}") from None
         try:
             self._take(descriptor)
             yield
@@ -124,8 +155,22 @@ class RunFolder:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = self.read_state()["pid"]
-            raise LayoutMismatchError(f"{self.path}: process {owner} is training there: wait or stop it") from None
+            owner = {"pid": "(not known)", "host": "(not known)"} | _read_object(self.path / LOCK)
+            working = f"process {owner['pid']} on {owner['host']} is working there"
+            raise LayoutMismatchError(f"{self.path}: {working}: wait or stop it") from None
+        except OSError as error:
+            raise MachineError(f"{self.path}: {LOCK} cannot be locked: {error.strerror}") from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": platform.node()}).encode(), 0)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """A JSON object; empty if there is none, or something else."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _lives(pid: int, born_s: float) -> bool:

@@ -69,16 +69,16 @@ def drop_rows_after(path: Path, iteration: int) -> None:
 def _rows(path: Path) -> Iterator[Row]:
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         if row := _row(line):
             yield row
 
 
 def _row(line: str) -> Row:
-    """One line; empty if a crash cut it short."""
+    """One line; empty if a crash cut it short, or if it is no row."""
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return row if isinstance(row, dict) else {}
 

@@ -1,7 +1,9 @@
 """What may happen to a training, done to real ones started from the command line."""
 
+import ctypes
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 from conftest import children_of, environment, tiny_layout, two_cores
 
 from gmi_drl.files import dump_yaml
+from gmi_drl.gmi import allowed_cores, claim
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 
@@ -19,6 +22,12 @@ TINY = ["--set", "ppo.horizon=4", "--set", "ppo.epochs=1", "--set", "hang_s=60"]
 COMMAND = [sys.executable, "-c", "from gmi_drl.cli import main; main()", "train", *TINY]
 
 pytestmark = two_cores
+
+
+def gmis_of(launcher):
+    """The processes of the GMIs, in their order."""
+    names = {child: child.cmdline()[-1] for child in children_of(launcher)}
+    return sorted((child for child, name in names.items() if re.match(r"GMI \d+ of ", name)), key=names.get)
 
 
 class Training:
@@ -30,14 +39,16 @@ class Training:
         command = [*COMMAND, "--run-dir", str(path), "--iterations", "1000000", "--set", "checkpoint_every=1"]
         command += [*layout, *options]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=path.parent
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            cwd=path.parent,
+            process_group=0,  # as a shell starts it
         )
         self.wait_for_rows(2)
-        self.gmis = sorted(children_of(self.process.pid), key=self.id_of)
-
-    @staticmethod
-    def id_of(process):
-        return int(re.search(r'"gmi": (\d+)', " ".join(process.cmdline())).group(1))
+        self.gmis = gmis_of(self.process.pid)
 
     def wait_for_rows(self, count, deadline_s=90):
         end = time.monotonic() + deadline_s
@@ -71,8 +82,11 @@ def training(tmp_path):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_first_signal_saves_a_checkpoint_and_tells_how_to_go_on(training, number, code):
+    """A terminal signals the launcher's whole group, in which no GMI is; one that gets Ctrl-C all the same goes on."""
     run = training()
-    run.process.send_signal(number)
+    for gmi in run.gmis:
+        gmi.send_signal(signal.SIGINT)
+    os.killpg(run.process.pid, number)
     returned, printed, left = run.end()
     assert returned == code and not left
     assert f"gmi-drl train --resume {run.folder.path}" in printed and "Traceback" not in printed
@@ -89,7 +103,9 @@ def test_the_second_signal_ends_at_once(training):
     time.sleep(0.5)
     run.process.send_signal(signal.SIGTERM)
     returned, printed, left = run.end()
-    assert returned == 143 and not left and "nothing was saved" in printed and "Traceback" not in printed
+    assert returned == 143 and not left and "Traceback" not in printed
+    (*_, newest) = list_checkpoints(run.folder.checkpoints)
+    assert f"ended at once; go on after iteration {int(newest.name)} with: gmi-drl train --resume" in printed
 
 
 @pytest.mark.parametrize("victim", [0, 1])
@@ -98,7 +114,7 @@ def test_a_killed_gmi_ends_the_run_and_is_named(training, victim):
     run.gmis[victim].send_signal(signal.SIGKILL)
     started = time.monotonic()
     returned, printed, left = run.end()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60, "by its death, not by its silence (hang_s)"
     assert returned == 1 and not left and "Traceback" not in printed
     assert re.search(rf"GMI {victim} \(process {run.gmis[victim].pid}\) was killed by SIGKILL", printed)
     assert f"gmi-{victim}.log" in printed
@@ -120,6 +136,49 @@ def test_nothing_survives_the_launcher(training):
     assert not alive
     assert not [name for name in os.listdir("/dev/shm") if "gmi" in name]
     assert run.folder.read_state()["state"] == "died"
+
+
+def test_a_folder_that_took_the_place_of_a_runs_gets_nothing_of_it(training, tmp_path):
+    """Not even when it does so between two instants."""
+    run = training("--set", "checkpoint_every=1")
+    other = tmp_path / "other"
+    (other / "checkpoints").mkdir(parents=True)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    paths = [os.fsencode(path) for path in (run.folder.path, other)]
+    run.process.send_signal(signal.SIGSTOP)  # it would notice before the GMIs save the next time
+    assert ctypes.CDLL(None).renameat2(here, paths[0], here, paths[1], exchange) == 0
+    before, deadline = list_checkpoints(other / "checkpoints")[-1:], time.monotonic() + 60
+    while list_checkpoints(other / "checkpoints")[-1:] == before and not [*run.folder.checkpoints.iterdir()]:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    run.process.send_signal(signal.SIGCONT)
+    returned, printed, left = run.end(60)
+    assert returned == 4 and not left and "Traceback" not in printed
+    assert not [*run.folder.checkpoints.iterdir()]
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "robbed of its metrics"])
+def test_a_run_whose_folder_vanishes_ends_and_leaves_nothing(training, tmp_path, how):
+    run = training("--set", "checkpoint_every=1000000")
+    path, elsewhere = run.folder.path, tmp_path / "moved"
+    lost = run.folder.metrics_file if how == "robbed of its metrics" else path
+    if how == "removed":
+        shutil.rmtree(lost)
+    else:
+        lost.rename(elsewhere)
+    if how == "replaced":
+        run.folder.meeting.mkdir(parents=True)  # another run begins there
+    returned, printed, left = run.end(60)
+    assert returned == 4 and not left and "Traceback" not in printed
+    assert f"{lost} was removed, moved or replaced while the run was writing to it" in " ".join(printed.split())
+    if how == "robbed of its metrics":
+        assert run.folder.read_state()["state"] == "failed"
+    elif how == "removed":
+        assert not path.exists()
+    else:
+        assert [file.name for file in path.iterdir()] == [".meeting"] and not (elsewhere / ".meeting").exists()
+    with claim([f"core-{core}" for core in allowed_cores()[:2]], "a test"):
+        pass
 
 
 def test_a_gloo_run_goes_on_after_it_was_killed(training, tmp_path):

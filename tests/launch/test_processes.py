@@ -1,12 +1,87 @@
-from contextlib import closing
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from unittest.mock import ANY
 
+import psutil
 import pytest
-from conftest import tiny_config, tiny_layout
+from conftest import children_of, environment, tiny_config, tiny_layout
 
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.processes import FIRST_ROW_S, START_S, GMIProcesses
 from gmi_drl.run.folder import RunFolder
+
+ROLE = """
+import time
+import gmi_drl as GMI_DRL
+
+class Late(GMI_DRL.DRL_role):
+    def GMI_run(self, fails):
+        self.mgr.report({"number": 1})
+        self.mgr.report({"number": 2})
+        if fails:
+            raise ValueError("a bug in my role")
+        return "a result"
+
+class Beating(GMI_DRL.DRL_role):
+    def GMI_run(self):
+        while True:
+            time.sleep(0.1)
+            self.mgr.report({"number": 1})
+"""
+LAUNCHER = """
+import sys, time
+from contextlib import closing
+from pathlib import Path
+from gmi_drl.files import load_yaml
+from gmi_drl.gmi import ProcessBackend
+from gmi_drl.launch import processes
+from gmi_drl.layout import Layout
+from gmi_drl.run.folder import RunFolder
+folder = RunFolder(Path(sys.argv[1]))
+layout = load_yaml(Layout, folder.layout_file)
+with closing(ProcessBackend("a test")) as backend:
+    backend.open(layout)
+    started = processes.GMIProcesses(layout, sys.argv[2], {}, folder, backend, hang_s=60, slot_bytes=64)
+    with started:
+        for _, row in started.messages(silence_s=5):
+            if row:
+                processes.START_S = 5  # when it has started
+                print("row", flush=True)
+"""
+
+
+@contextmanager
+def ended_processes(tmp_path, **params):
+    """A GMI that has ended before anything of what it said is read."""
+    (tmp_path / "role.py").write_text(ROLE)
+    layout, folder = tiny_layout(1), RunFolder(tmp_path / "run")
+    folder.create()
+    folder.write_setup(layout, tiny_config())
+    with closing(ProcessBackend("a test")) as backend:
+        backend.open(layout)
+        role = f"{tmp_path / 'role.py'}:Late"
+        with GMIProcesses(layout, role, params, folder, backend, hang_s=60, slot_bytes=64) as processes:
+            assert processes._children[0].exit_code(120) == (1 if params.get("fails") else ANY)
+            yield processes
+
+
+def test_a_gmi_that_has_ended_is_heard_first(tmp_path):
+    with ended_processes(tmp_path, fails=False) as processes:
+        told = [row["number"] for _, row in processes.messages() if row]
+    assert told == [1, 2] and processes.results == {0: "a result"}
+
+
+def test_the_error_of_a_gmi_that_has_ended_is_told_not_its_exit_code(tmp_path):
+    with (
+        ended_processes(tmp_path, fails=True) as processes,
+        pytest.raises(GmiError, match=r"^GMI 0: ValueError: a bug in my role"),
+    ):
+        for _ in processes.messages():
+            pass
 
 
 def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
@@ -22,3 +97,37 @@ def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
         processes._check_silence(START_S - 1, silence_s=60)
         with pytest.raises(GmiError, match="no GMI has been heard of for 121 s"):
             processes._check_silence(START_S + 1, silence_s=60)
+
+
+def test_a_standstill_of_all_is_nobodys_silence(tmp_path):
+    """As when a container is frozen: the launcher's clock goes on meanwhile, but nobody could have spoken."""
+    (tmp_path / "role.py").write_text(ROLE)
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    folder.write_setup(tiny_layout(1), tiny_config())
+    command = [sys.executable, "-c", LAUNCHER, str(folder.path), f"{tmp_path / 'role.py'}:Beating"]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as launcher:
+        rows = iter(launcher.stdout)
+        assert next(rows) == "row\n"
+        gmi = next(child for child in children_of(launcher.pid) if "GMI 0" in " ".join(child.cmdline()))
+        gmi.suspend()
+        time.sleep(0.5)  # what it has said is read
+        launcher.send_signal(signal.SIGSTOP)
+        time.sleep(8)
+        launcher.send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+        gmi.resume()
+        heard = [next(rows, "") for _ in range(30)]  # more than were left in the pipe
+        launcher.kill()
+    psutil.wait_procs([gmi], timeout=60)
+    assert heard[-1] == "row\n"
+
+
+def test_how_a_gmi_ended_that_somebody_else_reaped_is_not_known(tmp_path):
+    """As where the program's parent ignored SIGCHLD, which is inherited."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with ended_processes(tmp_path, fails=False) as processes:
+            assert processes._children[0].how_it_ended(60) == "has ended, how is not known (SIGCHLD is ignored here)"
+    finally:
+        signal.signal(signal.SIGCHLD, before)

@@ -1,13 +1,14 @@
 import pytest
 
-from gmi_drl.launch.rows import RowMerger
+from gmi_drl.launch.rows import EPISODES_AVERAGED, RowMerger
 
 PHASES = {"sim_s": 1.0, "act_s": 0.5, "learn_s": 2.0, "sync_s": 0.0}
 
 
 def row(gmi, iteration, **more):
     group = {"reward_mean": 0.1, "episodes": 0.0, "return_sum": 0.0, "length_sum": 0.0} if gmi == 0 else {}
-    return {"gmi": gmi, "kind": "row", "iteration": iteration, "env_steps": 64 * iteration, **PHASES, **group, **more}
+    counts = {"iteration": iteration, "env_steps": 64 * iteration, "clock_s": 1000.0 + 4.0 * iteration}
+    return {"gmi": gmi, "kind": "row", **counts, **PHASES, **group, **more}
 
 
 def test_a_row_is_merged_when_all_gmis_have_sent_theirs():
@@ -15,7 +16,7 @@ def test_a_row_is_merged_when_all_gmis_have_sent_theirs():
     assert merger.add(1, row(1, 1, sim_s=3.0)) == []
     (merged,) = merger.add(0, row(0, 1))
     assert merged["sim_s"] == 2.0 and merged["collect_s"] == 2.5 and merged["env_steps"] == 64
-    assert merged["gmis"]["1"]["sim_s"] == 3.0 and "kind" not in merged
+    assert merged["gmis"]["1"]["sim_s"] == 3.0 and not {"kind", "clock_s"} & {*merged, *merged["gmis"]["0"]}
     assert merged["return_mean"] is None
     assert merged["steps_per_second"] == pytest.approx(64 / 4.5)
 
@@ -35,3 +36,35 @@ def test_returns_are_means_over_the_last_hundred_episodes():
     (merged,) = merger.add(0, row(0, 3, episodes=50.0, return_sum=500.0, length_sum=5000.0))
     assert merged["return_mean"] == 10.0 and merged["episode_length_mean"] == 100.0
     assert (merged["episodes"], merged["return_sum"]) == (50, 500)  # those that ended in this iteration
+
+
+def test_speed_is_by_the_clock_of_the_gmis_whenever_their_rows_are_read():
+    """A launcher that was stopped reads them all at once."""
+    merger = RowMerger(1, 64)
+    speeds = [merged["steps_per_second"] for i in (1, 2, 3) for merged in merger.add(0, row(0, i))]
+    assert speeds == [pytest.approx(64 / 3.5), 16.0, 16.0]  # the first has only its phases
+
+
+def test_the_row_after_lost_ones_has_the_speed_of_all_iterations_since():
+    merger = RowMerger(1, 64)
+    speeds = [merged["steps_per_second"] for i in (1, 5, 6) for merged in merger.add(0, row(0, i))]
+    assert speeds[1:] == [16.0, 16.0]
+
+
+def test_a_row_that_comes_after_later_ones_is_left_out():
+    merger = RowMerger(2, 64)
+    rows = [
+        merged
+        for gmi, i in ((0, 1), (1, 1), (0, 5), (1, 5), (0, 3), (0, 6), (1, 6))
+        for merged in merger.add(gmi, row(gmi, i))
+    ]
+    assert [merged["iteration"] for merged in rows] == [1, 5, 6]
+
+
+def test_rows_without_ended_episodes_are_not_gathered():
+    merger = RowMerger(1, 64)
+    merger.add(0, row(0, 1, episodes=1.0, return_sum=5.0, length_sum=7.0))
+    for i in range(2, 3 * EPISODES_AVERAGED):
+        (merged,) = merger.add(0, row(0, i))
+    assert merged["return_mean"] == 5.0 and merged["episode_length_mean"] == 7.0
+    assert len(merger._episodes) <= EPISODES_AVERAGED

@@ -16,6 +16,25 @@ def test_the_first_signal_asks_and_the_second_ends():
     assert second.value.signal is signal.SIGTERM and signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_third_signal_does_not_disturb_what_the_second_one_ends():
+    with pytest.raises(SecondSignal), stop_on_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            has_ended = True
+    assert has_ended
+
+
+def test_when_the_end_is_settled_signals_change_nothing():
+    with stop_on_signals() as request:
+        request.settle()
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert request.signal is None
+
+
 def test_an_ignored_signal_stays_ignored():
     """As `nohup` wants it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -1,14 +1,19 @@
 """Trainings of real processes: replicas stay alike, a resumed run is bit-identical, a run can be resized."""
 
+import os
 import shutil
+import signal
 
 import pytest
 from conftest import tiny_config, tiny_layout, two_cores
 
 from gmi_drl.config import PPOConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
+from gmi_drl.files import dump_yaml, load_yaml
 from gmi_drl.gmi import ProcessBackend
-from gmi_drl.launch.training import train
+from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.training import check_trainable, train
+from gmi_drl.layout import Device, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
@@ -18,6 +23,19 @@ def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
     return folder, train(layout, config, folder, **more)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Somebody who sends two signals while the processes end."""
+    end = GMIProcesses.end
+
+    def end_with_signals(processes):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        end(processes)
+
+    monkeypatch.setattr(GMIProcesses, "end", end_with_signals)
 
 
 def parts_of(checkpoint):
@@ -101,6 +119,20 @@ def test_groups_that_would_part_the_replicas_are_refused(tmp_path, groups):
         train(layout, tiny_config(), RunFolder(tmp_path))
 
 
+def test_roles_may_stand_in_any_order(tmp_path):
+    text = dump_yaml(tiny_layout(1))
+    assert "[simulator, agent, trainer]" in text
+    (tmp_path / "layout.yaml").write_text(text.replace("[simulator, agent, trainer]", "[agent, trainer, simulator]"))
+    check_trainable(load_yaml(Layout, tmp_path / "layout.yaml"), tiny_config())
+
+
+def test_devices_of_two_kinds_are_refused(tmp_path):
+    layout = tiny_layout(2)
+    cpu, gpu = (Device(kind=kind, gmis=(gmi,)) for kind, gmi in zip(("cpu", "gpu"), layout.gmis, strict=True))
+    with pytest.raises(UsageError, match=r"devices of one kind.*cpu and gpu.*give each kind a layout of its own"):
+        train(layout.model_copy(update={"devices": (cpu, gpu)}), tiny_config(), RunFolder(tmp_path))
+
+
 def test_the_time_limit_ends_a_run_with_a_checkpoint(tmp_path):
     folder, outcome = start(tmp_path / "run", tiny_layout(1), tiny_config(iterations=10**6, time_limit_s=0.5))
     assert outcome.state == "done" and 0 < outcome.iteration < 10**6
@@ -130,3 +162,33 @@ def test_an_error_in_a_gmi_ends_the_run_and_is_told(tmp_path):
     with pytest.raises(GmiError, match=r"GMI 0: .*000003: checkpoint.json is missing or broken(.|\n)*its log is"):
         train(tiny_layout(1), tiny_config(), folder, resume=broken)
     assert "000003" in folder.read_state()["message"]
+
+
+def test_a_result_stands_whatever_signals_come_while_the_processes_end(tmp_path, impatient):
+    folder, outcome = start(tmp_path / "run", tiny_layout(1), tiny_config(iterations=1))
+    assert (outcome.state, outcome.iteration, outcome.signal) == ("done", 1, None)
+    assert folder.read_state()["state"] == "done"
+
+
+def test_a_result_stands_though_a_signal_comes_while_its_state_is_written(tmp_path, monkeypatch):
+    write_state = RunFolder.write_state
+
+    def interrupted(folder, state, message=""):
+        if state == "done":
+            os.kill(os.getpid(), signal.SIGINT)
+        write_state(folder, state, message)
+
+    monkeypatch.setattr(RunFolder, "write_state", interrupted)
+    folder, outcome = start(tmp_path / "run", tiny_layout(1), tiny_config(iterations=1))
+    assert outcome.state == folder.read_state()["state"] == "done"
+
+
+def test_an_error_stands_whatever_signals_come_while_the_processes_end(tmp_path, impatient):
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    broken = folder.checkpoints / "000003"
+    broken.mkdir()
+    (broken / "checkpoint.json").write_text("{}")
+    with pytest.raises(GmiError, match="missing or broken"):
+        train(tiny_layout(1), tiny_config(), folder, resume=broken)
+    assert folder.read_state()["state"] == "failed"

@@ -1,5 +1,7 @@
 import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -57,6 +59,10 @@ def cut_index(saved):
     (saved / "checkpoint.json").write_text('{"schema": ')
 
 
+def nest_index(saved):
+    (saved / "checkpoint.json").write_text("[" * 100_000)
+
+
 def lose_part(saved):
     (saved / "learner.safetensors").unlink()
 
@@ -77,6 +83,7 @@ def other_schema(saved):
         (corrupt_bit, "learner.safetensors is missing or was changed.*delete"),
         (lose_part, "learner.safetensors is missing"),
         (cut_index, "checkpoint.json is missing or broken"),
+        (nest_index, "checkpoint.json is missing or broken"),
         (forget_parts, "checkpoint.json is missing or broken"),
         (other_schema, "schema 'gmi-drl/checkpoint/99'"),
     ],
@@ -105,6 +112,26 @@ def test_a_disk_that_refuses_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(MachineError, match="cannot be written: No space left"):
         save(tmp_path, 1)
+
+
+def test_all_that_a_checkpoint_holds_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch):
+    """A power failure loses what was not synced: files, then the draft, then its new name."""
+    done, sync, rename = [], os.fsync, os.rename
+
+    def record_sync(descriptor):
+        done.append(("sync", Path(os.readlink(f"/proc/self/fd/{descriptor}")).name))
+        sync(descriptor)
+
+    def record_rename(source, target, **more):
+        done.append(("rename", Path(source).name))
+        rename(source, target, **more)
+
+    monkeypatch.setattr("os.fsync", record_sync)
+    monkeypatch.setattr("os.rename", record_rename)
+    save(tmp_path, 1)
+    named = done.index(("rename", ".000001.draft"))
+    assert done[named - 1] == ("sync", ".000001.draft") and done[named + 1] == ("sync", tmp_path.name)
+    assert {"learner", "checkpoint"} == {name.split(".")[1] for what, name in done[: named - 1] if what == "sync"}
 
 
 def test_names_are_prefixed_and_back():

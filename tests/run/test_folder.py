@@ -1,5 +1,10 @@
+import fcntl
+import json
+import os
+import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import tiny_config, tiny_layout
@@ -28,6 +33,35 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
         RunFolder(tmp_path / "file" / "run").create()
 
 
+def test_a_folder_with_anything_else_in_it_is_left_as_it_was(tmp_path):
+    mine = {"layout.yaml": "task: ant", "config.yaml": "mine", "metrics.jsonl": "{}\n", "versions.json": "[1]"}
+    for name, text in {**mine, "a thesis": "", "z": ""}.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=r"not empty and no run: it has a thesis, config.yaml.* and 1 more.*--run-dir"):
+        RunFolder(tmp_path).create()
+    assert {name: (tmp_path / name).read_text() for name in mine} == mine and len(list(tmp_path.iterdir())) == 6
+
+
+@pytest.mark.parametrize("name", ["logs/mine.txt", "checkpoints/best/model", ".hidden"])
+def test_folders_with_the_names_of_ours_are_foreign_unless_they_are_empty(tmp_path, name):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(UsageError, match=f"it has {name.split('/')[0]}: choose"):
+        RunFolder(tmp_path).create()
+
+
+def test_what_a_crash_leaves_before_the_first_file_is_begun_anew(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.create()
+    with folder.lock():
+        (tmp_path / ".versions.json.123.draft").write_text("{")  # killed while it was written
+    folder.create()
+    folder.write_setup(tiny_layout(), tiny_config())
+    folder.layout_file.unlink()  # as if killed between the files
+    folder.log_file(0).write_text("a log")
+    folder.create()
+
+
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(UsageError, match="is not a run folder"):
         RunFolder(tmp_path).read_setup()
@@ -53,8 +87,9 @@ def test_two_cannot_work_in_one_folder_and_a_dead_run_is_seen(tmp_path):
     try:
         assert worker.stdout.readline() == "working\n"
         assert folder.read_state()["state"] == "running"
-        with pytest.raises(LayoutMismatchError, match=f"process {worker.pid} is training there"), folder.lock():
-            pass
+        with pytest.raises(LayoutMismatchError, match=f"process {worker.pid} on .* is working there") as refused:
+            folder.lock().__enter__()
+        assert f"on {platform.node()} is" in str(refused.value)
     finally:
         worker.kill()
         worker.communicate()
@@ -64,6 +99,43 @@ def test_two_cannot_work_in_one_folder_and_a_dead_run_is_seen(tmp_path):
     assert folder.read_state()["state"] == "done"
     (tmp_path / "state.json").write_text("{}")
     assert folder.read_state()["state"] == "unknown"
+
+
+def test_the_lock_is_that_of_a_file_open_for_writing_as_nfs_wants(tmp_path):
+    with RunFolder(tmp_path).lock():
+        (descriptor,) = [
+            int(link.name) for link in Path("/proc/self/fd").iterdir() if link.resolve() == tmp_path / ".lock"
+        ]
+        assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+        assert not os.get_inheritable(descriptor)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_folder_that_cannot_be_locked_is_refused(tmp_path):
+    (tmp_path / "elsewhere").write_text("")
+    (tmp_path / ".lock").symlink_to(tmp_path / "elsewhere")
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(MachineError, match=r"\.lock cannot be written"), RunFolder(path).lock():
+            pass
+
+
+def test_a_run_of_another_host_is_not_judged_by_the_processes_of_this_one(tmp_path):
+    folder, file = RunFolder(tmp_path), tmp_path / "state.json"
+    folder.write_state("running")
+    here = json.loads(file.read_text())
+    assert here["host"] == platform.node() and folder.read_state() == here
+    dead = here | {"pid": 2**22 + 1}  # more than Linux gives
+    file.write_text(json.dumps(dead | {"host": "elsewhere"}))
+    assert folder.read_state()["state"] == "running" and folder.read_state()["host"] == "elsewhere"
+    del dead["host"]  # as written by version 0.1
+    file.write_text(json.dumps(dead))
+    assert folder.read_state() == dead | {"state": "died", "host": None}
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"state": "running"}', "[]", "{", "null"])
+def test_a_broken_state_is_unknown(tmp_path, text):
+    (tmp_path / "state.json").write_text(text)
+    assert RunFolder(tmp_path).read_state() == {"state": "unknown", "message": "", "host": None, "pid": None}
 
 
 def test_an_error_inside_the_lock_stays_what_it_is(tmp_path):

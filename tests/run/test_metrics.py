@@ -16,7 +16,10 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
     with MetricsFile(path) as metrics:
         for iteration in range(1, 6):
             metrics.append({"iteration": iteration})
+    with path.open("ab") as file:
+        file.write(b"\xff is no UTF-8\n")
     with path.open("a") as file:
+        file.write("[" * 100_000 + "\n")  # nested too deep to be read
         file.write('{"iteration": 6, "kl"')
     assert last_row(path) == {"iteration": 5}
     drop_rows_after(path, 3)

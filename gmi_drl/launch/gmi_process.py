@@ -1,0 +1,134 @@
+"""The process of one GMI as its launcher has it: started, listened to, and ended with all that it has started."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from select import POLLIN, poll
+from typing import Any
+
+from gmi_drl.roles.channel import MAX_BYTES, channel_pair
+
+KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
+LOG_LINES = 5
+UNKNOWN = 256  # no exit code
+
+
+class GMIProcess:
+    """Leads a process group, which is what its role has started and not put into a session of its own.
+
+    Args:
+        order: What `roles.child` reads, but for the line and the launcher.
+        environment: All of it.
+        log: Takes what the process prints.
+        inherited: Descriptors that the order names.
+
+    Attributes:
+        line: To read messages from when it is readable.
+        pidfd: Readable when the process has ended.
+    """
+
+    def __init__(
+        self, order: Mapping[str, Any], environment: Mapping[str, str], log: Path, inherited: Collection[int]
+    ) -> None:
+        self.log = log
+        self.is_ready = self.is_done = self.has_failed = False
+        self.line, theirs = channel_pair()
+        self.line.setblocking(False)
+        whole = json.dumps({**order, "channel": theirs.fileno(), "parent": os.getpid()})
+        # In memory, since an argument of a process is at most 128 KiB long.
+        with theirs, open(os.memfd_create("gmi-drl-order"), "w+") as paper, log.open("ab") as output:
+            paper.write(whole)
+            paper.seek(0)
+            name = f"GMI {order['gmi']} of {order['run_folder']}"  # for those who look at processes
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "gmi_drl.roles.child", str(paper.fileno()), name],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno(), paper.fileno(), *inherited],
+                process_group=0,  # the terminal's Ctrl-C is for the launcher alone
+            )
+        self.pid = self._process.pid
+        try:
+            self.pidfd = os.pidfd_open(self.pid)
+        except OSError:  # no descriptors are left
+            self._process.kill()
+            self._process.wait()
+            raise
+
+    def receive(self) -> bytes | None:
+        """One message; empty when the line has ended, None when nothing has come."""
+        try:
+            return self.line.recv(MAX_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
+
+    def exit_code(self, wait_s: float) -> int | None:
+        """As `subprocess` has it, negative for a signal; None if it still runs after `wait_s`. It is not reaped.
+
+        `UNKNOWN` where somebody else has reaped it: a program whose parent ignored SIGCHLD does so unasked.
+        """
+        event = poll()
+        event.register(self.pidfd, POLLIN)
+        if not event.poll(max(0.0, 1000 * wait_s)):
+            return None
+        try:
+            ended = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:
+            return UNKNOWN
+        assert ended is not None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+    def ask_to_end(self) -> None:
+        """By SIGTERM."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
+
+    def end(self) -> None:
+        """Kill it, if it still runs, with its whole group. It is reaped after that only: its number is its own."""
+        if self._process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        if self.exit_code(KILLED_S) is not None:
+            self._process.wait()
+
+    def close(self) -> None:
+        """Close the line to a process that has ended."""
+        self.line.close()
+        os.close(self.pidfd)
+
+    def how_it_ended(self, wait_s: float) -> str:
+        """`exited with code 1`, `was killed by SIGKILL`, or that it still runs after `wait_s`."""
+        code = self.exit_code(wait_s)
+        if code is None:
+            return "has closed its line but still runs"
+        if code == UNKNOWN:
+            return "has ended, how is not known (SIGCHLD is ignored here)"
+        if code >= 0:
+            return f"exited with code {code}"
+        more = " (by hand, or for want of memory)" if -code == signal.SIGKILL else ""
+        return f"was killed by {_name(-code)}{more}"
+
+    def last_words(self) -> str:
+        """The place and the end of its log, to come after a message."""
+        with suppress(OSError):
+            lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            return f"\n  its log is {self.log}" + "".join(f"\n  | {line}" for line in lines)
+        return ""
+
+
+def _name(number: int) -> str:
+    """`SIGTERM`; of real-time signals only the first and the last have names of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number} (SIGRTMIN+{number - signal.SIGRTMIN})"

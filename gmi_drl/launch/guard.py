@@ -1,0 +1,77 @@
+"""Kills what GMIs have started when their launcher is killed: a process beside the launcher, which starts it.
+
+The kernel kills the GMIs then (PR_SET_PDEATHSIG), but not their children, and nobody is left to do it. Run as a script,
+this file imports nothing but the standard library: the guard is there in a moment and small.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from select import POLLIN, poll
+
+LINE = 0  # the guard's end of its line to the launcher
+WORD_BYTES = 64
+
+
+class Guard:
+    """The launcher's end: tells the guard which process groups are to be killed if the launcher dies."""
+
+    def __init__(self) -> None:
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        launcher = os.pidfd_open(os.getpid())  # its death is seen by this, as forks of it may hold the line open
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", __file__, str(launcher)],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[launcher],
+                    start_new_session=True,
+                    cwd="/",
+                )
+        finally:
+            os.close(launcher)
+
+    def watch(self, group: int) -> None:
+        """Have a group killed with the launcher."""
+        self._say(group)
+
+    def forget(self, group: int) -> None:
+        """The group has ended: its number may be given to others."""
+        self._say(-group)
+
+    def close(self) -> None:
+        """End the guard, when all groups have ended."""
+        self._line.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _say(self, number: int) -> None:
+        with suppress(OSError):  # somebody has killed the guard; a run does without
+            self._line.send(str(number).encode())
+
+
+def main() -> None:
+    """Take in groups until the launcher is no more, then kill those that are left."""
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
+    launcher, groups, events = int(sys.argv[1]), set[int](), poll()
+    events.register(LINE, POLLIN)
+    events.register(launcher, POLLIN)
+    while LINE in dict(events.poll()):  # only when all that was said is read does the launcher's end count
+        word = os.read(LINE, WORD_BYTES)
+        if not word:
+            break
+        number = int(word)
+        groups = groups | {number} if number > 0 else groups - {-number}
+    for group in groups:
+        with suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+import subprocess
+import sys
+
+import psutil
+import pytest
+from conftest import environment
+
+LAUNCHER = """
+import os, signal, subprocess, sys, time
+from gmi_drl.launch.guard import Guard
+guard = Guard()
+watched, forgotten = (subprocess.Popen(["sleep", "600"], process_group=0, stdout=sys.stderr) for _ in range(2))
+for process in (watched, forgotten):
+    guard.watch(process.pid)
+guard.forget(forgotten.pid)
+fork = os.fork()
+if not fork:
+    time.sleep(600)
+print(watched.pid, forgotten.pid, fork, guard._process.pid, flush=True)
+sys.stdin.readline()
+if sys.argv[1] == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+guard.close()
+"""
+
+
+@pytest.fixture
+def launch():
+    """Let a launcher end somehow: a group that is watched, one that was, a fork of the launcher, and the guard."""
+    started = []
+
+    def run(how):
+        command = [sys.executable, "-c", LAUNCHER, how]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        launcher = subprocess.Popen(command, env=environment(), **pipes)
+        started.extend(psutil.Process(int(pid)) for pid in launcher.stdout.readline().split())
+        launcher.stdin.write("go on\n")
+        launcher.stdin.close()
+        launcher.wait(60)
+        return started
+
+    yield run
+    for process in started:
+        if process.is_running():
+            process.kill()
+
+
+def test_what_is_watched_ends_with_a_launcher_that_is_killed(launch):
+    """Even though a fork of it still holds its end of the line."""
+    watched, forgotten, fork, guard = launch("dies")
+    _, left = psutil.wait_procs([watched, guard], timeout=60)
+    assert not left and forgotten.is_running() and fork.is_running()
+
+
+def test_a_guard_that_is_closed_kills_nobody(launch):
+    watched, forgotten, _, guard = launch("leaves")
+    _, left = psutil.wait_procs([guard], timeout=60)
+    assert not left and watched.is_running() and forgotten.is_running()

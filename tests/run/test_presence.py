@@ -1,0 +1,53 @@
+import pytest
+
+from gmi_drl.errors import MachineError
+from gmi_drl.run import presence
+from gmi_drl.run.presence import Presence, pinned
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a" / "run").mkdir(parents=True)
+    return tmp_path / "a" / "run"
+
+
+def remove(folder):
+    folder.rmdir()
+
+
+def replace(folder):
+    folder.rename(folder.with_name("old"))
+    folder.mkdir()
+
+
+def put_a_file_above(folder):
+    folder.parent.rename(folder.parent.with_name("b"))
+    folder.parent.write_text("")
+
+
+@pytest.mark.parametrize("harm", [remove, replace, put_a_file_above])
+def test_what_lost_its_name_is_not_there(folder, harm):
+    with Presence(folder) as home:
+        home.require()
+        harm(folder)
+        assert not home.is_there()
+        with pytest.raises(MachineError, match="run was removed, moved or replaced"):
+            home.require()
+
+
+def test_looks_are_rare(folder, monkeypatch):
+    with Presence(folder) as home:
+        folder.rmdir()
+        home.check()  # it has looked just now
+        monkeypatch.setattr(presence, "LOOK_S", 0.0)
+        with pytest.raises(MachineError):
+            home.check()
+
+
+def test_a_pinned_path_follows_its_folder(folder):
+    path = pinned(folder)
+    folder.rename(folder.with_name("old"))
+    folder.mkdir()
+    (path / "file").touch()
+    assert (folder.with_name("old") / "file").exists() and not [*folder.iterdir()]
+    assert path.resolve() == folder.with_name("old")
