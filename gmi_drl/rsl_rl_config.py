@@ -1,21 +1,25 @@
 """The configuration of rsl_rl's runner as its users have it on disk: `params/agent.yaml` of Isaac Lab or mjlab."""
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, parse
-from gmi_drl.rsl_rl_policy import with_two_networks
+from gmi_drl.rsl_rl_policy import of_today, with_two_networks
 from gmi_drl.yaml_text import EXPONENT
 
 RUN_SETTINGS = {"max_iterations": "iterations", "seed": "seed", "save_interval": "checkpoint_every"}
 """What rsl_rl's users write into the same file, and which setting of a run it is."""
 
 _ABSENT = object()
+
+MOST_VALUES = 100_000
+"""A file with aliases may stand for that many keys and values; real ones have about a hundred."""
 
 
 class _Open(FileModel):
@@ -36,7 +40,6 @@ class _Algorithm(_Open):
 
 class _Runner(_Open):
     clip_actions: Annotated[float, Field(gt=0)] | None = None
-    class_name: Literal["OnPolicyRunner"] = "OnPolicyRunner"
     num_steps_per_env: Annotated[int, Field(ge=1)]
     obs_groups: dict[str, tuple[str, ...]]
     actor: _Network
@@ -45,16 +48,26 @@ class _Runner(_Open):
 
 
 def _checked(section: dict[str, Any]) -> dict[str, Any]:
+    _require_ppo(section)
     section = {"obs_groups": {}, **with_two_networks(section)}  # empty, rsl_rl chooses: the network's name or `policy`
+    section |= {name: of_today(section[name]) for name in ("actor", "critic") if name in section}
     parse(_Runner, section, "rsl_rl")
     return section
 
 
+def _require_ppo(section: dict[str, Any]) -> None:
+    """Other runners, distillation for one, need more than the worlds."""
+    for key in ("class_name", "runner_class_name"):
+        if section.get(key) not in (None, "OnPolicyRunner"):
+            raise UsageError(f"rsl_rl.{key}: {section[key]} cannot be run, only PPO by rsl_rl's OnPolicyRunner")
+
+
 RslRlSection = Annotated[dict[str, Any], AfterValidator(_checked)]
-"""rsl_rl's `train_cfg`, kept as it is: what rsl_rl knows beyond the few values that we check is its own to judge.
+"""rsl_rl's `train_cfg`, its networks in today's form: what it knows beyond the few values that we check is its own to
+judge.
 
 What its users' scripts read has no effect: `device`, `resume`, `load_run` and the like; the layout says where a run
-trains. Classes that it names are imported, as rsl_rl does.
+trains. Classes that it names are imported, as rsl_rl does, but not from the working directory.
 """
 
 
@@ -86,8 +99,9 @@ def learning_rate_of(section: dict[str, Any]) -> float:
 def read_rsl_rl_config(path: Path) -> dict[str, Any]:
     """Read rsl_rl's `train_cfg` from YAML: the `rsl_rl` section of a run, and the settings of a run it says.
 
-    Python's tuples, which mjlab dumps, are lists, and dataclass values that are `MISSING`, which Isaac Lab leaves, are
-    left out. No code runs.
+    Python's tuples, which mjlab dumps, are lists, and functions are their names. Dataclass values that are `MISSING`,
+    which Isaac Lab dumps as they are or as `{}`, are left out. A section `runner`, as in rsl_rl's own example, lies
+    open. No code runs.
 
     Raises:
         UsageError: if it is no such file.
@@ -100,8 +114,10 @@ def read_rsl_rl_config(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(section, dict):
         raise UsageError(f"{path}: expected `key: value` lines, found {type(section).__name__}")
-    settings = {ours: section.pop(theirs) for theirs, ours in RUN_SETTINGS.items() if theirs in section}
-    return {"rsl_rl": section, **settings}
+    if isinstance(runner := section.get("runner"), dict):
+        section = {name: value for name, value in section.items() if name != "runner"} | runner
+    settings = {ours: section.pop(theirs, None) for theirs, ours in RUN_SETTINGS.items()}
+    return {"rsl_rl": section, **{name: value for name, value in settings.items() if value is not None}}
 
 
 def refuse_idle_settings(settings: Sequence[str]) -> None:
@@ -117,15 +133,42 @@ def refuse_idle_settings(settings: Sequence[str]) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """`SafeLoader` and the two kinds of Python objects that such files hold."""
+    """`SafeLoader` and the three kinds of Python objects that such files hold.
+
+    PyYAML dumps a value that is used twice as an alias, so aliases are followed, but not to any size.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()  # here an alias is still its anchor's node
+        if node is not None:
+            _count(node, {})
+        return node
+
+
+def _count(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """How many keys and values a node stands for when all aliases are written out, looking at each node once.
+
+    Raises:
+        yaml.YAMLError: if they are too many, or if the node holds itself.
+    """
+    if node not in known:
+        known[node] = MOST_VALUES  # until all that it holds is counted
+        inner = [] if isinstance(node, yaml.ScalarNode) else node.value
+        pairs = chain.from_iterable(inner) if isinstance(node, yaml.MappingNode) else inner
+        known[node] = 1 + sum(_count(one, known) for one in pairs)
+    if known[node] > MOST_VALUES:
+        line = node.start_mark.line + 1
+        raise yaml.YAMLError(f"line {line}: more than {MOST_VALUES} values when its aliases are written out")
+    return known[node]
 
 
 def _without_absent(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_absent(inner) for key, inner in value.items() if inner is not _ABSENT}
+        return {key: _without_absent(inner) for key, inner in value.items() if inner is not _ABSENT and inner != {}}
     return [_without_absent(inner) for inner in value] if isinstance(value, list) else value
 
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+.0123456789"))
 _Loader.add_constructor("tag:yaml.org,2002:python/tuple", yaml.SafeLoader.construct_yaml_seq)  # type: ignore[type-var]
 _Loader.add_constructor("tag:yaml.org,2002:python/object:dataclasses._MISSING_TYPE", lambda loader, node: _ABSENT)
+_Loader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda loader, name, node: name)

@@ -1,4 +1,7 @@
-"""The `policy` of rsl-rl-lib before 4.0, which many configurations of Isaac Lab have, as `actor` and `critic`."""
+"""Networks as earlier versions of rsl-rl-lib, and Isaac Lab and mjlab, have them, in today's form.
+
+Before 4.0 one section `policy` stood for `actor` and `critic`; in 4 these had the noise of the actions as their own.
+"""
 
 from typing import Any, Literal
 
@@ -8,6 +11,9 @@ from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, parse
 
 RECURRENT = "ActorCriticRecurrent"
+NOISE = ("stochastic", "init_noise_std", "noise_std_type", "state_dependent_std")
+MEMORY = ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")
+OPTIONAL = ("cnn_cfg", "distribution_cfg")
 
 
 class _Policy(FileModel):
@@ -31,13 +37,7 @@ class _Policy(FileModel):
         shared = {"hidden_dims": list(hidden), "activation": self.activation, "obs_normalization": normalised}
         if self.class_name != RECURRENT:
             return {"class_name": "MLPModel", **shared}
-        memory = {name: getattr(self, name) for name in ("rnn_type", "rnn_hidden_dim", "rnn_num_layers")}
-        return {"class_name": "RNNModel", **shared, **memory}
-
-    def distribution(self) -> dict[str, Any]:
-        """Of the actions."""
-        name = "HeteroscedasticGaussianDistribution" if self.state_dependent_std else "GaussianDistribution"
-        return {"class_name": name, "init_std": self.init_noise_std, "std_type": self.noise_std_type}
+        return {"class_name": "RNNModel", **shared, **{name: getattr(self, name) for name in MEMORY}}
 
 
 def with_two_networks(section: dict[str, Any]) -> dict[str, Any]:
@@ -55,16 +55,52 @@ def with_two_networks(section: dict[str, Any]) -> dict[str, Any]:
     given = section["policy"]
     if isinstance(given, dict):
         given = {name: value for name, value in given.items() if value not in (None, {})}
+        if "rnn_hidden_size" in given:  # its name before 2.3
+            given["rnn_hidden_dim"] = given.pop("rnn_hidden_size")
+        _require_known_class(given.get("class_name", "ActorCritic"))
     policy = parse(_Policy, given, "rsl_rl.policy")
     both = bool(section.get("empirical_normalization"))  # of rsl-rl-lib 2, where a network does not say its own
     says = (policy.actor_obs_normalization, policy.critic_obs_normalization)
     normalised = [both if own is None else own for own in says]
     rest = {name: value for name, value in section.items() if name not in ("policy", "empirical_normalization")}
+    actor = policy.network(normalised[0], policy.actor_hidden_dims)
     return rest | {
         "obs_groups": _groups_of_two(section.get("obs_groups") or {}),
-        "actor": {**policy.network(normalised[0], policy.actor_hidden_dims), "distribution_cfg": policy.distribution()},
+        "actor": actor | {"distribution_cfg": _distribution(policy.model_dump())},
         "critic": policy.network(normalised[1], policy.critic_hidden_dims),
     }
+
+
+def of_today(network: Any) -> Any:
+    """An `actor` or `critic` as rsl-rl-lib 5 takes it.
+
+    What is null and would not be taken is left out, as mjlab's own runner does, and noise in the form of rsl-rl-lib 4
+    becomes a `distribution_cfg`, as in Isaac Lab's.
+    """
+    if not isinstance(network, dict):
+        return network  # a mistake that is told with the others
+    unset = {name for name in OPTIONAL if network.get(name) is None} | set(NOISE)
+    if "rnn_type" in network and network["rnn_type"] is None:
+        unset |= set(MEMORY)
+    today = {name: value for name, value in network.items() if name not in unset}
+    if network.get("stochastic") and "distribution_cfg" not in today:
+        today["distribution_cfg"] = _distribution(network)
+    return today
+
+
+def _distribution(noise: dict[str, Any]) -> dict[str, Any]:
+    """Of the actions."""
+    name = "HeteroscedasticGaussianDistribution" if noise.get("state_dependent_std") else "GaussianDistribution"
+    std, kind = noise.get("init_noise_std"), noise.get("noise_std_type")
+    return {"class_name": name, "init_std": 1.0 if std is None else std, "std_type": kind or "scalar"}
+
+
+def _require_known_class(name: Any) -> None:
+    if name not in ("ActorCritic", RECURRENT):
+        raise UsageError(
+            f"rsl_rl.policy.class_name: {name} cannot be trained, only ActorCritic and {RECURRENT}: "
+            "networks of your own are named by the class_name of `actor` and `critic`, the form of rsl-rl-lib 5"
+        )
 
 
 def _groups_of_two(groups: Any) -> Any:

@@ -38,6 +38,26 @@ def test_a_dumped_configuration_becomes_that_of_a_run(tmp_path):
     assert "policy" not in config.rsl_rl and config.rsl_rl["device"] == "cuda:0"
 
 
+def test_what_isaac_lab_leaves_missing_is_left_out_however_it_is_dumped(tmp_path):
+    missing = {"policy": {}, "obs_groups": {}, "max_iterations": {}, "algorithm": {"rnd_cfg": {}, "gamma": 0.9}}
+    config = read(tmp_path, **missing, seed=None)
+    assert config.rsl_rl is not None and "policy" not in config.rsl_rl and config.rsl_rl["algorithm"] == {"gamma": 0.9}
+    assert (config.seed, config.iterations) == (RunConfig().seed, RunConfig().iterations)
+
+
+def test_functions_are_their_names_and_nothing_is_imported(tmp_path):
+    (tmp_path / "agent.yaml").write_text("algorithm: {function: !!python/name:no_package.of_mine.mirrored ''}")
+    section = read_rsl_rl_config(tmp_path / "agent.yaml")["rsl_rl"]
+    assert section == {"algorithm": {"function": "no_package.of_mine.mirrored"}}
+
+
+def test_a_section_runner_lies_open(tmp_path):
+    nested = {"algorithm": {"gamma": 0.9}, "runner": {"seed": 5, "num_steps_per_env": 24}}
+    (tmp_path / "agent.yaml").write_text(yaml.dump(nested))
+    expected = {"rsl_rl": {"algorithm": {"gamma": 0.9}, "num_steps_per_env": 24}, "seed": 5}
+    assert read_rsl_rl_config(tmp_path / "agent.yaml") == expected
+
+
 def test_without_groups_of_observations_rsl_rl_chooses_them(tmp_path):
     assert read(tmp_path, obs_groups=dataclasses.MISSING).rsl_rl["obs_groups"] == {}
 
@@ -62,6 +82,30 @@ def test_numbers_with_an_exponent_are_numbers_and_aliases_are_followed(tmp_path)
     assert section["critic"]["hidden_dims"] == section["actor"]["hidden_dims"] == [32, 16]
 
 
+def bomb(levels, link="", per_level=8):
+    """Each level stands for the one below, several times; `link` is what holds them."""
+    name = link and f"{link}: "
+    lines = ["a0: &a0 {x: 1}"]
+    for i in range(1, levels):
+        held = f"[{', '.join([f'*a{i - 1}'] * per_level)}]"
+        lines.append(f"a{i}: &a{i} " + (f"{{{name}{held}}}" if name else held))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("levels", [7, 60])
+@pytest.mark.parametrize("link", ["", "b", "<<"])
+def test_aliases_that_stand_for_very_much_are_refused_before_they_are_followed(tmp_path, levels, link):
+    (tmp_path / "agent.yaml").write_text(bomb(levels, link))
+    with pytest.raises(UsageError, match=r"line \d+: more than 100000 values when its aliases are written out"):
+        read_rsl_rl_config(tmp_path / "agent.yaml")
+
+
+def test_aliases_that_stand_for_little_and_merge_keys_are_followed(tmp_path):
+    (tmp_path / "agent.yaml").write_text("a: &a {x: [1, 2]}\nb: [*a, *a]\nc: {<<: *a, y: 3}")
+    section = read_rsl_rl_config(tmp_path / "agent.yaml")["rsl_rl"]
+    assert section["b"] == [{"x": [1, 2]}] * 2 and section["c"] == {"x": [1, 2], "y": 3}
+
+
 def test_without_it_the_ppo_section_counts():
     config = apply_settings(RunConfig(), ["ppo.horizon=5", "ppo.minibatches=3", "ppo.learning_rate=1e-4"])
     assert (config.horizon, config.minibatches, config.learning_rate) == (5, 3, 1e-4)
@@ -71,8 +115,11 @@ def test_without_it_the_ppo_section_counts():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"num_steps_per_env": 0, "actor": {}}, r"2 mistakes(.|\n)*num_steps_per_env(.|\n)*actor.class_name: missing"),
-        ({"class_name": "DistillationRunner"}, "'OnPolicyRunner'"),
+        (
+            {"num_steps_per_env": 0, "actor": {"x": 1}},
+            r"2 mistakes(.|\n)*num_steps_per_env(.|\n)*actor.class_name: missing",
+        ),
+        ({"class_name": "DistillationRunner"}, "DistillationRunner cannot be run, only PPO by rsl_rl's OnPolicyRunner"),
         ({"policy": {"class_name": "ActorCritic"}}, "which `actor` and `critic` replace"),
         ({"seed": -1}, "seed"),
         ({"algorithm": {"num_mini_batches": 0}}, "algorithm.num_mini_batches"),

@@ -5,7 +5,7 @@ from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse
 from gmi_drl.rsl_rl_config import read_rsl_rl_config
-from gmi_drl.rsl_rl_policy import with_two_networks
+from gmi_drl.rsl_rl_policy import of_today, with_two_networks
 
 POLICY = {
     "class_name": "ActorCritic",
@@ -68,6 +68,11 @@ def test_a_memory_is_kept():
     assert critic["class_name"] == "RNNModel" and (critic["rnn_type"], critic["rnn_hidden_dim"]) == ("gru", 32)
 
 
+def test_a_memory_in_its_oldest_name_is_kept():
+    policy = {**POLICY, "class_name": "ActorCriticRecurrent", "rnn_hidden_size": 16}
+    assert with_two_networks({"policy": policy})["actor"]["rnn_hidden_dim"] == 16
+
+
 def test_a_deviation_by_state_is_kept():
     section = with_two_networks({"policy": {**POLICY, "state_dependent_std": True}})
     assert section["actor"]["distribution_cfg"]["class_name"] == "HeteroscedasticGaussianDistribution"
@@ -78,10 +83,39 @@ def test_a_newer_form_stays_as_it_is():
     assert with_two_networks(section) is section
 
 
+NETWORK = {"class_name": "MLPModel", "hidden_dims": [8]}
+
+
+@pytest.mark.parametrize(
+    ("unset", "left"),
+    [
+        ({"cnn_cfg": None, "distribution_cfg": None}, {}),
+        ({"rnn_type": None, "rnn_hidden_dim": 256, "rnn_num_layers": 1}, {}),
+        ({"rnn_type": "gru", "rnn_hidden_dim": 256}, {"rnn_type": "gru", "rnn_hidden_dim": 256}),
+        ({"noise_std_type": "scalar", "state_dependent_std": False}, {}),
+        ({"stochastic": False, "init_noise_std": 0.0}, {}),
+        ({"latent_dim": None}, {"latent_dim": None}),  # of somebody's own class, which may know what it means
+    ],
+)
+def test_what_networks_would_not_take_is_left_out(unset, left):
+    assert of_today(NETWORK | unset) == NETWORK | left
+
+
+def test_noise_of_version_4_is_a_distribution():
+    gaussian = {"class_name": "GaussianDistribution", "init_std": 0.5, "std_type": "log"}
+    noise = {"stochastic": True, "init_noise_std": 0.5, "noise_std_type": "log"}
+    assert of_today(NETWORK | noise) == NETWORK | {"distribution_cfg": gaussian}
+    by_state = of_today(NETWORK | noise | {"state_dependent_std": True})["distribution_cfg"]
+    assert by_state == gaussian | {"class_name": "HeteroscedasticGaussianDistribution"}
+    assert of_today(NETWORK | noise | {"distribution_cfg": {"class_name": "Beta"}})["distribution_cfg"] == {
+        "class_name": "Beta"
+    }
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"policy": {"class_name": "StudentTeacher"}}, "class_name"),
+        ({"policy": {"class_name": "StudentTeacher"}}, "class_name: StudentTeacher cannot be trained"),
         ({"policy": {"actor_hidden_dim": [3]}}, "actor_hidden_dims"),
         ({"policy": 3}, "rsl_rl.policy"),
         ({"critic": {"class_name": "MLPModel"}}, "which `actor` and `critic` replace"),

@@ -26,7 +26,7 @@ class PPO:
     Args:
         policy: The networks, on the device that the update shall run on.
         config: Hyper-parameters.
-        share: Samples of this GMI divided by those of its whole group.
+        share: Samples that this GMI learns from divided by those of its whole group.
         reduce: Sums a float32 vector in place over the group; the identity when alone.
         make_bucket: Memory that `reduce` reads without a copy.
         capture: On a GPU, replay what happens before and after each `reduce` as CUDA graphs.

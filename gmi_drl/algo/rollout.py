@@ -1,5 +1,6 @@
 """Experience of one iteration, in preallocated tensors, and its advantages."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -75,6 +76,17 @@ class Rollout:
         """Put all transitions into `shuffled`, in the order of `permutation [T * N]`."""
         for name, into in vars(self.shuffled).items():
             torch.index_select(getattr(self, name).flatten(0, 1), 0, permutation, out=into)
+
+
+def share_of(mine: int, group: Iterable[int], minibatches: int) -> float:
+    """The part of a group's samples that one GMI learns from, by which it weighs its means: 1 in all.
+
+    Args:
+        mine: Transitions that it collects, or whatever is dealt out to the mini-batches.
+        group: Those of every GMI.
+        minibatches: Per epoch; `split` leaves the rest of this division unused.
+    """
+    return (mine // minibatches) / sum(theirs // minibatches for theirs in group)
 
 
 def split(batch: MiniBatch, parts: int) -> list[MiniBatch]:

@@ -1,4 +1,7 @@
-"""The process of a GMI: `python -m gmi_drl.roles.child '{"gmi": 0, ...}'`, started by the launcher and nobody else."""
+"""The process of a GMI: `python -m gmi_drl.roles.child DESCRIPTOR NAME`, started by the launcher and nobody else.
+
+The descriptor is that of a file with the order, `{"gmi": 0, ...}`; the name is for those who look at processes.
+"""
 
 import ctypes
 import importlib
@@ -19,7 +22,8 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> int:
     """Bind to the cores, then import torch, make the role, run it, and tell the launcher how it went."""
-    order = json.loads(sys.argv[1])
+    with open(int(sys.argv[1])) as paper:
+        order = json.load(paper)
     die_with(order["parent"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher, which asks us to stop in order
     _bind_to_cores()
@@ -93,8 +97,12 @@ def load_role(location: str) -> Any:
 
 
 def _module_by_name(name: str) -> Any:
-    """A module that is installed, or that lies in the working directory, which comes last."""
-    sys.path.append(os.getcwd())
+    """A module that is installed or, if none is, one in the working directory.
+
+    Only then may anything be imported from there: roles of ours import what layouts and configurations name.
+    """
+    if importlib.util.find_spec(name.partition(".")[0]) is None:
+        sys.path.append(os.getcwd())
     return importlib.import_module(name)
 
 

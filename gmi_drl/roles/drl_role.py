@@ -13,7 +13,7 @@ class DRL_role(ABC):
 
     Args:
         GMI_id: Which GMI of the layout this is.
-        role: `simulator`, `agent`, `trainer`, several joined by `+`, or `holistic` for all three.
+        role: `simulator`, `agent`, `trainer`, several joined by `+` in this order, or `holistic` for all three.
         gpu_id: Index of its device.
     """
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.algo.rollout import share_of
 from gmi_drl.config import load_config
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import News, Word
@@ -15,6 +16,7 @@ from gmi_drl.roles.replica import AnyReplica, Replica, seed_of
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.presence import pinned
 from gmi_drl.tasks import Task
 
 LEARNER_PART = "learner"
@@ -46,6 +48,7 @@ class Holistic(DRL_role):
     def _set_up(self, start: int) -> None:
         """Make the parts of this GMI for iterations after `start`. Policies start alike, worlds and noise do not."""
         self.folder = RunFolder(self.mgr.run_folder)
+        self.checkpoints = pinned(self.folder.checkpoints)  # what takes its place may be another run's
         self.config = load_config(self.folder.config_file)
         self.reduction = self.mgr.reduction(self.group)
         task_seed, agent_seed = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
@@ -54,10 +57,19 @@ class Holistic(DRL_role):
 
     def make_replica(self, task: Task, seed: int) -> AnyReplica:
         """The replica that trains in these worlds; `seed` is of its noise. A subclass may bring another learner."""
-        share = self.mgr.gmi.num_env / self.mgr.layout.num_env
-        replica = Replica(task.spec, self.config, self.reduction, share=share, device=self.mgr.device)
+        replica = Replica(task.spec, self.config, self.reduction, share=self.share, device=self.mgr.device)
         replica.take(task, seed)
         return replica
+
+    @property
+    def share(self) -> float:
+        """Samples that this GMI learns from divided by those of the whole group."""
+        group = [self.divided(gmi.num_env) for gmi in self.mgr.layout.gmis]
+        return share_of(self.divided(self.mgr.gmi.num_env), group, self.config.minibatches)
+
+    def divided(self, num_env: int) -> int:
+        """How many things of so many environments are dealt out to the mini-batches: transitions."""
+        return num_env * self.config.horizon
 
     def _decide(self) -> Word:
         """What rank 0 says to all: the launcher's words, or that the time is over."""
@@ -73,6 +85,7 @@ class Holistic(DRL_role):
         steps = self.config.horizon * self.mgr.layout.num_env
         self.env_steps += steps
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
+        row["clock_s"] = time.monotonic()
         if self.reduction.rank == 0:
             row |= {
                 "reward_mean": news.reward_sum / steps,
@@ -95,11 +108,11 @@ class Holistic(DRL_role):
         """Write a whole checkpoint before minutes are spent. A new run keeps it as its first."""
         digest = self._write_parts(iteration)
         if self.reduction.rank == 0:
-            draft = checkpoint.draft(self.folder.checkpoints, iteration)
+            draft = checkpoint.draft(self.checkpoints, iteration)
             checkpoint.require_room(draft, self.config.checkpoints_kept + 1)
             if is_new:
                 self._commit(iteration, digest)
-            checkpoint.drop_drafts(self.folder.checkpoints)
+            checkpoint.drop_drafts(self.checkpoints)
         self.reduction.barrier()
 
     def _write_parts(self, iteration: int) -> str:
@@ -107,7 +120,7 @@ class Holistic(DRL_role):
         learner = self.replica.learner_state()
         digest = tensor_digest(*learner.values())
         self._check_replicas(digest, iteration)
-        draft = checkpoint.draft(self.folder.checkpoints, iteration)
+        draft = checkpoint.draft(self.checkpoints, iteration)
         checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.replica.worlds_state())
         if self.reduction.rank == 0:
             checkpoint.write_part(draft, LEARNER_PART, learner)
@@ -122,7 +135,7 @@ class Holistic(DRL_role):
             "learner": digest,
             "ppo.learning_rate": self.config.learning_rate,
         }
-        checkpoint.commit(self.folder.checkpoints, iteration, facts, self.config.checkpoints_kept)
+        checkpoint.commit(self.checkpoints, iteration, facts, self.config.checkpoints_kept)
 
     def _check_replicas(self, digest: str, iteration: int) -> None:
         """Replicas that have parted are a fault that training would hide."""

@@ -1,11 +1,13 @@
 """The probe: a training that is measured instead of kept (paper section 5.2, Algorithm 2's `profile`)."""
 
 import ctypes
+import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean, stdev
 
 import torch
 
@@ -58,15 +60,16 @@ class Probe(DRL_role):
             replica.phases()
         self._left = max(1, round(seconds / (time.monotonic() - started)))
         phases: Counter[str] = Counter()
-        word, iterations, started = Word.GO_ON, 0, time.monotonic()
+        word, times = Word.GO_ON, list[float]()
         while word is Word.GO_ON:
+            started = time.monotonic()
             word = replica.iterate(self._decide).word
             phases.update(replica.phases())
-            iterations += 1
-        means = {name: value / iterations for name, value in phases.items()}
-        iteration_s = (time.monotonic() - started) / iterations
+            times.append(time.monotonic() - started)
+        means = {name: value / len(times) for name, value in phases.items()}
+        speed = {"iterations": len(times), "iteration_s": fmean(times), "relative_error": relative_error(times)}
         memory = {"memory_bytes": _peak_bytes(self.mgr.device), "host_bytes": _peak_bytes(torch.device("cpu"))}
-        return {"num_env": num_env, "iterations": iterations, "iteration_s": iteration_s, **memory, **means}
+        return {"num_env": num_env, **speed, **memory, **means}
 
     def _decide(self) -> Word:
         """Stop when as many iterations are done as the warm-up promised; rank 0's count is everybody's."""
@@ -85,6 +88,15 @@ class Probe(DRL_role):
             self.replica = Replica(task.spec, self.config, reduction, share=share, device=self.mgr.device)
         self.replica.take(task, agent_seed)
         return self.replica
+
+
+def relative_error(times: Sequence[float]) -> float:
+    """Standard error of the mean over the mean, of iterations that took `times` seconds.
+
+    0, which says that it is not known, for a single one: nothing tells how another would differ, and the warm-up is
+    slower than what follows.
+    """
+    return stdev(times) / math.sqrt(len(times)) / fmean(times) if len(times) > 1 else 0.0
 
 
 def _forget_peak(device: torch.device) -> None:

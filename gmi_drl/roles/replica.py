@@ -2,7 +2,7 @@
 
 import gc
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import torch
@@ -30,8 +30,8 @@ class AnyReplica(Protocol):
     def phases(self) -> dict[str, float]:
         """Seconds of the last iteration by phase (`run.metrics.PHASES`)."""
 
-    def metrics(self) -> dict[str, float]:
-        """Losses of the last update, and `learning_rate`."""
+    def metrics(self) -> Mapping[str, float | str]:
+        """Losses of the last update, `learning_rate`, and `warning` where people should be told of something."""
 
     def set_learning_rate(self, rate: float) -> None:
         """Go on with another learning rate."""
@@ -56,7 +56,7 @@ class Replica:
         spec: The task's sizes.
         config: Of the run.
         reduction: Of the group.
-        share: Environments of this GMI divided by those of the whole group.
+        share: Samples that this GMI learns from divided by those of the whole group.
         device: Where everything lives.
     """
 

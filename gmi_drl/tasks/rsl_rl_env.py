@@ -35,6 +35,7 @@ class RslRlEnv:
     Attributes:
         sim_s: Seconds spent in `step` so far.
         step_dt: Simulated seconds of a step, by which rsl_rl scales intrinsic rewards.
+        cfg: What rsl_rl's loggers upload of the worlds, a dataclass.
     """
 
     def __init__(self, task: Task, reward_scale: float = 1.0, clip_actions: float | None = None) -> None:
@@ -42,7 +43,7 @@ class RslRlEnv:
         self.num_envs, self.num_actions = task.num_env, task.spec.num_actions
         self.max_episode_length = task.spec.episode_steps
         self.device, self.step_dt = task.device, task.spec.step_s or 1.0  # 0: unknown
-        self.cfg: dict[str, Any] = {}
+        self.cfg = task.spec
         self.sim_s = 0.0
 
     @property

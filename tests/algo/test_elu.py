@@ -21,3 +21,18 @@ def test_what_is_not_finite_stays_so():
     x[:3] = torch.tensor([float("nan"), float("inf"), -float("inf")])
     result = Elu()(x)
     assert result[0].isnan() and result[1] == float("inf") and result[2] == -1
+
+
+@pytest.mark.parametrize("size", [100, LARGE])
+def test_what_it_is_given_is_overwritten_and_autograd_knows(size):
+    x = torch.randn(size)
+    assert Elu()(x).data_ptr() == x.data_ptr()
+    ours, theirs = (x.clone().requires_grad_() for _ in range(2))
+    for given, elu in ((ours, Elu()), (theirs, torch.nn.ELU(inplace=True))):
+        y = given * 1
+        needs_y = y.sin()
+        elu(y)
+        y.sum().backward(retain_graph=True)  # y is the result now, and its gradient that of the result
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            needs_y.sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-6, rtol=1e-6)

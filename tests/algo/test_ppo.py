@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.algo.rollout import Rollout
+from gmi_drl.algo.rollout import Rollout, share_of
 from gmi_drl.config import PPOConfig
 from gmi_drl.workload import TASK_SPECS
 
@@ -83,6 +83,23 @@ def test_learning_rate_follows_the_kl(kl, expected):
     assert ppo.learning_rate.item() == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("rate", "kl"), [(1e-2, 0.001), (1e-5, 0.03)])
+def test_the_learning_rate_stays_within_its_bounds(rate, kl):
+    ppo = PPO(make_policy(), PPOConfig(desired_kl=0.01, learning_rate=rate))
+    ppo._adapt_learning_rate(torch.tensor(kl))
+    assert ppo.learning_rate.item() == pytest.approx(rate)
+
+
+def test_a_policy_is_compared_with_itself_as_it_was_before_the_update():
+    policy = make_policy()
+    ppo = PPO(policy, PPOConfig(epochs=1, minibatches=1, schedule="fixed", learning_rate=0.1, entropy_coef=1.0))
+    for seed in (1, 2):
+        rollout = make_rollout(policy, seed)
+        ppo.update(rollout, torch.arange(T * N))
+        assert ppo.metrics()["kl"] == pytest.approx(0, abs=1e-6)  # taken before the one step
+    assert policy.log_std.abs().max() > 0.1
+
+
 def test_a_mini_batch_without_finite_gradients_is_skipped_and_counted():
     policy = make_policy()
     ppo, rollout = PPO(policy, PPOConfig(epochs=1, minibatches=4)), make_rollout(policy)
@@ -145,6 +162,30 @@ def test_two_gmis_with_half_the_worlds_learn_the_same():
     torch.testing.assert_close(replicas[0].flat.vector.data, whole.flat.vector.data, atol=1e-5, rtol=0)
     assert tensor_digest(replicas[0].flat.vector.data) == tensor_digest(replicas[1].flat.vector.data)
     assert (whole.flat.vector.data - make_flat(make_policy())).abs().max() > 1e-3  # it did learn something
+
+
+def first_bucket(rollout, config, share=1.0):
+    """The gradient of the first mini-batch, and what is summed with it, as they go into the reduction."""
+    buckets = []
+    PPO(make_policy(), config, share=share, reduce=lambda b: buckets.append(b.clone())).update(
+        rollout, torch.arange(rollout.horizon * rollout.num_env)
+    )
+    return buckets[0]
+
+
+def test_unequal_gmis_weigh_every_sample_that_they_use_the_same():
+    """3 and 13 worlds do not divide by 5 mini-batches: 4 and 20 of their 24 and 104 samples make up the first."""
+    config, transitions = PPOConfig(epochs=1, minibatches=5), (3 * T, 13 * T)
+    parts = [make_rollout(make_policy(), seed=n, num_env=n // T) for n in transitions]
+    shares = [share_of(n, transitions, config.minibatches) for n in transitions]
+    both = sum(first_bucket(part, config, share) for part, share in zip(parts, shares, strict=True))
+    used = Rollout(1, sum(n // 5 for n in transitions), SPEC.num_obs, SPEC.num_actions, torch.device("cpu"))
+    for name in vars(used.shuffled):
+        first = [getattr(part, name).flatten(0, 1)[: n // 5] for part, n in zip(parts, transitions, strict=True)]
+        getattr(used, name).copy_(torch.cat(first)[None])
+    mean = first_bucket(used, config.model_copy(update={"minibatches": 1}))
+    torch.testing.assert_close(both, mean, atol=1e-6, rtol=1e-4)
+    assert sum(shares) == 1 and mean.abs().max() > 0.1
 
 
 def to_whole(indices, rank):

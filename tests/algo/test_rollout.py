@@ -1,6 +1,6 @@
 import torch
 
-from gmi_drl.algo.rollout import Rollout, split
+from gmi_drl.algo.rollout import Rollout, share_of, split
 from gmi_drl.config import PPOConfig
 
 T, N = 5, 3
@@ -71,3 +71,8 @@ def test_mini_batches_are_a_permutation_cut_in_equal_views():
     assert [part.log_prob.shape[0] for part in parts] == [3, 3, 3, 3]
     assert torch.equal(torch.cat([part.log_prob for part in parts]), permutation[:12].float())
     assert parts[1].obs.data_ptr() == whole.obs[3:].data_ptr()
+
+
+def test_shares_are_of_the_samples_that_are_used_and_of_all_where_none_is_left_over():
+    assert [share_of(mine, (9, 39), 4) for mine in (9, 39)] == [2 / 11, 9 / 11]
+    assert [share_of(16 * worlds, (48, 208), 4) for worlds in (3, 13)] == [3 / 16, 13 / 16]

@@ -55,4 +55,4 @@ def test_a_gmi_leaves_when_its_launcher_is_gone():
         timeout=60,
         check=False,
     )
-    assert run.returncode == 1 and run.stdout == b""
+    assert run.returncode == 1 and run.stdout == b"" and run.stderr == b""

@@ -101,6 +101,7 @@ def test_saved_state_continues_bit_identically(steps_before):
     for name, tensor in vars(first.rollout).items():
         if isinstance(tensor, torch.Tensor):
             assert torch.equal(tensor, getattr(second.rollout, name)), name
+    assert torch.equal(second.episode, first.episode) and torch.equal(second.episodes, first.episodes)
 
 
 def pendulums(mode=AutoresetMode.SAME_STEP, steps=3):

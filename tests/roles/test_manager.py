@@ -4,6 +4,7 @@ import pytest
 import torch
 from conftest import tiny_layout
 
+from gmi_drl.comm.reduction import Solo
 from gmi_drl.errors import UsageError
 from gmi_drl.roles.channel import Channel, channel_pair
 from gmi_drl.roles.drl_role import DRL_role
@@ -42,6 +43,11 @@ def test_listing_1_works(manager):
 def test_a_role_that_contradicts_the_layout_is_refused(manager, arguments, message):
     with pytest.raises(UsageError, match=message):
         Doubler(*arguments)
+
+
+def test_a_group_of_one_sums_nothing_whatever_the_layouts_reduction(manager):
+    manager.layout = manager.layout.model_copy(update={"reduction": "MPR-shm"})
+    assert type(manager.reduction(manager.get_group(0, 0))) is Solo
 
 
 def test_groups_that_do_not_exist_are_refused(manager):

@@ -5,8 +5,16 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from conftest import tiny_config
 
 from gmi_drl.comm import create_segment
+from gmi_drl.comm.reduction import Solo
+from gmi_drl.roles.agreement import Word
+from gmi_drl.roles.replica import Replica
+from gmi_drl.run.metrics import PHASES
+from gmi_drl.tasks import make
+from gmi_drl.workload import TASK_SPECS
 
 WORKER = """
 import sys
@@ -72,3 +80,29 @@ def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updat
     assert [rank.returncode for rank in ranks] == [0] * size
     learners, experiences, steps = zip(*printed, strict=True)
     assert len(set(learners)) == 1 and len(set(experiences)) == size and set(steps) == {"50"}
+
+
+def test_phases_are_of_the_last_iteration_alone():
+    reduction = Solo()
+    reduction.wait_s = 1000.0  # what was waited before is none of its business
+    replica = Replica(TASK_SPECS["ant"], tiny_config(), reduction, share=1.0, device=torch.device("cpu"))
+    replica.take(make("ant", num_env=2), seed=0)
+    replica.iterate(lambda: Word.GO_ON)
+    phases = replica.phases()
+    assert set(phases) == set(PHASES) and phases["sync_s"] == 0
+    assert all(0 < phases[name] < 1000 for name in PHASES if name != "sync_s")
+
+
+def test_a_replica_goes_on_with_the_learner_of_another():
+    first, second = (
+        Replica(TASK_SPECS["ant"], tiny_config(seed=seed), Solo(), share=1.0, device=torch.device("cpu"))
+        for seed in (0, 1)
+    )
+    first.take(make("ant", num_env=2), seed=0)
+    first.iterate(lambda: Word.GO_ON)
+    state = {name: tensor.clone() for name, tensor in first.learner_state().items()}
+    assert any(not torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
+    second.load_learner_state(dict(state))
+    assert all(torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
+    obs = torch.randn(3, TASK_SPECS["ant"].num_obs)
+    assert torch.equal(second.normaliser(obs), first.normaliser(obs))

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from rsl_rl.algorithms import PPO
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.utils import resolve_callable
 
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.roles.rsl_rl import version
+from gmi_drl.roles.rsl_rl.classes import find, fitted
 from gmi_drl.roles.rsl_rl.shared_statistics import with_shared_statistics
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
@@ -32,20 +32,21 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
         env: The worlds of this GMI.
         config: rsl_rl's `train_cfg`; left as it is.
         reduction: Of the group.
-        share: Environments of this GMI divided by those of the whole group.
+        share: Samples that this GMI learns from divided by those of the whole group.
         log_dir: Where rsl_rl's own logger writes; None for nothing.
 
     Raises:
-        UsageError: if the algorithm is no PPO.
+        UsageError: if the algorithm is no PPO, or the configuration asks for what the installed version lacks.
     """
 
     def __init__(
         self, env: RslRlEnv, config: dict[str, Any], *, reduction: Reduction, share: float, log_dir: Path | None
     ) -> None:
         self._rank, self._size = reduction.rank, reduction.size
-        config = deepcopy(config)
         name = config["algorithm"].get("class_name", "PPO")
-        config["algorithm"]["class_name"] = _group_ppo(name, reduction, share)
+        algorithm = _group_ppo(name, reduction, share)
+        config = fitted(deepcopy(config))
+        config["algorithm"]["class_name"] = algorithm
         super().__init__(env, config, str(log_dir) if log_dir else None, str(env.device))
         config["algorithm"]["class_name"] = name  # as loggers write it
 
@@ -59,7 +60,7 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
 
 def _group_ppo(name: str, reduction: Reduction, share: float) -> type:
     """The PPO of this name with the gradients summed by our reduction, weighted by the share of the samples."""
-    base: Any = resolve_callable(name)
+    base: Any = find("rsl_rl.algorithm.class_name", name)
     if not (isinstance(base, type) and issubclass(base, PPO)):
         raise UsageError(f"rsl_rl.algorithm.class_name: {name} is not rsl_rl's PPO nor a subclass of it")
     if reduction.size > 1 and version.installed() < version.SHARES_STATISTICS:
@@ -103,20 +104,23 @@ def process_group(reduction: Reduction, store: Path, hang_s: float) -> Iterator[
         return
     os.environ["GLOO_SOCKET_IFNAME"] = LOOPBACK
     distributed: Any = torch.distributed  # torch's stubs lack the store
-    distributed.init_process_group(
-        "gloo",
-        store=distributed.FileStore(str(store), reduction.size),
-        rank=reduction.rank,
-        world_size=reduction.size,
-        timeout=timedelta(seconds=hang_s),
-    )
+    is_connected = False
     try:
+        distributed.init_process_group(
+            "gloo",
+            store=distributed.FileStore(str(store), reduction.size),
+            rank=reduction.rank,
+            world_size=reduction.size,
+            timeout=timedelta(seconds=hang_s),
+        )
+        is_connected = True
         yield
     except RuntimeError as error:
-        if "gloo" not in str(error):
+        if is_connected and "gloo" not in str(error).lower():
             raise
-        if "Timed out" in str(error):
+        if "timed out" in str(error).lower() or "timeout" in str(error).lower():
             raise PeerSilentError(f"a GMI of the group has not come within {hang_s} s (hang_s): {error}") from error
         raise PeerDiedError(f"a GMI of the group has gone: {error}") from error
     finally:
-        torch.distributed.destroy_process_group()
+        if is_connected:
+            distributed.destroy_process_group()

@@ -1,5 +1,7 @@
 """What the rows of the metrics tell of an iteration of rsl_rl."""
 
+import traceback
+from threading import Thread
 from typing import Any
 
 import torch
@@ -7,21 +9,27 @@ from torch import Tensor
 
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
+STOP_S = 60.0
+"""How long the last uploads of a logger are waited for."""
+
 
 class Ledger:
     """Stands in for the runner's logger: sums an iteration up, and hands everything on to the logger, if there is one.
+
+    A logger that fails, however and whenever, is let go with a warning: training goes on.
 
     Returns are those of the task, not scaled. Worlds that went wrong end without counting as an episode.
 
     Args:
         env: Of the runner.
-        logger: The runner's own, whose writer is open.
+        logger: The runner's own, to be opened by `open`.
         iterations: Of the whole run, which the logger shows.
 
     Attributes:
         collect_s: Seconds of the last rollout.
         learn_s: Seconds of the last update.
         losses: Means over the last update, by rsl_rl's names.
+        warnings: What people should be told, once.
     """
 
     writer = None  # so that the runner saves nothing: checkpoints come from the role
@@ -30,9 +38,22 @@ class Ledger:
         self.env, self.logger, self.iterations = env, logger, iterations
         self.collect_s = self.learn_s = 0.0
         self.losses: dict[str, float] = {}
+        self.warnings: list[str] = []
         self.episode = torch.zeros(2, env.num_envs, device=env.device)  # returns and lengths so far
         self.sums = torch.zeros(5, dtype=torch.float64, device=env.device)
         self._first: int | None = None
+
+    def open(self) -> None:
+        """Let the logger open its writer, and upload the configuration."""
+        self._tell("init_logging_writer")
+
+    def close(self) -> None:
+        """Let the logger's writer finish what it has, for at most `STOP_S`."""
+        thread = Thread(target=self._finish, daemon=True)
+        thread.start()
+        thread.join(STOP_S)
+        if thread.is_alive():
+            self._let_go(f"has not finished within {STOP_S:.0f} s")
 
     def init_logging_writer(self) -> None:
         """The writer opens once, not at each `learn`."""
@@ -47,27 +68,44 @@ class Ledger:
         of_ended = (self.episode * ended).sum(1, dtype=torch.float64)
         self.sums += torch.stack((reward.sum(dtype=torch.float64), ended.sum(), *of_ended, extras["bad"].sum()))
         self.episode.masked_fill_(dones, 0.0)
-        if self.logger is not None:
-            self.logger.process_env_step(rewards, dones, extras, intrinsic_rewards)
+        self._tell("process_env_step", rewards, dones, extras, intrinsic_rewards)
 
     def log(
         self, *, it: int, collect_time: float, learn_time: float, loss_dict: dict[str, float], **facts: Any
     ) -> None:
         """End an iteration."""
         self.collect_s, self.learn_s, self.losses = collect_time, learn_time, loss_dict
-        if self.logger is not None:
-            self._first = it if self._first is None else self._first
-            whole_run = {"start_it": self._first, "total_it": self.iterations}
-            times = {"collect_time": collect_time, "learn_time": learn_time}
-            self.logger.log(it=it, loss_dict=loss_dict, **(facts | times | whole_run))
+        self._first = it if self._first is None else self._first
+        whole_run = {"start_it": self._first, "total_it": self.iterations}
+        times = {"collect_time": collect_time, "learn_time": learn_time}
+        self._tell("log", it=it, loss_dict=loss_dict, **(facts | times | whole_run))
 
     def save_model(self, path: str, iteration: int) -> None:
         """Tell the logger of a file that was saved."""
-        if self.logger is not None:
-            self.logger.save_model(path, iteration)
+        self._tell("save_model", path, iteration)
 
     def take(self) -> Tensor:
         """Reward sum, episodes, return sum, length sum and bad worlds since the last call, float64 `[5]`."""
         taken = self.sums.clone()
         self.sums.zero_()
         return taken
+
+    def _tell(self, method: str, *arguments: Any, **named: Any) -> None:
+        """Call a method of the logger."""
+        if self.logger is None:
+            return
+        try:
+            getattr(self.logger, method)(*arguments, **named)
+        except Exception as error:  # of any library, and of any network behind it
+            traceback.print_exc()
+            self._let_go(f"failed: {type(error).__name__}: {error}")
+
+    def _finish(self) -> None:
+        self._tell("stop_logging_writer")
+        if close := getattr(getattr(self.logger, "writer", None), "close", None):
+            close()  # rsl_rl leaves TensorBoard's open, whose last numbers may then be lost
+
+    def _let_go(self, why: str) -> None:
+        self.logger = None
+        self.warnings.append(f"rsl_rl's logger {why}: the run goes on without it")
+        print(f"Warning: {self.warnings[-1]}", flush=True)  # where no row follows, the log has it

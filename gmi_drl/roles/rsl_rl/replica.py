@@ -28,7 +28,7 @@ class RslRlReplica:
         task: The worlds.
         config: Of the run; its `rsl_rl` section, or else its `ppo` section in rsl_rl's terms.
         reduction: Of the group.
-        share: Environments of this GMI divided by those of the whole group.
+        share: Samples that this GMI learns from divided by those of the whole group.
         seed: Of this GMI's noise and mini-batches.
         log_dir: Where the configuration's `logger` writes, if it names one.
     """
@@ -40,13 +40,13 @@ class RslRlReplica:
         train_cfg = config.rsl_rl or runner_config(config.ppo)
         self.env = RslRlEnv(task, config.ppo.reward_scale, train_cfg.get("clip_actions"))
         require_groups(train_cfg, self.env.groups)
-        writes = reduction.rank == 0 and "logger" in train_cfg
+        writes = reduction.rank == 0 and train_cfg.get("logger")
         torch.manual_seed(config.seed)  # policies start alike
         self.runner = GroupRunner(
             self.env, train_cfg, reduction=reduction, share=share, log_dir=log_dir if writes else None
         )
-        self.runner.logger.init_logging_writer()
         self.ledger = Ledger(self.env, self.runner.logger, config.iterations)
+        self.ledger.open()
         self.runner.logger = self.ledger
         torch.manual_seed(seed)  # rsl_rl draws everything from torch's own generator
         if not task.counts_by_itself:
@@ -79,12 +79,13 @@ class RslRlReplica:
             "sync_s": self.sync_s,
         }
 
-    def metrics(self) -> dict[str, float]:
-        """Means over the mini-batches of this GMI's last update, and the learning rate."""
+    def metrics(self) -> dict[str, float | str]:
+        """Means over the mini-batches of this GMI's last update, the learning rate, and `warning` if there is one."""
         losses = dict(self.ledger.losses)
         named = {"surrogate_loss": losses.pop("surrogate"), "entropy": losses.pop("entropy")}
         others = {f"{name}_loss": loss for name, loss in losses.items()}
-        return {**named, **others, "learning_rate": self.runner.alg.learning_rate}
+        warning = {"warning": self.ledger.warnings.pop(0)} if self.ledger.warnings else {}
+        return {**named, **others, "learning_rate": self.runner.alg.learning_rate, **warning}
 
     def set_learning_rate(self, rate: float) -> None:
         """Go on with another learning rate."""

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from gmi_drl.errors import MachineError
+from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.roles.holistic import Holistic
+from gmi_drl.roles.rsl_rl.classes import find
 from gmi_drl.roles.rsl_rl.group import process_group
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
 from gmi_drl.tasks import Task
@@ -22,16 +23,29 @@ class RslRl(Holistic):
         """See `Holistic.GMI_run`."""
         reduction = self.mgr.reduction(self.group)
         with process_group(reduction, self.mgr.meeting / f"{self.group.name}.rsl_rl", self.mgr.hang_s):
-            return super().GMI_run(resume)
+            result = super().GMI_run(resume)
+        self.replica.ledger.close()
+        return result
 
     def make_replica(self, task: Task, seed: int) -> RslRlReplica:
         """See `Holistic.make_replica`."""
-        share = self.mgr.gmi.num_env / self.mgr.layout.num_env
-        return RslRlReplica(task, self.config, self.reduction, share=share, seed=seed, log_dir=self.folder.path)
+        return RslRlReplica(task, self.config, self.reduction, share=self.share, seed=seed, log_dir=self.folder.path)
+
+    def divided(self, num_env: int) -> int:
+        """Transitions; where a network has a memory, rsl_rl deals out worlds with all their steps."""
+        section = self.config.rsl_rl or {}
+        names = {
+            f"rsl_rl.{part}.class_name": section[part]["class_name"] for part in ("actor", "critic") if part in section
+        }
+        has_memory = any(getattr(find(place, name), "is_recurrent", False) for place, name in names.items())
+        if has_memory and num_env < self.config.minibatches:
+            wanted = self.config.minibatches
+            raise UsageError(f"a GMI has {num_env} environments for {wanted} mini-batches of networks with a memory")
+        return num_env if has_memory else super().divided(num_env)
 
     def _commit(self, iteration: int, digest: str) -> None:
         super()._commit(iteration, digest)
-        path = self.folder.path / f"model_{iteration}.pt"
+        path = self.checkpoints.resolve().parent / f"model_{iteration}.pt"
         try:
             self.replica.export(path)
         except OSError as error:

@@ -4,8 +4,6 @@ Environments run one after the other in the process of their GMI (`SyncVectorEnv
 processes are the parallel ones.
 """
 
-import os
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ RUNNERS = ("Ant", "HalfCheetah", "Hopper", "Humanoid", "Walker2d")
 """Robots whose reward is a speed in m/s and some more, as our Ant's is: they get its scale of rewards."""
 
 INSTALL = "pip install 'gmi-drl[gymnasium]'"
+_ROBOTS = f"gymnasium's own robots: {INSTALL}"
 
 
 class GymnasiumTask(AdaptedTask):
@@ -101,7 +100,7 @@ class GymnasiumTask(AdaptedTask):
 def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> GymnasiumTask:
     """The task `gymnasium:REST`; `REST` is an id of gymnasium's registry, `module:id` imports the module first.
 
-    The module may lie in the working directory, which comes last.
+    The module is installed or in a folder of PYTHONPATH: a name in a file imports nothing from the working directory.
 
     `threads` changes nothing, see the module.
 
@@ -116,14 +115,13 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
         raise MachineError(f"gymnasium is not installed: {INSTALL}") from error
 
     name = f"gymnasium:{rest}"
-    if ":" in rest:
-        sys.path += [folder for folder in [os.getcwd()] if folder not in sys.path]
     try:
         envs = SyncVectorEnv([partial(gymnasium.make, rest)] * num_env, autoreset_mode=AutoresetMode.SAME_STEP)
     except gymnasium.error.UnregisteredEnv:
         raise UsageError(f"gymnasium has no {rest!r}{did_you_mean(rest, gymnasium.registry)}") from None
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise MachineError(f"{name} needs what is not installed: {error}; gymnasium's own robots: {INSTALL}") from error
+        remedy = f"name the folder of {rest.partition(':')[0]} in PYTHONPATH" if ":" in rest else _ROBOTS
+        raise MachineError(f"{name} needs what is not installed: {error}; {remedy}") from error
     except gymnasium.error.Error as error:
         raise UsageError(f"{name} cannot be made: {error}") from error
     about = envs.envs[0].spec

@@ -52,8 +52,13 @@ with process_group(reduction, folder / "store", 60):
     for _ in range(5):  # x 2 epochs x 2 mini-batches = 20 updates
         news = replica.iterate(lambda: Word.STOP if rank == 0 else Word.GO_ON)
 learner = tensor_digest(*replica.learner_state().values())
-rate, count = replica.metrics()["learning_rate"], int(replica.runner.alg.actor.obs_normalizer.count)
-os.write(1, f"told {learner} {tensor_digest(task.obs)} {rate} {count} {news.word.name} {text(installed())}\\n".encode())
+alg = replica.runner.alg
+gradients = [parameter.grad.fill_(1 + rank) for parameter in (*alg.actor.parameters(), *alg.critic.parameters())]
+alg.reduce_parameters()
+means = {mean for gradient in gradients for mean in gradient.unique().tolist()}
+rate, count = replica.metrics()["learning_rate"], int(alg.actor.obs_normalizer.count)
+told = [learner, tensor_digest(task.obs), rate, count, news.word.name, text(installed()), *means]
+os.write(1, " ".join(map(str, ["told", *told])).encode() + b"\\n")
 reduction.barrier()
 reduction.close()
 if child:
@@ -72,23 +77,28 @@ def test_learners_are_bit_identical_after_twenty_updates(tmp_path, packages):
         ranks = subprocess.run(command, env=env, pass_fds=[fd], stdout=subprocess.PIPE, text=True, timeout=240)
     assert ranks.returncode == 0
     told = [line.split()[1:] for line in ranks.stdout.splitlines() if line.startswith("told")]
-    learners, worlds, rates, counts, words, versions = zip(*told, strict=True)
+    learners, worlds, rates, counts, words, versions, means = zip(*told, strict=True)
     assert packages is None or set(versions) == {"5.4"}
     assert len(set(learners)) == 1 and len(set(worlds)) == 2
     assert len(set(rates)) == 1 and float(rates[0]) != 1e-3
     assert set(counts) == {str(5 * 4 * 16)}  # the normalisers have seen the worlds of both
     assert set(words) == {"STOP"}
+    assert set(means) == {"1.75"}  # gradients of 1 and 2, weighted by 4 and 12 worlds
 
 
-@pytest.mark.parametrize(("stays_s", "expected"), [(0, PeerDiedError), (10, PeerSilentError)])
-def test_a_rank_that_goes_or_stays_away_is_the_peers_error(tmp_path, stays_s, expected):
+@pytest.mark.parametrize(
+    ("stays_s", "hang_s", "expected"), [(0, 60, PeerDiedError), (60, 3, PeerSilentError), (None, 1, PeerSilentError)]
+)
+def test_a_rank_that_goes_or_stays_away_is_the_peers_error(tmp_path, stays_s, hang_s, expected):
+    """One that ends at once, be it while the ranks still connect; one that stays; one that never comes."""
     child = os.fork()
     ranks = SimpleNamespace(rank=int(child == 0), size=2)
     if child == 0:
-        with process_group(ranks, tmp_path / "store", 30):
-            time.sleep(stays_s)
-            os._exit(0)
-    with pytest.raises(GmiError) as raised, process_group(ranks, tmp_path / "store", 1):
+        if stays_s is not None:
+            with process_group(ranks, tmp_path / "store", 60):
+                time.sleep(stays_s)
+        os._exit(0)
+    with pytest.raises(GmiError) as raised, process_group(ranks, tmp_path / "store", hang_s):
         torch.distributed.all_reduce(torch.ones(1))
     assert type(raised.value) is expected and not torch.distributed.is_initialized()
     os.kill(child, 9)

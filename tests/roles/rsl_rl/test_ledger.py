@@ -1,3 +1,6 @@
+from threading import Event
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -5,6 +8,7 @@ from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
+from gmi_drl.roles.rsl_rl import ledger as module
 from gmi_drl.roles.rsl_rl.ledger import Ledger
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
@@ -44,3 +48,41 @@ def test_the_logger_hears_of_everything_and_counts_the_whole_run():
         (5, 4, 10),
     ]
     assert (ledger.collect_s, ledger.learn_s, ledger.losses) == (1.0, 2.0, {"value": 3.0})
+
+
+class Broken(Log):
+    def log(self, **facts):
+        raise OSError("the service has gone")
+
+    def stop_logging_writer(self):
+        raise AssertionError("told once too often")
+
+
+def test_a_logger_that_fails_is_let_go_with_a_warning(capsys):
+    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), Broken())
+    for it in (1, 2):
+        ledger.process_env_step(torch.ones(N), NONE, {"bad": NONE, "valid": ~NONE})
+        ledger.log(it=it, collect_time=1.0, learn_time=2.0, loss_dict={"value": 3.0})
+    ledger.save_model("model_2.pt", 2)
+    ledger.close()
+    assert ledger.warnings == ["rsl_rl's logger failed: OSError: the service has gone: the run goes on without it"]
+    assert f"Warning: {ledger.warnings[0]}\n" in capsys.readouterr().out
+    assert ledger.take()[0] == 2 * N / SCALE and ledger.losses == {"value": 3.0}
+
+
+def test_the_logger_ends_and_its_writer_is_closed():
+    ends, log = [], Log()
+    log.stop_logging_writer = lambda: ends.append("stopped")
+    log.writer = SimpleNamespace(close=lambda: ends.append("closed"))
+    Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log).close()
+    assert ends == ["stopped", "closed"]
+
+
+def test_a_logger_that_does_not_come_to_its_end_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr(module, "STOP_S", 0.01)
+    forever, log = Event(), Log()
+    log.stop_logging_writer = forever.wait
+    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log)
+    ledger.close()
+    assert "has not finished within" in ledger.warnings[0]
+    forever.set()

@@ -157,10 +157,9 @@ gymnasium.register("Point-v0", Point)
 """
 
 
-def test_an_environment_of_ones_own_lies_in_the_working_directory(tmp_path, monkeypatch):
+def test_an_environment_of_ones_own_lies_in_a_folder_of_the_path(tmp_path, monkeypatch):
     (tmp_path / "my_point.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.syspath_prepend(tmp_path)
     task = make("gymnasium:my_point:Point-v0", num_env=2)
     assert task.obs.tolist() == [[1], [1]] and task.spec.name == "gymnasium:my_point:Point-v0"
     assert (task.spec.num_obs, task.spec.episode_steps, task.spec.step_s) == (1, UNLIMITED_STEPS, 0)

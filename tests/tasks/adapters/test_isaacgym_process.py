@@ -96,7 +96,7 @@ def test_the_bridge_dies_with_its_gmi(tmp_path):
         pid = int(process.stdout.readline())
         assert not is_gone(pid)
         process.kill()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not is_gone(pid):
         assert time.monotonic() < deadline
 

@@ -1,0 +1,162 @@
+"""What two GMIs of a training have in common, and what each has for itself."""
+
+import time
+from pathlib import Path
+
+import pytest
+import roles_under_test
+import torch
+from conftest import tiny_config, tiny_layout, two_cores
+
+from gmi_drl.algo.normaliser import moments
+from gmi_drl.comm.reduction import Solo
+from gmi_drl.config import PPOConfig
+from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.launch.training import ROLES, train
+from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.roles.agreement import Word
+from gmi_drl.roles.channel import Channel, channel_pair, encode
+from gmi_drl.roles.holistic import Holistic
+from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.roles.replica import Replica
+from gmi_drl.run.checkpoint import list_checkpoints, read_part
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.workload import TASK_SPECS
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    return folder
+
+
+@pytest.fixture
+def train_by(folder, monkeypatch):
+    """Train by a role of `roles_under_test.py`."""
+
+    def start(role, layout, config):
+        monkeypatch.setitem(ROLES, "ppo", f"{roles_under_test.__file__}:{role}")
+        return train(layout, config, folder)
+
+    return start
+
+
+@two_cores
+def test_gmis_of_three_and_of_thirteen_worlds_learn_what_one_of_sixteen_does(folder, train_by):
+    """From the same experience: gradients, advantages and observations count by the world, wherever it is."""
+    parts = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((3, 13)))
+    layout = tiny_layout(2).model_copy(update={"devices": (Device(kind="cpu", gmis=parts),)})
+    config = tiny_config(iterations=3, ppo=PPOConfig(horizon=4, epochs=2, minibatches=1))
+    learner = read_part(train_by("Recorder", layout, config).checkpoint, "learner")
+
+    whole = Replica(TASK_SPECS["ant"], config, Solo(), share=1.0, device=torch.device("cpu"))
+    worlds = roles_under_test.Replay(TASK_SPECS["ant"], folder.path)
+    worlds.attach(whole)
+    before = whole.ppo.flat.vector.data.clone()
+    for _ in range(config.iterations):
+        whole.iterate(lambda: Word.GO_ON)
+    for name, expected in whole.learner_state().items():
+        torch.testing.assert_close(learner[name], expected, atol=1e-5, rtol=1e-5)
+    assert (learner["parameters"] - before).abs().max() > 1e-3, "nothing was learnt, so agreement says nothing"
+
+    torch.testing.assert_close(learner["normaliser"], moments(worlds.tape["obs"][:-1].flatten(0, 1)))
+    advantage = whole.collector.rollout.advantage
+    assert advantage.mean().item() == pytest.approx(0, abs=1e-6) and advantage.std().item() == pytest.approx(1)
+
+
+def test_a_gmi_alone_saves_the_learner_and_its_worlds(folder, train_by):
+    outcome = train_by("Recorder", tiny_layout(1), tiny_config(iterations=1))
+    assert sorted(part.name for part in outcome.checkpoint.glob("*.safetensors")) == [
+        "gmi-0.safetensors",
+        "learner.safetensors",
+    ]
+
+
+@two_cores
+def test_gmis_begin_with_worlds_and_noise_of_their_own_and_replicas_that_part_are_noticed(folder, train_by):
+    with pytest.raises(GmiError, match="iteration 2: the GMIs no longer hold the same learner"):
+        train_by("Parted", tiny_layout(2), tiny_config(checkpoint_every=2))
+    (first,) = list_checkpoints(folder.checkpoints)  # from before the first iteration
+    one, other = (read_part(first, f"gmi-{gmi_id}") for gmi_id in (0, 1))
+    for name in ("task.obs", "task.episode_length", "task.generator", "generator"):
+        assert not torch.equal(one[name], other[name]), name
+
+
+@pytest.fixture
+def line():
+    ours, theirs = channel_pair()
+    yield ours, theirs
+    ours.close()
+
+
+@pytest.fixture
+def launcher(line):
+    """The launcher's end of the line to the role of `make_role`."""
+    return line[0]
+
+
+@pytest.fixture
+def make_role(monkeypatch, line):
+    """A role of GMI 0, which has 3 worlds beside the 13 of GMI 1."""
+    _, theirs = line
+    gmis = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((3, 13)))
+    devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": (0, 1)}
+    layout = Layout(task="ant", template="TCG_EX", reduction="MPR-shm", devices=devices, groups=groups)
+    channel = Channel(theirs.detach())
+    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), channel, {}, hang_s=5)
+    monkeypatch.setattr(GMI_manager, "_current", manager)
+
+    def make(role, config):
+        made = role(0, "holistic", 0)
+        made.config = config
+        return made
+
+    yield make
+    manager.close()
+
+
+@pytest.mark.parametrize(("minibatches", "share"), [(2, 3 / 16), (5, 2 / 12)])
+def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, minibatches, share):
+    config = tiny_config()
+    config = config.model_copy(update={"ppo": config.ppo.model_copy(update={"minibatches": minibatches})})
+    assert make_role(Holistic, config).share == share  # 12 and 52 transitions
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "words", "expected"),
+    [(None, [], Word.GO_ON), (0.001, [], Word.STOP), (1e9, ["stop"], Word.STOP), (1e9, ["hello"], Word.GO_ON)],
+)
+def test_a_run_stops_when_its_time_is_over_or_when_it_is_told_to(make_role, launcher, limit_s, words, expected):
+    role = make_role(Holistic, tiny_config(time_limit_s=limit_s))
+    role.started = time.monotonic() - 1
+    for word in words:
+        launcher.send(encode({"word": word}))
+    assert role._decide() is expected
+
+
+def section(network, minibatches):
+    """rsl_rl's configuration with this network."""
+    algorithm = {"num_mini_batches": minibatches}
+    return {"num_steps_per_env": 4, "obs_groups": {}, "algorithm": algorithm} | {
+        name: {"class_name": network} for name in ("actor", "critic")
+    }
+
+
+@pytest.mark.parametrize(
+    ("network", "minibatches", "share"), [("MLPModel", 5, 2 / 12), ("RNNModel", 3, 1 / 5), ("RNNModel", 1, 3 / 16)]
+)
+def test_rsl_rl_deals_out_transitions_or_with_a_memory_worlds(make_role, network, minibatches, share):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    from gmi_drl.roles.rsl_rl.role import RslRl
+
+    role = make_role(RslRl, tiny_config(rsl_rl=section(network, minibatches)))
+    assert role.share == share
+
+
+def test_fewer_worlds_than_mini_batches_are_refused_where_there_is_a_memory(make_role):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    from gmi_drl.roles.rsl_rl.role import RslRl
+
+    with pytest.raises(UsageError, match="has 3 environments for 4 mini-batches"):
+        _ = make_role(RslRl, tiny_config(rsl_rl=section("RNNModel", 4))).share
