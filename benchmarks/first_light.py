@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import first_light_clients as clients_code
-from first_light_clients import FOLDER, STORE, attempt, control, say
+from first_light_talk import FOLDER, STORE, attempt, control, say
 
 IN_ALL_S = 570.0
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}

@@ -1,19 +1,15 @@
 """The processes on the GPU that `first_light.py` starts to answer its questions. Each tells what it sees as JSON."""
 
 import ctypes
-import datetime
-import json
 import multiprocessing
 import os
-import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-FOLDER = "FIRST_LIGHT_FOLDER"
-STORE = "FIRST_LIGHT_STORE"
+from first_light_talk import attached, attempt, join, microseconds, say
+
 PARAMETERS = (100_000, 500_000, 1_500_000)
 NUM_ENV = 2048
 HORIZON = 16
@@ -28,36 +24,6 @@ extern "C" __global__ void smid(int* seen) {
 }"""
 
 FAULT = 'extern "C" __global__ void fault(int* seen) { *(volatile int*)16 = seen[0]; }'
-
-
-def say(**what: Any) -> None:
-    """Tell facts at once, so that they count even if nothing follows."""
-    print(json.dumps(what), flush=True)
-
-
-def attempt(name: str, function: Callable[[], Any]) -> bool:
-    """Tell what a function returns, or why it failed."""
-    try:
-        say(**{name: function()})
-    except Exception as error:
-        say(**{name: f"failed: {type(error).__name__}: {str(error)[:500]}"})
-        return False
-    return True
-
-
-def control(found: dict[str, str], command: str) -> str:
-    """What a daemon answers."""
-    line, own = ["nvidia-cuda-mps-control"], os.environ | found
-    ended = subprocess.run(line, input=f"{command}\n", env=own, capture_output=True, text=True, timeout=10)
-    return (ended.stdout + ended.stderr).strip()
-
-
-def attached() -> bool | str:
-    """Whether the daemon knows this process as its client."""
-    if "CUDA_MPS_PIPE_DIRECTORY" not in os.environ:
-        return "no daemon"
-    servers = control({}, "get_server_list").split()
-    return any(str(os.getpid()) in control({}, f"get_client_list {server}").split() for server in servers)
 
 
 def kernel(source: str, name: str) -> Callable[..., None]:
@@ -154,31 +120,6 @@ def set_to_three(handle: bytes, shape: tuple[int, ...]) -> None:
     array = wp.from_ipc_handle(handle, float, shape, device="cuda:0")
     array.fill_(3.0)
     wp.synchronize_device("cuda:0")
-
-
-def join(backend: str, rank: str, size: str) -> Any:
-    """The group of all clients."""
-    import torch.distributed as dist
-
-    store = dist.FileStore(os.environ[STORE], int(size))
-    dist.init_process_group(
-        backend, store=store, rank=int(rank), world_size=int(size), timeout=datetime.timedelta(seconds=20)
-    )
-    return dist
-
-
-def microseconds(function: Callable[[], object], repeats: int = 30) -> float:
-    """Median time until the device is done."""
-    import torch
-
-    times = []
-    for _ in range(5 + repeats):
-        torch.cuda.synchronize()
-        started = time.perf_counter()
-        function()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
-    return round(statistics.median(times[5:]) * 1e6, 1)
 
 
 def symmetric_buffer(dist: Any, count: int) -> Any:

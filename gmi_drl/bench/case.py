@@ -29,7 +29,7 @@ Side = Callable[[], Sample]
 """Measures once. Everything that is not to be measured (start-up, warm-up) lies before or outside of what it times."""
 
 Sides = Mapping[str, Side]
-"""By name, ours first. One side alone has no ratio."""
+"""By name, ours first. One side alone has no ratio, nor has ours to itself under another name."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,13 @@ class Case:
         obstacle: Why this machine cannot run it, with the remedy; None if it can. Cheap: `--list` asks every case.
         reference: The paper's or the peer's own figure, as text.
         limits: Where gmi-drl does not help, or what the figure does not say.
-        repeats: Rounds; in each every side is measured once, in alternating order.
+        repeats: Rounds; in each every side is measured once, in alternating order. Fewer than five give no interval.
         compared: False where sides are different workloads: they have no ratios.
         guard: A ratio to each other side below which a change has broken something; None keeps it out of the guard.
+        floor: As much of our work as must be done in the time of a loop of the calibration, lest both sides fall
+            unseen. Set to a sixth of what an EPYC core did between other work (a reduction's to a fortieth: its ranks
+            wait for each other's turns on busy cores), because processors and neighbours differ. None where there is
+            no guard.
     """
 
     name: str
@@ -61,3 +65,4 @@ class Case:
     repeats: int = 5
     compared: bool = True
     guard: float | None = None
+    floor: float | None = None

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gmi_drl.bench.case import CURVES, DOUBLINGS
-from gmi_drl.bench.result import Result, SampleRecord
-from gmi_drl.bench.statistics import bootstrap
+from gmi_drl.bench.result import SAME, Result, SampleRecord
+from gmi_drl.bench.statistics import ends, ends_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,6 +70,7 @@ def _draw_samples(figure: Any, result: Result) -> None:
         axis.plot([sample.value for sample in column], [row] * len(column), "o", color=color, alpha=0.4)
         axis.plot([result.summaries[name].median], [row], "|", color=color, markersize=26, markeredgewidth=2.5)
     ratios = {name: f"\n{ratio.median:.2f}x" for name, ratio in result.ratios.items()}
+    ratios |= {name: f"\n{SAME}" for name in result.same}
     axis.set_yticks(range(len(result.samples)), [name + ratios.get(name, "") for name in result.samples])
     axis.set_ylim(len(result.samples) - 0.5, -0.5)
     axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
@@ -83,7 +84,7 @@ def _draw_samples(figure: Any, result: Result) -> None:
 
 
 def _draw_curves(figure: Any, result: Result) -> None:
-    """The last label against each of the others: each side's samples, their mean and its 95 % bootstrap interval."""
+    """The last label against each of the others: each side's samples, their mean and its interval or their range."""
     *x_labels, y_label = next(iter(result.samples.values()))[0].details[CURVES]
     figure.set_size_inches(4.5 * len(x_labels), 3.4 + 0.2 * ceil(len(result.samples) / (2 * len(x_labels))))
     axes = figure.subplots(1, len(x_labels), sharey=True, squeeze=False)[0]
@@ -96,7 +97,8 @@ def _draw_curves(figure: Any, result: Result) -> None:
         axis.grid(alpha=0.3)
     axes[0].set_ylabel(y_label)
     handles, names = axes[0].get_legend_handles_labels()
-    title = f"mean of {result.settings.repeats} samples with its 95 % interval"
+    repeats = result.settings.repeats
+    title = f"mean of {repeats} samples with its {ends_of(repeats)}"
     figure.legend(handles, names, title=title, loc="outside upper center", ncols=2 * len(axes), frameon=False)
 
 
@@ -111,6 +113,6 @@ def _draw_side(axis: Any, column: tuple[SampleRecord, ...], x_label: str, y_labe
     span = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     grid = np.array(points) if all(x == points for x, _ in curves) else np.linspace(*span, GRID_POINTS)
     heights = np.transpose([np.interp(grid, x, y) for x, y in curves])  # [GRID_POINTS, samples]
-    low, high = zip(*(bootstrap(row, of=statistics.fmean) for row in heights.tolist()), strict=True)
+    low, high = zip(*(ends(row, of=statistics.fmean) for row in heights.tolist()), strict=True)
     axis.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0)
     axis.plot(grid, heights.mean(1), color=color, linewidth=2, label=label)

@@ -1,10 +1,13 @@
 """benchmarks/README.md from the committed results: `python -m gmi_drl.bench.report`, in the root of the repository."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from gmi_drl.bench.cases import CASES
 from gmi_drl.bench.plot import DPI, draw_panels
 from gmi_drl.bench.result import Result, load_result
+from gmi_drl.bench.stale import stale
+from gmi_drl.bench.statistics import spread as spread_of
 from gmi_drl.errors import UsageError
 from gmi_drl.files import write_atomically
 from gmi_drl.units import human_value
@@ -12,24 +15,33 @@ from gmi_drl.workload import TASK_SPECS
 
 SETTINGS = ("num_env",)
 FOLDER, PANELS = Path("benchmarks"), "tasks.png"
+STALE = "stale: the code that it measures has changed since; `gmi-drl bench --stale` says where"
 HEAD = """# Benchmarks
 
 Every figure of this project is a case of `gmi-drl bench`; this page is made of its results by `make report`. Sides are
 measured by turns, ours first. A ratio says how many times as good as the other side we are (above 1 is good for us):
-the median over the rounds, with its 95 % bootstrap interval. What a case is: [case.py](../gmi_drl/bench/case.py).
+the median over the rounds, with its 95 % bootstrap interval, or with the range where fewer than five rounds give none.
+What a case is: [case.py](../gmi_drl/bench/case.py).
 """
 
 Results = dict[str, Result]
 """By the names of the files: a case may have one for each kind of machine, `figure_10` and `figure_10_h100`."""
 
 
-def report(results: Results, folder: Path) -> str:
-    """The page, in Markdown. `folder` is where the results' pictures lie, beside the page as `results/`."""
+def report(results: Results, folder: Path, stale: Collection[str] = ()) -> str:
+    """The page, in Markdown.
+
+    Args:
+        results: What it shows.
+        folder: Where the results' pictures lie, beside the page as `results/`.
+        stale: Names of the results that are marked as older than the code that they are of.
+    """
     table = [_row("case", "ours", "against", "ratio", "the paper's or the peer's own figure"), _row(*["---"] * 5)]
-    table += [line for name, result in results.items() for line in _overview(name, result)]
+    table += [line for name, result in results.items() for line in _overview(name, result, name in stale)]
     parts = [HEAD, "\n".join(table) + "\n"]
     parts += [_learning(found)] if (found := learning_of_tasks(results)) else []
-    return "\n".join([*parts, *(_section(name, result, folder) for name, result in results.items()), _limits(results)])
+    sections = (_section(name, result, folder, name in stale) for name, result in results.items())
+    return "\n".join([*parts, *sections, _limits(results)])
 
 
 def detail_medians(result: Result, side: str) -> dict[str, str]:
@@ -47,19 +59,16 @@ def detail_medians(result: Result, side: str) -> dict[str, str]:
     }
 
 
-def _overview(name: str, result: Result) -> list[str]:
+def _overview(name: str, result: Result, is_stale: bool) -> list[str]:
     """A row per ratio; one per side for a case without."""
-    link, reference = f"[{name}](#{name})", result.case.reference or "-"
+    link, reference = f"[{name}](#{name}){', stale' if is_stale else ''}", result.case.reference or "-"
     medians = {side: human_value(spread.median, result.case.unit) for side, spread in result.summaries.items()}
     first, *others = medians
     if not others:
         return [_row(link, medians[first], "-", "-", reference)]
-    if not result.ratios:
+    if not any(map(result.against, others)):
         return [_row(link, f"{side}, {median}", "-", "-", reference) for side, median in medians.items()]
-    return [
-        _row(link, medians[first], f"{side}, {medians[side]}", str(ratio), reference)
-        for side, ratio in result.ratios.items()
-    ]
+    return [_row(link, medians[first], f"{side}, {medians[side]}", result.against(side), reference) for side in others]
 
 
 def learning_of_tasks(results: Results) -> Results:
@@ -90,7 +99,7 @@ def _median(result: Result, side: str, detail: str) -> float:
     return float(statistics.median(sample.details[detail] for sample in result.samples[side]))
 
 
-def _section(name: str, result: Result, folder: Path) -> str:
+def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
     """One case: claim, command, numbers, machine, picture."""
     case = result.case
     head = ["side", "median", "range", "our ratio to it", "also"]
@@ -107,14 +116,23 @@ def _section(name: str, result: Result, folder: Path) -> str:
     for side, spread in result.summaries.items():
         median, least, most = (human_value(value, case.unit) for value in (spread.median, spread.least, spread.most))
         also = ", ".join(f"{name} {text}" for name, text in detail_medians(result, side).items())
-        ratio = str(result.ratios[side]) if side in result.ratios else ""
-        lines.append(_row(side, median, f"{least} to {most}", ratio, also))
+        lines.append(_row(side, median, f"{least} to {most}", result.against(side), also))
     lines += ["", f"{result.settings.repeats} rounds on {result.machine.described}."]
+    if result.calibration:
+        lines += ["", f"A loop of the calibration: {_calibration(result)}."]
+    if is_stale:
+        lines += ["", f"**{STALE}**"]
     if result.machine.warning:
         lines += ["", f"**{result.machine.warning}**"]
     if (folder / f"{name}.png").exists():
         lines += ["", f"![{name}](results/{name}.png)"]
     return "\n".join(lines) + "\n"
+
+
+def _calibration(result: Result) -> str:
+    """How fast the machine was, to compare with other results."""
+    median, least, most = (human_value(value, "s") for value in spread_of(result.calibration))
+    return f"{median} ({least} to {most})"
 
 
 def _limits(results: Results) -> str:
@@ -152,7 +170,7 @@ def main() -> None:
     """Write benchmarks/README.md, and the picture of all tasks being learnt."""
     folder = FOLDER / "results"
     results = load_results(folder)
-    write_atomically(FOLDER / "README.md", report(results, folder))
+    write_atomically(FOLDER / "README.md", report(results, folder, stale(results)))
     if found := learning_of_tasks(results):
         draw_panels(found).savefig(FOLDER / PANELS, dpi=DPI)
 

@@ -2,14 +2,18 @@
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from gmi_drl.bench.machine import Machine
+from gmi_drl.bench.statistics import Ends, ends_of
 from gmi_drl.files import FileModel, load_json, write_atomically
+from gmi_drl.units import human_value
 
 Count = Annotated[int, Field(ge=1)]
+SAME = "same choice"
 
 
 class CaseFacts(FileModel):
@@ -46,21 +50,34 @@ class Spread(FileModel):
 
 
 class Ratio(FileModel):
-    """How many times as good as another side we are: in each round, their median, and its 95 % bootstrap interval."""
+    """How many times as good as another side we are: in each round, their median, and its 95 % bootstrap interval.
+
+    Of fewer than `statistics.FEWEST` rounds `low` and `high` are the range, and `ends` says so.
+    """
 
     rounds: tuple[float, ...]
     median: float
     low: float
     high: float
+    ends: Ends | None = None  # which older files do not say
 
     def __str__(self) -> str:
-        return f"{self.median:.2f}x ({self.low:.2f}-{self.high:.2f})"
+        what = "range " if ends_of(len(self.rounds)) == "range" else ""
+        return f"{self.median:.2f}x ({what}{self.low:.2f}-{self.high:.2f})"
 
 
 class Result(FileModel):
     """A result file: JSON, `schema: gmi-drl/bench/1`. Sides lie in the case's order, ours first.
 
-    `ratios` are those to every side but the first, or none.
+    Args:
+        case: What was asked.
+        machine: Where.
+        settings: How.
+        samples: By side.
+        summaries: By side.
+        ratios: To every other side that is not the same as ours; none where sides are not compared.
+        same: Sides that are ours under another name, because both chose the same: they share its samples.
+        calibration: Seconds of a fixed piece of work (`bench.calibration`) in each round; older files have none.
     """
 
     schema_: Annotated[Literal["gmi-drl/bench/1"], Field(alias="schema")] = "gmi-drl/bench/1"
@@ -70,6 +87,8 @@ class Result(FileModel):
     samples: Annotated[dict[str, Annotated[tuple[SampleRecord, ...], Field(min_length=1)]], Field(min_length=1)]
     summaries: dict[str, Spread]
     ratios: dict[str, Ratio]
+    same: tuple[str, ...] = ()
+    calibration: tuple[float, ...] = ()
 
     @property
     def command(self) -> str:
@@ -84,6 +103,25 @@ class Result(FileModel):
             if ratio.median < bound
         ]
 
+    def against(self, side: str) -> str:
+        """Our ratio to a side as text: empty for our own and where sides are not compared."""
+        return SAME if side in self.same else str(self.ratios.get(side, ""))
+
+    @property
+    def in_a_loop(self) -> float:
+        """How much of our work is done in the time of a loop of the calibration: the median of the rounds."""
+        ours = (sample.value for sample in next(iter(self.samples.values())))
+        pairs = zip(ours, self.calibration, strict=True)
+        return median(loop_s / own if self.case.lower_is_better else own * loop_s for own, loop_s in pairs)
+
+    def below_floor(self, floor: float) -> list[str]:
+        """A sentence if `in_a_loop` is below `floor`, which no other side's fall can hide."""
+        if self.in_a_loop >= floor:
+            return []
+        loop = human_value(median(self.calibration), "s")
+        fallen = f"{self.in_a_loop:.3g} of ours in a loop of the calibration ({loop}) is below {floor:g}"
+        return [f"{self.case.name}: {fallen}: slow whatever the other sides are"]
+
     def document(self) -> dict[str, Any]:
         """As JSON holds it."""
         return self.model_dump(mode="json", by_alias=True)
@@ -91,7 +129,8 @@ class Result(FileModel):
     @model_validator(mode="after")
     def _check_sides(self) -> Self:
         sides = list(self.samples)
-        if list(self.summaries) != sides or list(self.ratios) not in (sides[1:], []):
+        compared = [side for side in sides[1:] if side not in self.same]
+        if list(self.summaries) != sides or list(self.ratios) not in (compared, []):
             raise ValueError(
                 f"sides {sides} do not match summaries {list(self.summaries)} and ratios {list(self.ratios)}"
             )

@@ -6,6 +6,7 @@ A line of JSON per iteration on stdout, with the keys of a GMI's row, so that bo
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any
@@ -35,6 +36,7 @@ class Reporter(Ledger):
         self.report(
             {
                 "iteration": it + 1,
+                "clock_s": time.monotonic(),
                 "env_steps": (it + 1) * self.steps,
                 "sim_s": self.env.sim_s,
                 "act_s": self.collect_s - self.env.sim_s,

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from gmi_drl.bench.case import Case, Sample, Sides
+from gmi_drl.bench.calibration import Calibration
+from gmi_drl.bench.case import Case, Sample, Side, Sides
 from gmi_drl.bench.machine import Watch
 from gmi_drl.bench.result import CaseFacts, Ratio, Result, SampleRecord, Settings, Spread
-from gmi_drl.bench.statistics import bootstrap, ratios, spread
+from gmi_drl.bench.statistics import ends, ends_of, ratios, spread
 from gmi_drl.errors import GmiError, MachineError
 
 Samples = dict[str, list[Sample]]
@@ -30,7 +31,9 @@ def run_case(case: Case, *, repeats: int, quick: bool = False, on_sample: OnSamp
         raise MachineError(f"{case.name} cannot run on this machine: {obstacle}")
     watch = Watch()
     with case.open(quick) as sides:
-        samples = measure(sides, repeats, on_sample)
+        calibration = Calibration()
+        samples = measure(sides, repeats, on_sample, calibration)
+        same = same_as_ours(sides) if case.compared else ()
         machine = watch.machine()  # while the children live, so that their time is known to be ours
     values = {name: [sample.value for sample in column] for name, column in samples.items()}
     facts = {name: getattr(case, name) for name in CaseFacts.model_fields}
@@ -43,20 +46,39 @@ def run_case(case: Case, *, repeats: int, quick: bool = False, on_sample: OnSamp
             for name, column in samples.items()
         },
         summaries={name: _spread(column) for name, column in values.items()},
-        ratios=compare(case, values) if case.compared else {},
+        ratios=compare(case, {side: values[side] for side in values if side not in same}) if case.compared else {},
+        same=same,
+        calibration=tuple(calibration.seconds),
     )
 
 
-def measure(sides: Sides, rounds: int, on_sample: OnSample) -> Samples:
-    """Each side once a round; every other round in the opposite order, so that no side always comes after another."""
+def measure(sides: Sides, rounds: int, on_sample: OnSample, calibrate: Callable[[], object]) -> Samples:
+    """Each side once a round; every other round in the opposite order, so that no side always comes after another.
+
+    What has two names is measured once for both. The calibration is one more in the row, before the sides or after.
+    """
     samples: Samples = {name: [] for name in sides}
+    names: dict[Side, list[str]] = {}
+    for name, side in sides.items():
+        names.setdefault(side, []).append(name)
     for index in range(rounds):
-        order = list(sides)[:: 1 if index % 2 == 0 else -1]
-        for name in order:
-            sample = sides[name]()
-            samples[name].append(sample)
-            on_sample(index + 1, name, sample)
+        is_forward = index % 2 == 0
+        if is_forward:
+            calibrate()
+        for side in list(names)[:: 1 if is_forward else -1]:
+            sample = side()
+            for name in names[side]:
+                samples[name].append(sample)
+                on_sample(index + 1, name, sample)
+        if not is_forward:
+            calibrate()
     return samples
+
+
+def same_as_ours(sides: Sides) -> tuple[str, ...]:
+    """The other sides that are our own under another name."""
+    (_, ours), *others = sides.items()
+    return tuple(name for name, side in others if side is ours)
 
 
 def compare(case: Case, values: dict[str, list[float]]) -> dict[str, Ratio]:
@@ -74,5 +96,5 @@ def _spread(values: list[float]) -> Spread:
 
 def _ratio(ours: list[float], theirs: list[float], lower_is_better: bool) -> Ratio:
     rounds = ratios(ours, theirs, lower_is_better=lower_is_better)
-    low, high = bootstrap(rounds)
-    return Ratio(rounds=tuple(rounds), median=spread(rounds)[0], low=low, high=high)
+    low, high = ends(rounds)
+    return Ratio(rounds=tuple(rounds), median=spread(rounds)[0], low=low, high=high, ends=ends_of(len(rounds)))

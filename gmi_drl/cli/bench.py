@@ -18,6 +18,7 @@ GUARD_REPEATS = 3
 @click.command()
 @click.argument("case", metavar="[CASE]", required=False)
 @click.option("--list", "listed", is_flag=True, help="Show the cases, and which of them this machine can run.")
+@click.option("--stale", is_flag=True, help="Show results whose code has changed since; exit with 6 if there are any.")
 @click.option("--guard", is_flag=True, help="Run all cases with a bound (or CASE), small; exit with 6 below a bound.")
 @click.option(
     "--repeats", type=click.IntRange(1, 1000), help=f"Rounds.  [default: the case's; {GUARD_REPEATS} for --guard]"
@@ -33,20 +34,25 @@ GUARD_REPEATS = 3
 def bench(
     case: str | None,
     listed: bool,
+    stale: bool,
     guard: bool,
     repeats: int | None,
     fail_below: float | None,
     output: Path | None,
     format: str,
 ) -> None:
-    """Measure a CASE: its sides by turns, as ratios with their intervals.
+    """Measure a CASE: its sides by turns, as ratios with their intervals, or their range of fewer than five rounds.
 
     Without a CASE the cases are listed.
     """
     from gmi_drl.bench.cases import CASES, find_case
 
     chosen = find_case(case) if case else None
-    if guard:
+    if stale:
+        if chosen or listed or guard or repeats or fail_below is not None or output:
+            raise UsageError("--stale looks at the results of the repository: leave out everything but --format")
+        _stale(format)
+    elif guard:
         if listed or fail_below is not None or output:
             raise UsageError("--guard has its own bounds and writes nothing: leave out --list, --fail-below and -o")
         _guard([chosen] if chosen else list(CASES.values()), repeats, format)
@@ -66,7 +72,7 @@ def _measure(case: "Case", repeats: int | None, fail_below: float | None, output
             raise UsageError(f"-o {output}: a result is a .json file, with its plot beside it as .png")
     result = _run(case, repeats, quick=False)
     written = _write(result, output) if output else []
-    if fail_below is not None and not result.ratios:
+    if fail_below is not None and not result.ratios and not result.same:
         raise UsageError(f"--fail-below: {case.name} compares nothing")
     if format == "json":
         print_json("bench", result.document())
@@ -91,6 +97,7 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
             continue
         results.append(_run(case, repeats, quick=True))
         below += results[-1].below(case.guard)
+        below += results[-1].below_floor(case.floor) if case.floor is not None else []
     if not results:
         if not skipped:
             raise UsageError(f"--guard: {', '.join(case.name for case in cases)} has no bound")
@@ -101,6 +108,23 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
         for result in results:
             _print(result)
     _refuse(below)
+
+
+def _stale(format: str) -> None:
+    """The results of the repository whose figures may no longer be those of its code."""
+    from gmi_drl.bench.report import load_results
+    from gmi_drl.bench.stale import ROOT, stale
+
+    folder = ROOT / "benchmarks" / "results"
+    if not folder.is_dir():
+        raise MachineError(f"there is no {folder}: run it from a checkout of the repository")
+    results = load_results(folder)
+    reasons = stale(results)
+    if format == "json":
+        print_json("stale", {"results": len(results), "stale": reasons})
+    else:
+        say(f"{len(results) - len(reasons)} of {len(results)} results are of the code as it is")
+    _refuse([f"{name} is stale: {reason}" for name, reason in reasons.items()])
 
 
 def _refuse(below: list[str]) -> None:
@@ -170,8 +194,7 @@ def _print(result: "Result") -> None:
     table = Table("side", "median", "range", "our ratio to it", box=None, padding=(0, 2, 0, 0))
     for side, spread in result.summaries.items():
         median, *ends = (human_value(value, result.case.unit) for value in (spread.median, spread.least, spread.most))
-        ratio = str(result.ratios[side]) if side in result.ratios else ""
-        table.add_row(escape(side), median, " to ".join(ends), ratio)
+        table.add_row(escape(side), median, " to ".join(ends), result.against(side))
     console().print(f"{result.case.name}: {result.case.claim}", markup=False)
     console().print(table)
     console().print(f"{result.settings.repeats} rounds on {result.machine.described}\n", markup=False)

@@ -62,6 +62,8 @@ class TrainingView:
             self.is_lost = True
 
     def _show(self, row: Row) -> None:
+        if "warning" in row:
+            self.console.print(f"Warning: {row['warning']}", markup=False, soft_wrap=True)
         now = time.monotonic()
         self.started = self.started or now
         is_last = row["iteration"] == self.config.iterations

@@ -74,9 +74,10 @@ def plan(
 ) -> None:
     """Find out which GMIs a training should get, and write them to a layout file.
 
-    On this machine by measuring, with Algorithm 2 of the paper: it tries how one GMI runs for several numbers of GMIs
-    and environments, then runs the best layouts, each by turns with one GMI that has the whole device. What was
-    measured is remembered. For a machine that is elsewhere (--node) by a --profile measured there.
+    On this machine by measuring: it tries how one GMI runs for several numbers of GMIs and ever more environments,
+    until more no longer pay (two times running, where Algorithm 2 of the paper stops at once), then runs the best
+    layouts, each by turns with one GMI that has the whole device. What was measured is remembered. For a machine that
+    is elsewhere (--node) by a --profile measured there: the best of its points that fits.
     """
     from gmi_drl.files import dump_yaml
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gmi_drl.scheduler import Candidate, Plan
 
 SHOWN_CANDIDATES = 8
+SHOWN_INFEASIBLE = 4
 SHOWN_DEVICES = 8
 SHOWN_GMIS = 16
 
@@ -62,12 +63,14 @@ def point_table(profile: "Profile") -> "Table":
 
 
 def notes(plan: "Plan", node: "Node") -> list[str]:
-    """Memory, cores, and what could not run, in a line each."""
+    """Memory of the sizes in the table, cores, and what could not run, in a line each."""
     chosen = plan.candidates[0].point
+    shown = {candidate.point.gmis_per_gpu for candidate in plan.candidates[:SHOWN_CANDIDATES]}
     lines = [
         f"memory of a GMI ({size} per device): {human_bytes(model.fixed_bytes)} + "
         f"{human_bytes(model.bytes_per_env)} x environments"
         for size, model in sorted(plan.memory.items())
+        if size in shown
     ]
     cores = len({core for gmi in plan.layout.gmis for core in gmi.cores})
     host = len(plan.layout.gmis) * (chosen.host_bytes or (0 if node.num_gpus else chosen.memory_bytes))
@@ -75,8 +78,10 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
     lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
     lines += [
         f"not runnable: {point.gmis_per_gpu} x {point.num_env} environments: {point.reason}"
-        for point in plan.infeasible
+        for point in plan.infeasible[:SHOWN_INFEASIBLE]
     ]
+    if len(plan.infeasible) > SHOWN_INFEASIBLE:
+        lines.append(f"and {len(plan.infeasible) - SHOWN_INFEASIBLE} more that are not runnable (--format json)")
     return lines
 
 

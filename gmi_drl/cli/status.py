@@ -44,6 +44,7 @@ def _describe(folder: Any) -> dict[str, Any]:
         "run": str(folder.path),
         "state": state["state"],
         "message": state["message"],
+        "host": state["host"],
         **{name: last.get(name) for name in shown},
         "checkpoint": str(saved[-1]) if saved else None,
     }
@@ -61,7 +62,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         counts = ["-" if row[name] is None else human_count(row[name]) for name in ("env_steps", "steps_per_second")]
         table.add_row(
             escape(row["run"]),
-            row["state"],
+            escape(f"running on {row['host']}") if row["state"] == "running" and row["host"] else row["state"],
             str(row["iteration"] or 0),
             *counts,
             "-" if mean is None else f"{mean:.1f}",

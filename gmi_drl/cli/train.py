@@ -11,6 +11,7 @@ from gmi_drl.cli.output import format_option, print_json, say, simulator_option
 from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import as_file_name, find_task, known_tasks
+from gmi_drl.units import counted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def train(format: str, **options: Any) -> None:
         try:
             outcome = launch(layout, config, folder, resume=checkpoint, on_row=view.show)
         except SecondSignal as second:
-            _leave(second.signal, "ended at once, nothing was saved", folder)
+            _leave(second.signal, folder)
     _tell(outcome, folder, format)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
@@ -161,6 +162,8 @@ def _resume(
     _check_same_run(index, before, config, chosen)
     if chosen.digest != index["layout"]:  # on its own layout it has been running
         _check_here(chosen, config)
+    if why := _why_anew(index, chosen):
+        say(f"{why}: worlds begin anew")
     return chosen, config, folder, saved[-1]
 
 
@@ -177,6 +180,19 @@ def _check_same_run(index: dict[str, Any], before: "RunConfig", config: "RunConf
         raise UsageError("the networks of the run have other layers or activations: these cannot go on from them")
     if done >= config.iterations:
         raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
+
+
+def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
+    """Why the worlds of a checkpoint are of no use for this layout; None if they go on."""
+    from gmi_drl.task_names import ForeignTask
+
+    if isinstance(find_task(layout.task or ""), ForeignTask):
+        return f"The simulator of {layout.task} gives no state away"
+    if layout.digest == index["layout"]:
+        return None
+    saved, now = sum(name.startswith("gmi-") for name in index["parts"]), len(layout.gmis)
+    differs = f"{counted(saved, 'GMI')}, now {now}" if saved != now else "or it is of an earlier version of gmi-drl"
+    return f"The layout is not the one of the checkpoint ({differs})"
 
 
 def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: int | None) -> "Layout":
@@ -233,6 +249,10 @@ def _tell(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
         )
 
 
-def _leave(number: signal.Signals, message: str, folder: "RunFolder") -> NoReturn:
-    say(f"gmi-drl: {message}; go on from the last checkpoint with: gmi-drl train --resume {folder.path}")
+def _leave(number: signal.Signals, folder: "RunFolder") -> NoReturn:
+    from gmi_drl.run.checkpoint import list_checkpoints
+
+    saved = list_checkpoints(folder.checkpoints)
+    remedy = f"go on after iteration {int(saved[-1].name)} with: gmi-drl train --resume" if saved else "begin anew in"
+    say(f"gmi-drl: ended at once; {remedy} {folder.path}")
     raise SystemExit(128 + number)

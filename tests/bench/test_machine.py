@@ -32,10 +32,10 @@ def test_the_time_of_children_is_ours(is_waited_for):
 def test_the_time_of_cores_passes_with_work():
     cores = os.sched_getaffinity(0)
     before = busy_s(cores)
-    end = time.process_time() + 0.2
+    end = time.process_time() + 0.5
     while time.process_time() < end:
         pass
-    assert busy_s(cores) - before >= 0.15 and busy_s(set()) == 0
+    assert busy_s(cores) - before >= 0.2 and busy_s(set()) == 0  # the kernel samples: it may miss a part
 
 
 def test_what_others_do_is_told_apart(monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from bench.toy import toy_case
 
 from gmi_drl.bench.case import Sample
-from gmi_drl.bench.report import detail_medians, load_results, report
+from gmi_drl.bench.report import STALE, detail_medians, load_results, report
 from gmi_drl.bench.result import write_result
 from gmi_drl.bench.runner import run_case
 from gmi_drl.errors import UsageError
@@ -17,7 +17,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 def test_the_committed_page_is_what_the_results_give():
     results = load_results(RESULTS)
     page = (ROOT / "benchmarks" / "README.md").read_text()
-    assert page == report(results, RESULTS), "benchmarks/README.md is not of these results: run `make report`"
+    marked = {name for name in results if f"[{name}](#{name}), stale |" in page}  # when it was made
+    assert page == report(results, RESULTS, marked), "benchmarks/README.md is not of these results: run `make report`"
 
 
 def test_a_page_says_what_was_measured_where_and_what_does_not_help(tmp_path):
@@ -26,13 +27,21 @@ def test_a_page_says_what_was_measured_where_and_what_does_not_help(tmp_path):
     bad = run_case(toy_case(name="slow", lower_is_better=True, limits="Only a toy."), repeats=3)
     alone = run_case(toy_case({"ours": (5.0,)}, name="alone"), repeats=1)
     page = report({"toy": good, "slow": bad, "alone": alone, "alone_elsewhere": alone}, tmp_path)
-    assert "| [toy](#toy) | 3 steps/s | theirs, 1 steps/s | 2.00x (1.50-4.00) | the paper: 1.9x |" in page
+    assert "| [toy](#toy) | 3 steps/s | theirs, 1 steps/s | 2.00x (range 1.50-4.00) | the paper: 1.9x |" in page
     assert "| [alone](#alone) | 5 steps/s | - | - | - |" in page
     assert "| [alone_elsewhere](#alone_elsewhere) | 5 steps/s" in page and "\n## alone_elsewhere\n" in page
     assert "gmi-drl bench toy --repeats 3" in page and good.machine.described in page and "A toy | for tests." in page
     assert "![toy](results/toy.png)" in page and "![slow]" not in page
     _, limits = page.split("## Where gmi-drl does not help")
-    assert "- slow: 0.50x" in limits and "- toy, slow: Only a toy." in limits and "toy: 2.00x" not in limits
+    assert "- slow: 0.50x (range 0.25-0.67)" in limits and "toy: 2.00x" not in limits
+    assert "- toy, slow: Only a toy." in limits
+
+
+def test_results_that_are_stale_are_marked(tmp_path):
+    result = run_case(toy_case(), repeats=3)
+    page = report({"toy": result, "toy_elsewhere": result}, tmp_path, {"toy"})
+    assert "| [toy](#toy), stale | 3 steps/s" in page and "| [toy_elsewhere](#toy_elsewhere) | 3 steps/s" in page
+    assert page.count(f"**{STALE}**") == 1 and page.index(STALE) < page.index("## toy_elsewhere")
 
 
 def test_a_result_without_a_case_is_refused(tmp_path):

@@ -2,7 +2,7 @@ import statistics
 
 import pytest
 
-from gmi_drl.bench.statistics import bootstrap, ratios, spread
+from gmi_drl.bench.statistics import bootstrap, ends, ends_of, ratios, spread
 
 
 def test_median_and_range():
@@ -24,6 +24,13 @@ def test_the_interval_is_that_of_the_median():
     assert bootstrap(values) == (low, high)
     assert bootstrap([1.5]) == (1.5, 1.5)
     assert bootstrap([1.0, 1.0, 9.0, 1.0, 1.0])[1] >= 1.0 == bootstrap([1.0, 1.0, 9.0, 1.0, 1.0])[0]
+
+
+def test_samples_too_few_for_an_interval_have_a_range():
+    assert ends_of(4) == "range" and ends_of(5) == "95 % interval"
+    assert ends([3.0, 1.0, 2.0], of=statistics.fmean) == (1.0, 3.0), "the bootstrap of a mean would be narrower"
+    values = [float(value) for value in range(1, 22)]
+    assert ends(values) == bootstrap(values)
 
 
 def test_the_interval_can_be_of_the_mean():

@@ -31,7 +31,7 @@ def test_the_cases_are_listed(command_line, arguments):
 
 def test_a_case_is_measured_shown_and_written(command_line, tmp_path):
     code, out, err = command_line("bench", "toy", "--repeats", 2, "-o", "toy.json")
-    assert code == 0 and "3.00x (2.00-4.00)" in out and "2 rounds on" in out
+    assert code == 0 and "3.00x (range 2.00-4.00)" in out and "2 rounds on" in out
     assert "toy: round 2/2  theirs  1 steps/s" in err and "Wrote toy.json" in err
     assert load_result(tmp_path / "toy.json").settings.repeats == 2 and (tmp_path / "toy.png").exists()
 
@@ -50,7 +50,7 @@ def test_json_alone_on_stdout(command_line):
 
 def test_a_ratio_below_the_bound_is_exit_code_6(command_line, tmp_path):
     code, out, err = command_line("bench", "toy", "--fail-below", 2.5, "-o", "toy.json")
-    assert code == 6 and "toy: 2.00x (1.50-4.00) against theirs is below 2.5" in err
+    assert code == 6 and "toy: 2.00x (range 1.50-4.00) against theirs is below 2.5" in err
     assert "our ratio" in out and (tmp_path / "toy.json").exists(), "what was measured must not be lost"
     assert command_line("bench", "toy", "--fail-below", 2)[0] == 0
 
@@ -68,7 +68,8 @@ def test_the_guard_runs_what_has_a_bound_and_can_run(command_line, cases):
 def test_the_guard_names_every_ratio_that_fell(command_line, cases):
     cases["slow"] = toy_case({"ours": (1.0,), "a": (4.0,), "b": (0.5,), "c": (3.0,)}, name="slow", guard=0.5)
     code, _, err = command_line("bench", "--guard")
-    assert code == 6 and "slow: 0.25x (0.25-0.25) against a" in err and "against c" in err and "against b" not in err
+    assert code == 6 and "slow: 0.25x (range 0.25-0.25) against a" in err
+    assert "against c" in err and "against b" not in err
     assert command_line("bench", "toy", "--guard")[0] == 0
 
 
@@ -82,6 +83,7 @@ def test_the_guard_names_every_ratio_that_fell(command_line, cases):
         (["alone", "--fail-below", "1"], 2, "alone compares nothing"),
         (["--guard", "--fail-below", "1"], 2, "leave out"),
         (["--repeats", "3"], 2, "name it"),
+        (["toy", "--stale"], 2, "leave out everything but --format"),
         (["toy", "-o", "nowhere/toy.json"], 2, "there is no folder nowhere"),
         (["toy", "-o", "toy.png"], 2, "a result is a .json file"),
     ],
@@ -95,3 +97,28 @@ def test_a_busy_machine_is_warned_about(command_line, monkeypatch):
     monkeypatch.setattr("gmi_drl.bench.machine.BUSY", 0.0)
     _, _, err = command_line("bench", "toy")
     assert "warning: other processes took" in err
+
+
+def test_stale_results_are_named_with_exit_code_6(command_line, tmp_path, monkeypatch):
+    for name in ("toy", "toy_elsewhere"):
+        write(tmp_path / "benchmarks" / "results" / f"{name}.json", command_line)
+    monkeypatch.setattr("gmi_drl.bench.stale.ROOT", tmp_path)
+    monkeypatch.setattr("gmi_drl.bench.report.CASES", {"toy": toy_case()})
+    monkeypatch.setattr("gmi_drl.bench.stale.stale", lambda results: {"toy": "measured long ago"})
+    code, out, err = command_line("bench", "--stale")
+    assert code == 6 and "toy is stale: measured long ago" in err and "1 of 2 results" in err and out == ""
+    code, out, _ = command_line("bench", "--stale", "--format", "json")
+    assert code == 6 and json.loads(out)["stale"] == {"toy": "measured long ago"}
+
+
+def write(path, command_line):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    assert command_line("bench", "toy", "-o", path)[0] == 0
+
+
+def test_the_guard_names_a_fall_that_no_ratio_shows(command_line, cases):
+    cases["both"] = toy_case(name="both", guard=0.5, floor=1e9)
+    code, _, err = command_line("bench", "both", "--guard")
+    assert code == 6 and "both: " in err and "in a loop of the calibration" in err and "against" not in err
+    cases["both"] = toy_case(name="both", guard=0.5, floor=1e-9)
+    assert command_line("bench", "both", "--guard")[0] == 0

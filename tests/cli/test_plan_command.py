@@ -93,6 +93,20 @@ def test_node_and_profile_are_all_that_a_plan_needs(command_line, tmp_path):
     assert code == 2 and "--num-env: the --profile decides that" in err
 
 
+def test_a_profile_of_many_points_leaves_a_plan_short(command_line, tmp_path):
+    def point(gmis, num_env):
+        speed = {"steps_per_second": 1000 * num_env**0.5 / gmis**0.5, "memory_bytes": 10**9}
+        return {"gmis_per_gpu": gmis, "num_env": num_env} | (speed if gmis < 9 else {}) | {"runnable": gmis < 9}
+
+    points = [point(gmis, 128 * 2**i) for gmis in range(1, 11) for i in range(8)]
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE | {"points": points}))
+    code, out, _ = command_line("plan", "--node", "node.yaml", "--profile", "points.json")
+    assert code == 0 and "chosen from 64 runnable points" in " ".join(out.split()) and len(out.splitlines()) < 45
+    assert "and 56 more" in out and "and 12 more that are not runnable (--format json)" in out
+    assert "memory of a GMI (8 per device)" in out and "memory of a GMI (1 per device)" not in out
+
+
 @two_cores
 def test_a_plan_on_this_machine_is_measured(command_line, tmp_path):
     code, out, err = command_line("plan", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 100)
@@ -105,7 +119,7 @@ def test_a_plan_on_this_machine_is_measured(command_line, tmp_path):
 
 def test_too_many_environments_are_refused_before_they_are_started(command_line, monkeypatch):
     monkeypatch.setattr("gmi_drl.profiler.probe.MEASURE_S", 0.05)
-    code, _, err = command_line("plan", "--num-env", 2**20, "--gmis-per-gpu", 1, "--budget", 100)
+    code, _, err = command_line("plan", "--num-env", 2**20, "--gmis-per-gpu", 1, "--budget", 600)
     assert code == 3 and "GMIs take" in err and "of the host's" in err
 
 

@@ -31,6 +31,17 @@ def test_runs_are_listed(command_line, tmp_path):
     assert [row["state"] for row in rows] == ["done", "failed"] and rows[1]["message"] == "GMI 1 was killed"
 
 
+def test_a_run_that_goes_on_says_on_which_host(command_line, tmp_path):
+    folder = make_run(tmp_path / "runs" / "a", "running")
+    state = json.loads((folder.path / "state.json").read_text())
+    (folder.path / "state.json").write_text(json.dumps(state | {"host": "else[where]", "pid": 2**22 + 1}))
+    _, out, _ = command_line("status")
+    assert "running on else[where]" in out
+    _, out, _ = command_line("status", "--format", "json")
+    (row,) = json.loads(out)["runs"]
+    assert (row["state"], row["host"]) == ("running", "else[where]")
+
+
 def test_a_failed_run_says_why(command_line, tmp_path):
     make_run(tmp_path / "run", "failed", "GMI 1 was killed [by hand]")
     _, out, _ = command_line("status", "run")

@@ -1,7 +1,10 @@
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from conftest import tiny_layout, two_cores
+from conftest import environment, tiny_layout, two_cores
 
 from gmi_drl import physics
 from gmi_drl.cli.train import _tell_physics
@@ -35,7 +38,8 @@ def test_a_run_tells_where_it_is_and_what_next(finished):
 
 
 def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
-    code, out, _ = command_line("train", "--resume", "run", "--iterations", 3, "--format", "json")
+    code, out, err = command_line("train", "--resume", "run", "--iterations", 3, "--format", "json")
+    assert "begin anew" not in err
     assert code == 0 and json.loads(out) == {
         "schema": "gmi-drl/train/1",
         "run": "run",
@@ -77,8 +81,18 @@ def test_a_corrupt_checkpoint_is_refused(finished, command_line):
 def test_a_run_is_resized_with_as_many_environments(finished, command_line, tmp_path):
     code, _, err = command_line("train", "--resume", "run", "--iterations", 3, "--gmis-per-gpu", 2)
     assert code == 0 and "on 2 GMIs with 8 environments" in err
+    told = "The layout is not the one of the checkpoint (1 GMI, now 2): worlds begin anew\n"
+    assert err.index(told) < err.index("Training ant")
     layout, _ = RunFolder(tmp_path / "run").read_setup()
     assert [gmi.num_env for gmi in layout.gmis] == [4, 4]
+
+
+def test_a_checkpoint_whose_digest_an_earlier_version_made_goes_on_with_new_worlds_and_says_so(finished, command_line):
+    path, _, _ = finished
+    file = path / "checkpoints/000002/checkpoint.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"layout": "0123456789abcdef"}))
+    code, _, err = command_line("train", "--resume", "run", "--iterations", 3)
+    assert code == 0 and "(or it is of an earlier version of gmi-drl): worlds begin anew\n" in err
 
 
 @pytest.mark.parametrize(
@@ -103,9 +117,18 @@ def test_a_task_of_gymnasium_is_trained_and_goes_on_with_new_worlds(command_line
     layout, _ = RunFolder(path).read_setup()
     assert code == 0 and layout.task == name and f"Training {name} on 1 GMI" in err
     code, _, err = command_line("train", "--resume", path, "--iterations", 3)
-    assert code == 0, err
+    assert code == 0 and f"The simulator of {name} gives no state away: worlds begin anew\n" in err
     rows = read_metrics(path / "metrics.jsonl")
     assert [row["iteration"] for row in rows] == [1, 2, 3] and all(row["reward_mean"] < 0 for row in rows)
+
+
+def test_a_task_in_a_layout_imports_nothing_from_the_working_directory(tmp_path):
+    (tmp_path / "evil.py").write_text("open('marker', 'w')")
+    (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1, task="gymnasium:evil:X-v0")))
+    command = [Path(sys.executable).with_name("gmi-drl"), "train", "layout.yaml", "--iterations", "1"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)
+    assert run.returncode == 4 and "name the folder of evil in PYTHONPATH" in " ".join(run.stderr.split()), run.stderr
+    assert not (tmp_path / "marker").exists()
 
 
 def test_a_layout_for_more_cores_does_not_match(command_line, tmp_path):

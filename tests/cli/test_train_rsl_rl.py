@@ -1,11 +1,15 @@
 """`gmi-drl train --algo rsl_rl`."""
 
 import json
+import os
+import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 import yaml
-from conftest import tiny_layout, two_cores
+from conftest import environment, tiny_layout, two_cores
 
 from gmi_drl.files import dump_yaml
 from gmi_drl.roles.rsl_rl import version
@@ -24,14 +28,25 @@ AGENT = {
     "critic": NETWORK,
     "algorithm": {"class_name": "PPO", "num_mini_batches": 2, "schedule": "adaptive", "desired_kl": 1e-3},
 }
+WRITER = """
+from pathlib import Path
+from rsl_rl.utils import LogWriter
+from torch.utils.tensorboard import SummaryWriter
+
+class Writer(SummaryWriter, LogWriter):
+    def stop(self):
+        (Path(self.log_dir) / "ended").touch()
+"""
 RSL_RL = ["--algo", "rsl_rl", "--num-env", 8, "--run-dir", "run"]
 
 
 @two_cores
-def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_line, tmp_path):
+def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_line, tmp_path, monkeypatch):
     """Every checkpoint compares digests of parameters, optimizer and normalisers over the GMIs."""
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
-    (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT))
+    (tmp_path / "writers.py").write_text(WRITER)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT | {"logger": {"class_name": "writers:Writer"}}))
     code, out, err = command_line("train", *RSL_RL, "--gmis-per-gpu", 2, "--rsl-rl-config", "agent.yaml")
     assert code == 0, err
     assert out == "Done: run holds metrics.jsonl and run/checkpoints/000003. Next: gmi-drl status run\n"
@@ -41,6 +56,7 @@ def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_li
     assert len({row["learning_rate"] for row in rows}) > 1 and set(rows[-1]["gmis"]) == {"0", "1"}
     assert [path.name for path in sorted(folder.path.glob("model_*.pt"))] == ["model_0.pt", "model_2.pt", "model_3.pt"]
     assert len(list(folder.path.glob("events.out.tfevents.*"))) == 1  # rsl_rl's own logger, on rank 0
+    assert (folder.path / "ended").exists()  # and its writer, here one of the user's, has had its end
 
     resized = ["--iterations", 4, "--gmis-per-gpu", 1]
     code, out, err = command_line("train", "--resume", "run", *resized, "--format", "json")
@@ -69,6 +85,33 @@ def test_the_remedy_for_other_groups_of_observations_helps(command_line, tmp_pat
     assert code == 2 and f"--set '{remedy}'" in " ".join(err.split())
     code, _, err = command_line("train", *given, "--set", remedy, "--set", "rsl_rl.algorithm.num_mini_batches=99")
     assert code == 2 and "99 mini-batches" in err  # refused for the next mistake only
+
+
+@pytest.mark.parametrize("name", ["evil:Net", "evil.Net"])
+@pytest.mark.parametrize("part", ["actor", "algorithm"])
+def test_a_class_in_a_configuration_is_not_imported_from_the_working_directory(tmp_path, part, name):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    (tmp_path / "evil.py").write_text("open('marker', 'w')")
+    (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT | {part: AGENT[part] | {"class_name": name}}))
+    given = [*RSL_RL, "--gmis-per-gpu", 1, "--rsl-rl-config", "agent.yaml"]
+    command = [Path(sys.executable).with_name("gmi-drl"), "train", *map(str, given)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)
+    said = " ".join(run.stderr.split())
+    assert run.returncode == 2 and "cannot be found: install the package" in said and "evil" in said, run.stderr
+    assert not (tmp_path / "marker").exists()
+
+
+def test_a_logger_that_fails_ends_no_run_and_is_told_of(command_line, tmp_path, monkeypatch):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    (tmp_path / "wandb.py").write_text("def init(**settings):\n    raise ConnectionError('no [net]')\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT | {"logger": "wandb", "wandb_project": "ants"}))
+    code, _, err = command_line("train", *RSL_RL, "--gmis-per-gpu", 1, "--rsl-rl-config", "agent.yaml")
+    warning = "rsl_rl's logger failed: ConnectionError: no [net]: the run goes on without it"
+    assert code == 0 and err.count(f"Warning: {warning}\n") == 1, err
+    folder = RunFolder(tmp_path / "run")
+    assert [row.get("warning") for row in read_metrics(folder.metrics_file)] == [warning, None, None]
+    assert f"Warning: {warning}\n" in folder.log_file(0).read_text()
 
 
 def test_without_the_package_or_with_an_old_one_nothing_starts(command_line, tmp_path, monkeypatch):

@@ -1,5 +1,8 @@
 """All cases, by name. Knowing them costs neither torch nor a simulator: those come when a case is opened."""
 
+from collections.abc import Sequence
+from types import ModuleType
+
 from gmi_drl.bench.case import Case
 from gmi_drl.bench.cases import (
     algorithm_2,
@@ -19,25 +22,26 @@ from gmi_drl.bench.cases import (
 )
 from gmi_drl.errors import UsageError, did_you_mean
 
-CASES: dict[str, Case] = {
-    case.name: case
-    for case in (
-        ant_step.CASE,
-        *ant_simulators.CASES,
-        costs.CASE,
-        *reduction.CASES,
-        ppo_update.CASE,
-        *learning.CASES,
-        learning_against_rsl_rl.CASE,
-        *gmis_against_solo.CASES,
-        figure_10.CASE,
-        physics.CASE,
-        ppo_ant_v5.CASE,
-        *returns_v5.CASES,
-        *algorithm_2.CASES,
-        planning.CASE,
-    )
-}
+_CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
+    (ant_step, (ant_step.CASE,)),
+    (ant_simulators, ant_simulators.CASES),
+    (costs, (costs.CASE,)),
+    (reduction, reduction.CASES),
+    (ppo_update, (ppo_update.CASE,)),
+    (learning, learning.CASES),
+    (learning_against_rsl_rl, learning_against_rsl_rl.CASES),
+    (gmis_against_solo, gmis_against_solo.CASES),
+    (figure_10, (figure_10.CASE,)),
+    (physics, (physics.CASE,)),
+    (ppo_ant_v5, (ppo_ant_v5.CASE,)),
+    (returns_v5, returns_v5.CASES),
+    (algorithm_2, algorithm_2.CASES),
+    (planning, (planning.CASE,)),
+)
+
+CASES: dict[str, Case] = {case.name: case for _, cases in _CASES for case in cases}
+MODULES: dict[str, str] = {case.name: module.__name__ for module, cases in _CASES for case in cases}
+"""Where each case is."""
 
 
 def find_case(name: str) -> Case:

@@ -112,7 +112,8 @@ def case(name: str, claim: str, limits: str, *, own_task: bool) -> Case:
         unit="steps/s",
         open=opener(own_task),
         obstacle=_obstacle,
-        limits=f"{limits} gymnasium's best is one process, so it uses one of the cores; envpool and gmi-drl use all.",
+        limits=f"{limits} gymnasium runs in the mode that is fastest here: `sync` is one process on one core, `async` "
+        "a process for each environment. envpool and gmi-drl use all cores.",
         repeats=7,
     )
 

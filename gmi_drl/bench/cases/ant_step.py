@@ -103,4 +103,5 @@ CASE = Case(
     "ratio to `lean`.",
     repeats=25,
     guard=0.5,
+    floor=20,
 )

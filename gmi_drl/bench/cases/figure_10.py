@@ -78,6 +78,5 @@ CASE = Case(
     reference="Figure 10 of the paper, on an A100: from 4096 to 8192 environments throughput grows slightly, memory "
     "sharply",
     limits="On a CPU memory is that of the process, torch and MuJoCo included.",
-    repeats=3,
     compared=False,
 )

@@ -143,9 +143,9 @@ CASES = (
         "one trial on seed 5, and the staggering of first episodes was added after a first set of curves on the same "
         "seeds.",
     ),
-    case("anymal", "learning_anymal", minutes=4, repeats=3),
-    case("ball_balance", "learning_ball_balance", minutes=2, repeats=3),
-    case("franka_cabinet", "learning_franka_cabinet", minutes=4, repeats=3),
+    case("anymal", "learning_anymal", minutes=4, repeats=5),
+    case("ball_balance", "learning_ball_balance", minutes=2, repeats=5),
+    case("franka_cabinet", "learning_franka_cabinet", minutes=4, repeats=5),
     case("humanoid", "learning_humanoid", minutes=15, repeats=3),
     case(
         "shadow_hand",

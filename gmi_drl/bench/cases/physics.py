@@ -91,6 +91,5 @@ CASE = Case(
     limits="Steps 11 to 30 of an episode, so legged robots are landing or about to fall and hands still hold their "
     "block. On a GPU a task refreshes all worlds once more in every step, for those that begin anew; that is not in "
     "it.",
-    repeats=3,
     compared=False,
 )

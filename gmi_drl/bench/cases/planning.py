@@ -108,4 +108,5 @@ CASE = Case(
     "GMIs. The whole command takes longer than the limit: writing the layout takes more time than finding it.",
     repeats=7,
     guard=0.2,
+    floor=0.001,
 )

@@ -130,4 +130,5 @@ CASE = Case(
     limits="The CPU only; collecting the rollout is not in it.",
     repeats=15,
     guard=0.7,
+    floor=0.003,
 )

@@ -113,7 +113,6 @@ def case(name: str, env_id: str) -> Case:
         "them at 10 deviations (gmi-drl after the first update, without clipping), normalises advantages in each "
         "mini-batch (all of an update at once), draws new mini-batches for each epoch (the same for all) and clips the "
         "gradients of both networks together (each apart); the epsilon of its Adam is 1e-5 (1e-8).",
-        repeats=3,
         compared=False,
     )
 

@@ -1,14 +1,39 @@
+import pytest
 from conftest import two_cores
 
 from gmi_drl.bench.cases import algorithm_2
+from gmi_drl.bench.result import SAME
 from gmi_drl.bench.runner import run_case
 
 
-@two_cores
-def test_both_choices_come_from_the_grid_and_run(monkeypatch):
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
     monkeypatch.setattr(algorithm_2, "SECONDS", 0.05)
-    monkeypatch.setattr("gmi_drl.profiler.probe.MEASURE_S", 0.05)
-    result = run_case(algorithm_2.case("tiny", (16,), "tiny"), repeats=1, quick=True)
-    shapes = [samples[0].details for samples in result.samples.values()]
-    assert list(result.samples) == ["Algorithm 2", "the best of the grid"]
-    assert all(shape["num_env"] in algorithm_2.QUICK_NUM_ENVS for shape in shapes)
+    monkeypatch.setattr(algorithm_2, "PLAN_S", 600.0)  # a busy machine has the time, too
+    monkeypatch.setattr("gmi_drl.profiler.confirm.MOST_ROUNDS", 1)
+    for module in ("probe", "confirm", "planning"):
+        monkeypatch.setattr(f"gmi_drl.profiler.{module}.MEASURE_S", 0.05)
+
+
+@two_cores
+def test_all_choices_come_from_the_grid_and_run():
+    result = run_case(algorithm_2.case("tiny", "a tiny network", (16,)), repeats=1, quick=True)
+    shapes = {name: samples[0].details for name, samples in result.samples.items()}
+    assert list(shapes) == ["gmi-drl plan", "Algorithm 2", "the best of the grid"]
+    places = {name: (shape["gmis"], shape["num_env"]) for name, shape in shapes.items()}
+    alone = {(1, 64)}  # beside 2 GMIs of 32 a plan runs one with as many environments
+    assert set(places.values()) <= {(gmis, num) for gmis in (1, 2) for num in algorithm_2.QUICK_NUM_ENVS} | alone
+    ours, *others = places
+    assert all((result.against(name) == SAME) == (places[name] == places[ours]) for name in others)
+
+
+@two_cores
+def test_what_both_choose_runs_once_as_one_side(monkeypatch):
+    for chooser in ("planned", "choice"):
+        monkeypatch.setattr(algorithm_2, chooser, lambda *_: (1, 16))
+    monkeypatch.setattr(algorithm_2, "exhaustive_best", lambda *_: (2, 16))
+    result = run_case(algorithm_2.case("tiny", "a tiny network", (16,)), repeats=1, quick=True)
+    assert [result.against(name) for name in ("gmi-drl plan", "Algorithm 2")] == ["", SAME]
+    assert result.samples["Algorithm 2"] == result.samples["gmi-drl plan"] and list(result.ratios) == [
+        "the best of the grid"
+    ]

@@ -19,3 +19,8 @@ def test_names_are_keys_and_files():
     assert find_case("ant_step") is CASES["ant_step"]
     with pytest.raises(UsageError, match="did you mean 'ant_step'"):
         find_case("ant_stp")
+
+
+def test_a_guarded_case_has_a_floor_too():
+    bounds = [(case.guard, case.floor) for case in CASES.values()]
+    assert all((guard is None) == (floor is None) for guard, floor in bounds) and any(guard for guard, _ in bounds)

@@ -12,7 +12,8 @@ def merged(*told):
     merger, rows = RowMerger(1, 100), []
     for iteration, (episodes, mean) in enumerate(told, 1):
         group = {"episodes": episodes, "return_sum": episodes * mean, "length_sum": 0.0, "reward_mean": 0.0}
-        row = {"iteration": iteration, "env_steps": 100 * iteration, **group, **dict.fromkeys(PHASES, 0.5)}
+        counts = {"iteration": iteration, "env_steps": 100 * iteration, "clock_s": 2.0 * iteration}
+        row = {**counts, **group, **dict.fromkeys(PHASES, 0.5)}
         rows += merger.add(0, row)
     return rows
 

@@ -1,4 +1,5 @@
 import os
+from contextlib import closing
 
 import pytest
 from conftest import children_of
@@ -7,15 +8,21 @@ from gmi_drl.bench.case import CURVES
 from gmi_drl.bench.cases import learning_against_rsl_rl as case
 from gmi_drl.bench.runner import run_case
 from gmi_drl.errors import GmiError
+from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.gmi.process import KEEP_FREED_MEMORY
+from gmi_drl.scheduler import even_layout
+from gmi_drl.workload import TASK_SPECS
 
-needs_rsl_rl = pytest.mark.skipif(case.CASE.obstacle() is not None, reason=str(case.CASE.obstacle()))
+CASE, MANY = case.CASES
+needs_rsl_rl = pytest.mark.skipif(CASE.obstacle() is not None, reason=str(CASE.obstacle()))
 
 
 @needs_rsl_rl
 def test_both_sides_take_the_same_seed_and_steps(monkeypatch):
     monkeypatch.setattr(case, "NUM_ENV", 32)
     monkeypatch.setattr(case, "QUICK_STEPS", 12_000)
-    result = run_case(case.CASE, repeats=1, quick=True)
+    result = run_case(CASE, repeats=1, quick=True)
     assert list(result.samples) == ["gmi-drl", "rsl_rl"]
     for (sample,) in result.samples.values():
         assert sample.details["seed"] == 1 and sample.details["env_steps"] == 12_288
@@ -44,3 +51,20 @@ def test_silence_has_an_end(tmp_path, monkeypatch):
     with pytest.raises(GmiError, match="not been heard of"):
         list(case.reported(order, tmp_path / "log"))
     assert not children_of(os.getpid())
+
+
+def test_both_sides_have_the_same_allocator(monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
+    layout = even_layout(TASK_SPECS["ant"], this_node().model_copy(update={"gpus": None}), 1, 16)
+    with closing(ProcessBackend("a test")) as backend:
+        backend.open(layout)
+        ours, theirs = backend.environment(0), case.environment()
+    assert all(ours[name] == theirs[name] for name in KEEP_FREED_MEMORY)
+    assert theirs["MALLOC_MMAP_THRESHOLD_"] == "4096" and "GOMP_SPINCOUNT" not in theirs
+
+
+def test_twenty_seeds_are_of_half_the_steps():
+    assert CASE.repeats == 5 and "1,000,000 steps" in CASE.claim
+    assert MANY.repeats == 20 and "500,000 steps" in MANY.claim and MANY.open.args == (500_000,)
