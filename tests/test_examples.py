@@ -6,6 +6,7 @@ import pytest
 from conftest import environment, two_cores
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+PLAYGROUND = EXAMPLES.parent / ".playground"
 
 
 @two_cores
@@ -25,3 +26,10 @@ def test_the_six_tasks_are_drawn(tmp_path, opengl):
     command = [sys.executable, EXAMPLES / "six_tasks.py", tmp_path / "tasks.png"]
     subprocess.run(command, env=environment(), check=True, timeout=120)
     assert (tmp_path / "tasks.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(not (PLAYGROUND / "ready").is_file(), reason="MuJoCo Playground takes 2.4 GB: make playground")
+def test_mujoco_playground_comes_in_by_the_entry_point(tmp_path):
+    command = [PLAYGROUND / "bin" / "python", "-m", "pytest", "-p", "no:cacheprovider", EXAMPLES / "gmi_drl_playground"]
+    run = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=1800, check=False)
+    assert run.returncode == 0, run.stdout
