@@ -84,7 +84,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
-    path = path.resolve()
+    path = path.resolve() if path.is_symlink() else path  # a `pinned` folder's path must go on leading to that folder
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
     create_mode = 0o666 if mode is None else mode  # never wider than the old file, not even for a moment

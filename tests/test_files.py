@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 import yaml
@@ -95,3 +96,20 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         write_atomically(path, "new")
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_that_moves_while_a_file_in_it_is_written_gets_it(tmp_path, monkeypatch):
+    """Held by a descriptor, as a run holds its checkpoints; what takes its name gets nothing."""
+    folder, moved, fsync = tmp_path / "folder", tmp_path / "moved", os.fsync
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_PATH)
+
+    def move(written):
+        folder.rename(moved)
+        folder.mkdir()
+        fsync(written)
+
+    monkeypatch.setattr("os.fsync", move)
+    write_atomically(Path(f"/proc/self/fd/{descriptor}/file"), "new")
+    os.close(descriptor)
+    assert (moved / "file").read_text() == "new" and not [*folder.iterdir()]

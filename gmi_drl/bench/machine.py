@@ -17,6 +17,8 @@ from gmi_drl.units import human_bytes
 
 BUSY = 0.05
 """From this share of the cores on, other processes are worth a warning."""
+TOO_BUSY = 0.25
+"""From this share on, no fall is to be blamed on a change: sides of several processes wait for each other's turns."""
 PACKAGE = Path(__file__).parent.parent
 COMPARED = ("rsl-rl-lib", "gymnasium")
 GIT_S = 10.0
@@ -46,6 +48,11 @@ class Machine(FileModel):
         if self.busy < BUSY:
             return None
         return f"other processes took {self.busy:.0%} of the cores meanwhile: measure again on a quiet machine"
+
+    @property
+    def is_too_busy(self) -> bool:
+        """Whether other processes took so much that no bound can be held against the figures."""
+        return self.busy >= TOO_BUSY
 
     @property
     def described(self) -> str:

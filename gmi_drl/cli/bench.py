@@ -85,9 +85,9 @@ def _measure(case: "Case", repeats: int | None, fail_below: float | None, output
 
 
 def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
-    """Every case with a bound that this machine can run."""
+    """Every case with a bound that this machine can run. A fall counts unless others kept the cores meanwhile."""
     results: list[Result] = []
-    skipped, below = {}, []
+    skipped, unjudged, below = {}, {}, []
     for case in cases:
         if case.guard is None:
             continue
@@ -95,15 +95,21 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
             skipped[case.name] = obstacle
             say(f"{case.name}: left out: {obstacle}")
             continue
-        results.append(_run(case, repeats, quick=True))
-        below += results[-1].below(case.guard)
-        below += results[-1].below_floor(case.floor) if case.floor is not None else []
+        result = _run(case, repeats, quick=True)
+        results.append(result)
+        fallen = result.below(case.guard) + (result.below_floor(case.floor) if case.floor is not None else [])
+        if fallen and result.machine.is_too_busy:
+            unjudged[case.name] = f"others took {result.machine.busy:.0%} of the cores"
+            say(f"{case.name}: below its bound, but not judged: {unjudged[case.name]}")
+        else:
+            below += fallen
     if not results:
         if not skipped:
             raise UsageError(f"--guard: {', '.join(case.name for case in cases)} has no bound")
         raise MachineError("nothing was guarded: " + "; ".join(f"{name}: {why}" for name, why in skipped.items()))
     if format == "json":
-        print_json("guard", {"results": [result.document() for result in results], "skipped": skipped, "below": below})
+        told = {"skipped": skipped, "unjudged": unjudged, "below": below}
+        print_json("guard", {"results": [result.document() for result in results], **told})
     else:
         for result in results:
             _print(result)

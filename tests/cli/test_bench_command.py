@@ -65,7 +65,13 @@ def test_the_guard_runs_what_has_a_bound_and_can_run(command_line, cases):
     assert document["results"][0]["settings"] == {"repeats": 3, "quick": True}
 
 
-def test_the_guard_names_every_ratio_that_fell(command_line, cases):
+@pytest.fixture
+def own_cores(monkeypatch):
+    """As if no other process ran here: tests run beside each other."""
+    monkeypatch.setattr("gmi_drl.bench.machine.TOO_BUSY", 2.0)
+
+
+def test_the_guard_names_every_ratio_that_fell(command_line, cases, own_cores):
     cases["slow"] = toy_case({"ours": (1.0,), "a": (4.0,), "b": (0.5,), "c": (3.0,)}, name="slow", guard=0.5)
     code, _, err = command_line("bench", "--guard")
     assert code == 6 and "slow: 0.25x (range 0.25-0.25) against a" in err
@@ -116,7 +122,15 @@ def write(path, command_line):
     assert command_line("bench", "toy", "-o", path)[0] == 0
 
 
-def test_the_guard_names_a_fall_that_no_ratio_shows(command_line, cases):
+def test_the_guard_judges_no_fall_where_others_kept_the_cores(command_line, cases, monkeypatch):
+    monkeypatch.setattr("gmi_drl.bench.machine.TOO_BUSY", 0.0)
+    cases["slow"] = toy_case({"ours": (1.0,), "theirs": (4.0,)}, name="slow", guard=0.5)
+    code, out, err = command_line("bench", "--guard", "--format", "json")
+    assert code == 0 and "slow: below its bound, but not judged: others took" in err
+    assert [*json.loads(out)["unjudged"]] == ["slow"] and json.loads(out)["below"] == []
+
+
+def test_the_guard_names_a_fall_that_no_ratio_shows(command_line, cases, own_cores):
     cases["both"] = toy_case(name="both", guard=0.5, floor=1e9)
     code, _, err = command_line("bench", "both", "--guard")
     assert code == 6 and "both: " in err and "in a loop of the calibration" in err and "against" not in err

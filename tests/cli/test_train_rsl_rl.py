@@ -72,6 +72,9 @@ def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_li
     ):
         code, _, err = command_line("train", "--resume", "run", "--iterations", 5, *arguments)
         assert code == 2 and message in err
+    (folder.path / "model_5.pt").mkdir()
+    code, _, err = command_line("train", "--resume", "run", "--iterations", 5)
+    assert code == 4 and "model_5.pt cannot be written: Is a directory" in err
     code, _, err = command_line("play", "run")
     assert code == 2 and "was trained by rsl_rl" in err
 

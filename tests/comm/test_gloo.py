@@ -1,10 +1,14 @@
+import errno
+import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from gmi_drl.comm.gloo import GlooReduction
-from gmi_drl.errors import MachineError, PeerSilentError, UsageError
+from gmi_drl.comm.segment import BARRIER
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 
 
 def test_a_folder_that_is_not_there(tmp_path):
@@ -74,3 +78,64 @@ def test_a_process_can_end_although_a_peer_stands_still_half_way(tmp_path):
         peer.kill()
         peer.wait()
     assert run.returncode == 1 and "has not arrived for 2 s" in run.stderr, run.stderr
+
+
+def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(MachineError, match=r"store\.peers: No space left on device; choose a folder"):
+        GlooReduction(0, 2, tmp_path / "store", hang_s=3)
+    assert not list(tmp_path.iterdir())
+
+
+class Unfinished:
+    """An operation of gloo whose data has stopped."""
+
+    def wait(self, timeout):
+        time.sleep(timeout.total_seconds())
+        raise RuntimeError("wait timeout")
+
+    def is_completed(self):
+        return False
+
+
+def gloo_breaks():
+    raise RuntimeError("Connection closed by peer")
+
+
+@pytest.mark.parametrize(
+    ("start", "reason"), [(Unfinished, "its data stopped half-way"), (gloo_breaks, "Connection closed by peer")]
+)
+def test_a_peer_that_ends_after_it_has_come_is_named(tmp_path, start, reason):
+    child = os.fork()
+    reduction = GlooReduction(int(child == 0), 2, tmp_path / "store", hang_s=60)
+    if child == 0:
+        reduction._peers.meet(BARRIER)
+        os._exit(0)
+    with pytest.raises(PeerDiedError, match=f"^rank 1 .*ended while rank 0 reduced with it: {reason}"):
+        reduction._finish(BARRIER, start)
+    os.waitpid(child, 0)
+
+
+LONGER_THAN_GLOO_WAITS = """
+import sys, time
+from pathlib import Path
+import torch
+from gmi_drl.comm import open_reduction
+from gmi_drl.comm.segment import BARRIER
+
+rank = int(sys.argv[1])
+reduction = open_reduction("MPR-gloo", rank, 2, store_path=Path(sys.argv[2]), hang_s=5)
+reduction._peers._hang_s = 60
+reduction.barrier()
+reduction._finish(BARRIER, lambda: time.sleep(8 * rank) or reduction._group.barrier())
+"""
+
+
+def test_gloo_does_not_give_up_by_its_own_clock(tmp_path):
+    """Which goes on while a process is stopped: only we say when a peer is silent."""
+    lines = [[sys.executable, "-c", LONGER_THAN_GLOO_WAITS, str(rank), str(tmp_path / "store")] for rank in range(2)]
+    runs = [subprocess.Popen(line) for line in lines]
+    assert [run.wait(120) for run in runs] == [0, 0]

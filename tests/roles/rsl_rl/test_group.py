@@ -131,6 +131,14 @@ def test_random_network_distillation_in_a_group_is_refused_before_5_5(monkeypatc
         GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, share=0.5, log_dir=None)
 
 
+def test_random_network_distillation_in_a_group_needs_nothing_of_ours_since_5_5():
+    if version.installed() < (5, 5):
+        pytest.skip("an older rsl-rl-lib is installed")
+    two = SimpleNamespace(rank=0, size=2)
+    runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, share=0.5, log_dir=None)
+    assert runner.alg.rnd
+
+
 def test_only_ppo_and_what_derives_from_it_trains():
     config = runner_config(tiny_config().ppo)
     config["algorithm"]["class_name"] = "rsl_rl.algorithms:Distillation"
