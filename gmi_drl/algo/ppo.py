@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.adam import Adam
 from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.algo.networks import ActorCritic, gaussian_kl
@@ -20,8 +21,8 @@ class PPO:
     """Proximal policy optimisation (arXiv 1707.06347) of one replica; the order of operations is rsl_rl's.
 
     Nothing in `update` waits for the device, but for a `reduce` that goes through the host: learning rate, KL and
-    losses stay tensors; a mini-batch whose gradients are not finite (on any GMI: the sum carries it) is skipped by the
-    optimizer on the device and counted.
+    losses stay tensors; a mini-batch whose gradients are not finite (on any GMI: the sum carries it) is skipped by Adam
+    on the device and counted.
 
     Args:
         policy: The networks, on the device that the update shall run on.
@@ -49,12 +50,8 @@ class PPO:
         self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
         device = self.flat.vector.device
         self.learning_rate = torch.tensor(config.learning_rate, device=device)
-        in_graph = capture and device.type == "cuda"
-        self.optimizer = torch.optim.Adam([self.flat.vector], lr=self.learning_rate, fused=True, capturable=in_graph)
-        self.optimizer._warned_capturable_if_run_uncaptured = True  # as in the warm-up
         self.found_inf = torch.zeros((), device=device)
-        self.optimizer.found_inf = self.found_inf  # type: ignore[attr-defined]
-        self._start_optimizer()
+        self.adam = Adam(self.flat.vector.data, self.flat.gradient, self.learning_rate, self.found_inf)
         self.old_log_std = torch.zeros_like(policy.log_std)
         self.totals = torch.zeros(len(self.METRICS), device=device)
         self._apply_step = Captured(self._apply, device, is_on=capture)
@@ -88,12 +85,11 @@ class PPO:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the next update depends on, as tensors."""
-        state = self.optimizer.state[self.flat.vector]
         return {
             "parameters": self.flat.vector.data,
-            "adam.mean": state["exp_avg"],
-            "adam.square": state["exp_avg_sq"],
-            "adam.step": state["step"],
+            "adam.mean": self.adam.mean,
+            "adam.square": self.adam.square,
+            "adam.step": self.adam.steps,
             "learning_rate": self.learning_rate,
         }
 
@@ -101,15 +97,6 @@ class PPO:
         """Continue from `state_dict`."""
         for name, tensor in self.state_dict().items():
             tensor.copy_(saved[name])
-
-    def _start_optimizer(self) -> None:
-        """Give Adam its state before the first step, so that it can be saved and loaded at any time."""
-        vector = self.flat.vector
-        self.optimizer.state[vector] = {
-            "step": torch.zeros((), device=vector.device),
-            "exp_avg": torch.zeros_like(vector.data),
-            "exp_avg_sq": torch.zeros_like(vector.data),
-        }
 
     def _gradients_of(self, rollout: Rollout) -> list[Captured]:
         """One for each mini-batch of a rollout, the same ones as long as the rollout is."""
@@ -140,7 +127,7 @@ class PPO:
         self._clip(flat.gradient[: self.policy.actor_size])
         self._clip(flat.gradient[self.policy.actor_size :])
         self.found_inf.copy_(1 - flat.gradient.sum().isfinite().float())
-        self.optimizer.step()
+        self.adam.step()
         self.totals[:-1] += flat.tail
         self.totals[-1] += self.found_inf
 

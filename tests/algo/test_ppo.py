@@ -107,7 +107,7 @@ def test_a_mini_batch_without_finite_gradients_is_skipped_and_counted():
     permutation = torch.arange(T * N)
     ppo.update(rollout, permutation)
     assert ppo.flat.vector.isfinite().all() and ppo.metrics()["skipped_updates"] == 1
-    assert ppo.optimizer.state[ppo.flat.vector]["step"] == 3
+    assert ppo.adam.steps == 3
 
 
 def test_transitions_that_are_not_valid_do_not_change_the_update():
