@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +18,23 @@ from gmi_drl.run.metrics import read_metrics
 TINY = ["--num-env", 8, "--set", "ppo.horizon=4", "--set", "ppo.epochs=1", "--iterations", 2]
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of one GMI that is done, and what was printed meanwhile."""
+    folder = tmp_path_factory.mktemp("trained")
+    command = [Path(sys.executable).with_name("gmi-drl"), "train", *map(str, TINY), "--gmis-per-gpu", "1"]
+    command += ["--run-dir", "run", "--seed", "3"]
+    env = environment() | {"GMI_DRL_CLAIMS": str(folder / "claims")}
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env, check=False)
+    assert run.returncode == 0, run.stderr
+    return folder / "run", run.stdout, run.stderr
+
+
 @pytest.fixture
-def finished(command_line, tmp_path):
-    """A run of one GMI that is done."""
-    code, out, err = command_line("train", *TINY, "--gmis-per-gpu", 1, "--run-dir", "run", "--seed", 3)
-    assert code == 0, err
-    return tmp_path / "run", out, err
+def finished(trained, tmp_path):
+    """A copy of it, in the folder of the test."""
+    path, out, err = trained
+    return shutil.copytree(path, tmp_path / "run"), out, err
 
 
 def test_a_run_tells_where_it_is_and_what_next(finished):
