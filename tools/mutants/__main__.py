@@ -22,7 +22,7 @@ SIZE, SEED = 60, 0
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / ".mutants"
 RESULTS = ROOT / "docs" / "mutants.jsonl"
-SLACK_S, SLOWER = 60.0, 5.0
+SLACK_S, SLOWER = 60.0, 2.0
 """A mutant hangs when its tests take so many seconds more than so many times what they took unharmed."""
 
 

@@ -45,11 +45,14 @@ class CoverageMap:
         """Tests that run a line: those of its module, of its folder, then the quickest, up to `most_s` of these.
 
         A file of the same folder is taken whole, because its tests may share what the first of them started. A line
-        that runs when its module is imported belongs to all tests of the module.
+        that runs when its module is imported belongs to all tests of the module. So do those that no test is seen to
+        run, or to the test file of the module if there is one: processes that are killed tell of no line.
         """
         here, own, folder = self.lines.get(path, {}), mirrored(path), f"{Path(mirrored(path)).parent}/"
         known = set(here.get(line, ())) & self.seconds.keys()
-        if line in here and not known:
+        if not known and line not in here:
+            known = {test for test in self.seconds if test.startswith(own)}
+        if not known:
             known = {test for tests in here.values() for test in tests} & self.seconds.keys()
         files = {_file(test) for test in known if test.startswith(folder)}
         known |= {test for test in self.seconds if _file(test) in files}

@@ -39,7 +39,14 @@ def test_the_modules_own_tests_come_first_then_whole_files_of_its_folder_then_th
 
 def test_a_line_that_runs_at_import_belongs_to_all_tests_of_the_module(known):
     assert known.tests_for("gmi_drl/comm/gloo.py", 1) == known.tests_for("gmi_drl/comm/gloo.py", 5)
-    assert known.tests_for("gmi_drl/comm/gloo.py", 2) == []
+
+
+def test_a_line_that_no_test_is_seen_to_run_belongs_to_the_modules_test_file_or_to_all_tests_of_the_module(known):
+    """What a killed process has run is not known."""
+    assert known.tests_for("gmi_drl/comm/gloo.py", 2) == ["tests/comm/test_gloo.py::test_a"]
+    del known.seconds["tests/comm/test_gloo.py::test_a"]
+    assert known.tests_for("gmi_drl/comm/gloo.py", 2) == known.tests_for("gmi_drl/comm/gloo.py", 5) != []
+    assert known.tests_for("gmi_drl/comm/other.py", 2) == []
 
 
 @pytest.mark.parametrize(
