@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import environment, tiny_layout, two_cores
+from conftest import environment, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.files import dump_yaml
+from gmi_drl.launch.training import check_trainable
 from gmi_drl.roles.rsl_rl import version
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
@@ -126,6 +127,11 @@ def test_without_the_package_or_with_an_old_one_nothing_starts(command_line, tmp
         code, _, err = command_line("train", *RSL_RL)
         assert code == 4 and message in err and "pip install 'gmi-drl[rsl-rl]'" in err
         assert not (tmp_path / "run").exists()
+
+
+def test_the_oldest_one_that_is_supported_may_start(monkeypatch):
+    monkeypatch.setattr(version, "installed", lambda: version.OLDEST)
+    check_trainable(tiny_layout(1, algo="rsl_rl"), tiny_config())
 
 
 def test_what_does_not_go_together_is_refused(command_line, tmp_path):
