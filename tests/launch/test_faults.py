@@ -132,7 +132,7 @@ def test_nothing_survives_the_launcher(training):
     run = training()
     run.process.kill()
     run.process.communicate()
-    _, alive = psutil.wait_procs(run.gmis, timeout=10)
+    _, alive = psutil.wait_procs(run.gmis, timeout=60)
     assert not alive
     assert not [name for name in os.listdir("/dev/shm") if "gmi" in name]
     assert run.folder.read_state()["state"] == "died"

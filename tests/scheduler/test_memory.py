@@ -31,6 +31,7 @@ def test_shortage_names_the_numbers():
     cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
     assert shortage(cpu, 4, 4, 2 * GIB, 2 * GIB) is None
     assert shortage(cpu, 5, 5, 2 * GIB, 2 * GIB) == "5 GMIs take 10.0 GiB of the host's 10.0 GiB"
+    assert shortage(cpu, 9, 9, GIB, GIB) is None, "what is spared is left, and no more is asked for"
     gpu = Node(name="g", gpus=Gpus(model="X", count=2, memory_gib=40), cpu=Cpu(cores=8, memory_gib=10))
     assert shortage(gpu, 4, 2, 17 * GIB, GIB) is None
     assert shortage(gpu, 4, 2, 19 * GIB, GIB) == "2 GMIs take 38.0 GiB of a GPU's 40.0 GiB"
@@ -48,3 +49,11 @@ def test_layouts_that_live_together_share_the_memory():
     assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [(1, 5120), (2, 1536)])
     assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [(4, 2048)]), "as the next smaller size"
     assert shortage_together(cpu, 1, [], [(1, 2**20)]) is None, "nothing is known"
+
+
+def test_every_device_takes_its_part_of_the_host():
+    gpu = Node(name="g", gpus=Gpus(model="X", count=3, memory_gib=40), cpu=Cpu(cores=8, memory_gib=10))
+    rows = [{"num_env": n, "memory_bytes": GIB, "host_bytes": GIB + n * 2**20} for n in (128, 256)]
+    points = [ProfilePoint(gmis_per_gpu=2, runnable=True, **row) for row in rows]
+    assert shortage_together(gpu, 3, points, [(2, 512)]) is None  # 2 x 3 x 1.5 GiB
+    assert shortage_together(gpu, 3, points, [(2, 768)]).startswith("1 GMIs take 10.5 GiB of the host's")

@@ -109,6 +109,16 @@ def test_no_point_that_fits_is_expected_to_be_faster_than_the_chosen_one(table):
     assert len(chosen.candidates) == len(fitting) and len(chosen.infeasible) == len(table) - len(fitting)
 
 
+def test_gmis_that_were_measured_alone_have_their_communication_still_to_pay():
+    """On a CPU; on a GPU those of a device were measured together."""
+    gpu = Node(name="g", gpus=Gpus(model="X", count=1), cpu=Cpu(cores=2, memory_gib=8))
+    for node, pays in ((NODE, True), (gpu, False)):
+        judge = judge_for(TASK_SPECS["ant"], PPO, node)
+        one, two = (judge(profile((size, 512, 1000.0, 10**9)).points[0]) for size in (1, 2))
+        assert one.expected == one.projected == 1000.0
+        assert (two.expected < two.projected == 2000.0) == pays and two.expected <= 2000.0
+
+
 def test_the_plan_says_when_one_gmi_is_best():
     layout = measured(DGX, profile((1, 4096, 100_000.0, 10**9), (4, 2048, 20_000.0, 10**9))).layout
     assert len(layout.gmis) == 8 and layout.reduction == "MPR-shm"

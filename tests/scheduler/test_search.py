@@ -25,6 +25,11 @@ def test_memory_that_does_not_grow_is_no_division_by_zero():
     assert walked([100.0, 150.0, 200.0], memory=0) == 3
 
 
+def test_no_gain_is_saturation_whatever_memory_does():
+    assert saturation(point(1, 128, 100.0, 10), point(1, 256, 100.0, 10)) == 0.0
+    assert saturation(point(1, 128, 100.0, 20), point(1, 256, 100.0, 10)) == 0.0
+
+
 def test_falling_speed_is_saturation_even_when_memory_falls():
     assert saturation(point(1, 128, 100.0, 20), point(1, 256, 80.0, 10)) == pytest.approx(-0.2)
 

@@ -1,5 +1,6 @@
 """Which tests run a line, in pytest's own process or in one that a test starts, and how long each takes."""
 
+import ast
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -139,13 +141,23 @@ def measure(root: Path, scratch: Path, workers: int, tests: Iterable[str] = ("te
     combined.save()
     data = combined.get_data()
     files = [Path(file) for file in data.measured_files() if Path(file).is_relative_to(root / "gmi_drl")]
-    lines = {str(file.relative_to(root)): _by_line(data.contexts_by_lineno(str(file))) for file in files}
+    lines = {str(file.relative_to(root)): _by_line(file, data.contexts_by_lineno(str(file))) for file in files}
     return CoverageMap(lines, _seconds(report), digests)
 
 
-def _by_line(contexts: dict[int, list[str]]) -> dict[int, list[str]]:
-    """Names of tests as pytest takes them."""
-    return {line: sorted({_test(name) for name in names if name}) for line, names in contexts.items()}
+def _by_line(file: Path, contexts: dict[int, list[str]]) -> dict[int, list[str]]:
+    """Names of tests as pytest takes them; none for what runs at import, in whichever test that was."""
+    inside = _in_functions(file.read_text())
+    return {
+        line: sorted({_test(name) for name in names if name and line in inside}) for line, names in contexts.items()
+    }
+
+
+def _in_functions(text: str) -> set[int]:
+    """Lines that run when a function is called."""
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    ranges = (range(function.body[0].lineno, (function.end_lineno or 0) + 1) for function in functions)
+    return set(chain.from_iterable(ranges))
 
 
 def _test(context: str) -> str:

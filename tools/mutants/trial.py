@@ -44,10 +44,11 @@ def run_tests(copy: Path, tests: Sequence[str], deadline_s: float, log: Path) ->
     deadline = time.monotonic() + deadline_s
     try:
         while time.monotonic() < deadline:
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
+            ended, status = os.waitpid(-1, os.WNOHANG)  # orphans, too: tests wait for what they have left behind
+            if ended == pid:
                 return os.waitstatus_to_exitcode(status)
-            time.sleep(0.02)
+            if not ended:
+                time.sleep(0.02)
         return HUNG
     finally:
         _end_descendants()

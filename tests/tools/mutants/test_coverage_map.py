@@ -13,6 +13,7 @@ def test_tests_are_known_by_the_lines_that_they_run_in_any_process(tmp_path):
     lines = known.lines["gmi_drl/halves.py"]
     assert lines[4] == [HALF]
     assert lines[8] == [f"{FILE}::test_a_process"]
+    assert lines[1] == []  # at import, which belongs to all
     assert known.stale_tests(digests_of(tmp_path / "project")) == []
     known.save(tmp_path / "map.json")
     assert CoverageMap.load(tmp_path / "map.json") == known

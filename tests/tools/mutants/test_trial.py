@@ -62,6 +62,21 @@ def test_a_test_that_hangs_is_ended_with_all_that_it_started(project, tmp_path):
     assert run(program, project, tmp_path / "log") == ["True", "[]"]
 
 
+def test_an_orphan_that_ends_is_seen_to_end(project, tmp_path):
+    (project / "tests" / "test_orphan.py").write_text(
+        "import subprocess, psutil\n"
+        "def test_orphan():\n"
+        "    line = ['sh', '-c', 'sleep 1 > /dev/null & echo $!']\n"
+        "    orphan = psutil.Process(int(subprocess.run(line, capture_output=True).stdout))\n"
+        "    assert psutil.wait_procs([orphan], timeout=60)[0]\n"
+    )
+    program = (
+        "import sys; from pathlib import Path; from tools.mutants.trial import run_tests\n"
+        "print(run_tests(Path(sys.argv[1]), ['tests/test_orphan.py'], 100, Path(sys.argv[2])))\n"
+    )
+    assert run(program, project, tmp_path / "log") == ["0"]
+
+
 def test_the_test_that_failed_is_told_by_its_log(tmp_path):
     log = tmp_path / "log"
     log.write_text("....\nFAILED tests/a.py::b[c - d] - assert 1 == 2\nFAILED tests/a.py::z\n")
