@@ -1,6 +1,7 @@
 """What the name of a task stands for: one of ours, whose sizes are known, or one that other code makes.
 
-`ant` and its alias `AT` are ours; `gymnasium:HalfCheetah-v5` is what the adapter `gymnasium` makes of `HalfCheetah-v5`.
+`ant` and its alias `AT` are ours, and so is `mujoco:Ant-v5`, gymnasium's task on our physics; `gymnasium:HalfCheetah-v5`
+is what the adapter `gymnasium` makes of `HalfCheetah-v5`.
 Packages add names and prefixes of their own by entry points of the group `gmi_drl.tasks`.
 """
 
@@ -11,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
-from gmi_drl.workload import TASK_SPECS, TaskSpec
+from gmi_drl.workload import MUJOCO, MUJOCO_SPECS, TASK_SPECS, TaskSpec
 
 GROUP = "gmi_drl.tasks"
 """Entry points of third parties: `NAME = module:make`, `make(rest, *, num_env, device, seed, threads) -> Task`."""
@@ -63,15 +64,17 @@ def find_task(name: str) -> TaskSpec | ForeignTask:
     """Look a name up; nothing is imported and nothing is made.
 
     Args:
-        name: A key of TASK_SPECS, an alias of the paper ("AT"), `PREFIX:REST`, or a third party's name; own names,
-            aliases and prefixes in any case.
+        name: A key of TASK_SPECS or MUJOCO_SPECS, an alias of the paper ("AT"), `PREFIX:REST`, or a third party's name;
+            own names, aliases and prefixes in any case.
 
     Raises:
         UsageError: with what is near or known.
     """
-    prefix, colon, rest = name.partition(":")
-    if not colon and name.lower() in _spellings():
+    if name.lower() in _spellings():
         return _spellings()[name.lower()]
+    prefix, _, rest = name.partition(":")
+    if prefix.lower() == MUJOCO:
+        raise UsageError(f"there is no task {name!r}{did_you_mean(f'{MUJOCO}:{rest}', MUJOCO_SPECS)}")
     if prefix.lower() in ADAPTERS:
         if not rest:
             raise UsageError(f"{name!r} names no task: say which, as in {prefix.lower()}:NAME")
@@ -84,7 +87,8 @@ def find_task(name: str) -> TaskSpec | ForeignTask:
 
 def known_tasks() -> str:
     """The names that there are, for people; third parties' are not looked for."""
-    return f"{', '.join(sorted(TASK_SPECS))}, or {', '.join(f'{prefix}:NAME' for prefix in ADAPTERS)}"
+    ours = ", ".join((*sorted(TASK_SPECS), *MUJOCO_SPECS))
+    return f"{ours}, or {', '.join(f'{prefix}:NAME' for prefix in ADAPTERS)}"
 
 
 def as_file_name(name: str) -> str:
@@ -93,7 +97,8 @@ def as_file_name(name: str) -> str:
 
 
 def _spellings() -> dict[str, TaskSpec]:
-    return {spelling.lower(): task for task in TASK_SPECS.values() for spelling in (task.name, task.alias)}
+    tasks = (*TASK_SPECS.values(), *MUJOCO_SPECS.values())
+    return {spelling.lower(): task for task in tasks for spelling in (task.name, task.alias)}
 
 
 def _unknown(name: str) -> str:
@@ -101,7 +106,9 @@ def _unknown(name: str) -> str:
     third_parties = sorted(entry_points(group=GROUP).names)
     if colon:
         return f"there is no task {name!r}: nothing makes {prefix!r}" + did_you_mean(
-            prefix.lower(), [*ADAPTERS, *third_parties]
+            prefix.lower(), [*ADAPTERS, MUJOCO, *third_parties]
         )
-    known = [*sorted(_spellings()), *third_parties, *(f"{adapter}:NAME" for adapter in ADAPTERS)]
-    return f"there is no task {name!r}{did_you_mean(name.lower(), known)}"
+    ours = sorted(spelling for spelling in _spellings() if ":" not in spelling)
+    known = [*ours, *MUJOCO_SPECS, *third_parties, *(f"{adapter}:NAME" for adapter in ADAPTERS)]
+    full = f"{MUJOCO}:{name}".lower()
+    return f"there is no task {name!r}{did_you_mean(full if full in _spellings() else name.lower(), known)}"

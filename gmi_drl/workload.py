@@ -12,6 +12,9 @@ UNLIMITED_STEPS = 1_000_000
 AGREED = 64
 """Numbers at most that ride in the tail of the bucket."""
 
+MUJOCO = "mujoco"
+"""The prefix of gymnasium's tasks on our physics."""
+
 
 @dataclass(frozen=True)
 class TaskSpec:
@@ -65,6 +68,11 @@ class TaskSpec:
         return 4 * (self.num_weights(hidden) + self.num_actions + AGREED)
 
 
+def _mujoco_spec(name: str, num_obs: int, num_actions: int, step_s: float) -> TaskSpec:
+    full = f"{MUJOCO}:{name}"
+    return TaskSpec(full, full, num_obs, num_actions, (256, 128, 64), 1000, step_s, reward_scale=0.05)
+
+
 TASK_SPECS: dict[str, TaskSpec] = {
     spec.name: spec
     for spec in (
@@ -87,5 +95,17 @@ TASK_SPECS: dict[str, TaskSpec] = {
             epochs=1,
             desired_kl=0.015,
         ),
+    )
+}
+
+
+MUJOCO_SPECS: dict[str, TaskSpec] = {
+    spec.name: spec
+    for spec in (
+        _mujoco_spec("Ant-v5", 105, 8, 0.05),
+        _mujoco_spec("HalfCheetah-v5", 17, 6, 0.05),
+        _mujoco_spec("Hopper-v5", 11, 3, 0.008),
+        _mujoco_spec("Humanoid-v5", 348, 17, 0.015),
+        _mujoco_spec("Walker2d-v5", 17, 6, 0.008),
     )
 }

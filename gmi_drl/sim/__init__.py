@@ -6,11 +6,12 @@ from gmi_drl.errors import MachineError
 from gmi_drl.physics import has_warp
 from gmi_drl.sim.base import STATE_FIELDS, Sim
 from gmi_drl.sim.native import NativeSim
+from gmi_drl.sim.stepped import SteppedSim
 
 if TYPE_CHECKING:
     from gmi_drl.sim.warp import WarpSim
 
-__all__ = ["STATE_FIELDS", "NativeSim", "Sim", "WarpSim"]
+__all__ = ["STATE_FIELDS", "NativeSim", "Sim", "SteppedSim", "WarpSim"]
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,9 @@ class NativeSim:
         UsageError: `num_env` or `threads` is below 1.
     """
 
+    dtype = torch.float32
+    """What `get` returns."""
+
     def __init__(
         self,
         model_xml: str,
@@ -55,10 +58,11 @@ class NativeSim:
         self._substeps = substeps
         self._stage = stage_to_refresh(mujoco, model, fields)
         self._batch = batch.Batch(model, num_env, nthread=threads)
-        self._views = {name: self._batch.bind(name) for name in fields}
-        pin = self.device.type == "cuda"
-        self._host = {name: torch.zeros(view.shape, pin_memory=pin) for name, view in self._views.items()}
-        self._fields = {name: tensor.to(self.device) for name, tensor in self._host.items()}
+        self._views: dict[str, npt.NDArray[np.float64]] = {}
+        self._host: dict[str, Tensor] = {}
+        self._fields: dict[str, Tensor] = {}
+        for name in fields:
+            self._keep(name, self._batch.bind(name))
         self._bad = torch.zeros(num_env, dtype=torch.bool, device=self.device)
         self._stale = np.ones(num_env, dtype=np.bool_)
         self.forward()
@@ -78,7 +82,7 @@ class NativeSim:
     def step(self, ctrl: Tensor) -> None:
         """See `Sim.step`."""
         np.copyto(self._batch.bind("ctrl"), ctrl.detach().cpu().numpy())
-        self._batch.step(nstep=self._substeps, stage=self._stage)
+        self._advance()
         self._bad = torch.from_numpy(self._take_warnings()).to(self.device)
         self._publish()
 
@@ -120,6 +124,16 @@ class NativeSim:
         """See `Sim.close`."""
         self._batch = None
         self._views = {}
+
+    def _keep(self, name: str, view: npt.NDArray[np.float64]) -> None:
+        """Hand this array `[N, ...]` out as a field."""
+        self._views[name] = view
+        self._host[name] = torch.zeros(view.shape, dtype=self.dtype, pin_memory=self.device.type == "cuda")
+        self._fields[name] = self._host[name].to(self.device)
+
+    def _advance(self) -> None:
+        """All substeps of a step."""
+        self._batch.step(nstep=self._substeps, stage=self._stage)
 
     def _take_warnings(self) -> npt.NDArray[np.bool_]:
         """Worlds with warnings since the last call `[N]`; the counters `[N, kinds, (last, number)]` start anew."""

@@ -5,7 +5,7 @@ import torch
 from gmi_drl.config import WarpRoom
 from gmi_drl.errors import UsageError
 from gmi_drl.physics import Physics, usual_physics
-from gmi_drl.sim import NativeSim, Sim
+from gmi_drl.sim import NativeSim, Sim, SteppedSim
 from gmi_drl.task_names import ForeignTask, find_task
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
@@ -13,6 +13,7 @@ from gmi_drl.tasks.ball_balance import BALL_BALANCE
 from gmi_drl.tasks.check import check_task
 from gmi_drl.tasks.franka_cabinet import FRANKA_CABINET
 from gmi_drl.tasks.humanoid import HUMANOID
+from gmi_drl.tasks.mujoco_v5 import MUJOCO_TASKS
 from gmi_drl.tasks.shadow_hand import SHADOW_HAND
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
@@ -23,7 +24,7 @@ __all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "check_task", "make", "
 
 TASKS: dict[str, TaskDefinition] = {
     definition.spec.name: definition
-    for definition in (ANT, ANYMAL, BALL_BALANCE, FRANKA_CABINET, HUMANOID, SHADOW_HAND)
+    for definition in (ANT, ANYMAL, BALL_BALANCE, FRANKA_CABINET, HUMANOID, SHADOW_HAND, *MUJOCO_TASKS)
 }
 
 
@@ -75,6 +76,13 @@ def make_sim(
 ) -> Sim:
     """The simulator of a task of ours alone; see `make`."""
     model, substeps, fields = definition.build_mjcf(), definition.substeps, definition.fields
+    if definition.as_stepped:
+        if physics == "warp" or room != _MEASURED:
+            raise UsageError(
+                f"{definition.spec.name} is as gymnasium has it within 1e-6, which MuJoCo Warp's float32 cannot be: "
+                "leave physics and warp out"
+            )
+        return SteppedSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
     if (physics or usual_physics(torch.device(device).type == "cuda")) == "warp":
         from gmi_drl.sim import WarpSim
 

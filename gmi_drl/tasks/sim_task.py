@@ -14,7 +14,7 @@ from gmi_drl.tasks.task import checked_action
 from gmi_drl.workload import TaskSpec
 
 Fields = Mapping[str, Tensor]
-"""Simulator fields by name, float32 `[N, ...]`."""
+"""Simulator fields by name, float32 `[N, ...]`; float64 where they are as stepped."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class TaskDefinition:
         control: `(fields, action [N, A]) -> ctrl [N, nu]`, what the motors are told; by default the action itself.
         new_goal: `(fields, noise [N, K]) -> mask [N], state fields [N, ...]`: which worlds get another goal within
             their episode, and which; forces there become those of the present state. None where the goal stays.
+        as_stepped: Whether fields are those that MuJoCo's own step leaves, as gymnasium reads them (`SteppedSim`).
     """
 
     spec: TaskSpec
@@ -47,6 +48,7 @@ class TaskDefinition:
     remembered: tuple[str, ...] = ()
     control: Callable[[Fields, Tensor], Tensor] = lambda fields, action: action
     new_goal: Callable[[Fields, Tensor], tuple[Tensor, dict[str, Tensor]]] | None = None
+    as_stepped: bool = False
 
 
 class SimTask:

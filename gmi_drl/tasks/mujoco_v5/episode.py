@@ -1,0 +1,42 @@
+"""What the tasks share: how episodes begin, and how fast a robot runs."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gmi_drl.tasks.sim_task import Fields
+
+MOST_SPEED = 10.0
+"""What Hopper and Walker2d observe of a velocity at most, m/s or rad/s."""
+
+
+def start_state(noise: Tensor, rest: Sequence[float], spread: float, *, is_normal: bool = False) -> dict[str, Tensor]:
+    """First states of N episodes, qpos `[N, nq]` and qvel `[N, nv]`.
+
+    Args:
+        noise: `[N, nq + nv]`, uniform in [-1, 1).
+        rest: Where the model stands, `[nq]`; MuJoCo normalises a quaternion.
+        spread: Of the uniform noise that is added to positions and velocities.
+        is_normal: Whether the velocities' noise is normal, with that deviation.
+    """
+    qpos = torch.tensor(rest, device=noise.device) + spread * noise[:, : len(rest)]
+    qvel = noise[:, len(rest) :]
+    if is_normal:
+        qvel = 2**0.5 * torch.erfinv(qvel.clamp(min=-1 + 1e-7))  # -1 would be infinite
+    return {"qpos": qpos, "qvel": spread * qvel}
+
+
+def x_velocity(before: Fields, after: Fields, step_s: float) -> Tensor:
+    """How fast the first coordinate has grown in a step `[N]`, m/s, float64."""
+    return (after["qpos"][:, 0] - before["qpos"][:, 0]) / step_s
+
+
+def observe_plane(fields: Fields, most_speed: float = float("inf")) -> Tensor:
+    """Observation `[N, nq - 1 + nv]` of a robot that runs in a plane: qpos without x, then qvel, clipped."""
+    return torch.cat((fields["qpos"][:, 1:], fields["qvel"].clamp(-most_speed, most_speed)), dim=1).float()
+
+
+def is_within(value: Tensor, limits: tuple[float, float]) -> Tensor:
+    """Whether a value lies strictly between two limits, bool of its shape."""
+    return (value > limits[0]) & (value < limits[1])
