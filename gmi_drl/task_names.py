@@ -74,7 +74,8 @@ def find_task(name: str) -> TaskSpec | ForeignTask:
         return _spellings()[name.lower()]
     prefix, _, rest = name.partition(":")
     if prefix.lower() == MUJOCO:
-        raise UsageError(f"there is no task {name!r}{did_you_mean(f'{MUJOCO}:{rest}', MUJOCO_SPECS)}")
+        known = f"there are {', '.join(MUJOCO_SPECS)}; gymnasium:NAME makes all others"
+        raise UsageError(f"there is no task {name!r}: {known}")
     if prefix.lower() in ADAPTERS:
         if not rest:
             raise UsageError(f"{name!r} names no task: say which, as in {prefix.lower()}:NAME")

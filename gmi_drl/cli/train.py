@@ -114,11 +114,11 @@ def _check_here(layout: "Layout", config: "RunConfig") -> None:
 def _tell_physics(layout: "Layout", config: "RunConfig") -> None:
     """Say so where a GPU stands by while its worlds are simulated on CPU cores."""
     from gmi_drl.physics import has_warp
-    from gmi_drl.task_names import ForeignTask
+    from gmi_drl.workload import TASK_SPECS
 
-    is_ours = not isinstance(find_task(layout.task or ""), ForeignTask)
+    takes_warp = find_task(layout.task or "") in TASK_SPECS.values()
     has_gpu = any(device.kind == "gpu" for device in layout.devices)
-    if is_ours and has_gpu and config.physics is None and not has_warp():
+    if takes_warp and has_gpu and config.physics is None and not has_warp():
         say("MuJoCo Warp is not installed, so CPU cores simulate: pip install 'gmi-drl[warp]'")
 
 

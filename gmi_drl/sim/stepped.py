@@ -89,6 +89,7 @@ class _ContactForces:
         mujoco, batch = import_mujoco()
         spec = mujoco.MjSpec.from_string(model_xml)
         root = spec.worldbody.first_body()
+        root.name = root.name or "root"
         linear_acceleration, body = mujoco.mjtSensor.mjSENS_FRAMELINACC, mujoco.mjtObj.mjOBJ_BODY
         spec.add_sensor(type=linear_acceleration, objtype=body, objname=root.name)
         model = spec.compile()
@@ -101,6 +102,7 @@ class _ContactForces:
         needed = ("xpos", "xquat", "xmat", "cvel", "subtree_com", "actuator_length", "actuator_velocity")
         self._seen = {name: stepped.bind(name) for name in needed}
         self._evaluated = batch.Batch(model, stepped.nsim, nthread=threads)
+        self._computed = self._evaluated.bind(CONTACT_FORCES)
         self.values = np.zeros((stepped.nsim, model.nbody, 6))
 
     def update(self, warm_start: npt.NDArray[np.float64]) -> None:
@@ -118,4 +120,4 @@ class _ContactForces:
         qvel[:, self._velocities] = seen["actuator_velocity"] / self._gear
         worlds.bind("qacc_warmstart")[:] = warm_start
         worlds.forward()
-        self.values[:] = worlds.bind(CONTACT_FORCES)
+        self.values[:] = self._computed
