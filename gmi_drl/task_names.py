@@ -1,7 +1,7 @@
 """What the name of a task stands for: one of ours, whose sizes are known, or one that other code makes.
 
-`ant` and its alias `AT` are ours, and so is `mujoco:Ant-v5`, gymnasium's task on our physics; `gymnasium:HalfCheetah-v5`
-is what the adapter `gymnasium` makes of `HalfCheetah-v5`.
+`ant` and its alias `AT` are ours, and so is `mujoco:Ant-v5`, gymnasium's task on our physics; `gymnasium:Ant-v5` is
+what the adapter `gymnasium` makes of `Ant-v5`.
 Packages add names and prefixes of their own by entry points of the group `gmi_drl.tasks`.
 """
 

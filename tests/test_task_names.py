@@ -4,7 +4,7 @@ import pytest
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.task_names import ADAPTERS, ForeignTask, as_file_name, find_task, known_tasks
-from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS
 
 
 @pytest.fixture
@@ -22,6 +22,11 @@ def installed(tmp_path, monkeypatch):
 @pytest.mark.parametrize("spelling", ["ant", "ANT", "AT", "at"])
 def test_our_own_tasks_are_known_by_name_and_alias(spelling):
     assert find_task(spelling) is TASK_SPECS["ant"]
+
+
+@pytest.mark.parametrize("name", MUJOCO_SPECS)
+def test_gymnasiums_tasks_on_our_physics_are_ours(name):
+    assert find_task(name) is find_task(name.upper()) is MUJOCO_SPECS[name]
 
 
 def test_a_prefix_names_an_adapter_and_nothing_is_imported():
@@ -61,6 +66,10 @@ def test_installed_packages_add_names_and_prefixes_but_replace_none(installed):
         ("gymnasum:Ant-v5", "nothing makes 'gymnasum'; did you mean 'gymnasium'"),
         ("gymnasium", "names no task: say which, as in gymnasium:NAME"),
         ("mjlab:", "names no task"),
+        ("mujoco", "there are mujoco:Ant-v5, .*; gymnasium:NAME makes all others"),
+        ("mujoco:Swimmer-v5", "no task 'mujoco:Swimmer-v5': there are mujoco:Ant-v5"),
+        ("mujocu:Ant-v5", "nothing makes 'mujocu'; did you mean 'mujoco'"),
+        ("Hopper-v5", "there is no task 'Hopper-v5'; did you mean 'mujoco:Hopper-v5'"),
         ("", "there is no task ''"),
     ],
 )
@@ -70,5 +79,5 @@ def test_unknown_names_are_told_what_is_near(name, message):
 
 
 def test_names_for_people_and_for_files():
-    assert "ant" in known_tasks() and "gymnasium:NAME" in known_tasks()
+    assert all(name in known_tasks() for name in ("ant", "mujoco:Ant-v5", "gymnasium:NAME"))
     assert as_file_name("gymnasium:ale_py:ALE/Pong-v5") == "gymnasium-ale_py-ALE-Pong-v5"

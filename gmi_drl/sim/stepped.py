@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.sim.engine import import_mujoco

@@ -151,11 +151,17 @@ def test_a_layout_for_more_cores_does_not_match(command_line, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "installed", "is_told"), [("gpu", False, True), ("gpu", True, False), ("cpu", False, False)]
+    ("task", "kind", "installed", "is_told"),
+    [
+        ("ant", "gpu", False, True),
+        ("ant", "gpu", True, False),
+        ("ant", "cpu", False, False),
+        ("mujoco:Ant-v5", "gpu", False, False),
+    ],
 )
-def test_a_gpu_whose_worlds_are_simulated_on_the_cores_is_told(kind, installed, is_told, monkeypatch, capsys):
+def test_a_gpu_whose_worlds_are_simulated_on_the_cores_is_told(task, kind, installed, is_told, monkeypatch, capsys):
     monkeypatch.setattr(physics, "has_warp", lambda: installed)
     layout = tiny_layout()
     devices = tuple(device.model_copy(update={"kind": kind}) for device in layout.devices)
-    _tell_physics(layout.model_copy(update={"devices": devices}), RunConfig())
+    _tell_physics(layout.model_copy(update={"task": task, "devices": devices}), RunConfig())
     assert ("pip install 'gmi-drl[warp]'" in capsys.readouterr().err) == is_told

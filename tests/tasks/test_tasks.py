@@ -8,13 +8,14 @@ from gmi_drl.config import WarpRoom
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import find_task
 from gmi_drl.tasks import TASKS, make
-from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS
 
 
 def test_every_task_keeps_its_promised_sizes():
     torch.set_num_threads(1)
-    assert set(TASKS) == set(TASK_SPECS)
-    for name, spec in TASK_SPECS.items():
+    specs = TASK_SPECS | MUJOCO_SPECS
+    assert set(TASKS) == set(specs)
+    for name, spec in specs.items():
         task = make(name, num_env=3)
         assert (task.spec, task.num_env, task.device) == (spec, 3, torch.device("cpu"))
         assert task.obs.shape == (3, spec.num_obs)

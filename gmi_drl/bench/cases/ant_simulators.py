@@ -46,11 +46,9 @@ def opener(own_task: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
 
 
 def _make(own_task: bool, num_env: int) -> "Task":
-    from gmi_drl.bench.ant_v5 import make_ant_v5
     from gmi_drl.tasks import make
 
-    threads = len(allowed_cores())
-    return make("ant", num_env=num_env, threads=threads) if own_task else make_ant_v5(num_env, 0, threads)
+    return make("ant" if own_task else "mujoco:Ant-v5", num_env=num_env, threads=len(allowed_cores()))
 
 
 def step_task(task: "Task", seconds: float) -> Sample:

@@ -1,14 +1,14 @@
 import pytest
 
 from gmi_drl.bench import peers
-from gmi_drl.bench.ant_v5 import make_ant_v5
 from gmi_drl.bench.case import Sample
 from gmi_drl.bench.cases import ant_simulators
 from gmi_drl.bench.cases.ant_simulators import CASES, DRIVER, PEER, step_gymnasium, step_task
+from gmi_drl.tasks import make
 
 
 def test_a_task_and_gymnasium_are_stepped():
-    ours, theirs = step_task(make_ant_v5(4, seed=0), 0.01), step_gymnasium("sync", 2, 0.01)
+    ours, theirs = step_task(make("mujoco:Ant-v5", num_env=4), 0.01), step_gymnasium("sync", 2, 0.01)
     assert ours.value > 0 and theirs.value > 0 and theirs.details == {"num_env": 2, "mode": "sync"}
 
 

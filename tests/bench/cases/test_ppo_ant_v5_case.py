@@ -3,11 +3,20 @@ import importlib.util
 import pytest
 from conftest import two_cores
 
-from gmi_drl.bench.ant_v5 import ANT_V5
 from gmi_drl.bench.cases import ppo_ant_v5
-from gmi_drl.bench.cases.ppo_ant_v5 import CASE, NUM_ENVS, PEERS, ROLE, fastest, our_config, our_layout, peer_threads
+from gmi_drl.bench.cases.ppo_ant_v5 import (
+    ADAPTED,
+    CASE,
+    NUM_ENVS,
+    PEERS,
+    TASK,
+    fastest,
+    our_config,
+    our_layout,
+    peer_threads,
+    session,
+)
 from gmi_drl.bench.peers import REPOSITORY
-from gmi_drl.profiler.session import Session
 
 PEERS_FOLDER = REPOSITORY / "benchmarks" / "peers"
 
@@ -22,7 +31,7 @@ def theirs():
 
 @pytest.mark.parametrize("num_env", NUM_ENVS)
 def test_ours_trains_with_what_the_peers_train_with(theirs, num_env):
-    layout, ppo = our_layout(num_env, cores=2), our_config(num_env).ppo
+    layout, ppo = our_layout(TASK, num_env, cores=2), our_config(num_env).ppo
     assert ppo.horizon * layout.num_env == theirs.SAMPLES
     assert theirs.SAMPLES // ppo.minibatches == theirs.MINI_BATCH
     assert (ppo.epochs, ppo.hidden, ppo.learning_rate) == (theirs.EPOCHS, theirs.HIDDEN, theirs.LEARNING_RATE)
@@ -54,9 +63,10 @@ def test_missing_peers_are_an_obstacle(monkeypatch, tmp_path):
 
 
 @two_cores
-def test_our_side_trains_ant_v5():
-    size = ANT_V5.spec.bucket_bytes((256, 128, 64))
-    with Session(our_layout(16, cores=2), our_config(2048), role=ROLE, bucket_bytes=size) as session:
-        measured = session.measure(8, seconds=0.1)
+@pytest.mark.parametrize("task", [TASK, *ADAPTED])
+def test_our_sides_train_ant_v5(task):
+    pytest.importorskip(task.partition(":")[0])
+    with session(task, 1024) as measuring:
+        measured = measuring.measure(4, seconds=0.1)
     assert measured.iterations >= 1
     assert measured.steps_per_second > 0
