@@ -54,7 +54,6 @@ class Session:
         config: How they train.
         role: A subclass of `roles.probe.Probe`, by location.
         backend: None for the usual one, which claims the devices.
-        bucket_bytes: Room for the parameters; None for those of the layout's task.
 
     Raises:
         GmiError: when a GMI fails, dies or does not start.
@@ -67,11 +66,10 @@ class Session:
         *,
         role: str = PROBE,
         backend: ProcessBackend | None = None,
-        bucket_bytes: int | None = None,
     ) -> None:
         self.layout, self.config, self.role = layout, config, role
         self.backend = backend or ProcessBackend("gmi-drl is measuring")
-        self.bucket_bytes = bucket_bytes or task_spec(layout.task or "").bucket_bytes(config.ppo.hidden)
+        self.bucket_bytes = task_spec(layout.task or "").bucket_bytes(config.ppo.hidden)
         self._life = ExitStack()
 
     def __enter__(self) -> Self:

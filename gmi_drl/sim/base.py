@@ -19,7 +19,10 @@ class Sim(Protocol):
     num_env: int
 
     def get(self, name: str) -> Tensor:
-        """Field `name` (mjData) as float32 `[N, ...]`, valid until the next call of any other method."""
+        """Field `name` (mjData) `[N, ...]`, valid until the next call of any other method.
+
+        Float32, but float64 of a `SteppedSim`.
+        """
 
     def set(self, name: str, mask: Tensor, value: Tensor) -> None:
         """Write the rows of `value` `[N, ...]` where `mask` is True to a state field. Follow with `forward`."""

@@ -44,22 +44,24 @@ def _name_pairs(root: ET.Element, text: str) -> None:
     Friction and dimensions are the greater, margins add up, and the solver's parameters are alike.
     """
     mujoco, _ = import_mujoco()
-    model = mujoco.MjModel.from_xml_string(text)
-    floor = model.geom(FLOOR)
-    parts = [model.geom(index) for index in range(model.ngeom) if index != floor.id]
-    if any(one.contype[0] & other.conaffinity[0] for one in parts for other in parts):
+    spec = mujoco.MjSpec.from_string(text)  # the defaults of the file are filled in
+    floor = spec.geom(FLOOR)
+    parts = [geom for geom in spec.geoms if geom.name != FLOOR]
+    if any(one.contype & other.conaffinity for one in parts for other in parts):
         return
     contacts = ET.SubElement(root, "contact")
     for part in parts:
         slide, spin, roll = (max(pair) for pair in zip(part.friction, floor.friction, strict=True))
         about = {
-            "condim": str(max(part.condim[0], floor.condim[0])),
+            "geom1": FLOOR,
+            "geom2": part.name,
+            "condim": str(max(part.condim, floor.condim)),
             "friction": _numbers((slide, slide, spin, roll, roll)),
-            "margin": _numbers(part.margin + floor.margin),
+            "margin": _numbers([part.margin + floor.margin]),
             "solref": _numbers(part.solref),
             "solimp": _numbers(part.solimp),
         }
-        ET.SubElement(contacts, "pair", geom1=FLOOR, geom2=part.name, **about)
+        ET.SubElement(contacts, "pair", about)
     for geom in root.iterfind("worldbody//geom"):
         geom.attrib |= {"contype": "0", "conaffinity": "0"}
 

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import gymnasium
 import pytest
 import torch
@@ -60,6 +63,18 @@ def test_without_gymnasium_the_error_says_what_to_install(monkeypatch):
 def test_a_gymnasium_without_the_model_is_named():
     with pytest.raises(MachineError, match=r"assets/ant_v9.xml.*too old or too new"):
         gymnasium_mjcf("ant_v9.xml")
+
+
+def test_warnings_about_a_model_leave_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = subprocess.run(
+        [sys.executable, "-c", "from gmi_drl.tasks import make; make('mujoco:HalfCheetah-v5', num_env=1)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "settotalmass" in run.stderr and run.stdout == ""
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("file", FILES)
