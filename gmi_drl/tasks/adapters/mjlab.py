@@ -1,4 +1,11 @@
-"""mjlab's tasks: `mjlab:Mjlab-Velocity-Flat-Unitree-Go1`. mjlab 1.6 needs another MuJoCo and rsl_rl than ours."""
+"""mjlab's tasks: `mjlab:Mjlab-Velocity-Flat-Unitree-Go1`. mjlab 1.6 needs another MuJoCo and rsl_rl than ours.
+
+A task that follows a motion is named with the file of it: `mjlab:Mjlab-Tracking-Flat-Unitree-G1:/path/to/motion.npz`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
@@ -7,10 +14,10 @@ INSTALL = "pip install mjlab, in an environment without gmi-drl[mujoco]"
 
 
 def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> TorchEnvTask:
-    """The task `mjlab:REST`; `REST` is an id of mjlab's registry. `threads` changes nothing.
+    """The task `mjlab:REST`; `REST` is an id of mjlab's registry, see the module. `threads` changes nothing.
 
     Raises:
-        UsageError: there is no such task.
+        UsageError: there is no such task, or its motion file is missing.
         MachineError: mjlab is not installed.
     """
     try:
@@ -20,8 +27,25 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
         raise MachineError(f"mjlab is not installed ({error}): {INSTALL}") from error
 
     known = list_tasks()
-    if rest not in known:
-        raise UsageError(f"mjlab has no {rest!r}{did_you_mean(rest, known)}")
-    cfg = load_env_cfg(rest)
+    name, _, motion = rest.partition(":")
+    if name not in known:
+        raise UsageError(f"mjlab has no {name!r}{did_you_mean(name, known)}")
+    cfg = load_env_cfg(name)
     cfg.scene.num_envs, cfg.seed = num_env, seed
+    _set_motion(cfg.commands, f"mjlab:{name}", motion)
     return TorchEnvTask(ManagerBasedRlEnv(cfg, device), f"mjlab:{rest}", groups=("actor", "policy"))
+
+
+def _set_motion(commands: Mapping[str, Any], name: str, given: str) -> None:
+    """Tell the commands that follow a motion where its file is: mjlab ships none, and would fail when it reads it."""
+    followers = [command for command in commands.values() if hasattr(command, "motion_file")]
+    if given and not followers:
+        raise UsageError(f"{name} follows no motion: leave {given!r} out of its name")
+    for command in followers:
+        command.motion_file = given or command.motion_file
+        if not Path(command.motion_file).is_file():
+            lack = f"{command.motion_file} is no file" if command.motion_file else "mjlab ships none"
+            raise UsageError(
+                f"{name} needs the file of the motion that it follows (.npz, as mjlab's csv_to_npz writes it), and "
+                f"{lack}: name one with the task, as in {name}:/path/to/motion.npz"
+            )

@@ -3,7 +3,8 @@
 Worlds begin anew within the step, and what is returned is the observation after that. The last observation of an
 episode is known only where the environment gives it (`extras["final_obs"]`, Isaac Lab 3 with `compute_final_obs`).
 Elsewhere `final_obs` is the observation before the step, so that a time-out is followed by the value one step earlier,
-as in rsl_rl. Nothing here waits for the device.
+as in rsl_rl. Where the time limit is the task's own end (`cfg.is_finite_horizon`), it is told as one. Nothing here waits
+for the device.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ class TorchEnvTask(AdaptedTask):
 
     def __init__(self, env: Any, name: str, groups: Sequence[str] = ("policy", "actor")) -> None:
         self.env = env
+        self._is_finite = bool(getattr(getattr(env, "cfg", None), "is_finite_horizon", False))
         self.log: Mapping[str, Any] = {}
         spaces = getattr(env.single_observation_space, "spaces", None)
         found = [group for group in groups if isinstance(spaces, Mapping) and group in spaces]
@@ -83,6 +85,8 @@ class TorchEnvTask(AdaptedTask):
     def _simulate(self, action: Tensor) -> Outcome:
         self._groups, reward, terminated, truncated, extras = self.env.step(action)
         self.log = extras.get("log", {})
+        if self._is_finite:
+            terminated = terminated | truncated
         obs = self._observed(self._groups)
         last = self._observed(extras["final_obs"]) if "final_obs" in extras else self.obs
         final_obs = torch.where((terminated | truncated)[:, None], last, obs)

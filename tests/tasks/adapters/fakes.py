@@ -4,7 +4,9 @@ An observation is `[steps in the episode, world, what the first motor was told]`
 the real ones, they write to the same tensors again in every step.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -84,12 +86,17 @@ def fake_mjlab_env(num_envs=2, **more):
 
 
 def fake_mjlab():
-    """The modules that `mjlab` is, by name, with the one task `Mjlab-Fake`."""
-    cfg = SimpleNamespace(scene=SimpleNamespace(num_envs=1), seed=None)
+    """The modules that `mjlab` is, by name, with the tasks `Mjlab-Fake` and `Mjlab-Follower`, which reads a motion."""
+    cfgs = {
+        name: SimpleNamespace(scene=SimpleNamespace(num_envs=1), seed=None, commands=commands)
+        for name, commands in (("Mjlab-Fake", {}), ("Mjlab-Follower", {"motion": SimpleNamespace(motion_file="")}))
+    }
     registry, envs = ModuleType("mjlab.tasks.registry"), ModuleType("mjlab.envs")
-    registry.list_tasks, registry.load_env_cfg = lambda: ["Mjlab-Fake"], {"Mjlab-Fake": cfg}.__getitem__
+    registry.list_tasks, registry.load_env_cfg = lambda: list(cfgs), lambda name: deepcopy(cfgs[name])
 
     def make(cfg, device, render_mode=None):
+        for command in cfg.commands.values():
+            Path(command.motion_file).read_bytes()
         env = fake_mjlab_env(cfg.scene.num_envs, device=device)
         env.cfg = cfg
         return env

@@ -22,3 +22,24 @@ def test_a_task_is_made_of_its_configuration():
 def test_an_unknown_task_is_told_what_is_near():
     with pytest.raises(UsageError, match="mjlab has no 'Mjlab-Fak'; did you mean 'Mjlab-Fake'"):
         make("mjlab:Mjlab-Fak")
+
+
+def test_a_task_that_follows_a_motion_is_named_with_its_file(tmp_path):
+    motion = tmp_path / "walk.npz"
+    motion.touch()
+    task = make(f"mjlab:Mjlab-Follower:{motion}", num_env=2)
+    assert task.spec.name == f"mjlab:Mjlab-Follower:{motion}"
+    assert task.env.cfg.commands["motion"].motion_file == str(motion)
+
+
+@pytest.mark.parametrize(
+    ("name", "lack"), [("Mjlab-Follower", "mjlab ships none"), ("Mjlab-Follower:gone.npz", "gone.npz is no file")]
+)
+def test_a_motion_that_is_missing_is_told_with_the_remedy(name, lack):
+    with pytest.raises(UsageError, match=f"mjlab:Mjlab-Follower needs .* {lack}: .* mjlab:Mjlab-Follower:/path/to/"):
+        make(f"mjlab:{name}")
+
+
+def test_a_motion_for_a_task_that_follows_none_is_refused():
+    with pytest.raises(UsageError, match=r"mjlab:Mjlab-Fake follows no motion: leave 'walk\.npz' out"):
+        make("mjlab:Mjlab-Fake:walk.npz")

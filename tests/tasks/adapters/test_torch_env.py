@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from fakes import FALLS_AT, FakeBox, FakeDict, fake_isaaclab_env, fake_mjlab_env
@@ -50,6 +52,15 @@ def test_a_fall_at_the_time_limit_is_a_fall():
     for _ in range(FALLS_AT):
         _, _, terminated, truncated, _ = task.step(torch.zeros(2, 2))
     assert terminated.tolist() == [True, False] and truncated.tolist() == [False, True]
+
+
+def test_a_time_limit_that_is_the_tasks_own_end_is_told_as_one():
+    env = fake_mjlab_env(steps=2)
+    env.cfg = SimpleNamespace(is_finite_horizon=True)
+    task = TorchEnvTask(env, "lab:fake")
+    for _ in range(2):
+        _, _, terminated, truncated, _ = task.step(torch.zeros(2, 2))
+    assert terminated.all() and not truncated.any()
 
 
 def test_the_episode_lengths_are_the_environments_own():
