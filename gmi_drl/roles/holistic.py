@@ -51,9 +51,15 @@ class Holistic(DRL_role):
         self.checkpoints = pinned(self.folder.checkpoints)  # what takes its place may be another run's
         self.config = load_config(self.folder.config_file)
         self.reduction = self.mgr.reduction(self.group)
-        task_seed, agent_seed = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
+        task_seed, agent_seed = self.seeds(start)
+        torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
         self.replica = self.make_replica(task, agent_seed)
+
+    def seeds(self, start: int) -> tuple[int, int]:
+        """Of the worlds and of the noise of this GMI, for iterations after `start`."""
+        task, agent = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
+        return task, agent
 
     def make_replica(self, task: Task, seed: int) -> AnyReplica:
         """The replica that trains in these worlds; `seed` is of its noise. A subclass may bring another learner."""

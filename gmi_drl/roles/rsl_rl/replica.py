@@ -29,7 +29,8 @@ class RslRlReplica:
         config: Of the run; its `rsl_rl` section, or else its `ppo` section in rsl_rl's terms.
         reduction: Of the group.
         share: Samples that this GMI learns from divided by those of the whole group.
-        seed: Of this GMI's noise and mini-batches.
+        seed: Of this GMI's noise and mini-batches. Rank 0 needs none: it goes on with torch's generator as it finds it,
+            so that alone it draws what rsl_rl's own runner draws after the same worlds were made.
         log_dir: Where the configuration's `logger` writes, if it names one.
     """
 
@@ -41,14 +42,16 @@ class RslRlReplica:
         self.env = RslRlEnv(task, config.ppo.reward_scale, train_cfg.get("clip_actions"))
         require_groups(train_cfg, self.env.groups)
         writes = reduction.rank == 0 and train_cfg.get("logger")
-        torch.manual_seed(config.seed)  # policies start alike
+        states = reduction.gather(torch.get_rng_state().double())
+        torch.set_rng_state(states[0].byte())  # policies start alike
         self.runner = GroupRunner(
             self.env, train_cfg, reduction=reduction, share=share, log_dir=log_dir if writes else None
         )
         self.ledger = Ledger(self.env, self.runner.logger, config.iterations)
         self.ledger.open()
         self.runner.logger = self.ledger
-        torch.manual_seed(seed)  # rsl_rl draws everything from torch's own generator
+        if reduction.rank > 0:
+            torch.manual_seed(seed)  # rsl_rl draws everything from torch's own generator
         if not task.counts_by_itself:
             self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)
         self.steps = train_cfg["num_steps_per_env"] * task.num_env

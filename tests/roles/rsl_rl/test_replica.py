@@ -44,11 +44,24 @@ def test_an_iteration_learns_and_tells_what_a_row_needs(tmp_path):
     assert not list(tmp_path.iterdir())  # no logger was named
 
 
-def test_first_episodes_are_staggered_and_policies_of_all_seeds_start_alike(tmp_path):
-    one, other = make_replica(tmp_path, seed=1), make_replica(tmp_path, seed=2)
-    assert digest(one) == digest(other)
-    lengths = [replica.env.episode_length_buf for replica in (one, other)]
-    assert len(lengths[0].unique()) > N // 2 and not torch.equal(*lengths)
+def test_alone_it_learns_what_rsl_rls_own_runner_learns_bit_for_bit(tmp_path):
+    from rsl_rl.runners import OnPolicyRunner
+
+    from gmi_drl.roles.rsl_rl.runner_config import runner_config
+
+    torch.manual_seed(3)
+    theirs = OnPolicyRunner(RslRlEnv(make("ant", num_env=N, seed=1), 0.05), runner_config(CONFIG.ppo))
+    theirs.learn(3, init_at_random_ep_len=True)
+    torch.manual_seed(3)
+    replica = make_replica(tmp_path)
+    for _ in range(3):
+        replica.iterate(go_on)
+    assert len(replica.env.episode_length_buf.unique()) > N // 2
+    assert digest_of(replica.runner.alg) == digest_of(theirs.alg)
+
+
+def digest_of(alg):
+    return tensor_digest(*alg.actor.state_dict().values(), *alg.critic.state_dict().values())
 
 
 def test_what_goes_on_from_its_state_is_bit_identical(tmp_path):
