@@ -13,8 +13,9 @@ from gmi_drl.roles.child import die_with
 from gmi_drl.task_names import DESCRIPTION_SCHEMA, ForeignTask, find_task
 from gmi_drl.workload import TaskSpec
 
-DESCRIBE_S = 330.0
-"""How long a simulator may take to start and make one world; Isaac Lab takes a minute or two.
+DESCRIBE_S = 1200.0
+"""How long a simulator may take to start and make one world: Isaac Lab takes a minute or two, and mjlab compiles its
+kernels the first time, which takes minutes on a busy core.
 
 More than `isaacgym_process.START_S`, since an adapter that gives its simulator up knows better what went wrong.
 """

@@ -3,8 +3,8 @@
 Worlds begin anew within the step, and what is returned is the observation after that. The last observation of an
 episode is known only where the environment gives it (`extras["final_obs"]`, Isaac Lab 3 with `compute_final_obs`).
 Elsewhere `final_obs` is the observation before the step, so that a time-out is followed by the value one step earlier,
-as in rsl_rl. Where the time limit is the task's own end (`cfg.is_finite_horizon`), it is told as one. Nothing here waits
-for the device.
+as in rsl_rl. Where the time limit is the task's own end (`cfg.is_finite_horizon`), it is told as one. Nothing here
+waits for the device.
 """
 
 from collections.abc import Mapping, Sequence
