@@ -1,4 +1,5 @@
-# From nothing: `make train`, `make test` and `make guard`. All make .venv first; `make playground` makes .playground.
+# From nothing: `make train`, `make test` and `make guard`. All make .venv first; `make playground` makes .playground,
+# `make interop` an environment in .peers.
 
 PYTHON ?= python3
 # Installed before everything else, so that no dependency chooses another torch. `make TORCH=torch train` takes the newest.
@@ -15,7 +16,7 @@ OLD_RSL_RL := .venv/rsl-rl-5.4/ready
 PLAYGROUND := .playground/ready
 PLAYGROUND_PACKAGE := examples/gmi_drl_playground
 
-.PHONY: train test lint guard mutants report playground clean
+.PHONY: train test lint guard mutants report playground interop clean
 
 train: $(READY)
 	$(BIN)/gmi-drl plan --task ant --budget 30 $(KEEP)
@@ -44,6 +45,11 @@ report: $(READY)
 
 playground: $(PLAYGROUND)
 	.playground/bin/python -m pytest $(PLAYGROUND_PACKAGE)
+
+# Real clients: mjlab, whose environment takes 2.3 GB and an hour on two cores, and others that are there. docs/interop.md.
+interop: $(READY)
+	$(PYTHON) benchmarks/peers/setup.py mjlab
+	$(BIN)/python -m tools.interop
 
 clean:
 	rm -rf .venv .playground .mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info

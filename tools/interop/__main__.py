@@ -1,0 +1,52 @@
+"""`python -m tools.interop`: try the clients that are installed, write docs/interop.md."""
+
+import argparse
+import sys
+from collections.abc import Collection
+
+from tools.interop.clients import CLIENTS, Client
+from tools.interop.results import Results, has_failed
+from tools.interop.runs import ROOT, RunFailedError
+
+PAGE, KEPT = ROOT / "docs" / "interop.md", ROOT / "docs" / "interop.json"
+
+
+def main() -> int:
+    """Try what is asked for. Returns 1 if something failed."""
+    parser = argparse.ArgumentParser(prog="python -m tools.interop", description=__doc__)
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)}; all without any")
+    parser.add_argument("--task", action="append", metavar="NAME", help="only this one; repeatable")
+    given = parser.parse_args()
+    if unknown := set(given.clients) - set(CLIENTS):
+        parser.error(f"no client {', '.join(sorted(unknown))}: there are {', '.join(CLIENTS)}")
+    results = Results(KEPT)
+    failed = [name for name in given.clients or CLIENTS if not _try(CLIENTS[name], given.task, results)]
+    PAGE.write_text(results.page())
+    print(f"Wrote {PAGE.relative_to(ROOT)}" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+def _try(client: Client, only: Collection[str] | None, results: Results) -> bool:
+    """Try the tasks of a client. Returns whether all went well."""
+    versions = client.versions()
+    if not versions:
+        print(f"{client.name} is not installed: {client.remedy}")
+        return True
+    is_well = True
+    try:
+        with client.open(client.python) as trials:
+            for task, trial in trials.items():
+                if only and task not in only:
+                    continue
+                row = trial()
+                results.add(client.name, versions, task, row)
+                is_well = is_well and not has_failed(row)
+                print(f"{client.name} {task}: {row}", flush=True)
+    except RunFailedError as failure:
+        print(f"{client.name}: {failure}", file=sys.stderr)
+        return False
+    return is_well
+
+
+if __name__ == "__main__":
+    sys.exit(main())
