@@ -16,17 +16,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.interop", description=__doc__)
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)}; all without any")
     parser.add_argument("--task", action="append", metavar="NAME", help="only this one; repeatable")
+    parser.add_argument("--missing", action="store_true", help="only tasks without a row: goes on where it was stopped")
     given = parser.parse_args()
     if unknown := set(given.clients) - set(CLIENTS):
         parser.error(f"no client {', '.join(sorted(unknown))}: there are {', '.join(CLIENTS)}")
     results = Results(KEPT)
-    failed = [name for name in given.clients or CLIENTS if not _try(CLIENTS[name], given.task, results)]
+    names = given.clients or list(CLIENTS)
+    failed = [name for name in names if not _try(CLIENTS[name], given.task, given.missing, results)]
     PAGE.write_text(results.page())
     print(f"Wrote {PAGE.relative_to(ROOT)}" + (f"; failed: {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
 
 
-def _try(client: Client, only: Collection[str] | None, results: Results) -> bool:
+def _try(client: Client, only: Collection[str] | None, missing: bool, results: Results) -> bool:
     """Try the tasks of a client. Returns whether all went well."""
     versions = client.versions()
     if not versions:
@@ -36,7 +38,7 @@ def _try(client: Client, only: Collection[str] | None, results: Results) -> bool
     try:
         with client.open(client.python) as trials:
             for task, trial in trials.items():
-                if only and task not in only:
+                if (only and task not in only) or (missing and results.has(client.name, versions, task)):
                     continue
                 row = trial()
                 results.add(client.name, versions, task, row)

@@ -49,6 +49,11 @@ class Results:
         section["rows"][task] = dict(row)
         write_atomically(self.path, (json.dumps(self.sections, indent=1) + "\n").encode())
 
+    def has(self, client: str, versions: Mapping[str, str], task: str) -> bool:
+        """Whether the task has a row with these versions."""
+        section = self.sections.get(client)
+        return section is not None and section["versions"] == versions and task in section["rows"]
+
     def page(self) -> str:
         """The whole of it as Markdown."""
         parts = [HEAD]

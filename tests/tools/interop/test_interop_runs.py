@@ -2,7 +2,9 @@
 
 import json
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -87,10 +89,24 @@ def test_mjlab_tells_its_tasks_in_its_last_line(tmp_path, stand_in):
         mjlab.tasks(stand_in("echo no module >&2; exit 1"), tmp_path)
 
 
-def test_a_client_that_is_not_installed_is_named_with_the_remedy(tmp_path, monkeypatch, capsys):
+def test_a_client_that_is_not_installed_is_named_with_the_remedy(tmp_path, capsys):
     nowhere = replace(CLIENTS["mjlab"], python=tmp_path / "python", remedy="make it")
-    assert command._try(nowhere, None, Results(tmp_path / "interop.json"))
+    assert command._try(nowhere, None, False, Results(tmp_path / "interop.json"))
     assert capsys.readouterr().out == "mjlab is not installed: make it\n"
+
+
+def test_a_stopped_run_goes_on_with_what_is_missing(tmp_path):
+    tried = []
+
+    @contextmanager
+    def open_two(python):
+        yield {task: partial(lambda task: tried.append(task) or {"1 GMI": "trains"}, task) for task in ("A", "B")}
+
+    here = replace(CLIENTS["mjlab"], python=Path(sys.executable), packages=("torch",), open=open_two)
+    results = Results(tmp_path / "interop.json")
+    results.add("mjlab", {"torch": torch.__version__}, "A", {"1 GMI": "trains"})
+    assert command._try(here, None, True, results) and tried == ["B"]
+    assert command._try(here, ["A"], False, results) and tried == ["B", "A"]
 
 
 def test_a_client_has_versions_where_all_its_packages_are():
