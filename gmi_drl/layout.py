@@ -11,7 +11,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gmi_drl.errors import GmiError
 from gmi_drl.files import FileModel
+from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 Role = Literal["simulator", "agent", "trainer"]
@@ -25,6 +27,13 @@ def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
     if twice := {role for role in roles if roles.count(role) > 1}:
         raise ValueError(f"given twice: {', '.join(sorted(twice))}")
     return tuple(role for role in HOLISTIC if role in roles)
+
+
+def _known_reduction(name: str) -> str:
+    try:
+        return REDUCTIONS.find(name).name
+    except GmiError as error:
+        raise ValueError(str(error)) from None
 
 
 class GMI(FileModel):
@@ -74,7 +83,7 @@ class Layout(FileModel):
     algo: Literal["ppo", "rsl_rl"] | None = None
     template: Literal["TCG_EX"] | None = None
     backend: Literal["process"] = "process"
-    reduction: Literal["none", "MPR-shm", "MPR-gloo"] = "none"
+    reduction: Annotated[str, AfterValidator(_known_reduction)] = NONE.name
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
     groups: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     projection: Projection | None = None
@@ -122,8 +131,8 @@ class Layout(FileModel):
             once = set(members)
             if not members or len(once) != len(members) or not once <= ids:
                 mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(members)}")
-        if self.reduction == "none" and any(len(members) > 1 for members in self.groups.values()):
-            mistakes.append("reduction 'none' is for groups of one GMI; use MPR-shm or MPR-gloo")
+        method, largest = REDUCTIONS.find(self.reduction), max(map(len, self.groups.values()), default=1)
+        mistakes += [obstacle] if (obstacle := method.obstacle(largest)) else []
         return mistakes
 
     @cached_property

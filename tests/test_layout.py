@@ -24,7 +24,7 @@ def layout(*gmis, **more):
         ([gmi(0, [0])], {"groups": {"../victim/notes": [0]}}, "group '../victim/notes': its name must be letters"),
         ([gmi(0, [0])], {"groups": {"": [0]}}, "group '': its name must be letters"),
         ([gmi(0, [0])], {"groups": {"all\n": [0], "a.b": [0]}}, r"'all\\n': its name must .*'a\.b': its name must"),
-        ([gmi(0, [0]), gmi(1, [1])], {"groups": {"all": [0, 1]}}, "reduction 'none' is for groups of one"),
+        ([gmi(0, [0]), gmi(1, [1])], {"groups": {"all": [0, 1]}}, "reduction 'none' is for groups of 1, not 2"),
         ([], {}, "at least 1 item"),
         ([gmi(0, [0], roles=["agent", "trainer", "agent"])], {}, "given twice: agent"),
     ],

@@ -16,15 +16,14 @@ class FlatParameters:
     Args:
         parameters: The parameters, in the order that the vector shall have. Their values are kept.
         tail: Extra float32 numbers at the end of the bucket.
-        make_bucket: Gives a zeroed float32 vector of a length, e.g. memory that a reduction reads without a copy.
+        make_bucket: Gives a zeroed float32 vector of a length on their device, e.g. one that is reduced without a copy.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], tail: int, make_bucket: Callable[[int], Tensor]) -> None:
         self.size = sum(parameter.numel() for parameter in parameters)
         device = parameters[0].device
         self.vector = nn.Parameter(torch.empty(self.size, device=device), requires_grad=False)
-        bucket = make_bucket(self.size + tail)
-        self.bucket = bucket if bucket.device == device else torch.zeros_like(bucket, device=device)
+        self.bucket = make_bucket(self.size + tail)
         self.gradient, self.tail = self.bucket[: self.size], self.bucket[self.size :]
         self.vector.grad = self.gradient
         start = 0

@@ -29,7 +29,7 @@ class PPO:
         config: Hyper-parameters.
         share: Samples that this GMI learns from divided by those of its whole group.
         reduce: Sums a float32 vector in place over the group; the identity when alone.
-        make_bucket: Memory that `reduce` reads without a copy.
+        make_bucket: Gives memory on the device that `reduce` reads with the fewest copies.
         capture: On a GPU, replay what happens before and after each `reduce` as CUDA graphs.
     """
 
@@ -42,13 +42,14 @@ class PPO:
         *,
         share: float = 1.0,
         reduce: Callable[[Tensor], None] = lambda bucket: None,
-        make_bucket: Callable[[int], Tensor] = torch.zeros,
+        make_bucket: Callable[[int], Tensor] | None = None,
         capture: bool = True,
     ) -> None:
         self.policy, self.config, self.share, self.reduce = policy, config, share, reduce
         self._capture = capture
+        device = policy.log_std.device
+        make_bucket = make_bucket or partial(torch.zeros, device=device)
         self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
-        device = self.flat.vector.device
         self.learning_rate = torch.tensor(config.learning_rate, device=device)
         self.found_inf = torch.zeros((), device=device)
         self.adam = Adam(self.flat.vector.data, self.flat.gradient, self.learning_rate, self.found_inf)

@@ -1,64 +1,64 @@
-"""Communication between GMIs: gradient reductions (paper section 4.1). Torch comes with the one that is opened."""
+"""Communication between GMIs: groups and gradient reductions (paper section 4.1). Torch comes with what is opened."""
 
-import platform
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gmi_drl.comm.segment import create_segment
 from gmi_drl.errors import UsageError
-from gmi_drl.hardware import STORES_IN_ORDER
+from gmi_drl.reductions import ReductionMethod
 
 if TYPE_CHECKING:
+    import torch
+
+    from gmi_drl.comm.group import Group
     from gmi_drl.comm.reduction import Reduction
 
-__all__ = ["METHODS", "create_segment", "default_method", "open_reduction"]
-
-METHODS = ("none", "MPR-shm", "MPR-gloo")
+__all__ = ["open_group", "open_reduction"]
 
 
-def default_method(size: int) -> str:
-    """The reduction for `size` ranks on this host: shared memory where the processor allows it."""
-    if size == 1:
-        return "none"
-    return "MPR-shm" if platform.machine() in STORES_IN_ORDER else "MPR-gloo"
-
-
-def open_reduction(
-    method: str, rank: int, size: int, *, fd: int | None = None, store_path: Path | None = None, hang_s: float = 300.0
-) -> "Reduction":
+def open_group(
+    method: ReductionMethod,
+    rank: int,
+    size: int,
+    *,
+    fd: int | None = None,
+    path: Path | None = None,
+    hang_s: float = 300.0,
+) -> "Group":
     """Join the group of `size` ranks as `rank`; returns when all have joined.
 
     Args:
-        method: One of `METHODS`; "none" is for a group of one.
+        method: How its gradients will be summed, which decides how the ranks meet.
         rank: This process, from 0.
         size: Processes in the group.
-        fd: For MPR-shm, the inherited descriptor of `create_segment`.
-        store_path: For MPR-gloo, a path where the ranks meet, unused before.
+        fd: The inherited descriptor of a segment, where the method meets in one.
+        path: Where the ranks meet, unused before, where the method meets at one.
         hang_s: Seconds after which a peer that lives counts as silent.
 
     Raises:
-        UsageError: If the method does not exist, does not fit the size, or lacks its descriptor or path.
+        UsageError: If the method does not fit the size, or lacks its descriptor or path.
         MachineError: If this machine cannot.
         PeerSilentError: If the others have not joined within `hang_s`.
     """
-    if method not in METHODS:
-        raise UsageError(f"there is no reduction {method!r}; available: {', '.join(METHODS)}")
     if not 0 <= rank < size:
         raise UsageError(f"rank {rank} is not in a group of {size}")
-    if method == "none":
-        if size != 1:
-            raise UsageError(f"reduction 'none' is for one rank, not {size}: use {default_method(size)}")
-        from gmi_drl.comm.reduction import Solo
+    if obstacle := method.obstacle(size):
+        raise UsageError(obstacle)
+    meeting = {"segment": fd, "path": path}
+    place = meeting.get(method.meets_in)
+    if method.meets_in in meeting and place is None:
+        raise UsageError(f"{method.name} needs the {method.meets_in} where its ranks meet")
+    make = _class_at(method.group)
+    group: Group = make() if method.meets_in == "nothing" else make(rank, size, place, hang_s)
+    return group
 
-        return Solo()
-    if method == "MPR-shm":
-        if fd is None:
-            raise UsageError("MPR-shm needs fd, the descriptor of create_segment")
-        from gmi_drl.comm.shared_memory import SharedMemoryReduction
 
-        return SharedMemoryReduction(rank, size, fd, hang_s)
-    if store_path is None:
-        raise UsageError("MPR-gloo needs store_path, where its ranks meet")
-    from gmi_drl.comm.gloo import GlooReduction
+def open_reduction(method: ReductionMethod, group: "Group", device: "torch.device | str" = "cpu") -> "Reduction":
+    """The reduction of a group that `open_group` opened for the same method, for buckets on a device."""
+    reduction: Reduction = _class_at(method.reduction)(group, device)
+    return reduction
 
-    return GlooReduction(rank, size, store_path, hang_s)
+
+def _class_at(location: str) -> Any:
+    module, _, name = location.partition(":")
+    return getattr(import_module(module), name)

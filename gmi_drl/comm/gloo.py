@@ -1,4 +1,4 @@
-"""Reduction by gloo over the loopback interface: runs on every processor."""
+"""A group of processes of one host that meet by gloo over the loopback interface: runs on every processor."""
 
 import ctypes
 import errno
@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 from torch.distributed import Work
 
-from gmi_drl.comm.reduction import check_bucket, check_first_bucket, check_values
-from gmi_drl.comm.segment import BARRIER, GATHER, LINE_BYTES, REDUCE, Peers, Waiting, call_word
+from gmi_drl.comm.group import check_values
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
+from gmi_drl.memory.peers import BARRIER, GATHER, REDUCE, Peers, Waiting, call_word
+from gmi_drl.memory.segment import LINE_BYTES
 
 _LOOK_EVERY = timedelta(milliseconds=100)
 _LAST_DATA = timedelta(seconds=2)
@@ -28,8 +29,8 @@ _OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = _OLD | os.O_CREAT | os.O_EXCL
 
 
-class GlooReduction:
-    """A `Reduction` over a `ProcessGroupGloo` of its own; torch's default group is left alone.
+class GlooGroup:
+    """A `Group` over a `ProcessGroupGloo` of its own; torch's default group is left alone.
 
     `wait_s` has the whole time in gloo, which does not tell waiting from moving data.
 
@@ -51,29 +52,14 @@ class GlooReduction:
         self.rank = rank
         self.size = size
         self.wait_s = 0.0
-        self._bucket: Tensor | None = None
         self._peers = _meet(rank, size, store_path, hang_s)
         try:
             self._group = _connect(rank, size, store_path, hang_s)
         except RuntimeError as error:
             self._peers.raise_lost(str(error))
 
-    def bucket(self, numel: int) -> Tensor:
-        """A zeroed vector; see `Reduction`."""
-        check_first_bucket(self._bucket, numel)
-        self._bucket = torch.zeros(numel)
-        return self._bucket
-
-    def reduce(self, bucket: Tensor) -> None:
-        """Sum in place over the group, through host memory if need be; see `Reduction`."""
-        check_bucket(bucket)
-        host = bucket.detach().cpu()  # itself if it is there already
-        self._finish(call_word(REDUCE, host.numel()), lambda: self._group.allreduce([host]))
-        if host.device != bucket.device:
-            bucket.detach().copy_(host)
-
     def gather(self, values: Tensor) -> Tensor:
-        """The vectors of all ranks; see `Reduction`."""
+        """The vectors of all ranks; see `Group`."""
         check_values(values)
         everyone = torch.empty(self.size * values.numel(), dtype=torch.float64)
         call = call_word(GATHER, values.numel())
@@ -81,11 +67,15 @@ class GlooReduction:
         return everyone.view(self.size, values.numel())
 
     def barrier(self) -> None:
-        """Wait for all; see `Reduction`."""
+        """Wait for all; see `Group`."""
         self._finish(BARRIER, self._group.barrier)
 
+    def sum(self, vector: Tensor) -> None:
+        """Sum a float32 vector `[n]` on the CPU in place over the group."""
+        self._finish(call_word(REDUCE, vector.numel()), lambda: self._group.allreduce([vector]))
+
     def close(self) -> None:
-        """Leave the group, whose last rank removes the store; see `Reduction`."""
+        """Leave the group, whose last rank removes the store; see `Group`."""
         self._group = None
         self._peers.close()
 

@@ -11,12 +11,14 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from gmi_drl.comm.segment import Waiting, create_segment
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi import Backend
 from gmi_drl.launch.gmi_process import GMIProcess
 from gmi_drl.launch.guard import Guard
 from gmi_drl.layout import Layout
+from gmi_drl.memory.peers import Waiting
+from gmi_drl.memory.segment import create_segment
+from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.channel import Message, decode, encode
 from gmi_drl.run.folder import RunFolder
 
@@ -150,7 +152,8 @@ class GMIProcesses:
             os.close(self._home)
 
     def _make_segments(self) -> dict[str, int]:
-        groups = self.layout.groups if self.layout.reduction == "MPR-shm" else {}
+        is_needed = REDUCTIONS.find(self.layout.reduction).meets_in == "segment"
+        groups = self.layout.groups if is_needed else {}
         return {
             name: create_segment(len(members), self._slot_bytes) for name, members in groups.items() if len(members) > 1
         }

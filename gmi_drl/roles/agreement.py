@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.normaliser import merge_moments
-from gmi_drl.comm.reduction import Reduction
+from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
 
 HEAD = 1 + 5 + 3  # word; reward sum and four episode sums; three moments of the advantages
@@ -37,18 +37,18 @@ class News:
     deltas: Tensor
 
 
-def agree(reduction: Reduction, word: Word, sums: Tensor, advantages: Tensor, delta: Tensor) -> News:
+def agree(group: Group, word: Word, sums: Tensor, advantages: Tensor, delta: Tensor) -> News:
     """Exchange what each GMI saw. Waits for the device, once.
 
     Args:
-        reduction: Of the group.
+        group: Who exchange.
         word: What this GMI would say; only rank 0's counts.
         sums: Reward sum, episodes, return sum, length sum, bad worlds: float64 `[5]`.
         advantages: Count, mean and M2, float64 `[3]`.
         delta: The normaliser's, float64, on the device of the others.
     """
     said = torch.tensor([float(word)], dtype=torch.float64)
-    table = reduction.gather(torch.cat((said, torch.cat((sums, advantages, delta)).cpu())))
+    table = group.gather(torch.cat((said, torch.cat((sums, advantages, delta)).cpu())))
     moments = [row[6:HEAD] for row in table if row[6] > 0]
     if not moments:
         raise GmiError("every world of every GMI went wrong in all steps of an iteration: task or policy are broken")

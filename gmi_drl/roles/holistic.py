@@ -92,7 +92,7 @@ class Holistic(DRL_role):
         self.env_steps += steps
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
         row["clock_s"] = time.monotonic()
-        if self.reduction.rank == 0:
+        if self.reduction.group.rank == 0:
             row |= {
                 "reward_mean": news.reward_sum / steps,
                 "episodes": news.episodes,
@@ -106,20 +106,20 @@ class Holistic(DRL_role):
     def _save(self, iteration: int) -> None:
         """Save a checkpoint together: each GMI its own part, rank 0 the learner, which must be the same everywhere."""
         digest = self._write_parts(iteration)
-        if self.reduction.rank == 0:
+        if self.reduction.group.rank == 0:
             self._commit(iteration, digest)
-        self.reduction.barrier()
+        self.reduction.group.barrier()
 
     def _prove_disk(self, iteration: int, is_new: bool) -> None:
         """Write a whole checkpoint before minutes are spent. A new run keeps it as its first."""
         digest = self._write_parts(iteration)
-        if self.reduction.rank == 0:
+        if self.reduction.group.rank == 0:
             draft = checkpoint.draft(self.checkpoints, iteration)
             checkpoint.require_room(draft, self.config.checkpoints_kept + 1)
             if is_new:
                 self._commit(iteration, digest)
             checkpoint.drop_drafts(self.checkpoints)
-        self.reduction.barrier()
+        self.reduction.group.barrier()
 
     def _write_parts(self, iteration: int) -> str:
         """All parts of a draft. Returns the digest of what all replicas must hold alike."""
@@ -128,9 +128,9 @@ class Holistic(DRL_role):
         self._check_replicas(digest, iteration)
         draft = checkpoint.draft(self.checkpoints, iteration)
         checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.replica.worlds_state())
-        if self.reduction.rank == 0:
+        if self.reduction.group.rank == 0:
             checkpoint.write_part(draft, LEARNER_PART, learner)
-        self.reduction.barrier()
+        self.reduction.group.barrier()
         return digest
 
     def _commit(self, iteration: int, digest: str) -> None:
@@ -145,7 +145,7 @@ class Holistic(DRL_role):
 
     def _check_replicas(self, digest: str, iteration: int) -> None:
         """Replicas that have parted are a fault that training would hide."""
-        digests = self.reduction.gather(torch.tensor([float(int(digest[:12], 16))], dtype=torch.float64))
+        digests = self.reduction.group.gather(torch.tensor([float(int(digest[:12], 16))], dtype=torch.float64))
         if (digests != digests[0]).any():
             raise GmiError(
                 f"iteration {iteration}: the GMIs no longer hold the same learner (digests differ): please report this"

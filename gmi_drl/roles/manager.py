@@ -7,10 +7,11 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from gmi_drl.comm import open_reduction
+from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import GMI, Layout
+from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.roles.channel import Channel, Message
 
 
@@ -101,14 +102,16 @@ class GMI_manager:
         if group.name not in self._reductions:
             if self.gmi.id not in group.members:
                 raise UsageError(f"GMI {self.gmi.id} is not in group {group.name!r} of GMIs {list(group.members)}")
-            self._reductions[group.name] = open_reduction(
-                self.layout.reduction if len(group.members) > 1 else "none",
+            method = REDUCTIONS.find(self.layout.reduction) if len(group.members) > 1 else NONE
+            ranks = open_group(
+                method,
                 group.members.index(self.gmi.id),
                 len(group.members),
                 fd=self.segments.get(group.name),
-                store_path=self.meeting / group.name,
+                path=self.meeting / group.name,
                 hang_s=self.hang_s,
             )
+            self._reductions[group.name] = open_reduction(method, ranks, self.device)
         return self._reductions[group.name]
 
     def report(self, row: Message) -> None:
@@ -118,7 +121,7 @@ class GMI_manager:
     def close(self) -> None:
         """Leave all groups."""
         for reduction in self._reductions.values():
-            reduction.close()
+            reduction.group.close()
         self._reductions.clear()
 
     def __enter__(self) -> Self:

@@ -65,7 +65,7 @@ class Replica:
     def __init__(
         self, spec: TaskSpec, config: RunConfig, reduction: Reduction, *, share: float, device: torch.device
     ) -> None:
-        self.config, self.reduction, self.device = config, reduction, device
+        self.config, self.group, self.device = config, reduction.group, device
         torch.manual_seed(config.seed)  # policies start alike
         self.policy = make_policy(spec, config.ppo).to(device)
         self.ppo = PPO(
@@ -102,7 +102,7 @@ class Replica:
     def iterate(self, decide: Callable[[], Word]) -> News:
         """Collect, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""
         self.clock.start()
-        waited_s = self.reduction.wait_s
+        waited_s = self.group.wait_s
 
         # Stage i: simulator and agent collect experience
         delta = self.collector.collect(self.clock)
@@ -115,7 +115,7 @@ class Replica:
         self.ppo.update(self.collector.rollout, self._permutation())
         self.normaliser.merge(news.deltas)
         self.clock.mark("learn_s")
-        self.sync_s = self.reduction.wait_s - waited_s
+        self.sync_s = self.group.wait_s - waited_s
         return news
 
     def phases(self) -> dict[str, float]:
@@ -152,7 +152,7 @@ class Replica:
     def _agree(self, delta: Tensor, word: Word) -> News:
         rollout = self.collector.rollout
         sums = torch.cat((rollout.reward.double().sum().reshape(1), self.collector.episodes))
-        return agree(self.reduction, word, sums, rollout.advantage_moments(), delta)
+        return agree(self.group, word, sums, rollout.advantage_moments(), delta)
 
     def _permutation(self) -> Tensor:
         rollout = self.collector.rollout

@@ -1,10 +1,10 @@
 """Even layouts: every device is cut into GMIs of the same size."""
 
 from collections.abc import Sequence
-from typing import Literal
 
-from gmi_drl.hardware import STORES_IN_ORDER, Node
+from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
+from gmi_drl.reductions import usual_reduction
 from gmi_drl.templates import tcg_ex
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -13,11 +13,6 @@ TRAINERS = "trainers"
 """The group of the GMIs whose gradients are summed."""
 
 UNMEASURED = Projection(measured=False)
-
-
-def reduction_of(node: Node) -> Literal["MPR-shm", "MPR-gloo"]:
-    """How the GMIs of a node sum their gradients."""
-    return "MPR-shm" if node.cpu.architecture in STORES_IN_ORDER else "MPR-gloo"
 
 
 def even_layout(
@@ -41,9 +36,9 @@ def even_layout(
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
-    reduction = reduction_of(node)
     devices = tcg_ex(node, gmis_per_gpu, num_env)
     ids = tuple(gmi.id for device in devices for gmi in device.gmis)
+    method = usual_reduction(len(ids), node.cpu.architecture)
     kind = devices[0].kind.upper()
     cut = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
     each = f", {num_env} environments each" if len(ids) > 1 else f", {num_env} environments"
@@ -53,12 +48,12 @@ def even_layout(
         "TCG_EX: simulator, agent and trainer share a GMI, so only gradients cross its border (paper section 5.1)",
     ]
     if len(ids) > 1:
-        reasons.append(f"{reduction}: gradients meet in host memory (multi-process reduction, paper section 4.1)")
+        reasons.append(f"{method.name}: {method.how}")
     return Layout(
         task=task.name,
         algo="ppo",
         template="TCG_EX",
-        reduction=reduction if len(ids) > 1 else "none",
+        reduction=method.name,
         devices=devices,
         groups={TRAINERS: ids},
         projection=projection,

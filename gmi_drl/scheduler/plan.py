@@ -8,12 +8,13 @@ from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.cut import even_layout, reduction_of
+from gmi_drl.reductions import usual_reduction
+from gmi_drl.scheduler.cut import even_layout
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.reasons import reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import devices_of
-from gmi_drl.templates.cost import BYTES_PER_SECOND, Communication, training_throughput
+from gmi_drl.templates.cost import Communication, training_throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
@@ -136,7 +137,7 @@ def judge_for(task: TaskSpec, ppo: PPOConfig, node: Node) -> Callable[[ProfilePo
     communication = Communication(
         reduces=ppo.epochs * ppo.minibatches,
         bucket_bytes=task.bucket_bytes(ppo.hidden),
-        bytes_per_second=BYTES_PER_SECOND[reduction_of(node)],
+        method=usual_reduction(2, node.cpu.architecture),
     )
 
     def judge(point: ProfilePoint) -> Candidate:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-BYTES_PER_SECOND = {"MPR-shm": 8e9, "MPR-gloo": 9e8}
-"""BW of the reductions that exist: `gmi-drl bench reduction_1536k`, two cores of one host. On a GPU not measured."""
+from gmi_drl.reductions import ReductionMethod
 
 
 @dataclass(frozen=True)
@@ -13,16 +12,16 @@ class Communication:
     Args:
         reduces: How many an iteration has.
         bucket_bytes: The paper's M_p.
-        bytes_per_second: The paper's BW.
+        method: How they are done, which tells the paper's BW.
     """
 
     reduces: int
     bucket_bytes: int
-    bytes_per_second: float
+    method: ReductionMethod
 
     def seconds(self, num_gmis: int) -> float:
-        """COM / BW of one iteration, with COM = 2 (n - 1) M_p / n a reduction (Table 5)."""
-        return self.reduces * 2 * (num_gmis - 1) / num_gmis * self.bucket_bytes / self.bytes_per_second
+        """COM / BW of one iteration (Table 5)."""
+        return self.reduces * self.method.seconds(num_gmis, self.bucket_bytes)
 
 
 def training_throughput(num_gmis: int, steps: int, iteration_s: float, communication_s: float) -> float:

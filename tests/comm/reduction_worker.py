@@ -10,8 +10,9 @@ from pathlib import Path
 
 import torch
 
-from gmi_drl.comm import open_reduction
+from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.reductions import REDUCTIONS
 
 SIZES = (1, 7, 100_003, 300_007)  # the slot has room for 20_000, the staging area for 131_072
 ROUNDS = 50
@@ -25,15 +26,15 @@ def whole_numbers(rank, numel):
 def sums(reduction):
     right = {}
     for numel in SIZES:
-        vector = whole_numbers(reduction.rank, numel)
+        vector = whole_numbers(reduction.group.rank, numel)
         reduction.reduce(vector)
-        right[numel] = bool(vector.equal(sum(whole_numbers(rank, numel) for rank in range(reduction.size))))
+        right[numel] = bool(vector.equal(sum(whole_numbers(rank, numel) for rank in range(reduction.group.size))))
     return right
 
 
 def rounds(reduction, bucket):
     """Random vectors through the bucket and, as a foreign tensor, beside it."""
-    generator = torch.Generator().manual_seed(100 + reduction.rank)
+    generator = torch.Generator().manual_seed(100 + reduction.group.rank)
     digest, agree, kept = hashlib.sha256(), True, True
     for _ in range(ROUNDS):
         bucket.copy_(torch.randn(BUCKET, generator=generator))
@@ -50,19 +51,19 @@ def rounds(reduction, bucket):
 def gathers(reduction):
     right = {}
     for numel in (0, 3, 70_000):
-        rows = [torch.arange(numel, dtype=torch.float64) * (rank + 1) + 1e-9 for rank in range(reduction.size)]
-        right[numel] = bool(reduction.gather(rows[reduction.rank]).equal(torch.stack(rows)))
+        rows = [torch.arange(numel, dtype=torch.float64) * (rank + 1) + 1e-9 for rank in range(reduction.group.size)]
+        right[numel] = bool(reduction.group.gather(rows[reduction.group.rank]).equal(torch.stack(rows)))
     return right
 
 
 def barrier(reduction):
     """Rank 0 comes late; clocks are the same in all processes of a machine."""
-    waited = reduction.wait_s
-    if reduction.rank == 0:
+    waited = reduction.group.wait_s
+    if reduction.group.rank == 0:
         time.sleep(0.2)
     arrived = time.monotonic()
-    reduction.barrier()
-    return {"arrived": arrived, "left": time.monotonic(), "wait_s": reduction.wait_s - waited}
+    reduction.group.barrier()
+    return {"arrived": arrived, "left": time.monotonic(), "wait_s": reduction.group.wait_s - waited}
 
 
 def refusals(reduction):
@@ -70,7 +71,7 @@ def refusals(reduction):
         "dtype": lambda: reduction.reduce(torch.zeros(4, dtype=torch.float64)),
         "shape": lambda: reduction.reduce(torch.zeros(2, 2)),
         "strides": lambda: reduction.reduce(torch.zeros(8)[::2]),
-        "values": lambda: reduction.gather(torch.zeros(4)),
+        "values": lambda: reduction.group.gather(torch.zeros(4)),
         "bucket": lambda: reduction.bucket(4),
     }
     return {name: message(call) for name, call in wrong.items()}
@@ -78,14 +79,16 @@ def refusals(reduction):
 
 def mixes(reduction, bucket):
     """What comes of it when rank 0 makes another call than the others; all go on afterwards."""
-    is_first = reduction.rank == 0
+    is_first = reduction.group.rank == 0
     own = bucket.fill_(1.0) if is_first else torch.ones(BUCKET)
     mixed = {
         "lengths": lambda: reduction.reduce(torch.ones(7 if is_first else 300_007)),
         "no numbers": lambda: reduction.reduce(torch.ones(0 if is_first else 1)),
-        "gathers": lambda: reduction.gather(torch.ones(3 if is_first else 4, dtype=torch.float64)),
-        "kinds": lambda: reduction.reduce(torch.ones(7)) if is_first else reduction.gather(torch.ones(7).double()),
-        "barrier": lambda: reduction.barrier() if is_first else reduction.reduce(torch.ones(7)),
+        "gathers": lambda: reduction.group.gather(torch.ones(3 if is_first else 4, dtype=torch.float64)),
+        "kinds": lambda: (
+            reduction.reduce(torch.ones(7)) if is_first else reduction.group.gather(torch.ones(7).double())
+        ),
+        "barrier": lambda: reduction.group.barrier() if is_first else reduction.reduce(torch.ones(7)),
         "bucket": lambda: reduction.reduce(own),
     }
     said = {name: message(call) for name, call in mixed.items()}
@@ -113,14 +116,14 @@ def contract(reduction):
     }
 
 
-def until_lost(groups):
+def until_lost(reductions):
     """Reduce in all groups by turns until each has failed."""
     vector, losses = torch.ones(50_000), {}
-    while len(losses) < len(groups):
-        for name in [name for name in groups if name not in losses]:
+    while len(losses) < len(reductions):
+        for name in [name for name in reductions if name not in losses]:
             started = time.monotonic()
             try:
-                groups[name].reduce(vector.fill_(1.0))
+                reductions[name].reduce(vector.fill_(1.0))
             except GmiError as error:
                 waited_s = time.monotonic() - started
                 losses[name] = {"error": type(error).__name__, "message": str(error), "waited_s": waited_s}
@@ -139,21 +142,20 @@ def say(answer):
     print(json.dumps(answer), flush=True)
 
 
+def reduction_of(rank, method, size, fd, path, hang_s):
+    chosen = REDUCTIONS.find(method)
+    return open_reduction(chosen, open_group(chosen, rank, size, fd=fd, path=Path(path), hang_s=hang_s))
+
+
 def main():
     torch.set_num_threads(1)
     rank, specs = int(sys.argv[1]), json.loads(sys.argv[2])
-    groups = {
-        name: open_reduction(
-            spec["method"], rank, spec["size"], fd=spec["fd"], store_path=Path(spec["store"]), hang_s=spec["hang_s"]
-        )
-        for name, spec in specs.items()
-        if rank < spec["size"]
-    }
-    say({name: contract(group) for name, group in groups.items()})
-    say(until_lost({name: group for name, group in groups.items() if group.size == 3}))  # the last rank is killed
-    say(until_lost({name: group for name, group in groups.items() if group.size == 2}))  # the last rank is stopped
-    for group in groups.values():
-        group.close()
+    opened = {name: reduction_of(rank, **spec) for name, spec in specs.items() if rank < spec["size"]}
+    say({name: contract(reduction) for name, reduction in opened.items()})
+    for size in (3, 2):  # the last rank of three is killed, that of two is stopped
+        say(until_lost({name: reduction for name, reduction in opened.items() if reduction.group.size == size}))
+    for reduction in opened.values():
+        reduction.group.close()
     say({"pidfds": pidfds()})
 
 

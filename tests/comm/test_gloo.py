@@ -6,19 +6,19 @@ import time
 
 import pytest
 
-from gmi_drl.comm.gloo import GlooReduction
-from gmi_drl.comm.segment import BARRIER
+from gmi_drl.comm.gloo import GlooGroup
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.memory.peers import BARRIER
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(MachineError, match=r"nowhere.*choose a folder"):
-        GlooReduction(0, 2, tmp_path / "nowhere" / "store", hang_s=3)
+        GlooGroup(0, 2, tmp_path / "nowhere" / "store", hang_s=3)
 
 
 def test_a_peer_that_never_comes_is_silent(tmp_path):
     with pytest.raises(PeerSilentError, match="rank 1"):
-        GlooReduction(0, 2, tmp_path / "store", hang_s=0.1)
+        GlooGroup(0, 2, tmp_path / "store", hang_s=0.1)
 
 
 def test_files_that_are_there_stay_as_they_are(tmp_path):
@@ -28,9 +28,9 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
         victim = tmp_path / f"{number}{ending}"
         victim.write_text("mine")
         with pytest.raises(UsageError, match=rf"{victim.name} already: the ranks meet at a new path"):
-            GlooReduction(0, 2, store, hang_s=3)
+            GlooGroup(0, 2, store, hang_s=3)
         with pytest.raises(PeerSilentError, match=rf"rank 0 has not made .*/{number}\.peers for 0.1 s"):
-            GlooReduction(1, 2, store, hang_s=0.1)
+            GlooGroup(1, 2, store, hang_s=0.1)
         assert victim.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1.peers"]
 
@@ -41,13 +41,13 @@ def test_links_are_not_followed(tmp_path, rank, error):
     (tmp_path / "victim").write_text("gmi-drl 2 ranks\n" + "mine" * 1000)
     before = (tmp_path / "victim").read_text()
     with pytest.raises(error, match=r"store\.peers"):
-        GlooReduction(rank, 2, tmp_path / "store", hang_s=3)
+        GlooGroup(rank, 2, tmp_path / "store", hang_s=3)
     assert (tmp_path / "victim").read_text() == before and not (tmp_path / "store").exists()
 
 
 def test_nothing_is_left_where_nobody_came(tmp_path):
     with pytest.raises(PeerSilentError):
-        GlooReduction(0, 2, tmp_path / "store", hang_s=0.1)
+        GlooGroup(0, 2, tmp_path / "store", hang_s=0.1)
     assert not list(tmp_path.iterdir())
 
 
@@ -55,17 +55,17 @@ HALF_WAY = """
 import signal, sys
 from pathlib import Path
 import torch
-from gmi_drl.comm import open_reduction
-from gmi_drl.comm.segment import REDUCE, call_word
+from gmi_drl.comm.gloo import GlooGroup
+from gmi_drl.memory.peers import REDUCE, call_word
 
 rank = int(sys.argv[1])
-reduction = open_reduction("MPR-gloo", rank, 2, store_path=Path(sys.argv[2]), hang_s=60)
-reduction._peers._hang_s = 2
-reduction.barrier()
+group = GlooGroup(rank, 2, Path(sys.argv[2]), hang_s=60)
+group._peers._hang_s = 2
+group.barrier()
 if rank == 1:
-    reduction._peers.meet(call_word(REDUCE, 5))  # comes, and gives nothing
+    group._peers.meet(call_word(REDUCE, 5))  # comes, and gives nothing
     signal.pause()
-reduction.reduce(torch.ones(5))
+group.sum(torch.ones(5))
 """
 
 
@@ -86,7 +86,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(MachineError, match=r"store\.peers: No space left on device; choose a folder"):
-        GlooReduction(0, 2, tmp_path / "store", hang_s=3)
+        GlooGroup(0, 2, tmp_path / "store", hang_s=3)
     assert not list(tmp_path.iterdir())
 
 
@@ -110,12 +110,12 @@ def gloo_breaks():
 )
 def test_a_peer_that_ends_after_it_has_come_is_named(tmp_path, start, reason):
     child = os.fork()
-    reduction = GlooReduction(int(child == 0), 2, tmp_path / "store", hang_s=60)
+    group = GlooGroup(int(child == 0), 2, tmp_path / "store", hang_s=60)
     if child == 0:
-        reduction._peers.meet(BARRIER)
+        group._peers.meet(BARRIER)
         os._exit(0)
     with pytest.raises(PeerDiedError, match=f"^rank 1 .*ended while rank 0 reduced with it: {reason}"):
-        reduction._finish(BARRIER, start)
+        group._finish(BARRIER, start)
     os.waitpid(child, 0)
 
 
@@ -123,14 +123,14 @@ LONGER_THAN_GLOO_WAITS = """
 import sys, time
 from pathlib import Path
 import torch
-from gmi_drl.comm import open_reduction
-from gmi_drl.comm.segment import BARRIER
+from gmi_drl.comm.gloo import GlooGroup
+from gmi_drl.memory.peers import BARRIER
 
 rank = int(sys.argv[1])
-reduction = open_reduction("MPR-gloo", rank, 2, store_path=Path(sys.argv[2]), hang_s=5)
-reduction._peers._hang_s = 60
-reduction.barrier()
-reduction._finish(BARRIER, lambda: time.sleep(8 * rank) or reduction._group.barrier())
+group = GlooGroup(rank, 2, Path(sys.argv[2]), hang_s=5)
+group._peers._hang_s = 60
+group.barrier()
+group._finish(BARRIER, lambda: time.sleep(8 * rank) or group._group.barrier())
 """
 
 

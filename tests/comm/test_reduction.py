@@ -11,25 +11,28 @@ from pathlib import Path
 import pytest
 import torch
 
-from gmi_drl.comm import METHODS, create_segment, default_method, open_reduction
-from gmi_drl.comm.reduction import Solo
+from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.alone import Alone, Solo
 from gmi_drl.errors import UsageError
+from gmi_drl.memory.segment import create_segment
+from gmi_drl.reductions import MPR_GLOO, MPR_SHM, NONE, REDUCTIONS
 
 WORKER = Path(__file__).parent / "reduction_worker.py"
 FROZEN_WORKER = WORKER.with_name("frozen_worker.py")
 SLOT_BYTES = 80_000
 HANG_S = 3
-GROUPS = {f"{method}-{size}": (method, size) for size in (3, 2) for method in ("MPR-shm", "MPR-gloo")}
+METHODS = [REDUCTIONS.find(name) for name in REDUCTIONS.names if name != NONE.name]
+GROUPS = {f"{method.name}-{size}": (method, size) for size in (3, 2) for method in METHODS}
 
 
 def described(folder):
     """The groups as the workers are told of them; those of three are opened first and wait for slow starters."""
     return {
         name: {
-            "method": method,
+            "method": method.name,
             "size": size,
-            "fd": create_segment(size, SLOT_BYTES) if method == "MPR-shm" else None,
-            "store": str(folder / name),
+            "fd": create_segment(size, SLOT_BYTES) if method.meets_in == "segment" else None,
+            "path": str(folder / name),
             "hang_s": 60 if size == 3 else HANG_S,
         }
         for name, (method, size) in GROUPS.items()
@@ -144,8 +147,8 @@ def test_different_calls_are_refused_on_every_rank(contract, case, first, second
 def test_a_bucket_and_a_foreign_tensor_are_summed_or_refused_but_never_wrong(contract, group):
     method, size = GROUPS[group]
     (said,) = {rank["mixes"]["said"]["bucket"] for rank in contract}
-    if method == "MPR-shm":
-        assert "rank 0 reduces its bucket of 10007 numbers, rank 1 reduces a tensor of 10007 numbers outside" in said
+    if method is MPR_SHM:
+        assert "rank 0 reduces 10007 numbers in its slot, rank 1 reduces 10007 numbers beside its bucket" in said
     assert all(rank["mixes"]["own"] == [size if said is None else 1] for rank in contract)
 
 
@@ -169,8 +172,8 @@ def test_a_whole_group_may_stand_still_for_longer_than_hang_s(tmp_path):
     """All ranks are stopped, and those that wait go on a moment before those that are waited for."""
     hang_s, fd = 4, create_segment(2, 8)
     orders = [
-        {"method": method, "rank": rank, "fd": fd, "store": str(tmp_path / "store"), "hang_s": hang_s}
-        for method in ("MPR-shm", "MPR-gloo")
+        {"method": method.name, "rank": rank, "fd": fd, "path": str(tmp_path / method.name), "hang_s": hang_s}
+        for method in METHODS
         for rank in range(2)
     ]
     lines = [[sys.executable, FROZEN_WORKER, json.dumps(order)] for order in orders]
@@ -203,43 +206,34 @@ def test_nothing_is_left_behind(life):
     assert (life["code"], life["last"], life["left"]) == (0, {"pidfds": 0}, [])
 
 
-def test_solo():
-    solo = open_reduction("none", 0, 1)
-    assert isinstance(solo, Solo) and (solo.rank, solo.size, solo.wait_s) == (0, 1, 0.0)
+def test_alone():
+    solo = open_reduction(NONE, open_group(NONE, 0, 1))
+    assert isinstance(solo, Solo) and isinstance(solo.group, Alone)
+    assert (solo.group.rank, solo.group.size, solo.group.wait_s) == (0, 1, 0.0)
     bucket = solo.bucket(3)
     assert bucket.tolist() == [0, 0, 0]
     solo.reduce(bucket.fill_(2.0))
     assert bucket.tolist() == [2, 2, 2]
     values = torch.tensor([1.5, 2.5], dtype=torch.float64)
-    gathered = solo.gather(values)
+    gathered = solo.group.gather(values)
     values.zero_()
     assert gathered.tolist() == [[1.5, 2.5]]
-    solo.barrier()
-    solo.close()
+    solo.group.barrier()
+    solo.group.close()
     with pytest.raises(UsageError, match="already has a bucket of 3"):
         solo.bucket(4)
     with pytest.raises(UsageError, match=r"float32.*float64"):
         solo.reduce(values)
     with pytest.raises(UsageError, match=r"float64.*float32"):
-        solo.gather(bucket)
+        solo.group.gather(bucket)
 
 
-def test_open_reduction_says_what_exists_and_what_is_missing(tmp_path):
-    with pytest.raises(UsageError, match=r"NCCL.*available: none, MPR-shm, MPR-gloo"):
-        open_reduction("NCCL", 0, 2)
-    with pytest.raises(UsageError, match="for one rank, not 2"):
-        open_reduction("none", 0, 2)
+def test_what_is_missing_to_open_a_group_is_said(tmp_path):
+    with pytest.raises(UsageError, match="for groups of 1, not 2: use MPR-shm or MPR-gloo"):
+        open_group(NONE, 0, 2)
     with pytest.raises(UsageError, match="rank 2 is not in a group of 2"):
-        open_reduction("MPR-gloo", 2, 2, store_path=tmp_path / "store")
-    with pytest.raises(UsageError, match="create_segment"):
-        open_reduction("MPR-shm", 0, 2)
-    with pytest.raises(UsageError, match="store_path"):
-        open_reduction("MPR-gloo", 0, 2)
-
-
-def test_default_method(monkeypatch):
-    assert default_method(1) == "none" and default_method(4) in METHODS
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    assert default_method(2) == "MPR-shm"
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    assert default_method(2) == "MPR-gloo"
+        open_group(MPR_GLOO, 2, 2, path=tmp_path / "store")
+    with pytest.raises(UsageError, match="MPR-shm needs the segment where its ranks meet"):
+        open_group(MPR_SHM, 0, 2)
+    with pytest.raises(UsageError, match="MPR-gloo needs the path where its ranks meet"):
+        open_group(MPR_GLOO, 0, 2)

@@ -6,15 +6,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gmi_drl.comm.segment import create_segment
-from gmi_drl.comm.shared_memory import SharedMemoryReduction, shard_bounds
+from gmi_drl.comm.mpr_shm import SharedMemoryReduction, shard_bounds
+from gmi_drl.comm.shared_memory import SharedMemoryGroup
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
+from gmi_drl.memory.segment import create_segment
 
 
 @pytest.fixture
 def alone():
     fd = create_segment(1, 4000)
-    yield SharedMemoryReduction(0, 1, fd, hang_s=3)
+    yield SharedMemoryReduction(SharedMemoryGroup(0, 1, fd, hang_s=3))
     os.close(fd)
 
 
@@ -31,7 +32,7 @@ def test_a_bucket_fills_at_most_the_slot(alone):
     with pytest.raises(UsageError, match=r"1025 numbers.*slot of 1024"):
         alone.bucket(1025)
     bucket = alone.bucket(1024)
-    alone.close()
+    alone.group.close()
     assert bucket.sum() == 0  # readable after the end
 
 
@@ -50,11 +51,11 @@ def test_a_tensor_that_requires_grad_can_be_reduced(alone):
 def test_other_processors_are_sent_to_gloo(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(MachineError, match="aarch64: use MPR-gloo"):
-        SharedMemoryReduction(0, 2, 0, hang_s=3)
+        SharedMemoryGroup(0, 2, 0, hang_s=3)
 
 
 def test_a_peer_that_never_comes_is_silent():
     fd = create_segment(2, 4000)
     with pytest.raises(PeerSilentError, match="rank 1"):
-        SharedMemoryReduction(0, 2, fd, hang_s=0.1)
+        SharedMemoryGroup(0, 2, fd, hang_s=0.1)
     os.close(fd)

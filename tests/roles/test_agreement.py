@@ -2,13 +2,13 @@ import pytest
 import torch
 
 from gmi_drl.algo.normaliser import moments
-from gmi_drl.comm.reduction import Solo
+from gmi_drl.comm.alone import Alone
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import Word, agree
 
 
-class Table(Solo):
-    """A reduction that stands for a group whose other rank sends what it is told."""
+class Table(Alone):
+    """A group whose other rank sends what it is told."""
 
     def __init__(self, other):
         super().__init__()
@@ -38,4 +38,4 @@ def test_the_word_is_rank_0s_sums_add_and_advantages_pool():
 def test_an_iteration_without_one_valid_transition_is_an_error():
     nothing = torch.zeros(3, dtype=torch.float64)
     with pytest.raises(GmiError, match="every world of every GMI went wrong"):
-        agree(Solo(), Word.GO_ON, torch.zeros(5, dtype=torch.float64), nothing, torch.zeros(7, dtype=torch.float64))
+        agree(Alone(), Word.GO_ON, torch.zeros(5, dtype=torch.float64), nothing, torch.zeros(7, dtype=torch.float64))

@@ -9,7 +9,7 @@ import torch
 from conftest import tiny_config, tiny_layout, two_cores
 
 from gmi_drl.algo.normaliser import moments
-from gmi_drl.comm.reduction import Solo
+from gmi_drl.comm.alone import Solo
 from gmi_drl.config import PPOConfig
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.launch.training import ROLES, train

@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import tiny_layout
 
-from gmi_drl.comm.reduction import Solo
+from gmi_drl.comm.alone import Solo
 from gmi_drl.errors import UsageError
 from gmi_drl.roles.channel import Channel, channel_pair
 from gmi_drl.roles.drl_role import DRL_role

@@ -8,8 +8,8 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm import create_segment
-from gmi_drl.comm.reduction import Solo
+from gmi_drl.comm.alone import Solo
+from gmi_drl.memory.segment import create_segment
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.replica import Replica
 from gmi_drl.run.metrics import PHASES
@@ -25,13 +25,16 @@ from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.comm import open_reduction
+from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.config import PPOConfig
+from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.workload import TaskSpec
 
 rank, size, fd = map(int, sys.argv[1:4])
 torch.set_num_threads(1)
-reduction = open_reduction(sys.argv[4], rank, size, fd=fd, store_path=Path(sys.argv[5]), hang_s=60)
+method = REDUCTIONS.find(sys.argv[4])
+group = open_group(method, rank, size, fd=fd, path=Path(sys.argv[5]), hang_s=60)
+reduction = open_reduction(method, group)
 spec = TaskSpec("small", "S", num_obs=6, num_actions=2, hidden=(16,), episode_steps=10, step_s=1.0)
 torch.manual_seed(0)
 policy = ActorCritic(spec)
@@ -51,13 +54,13 @@ for _ in range(5):  # x 2 epochs x 5 mini-batches = 50 updates
         rollout.value.copy_(policy.value(rollout.obs))
     rollout.reward.copy_(torch.randn(4, 10, generator=generator))
     rollout.advantages(torch.zeros(10), config)
-    deltas = reduction.gather(normaliser.delta(raw))
+    deltas = group.gather(normaliser.delta(raw))
     ppo.update(rollout, torch.randperm(40, generator=generator))
     normaliser.merge(deltas)
 learner = tensor_digest(*ppo.state_dict().values(), normaliser.statistics)
 print(learner, tensor_digest(rollout.obs), int(ppo.state_dict()["adam.step"]))
-reduction.barrier()
-reduction.close()
+group.barrier()
+group.close()
 """
 
 

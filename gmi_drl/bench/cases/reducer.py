@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import torch
 
-from gmi_drl.comm import open_reduction
+from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.reduction import Reduction
+from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.drl_role import DRL_role
 
 WARM_UP = 20
@@ -19,24 +20,25 @@ class Reducer(DRL_role):
 
     def GMI_run(self, numel: int, reduces: int, methods: list[str]) -> None:
         """Serve words, each the name of a method."""
-        reductions = {
-            method: open_reduction(
-                method,
-                self.GMI_id,
-                len(self.group.members),
-                fd=self.mgr.segments[self.group.name],
-                store_path=self.mgr.meeting / method,
-                hang_s=self.mgr.hang_s,
-            )
-            for method in methods
-        }
-        stations = {method: Station(reduction, numel, reduces) for method, reduction in reductions.items()}
+        stations = {method: Station(self._open(method), numel, reduces) for method in methods}
         while True:
             for method in self.mgr.channel.words():
                 row = stations[method].measure()
                 if self.GMI_id == 0:
                     self.mgr.report(row)
             time.sleep(LOOK_EVERY_S)
+
+    def _open(self, name: str) -> Reduction:
+        method = REDUCTIONS.find(name)
+        group = open_group(
+            method,
+            self.GMI_id,
+            len(self.group.members),
+            fd=self.mgr.segments[self.group.name],
+            path=self.mgr.meeting / name,
+            hang_s=self.mgr.hang_s,
+        )
+        return open_reduction(method, group)
 
 
 class Station:
@@ -49,10 +51,10 @@ class Station:
 
     def measure(self) -> dict[str, float]:
         """Seconds of a reduce, and of a copy of the same bytes within this process."""
-        self.reduction.barrier()
+        self.reduction.group.barrier()
         self._median_s(self._reduce, WARM_UP)
         row = {"median_s": self._median_s(self._reduce, self.reduces), "copy_s": self._median_s(self._copy, WARM_UP)}
-        self.reduction.barrier()
+        self.reduction.group.barrier()
         return row
 
     def _reduce(self) -> None:

@@ -13,6 +13,7 @@ import torch
 from rsl_rl.algorithms import PPO
 from rsl_rl.runners import OnPolicyRunner
 
+from gmi_drl.comm.group import Group
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.roles.rsl_rl import version
@@ -42,7 +43,7 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
     def __init__(
         self, env: RslRlEnv, config: dict[str, Any], *, reduction: Reduction, share: float, log_dir: Path | None
     ) -> None:
-        self._rank, self._size = reduction.rank, reduction.size
+        self._rank, self._size = reduction.group.rank, reduction.group.size
         name = config["algorithm"].get("class_name", "PPO")
         algorithm = _group_ppo(name, reduction, share)
         config = fitted(deepcopy(config))
@@ -63,7 +64,7 @@ def _group_ppo(name: str, reduction: Reduction, share: float) -> type:
     base: Any = find("rsl_rl.algorithm.class_name", name)
     if not (isinstance(base, type) and issubclass(base, PPO)):
         raise UsageError(f"rsl_rl.algorithm.class_name: {name} is not rsl_rl's PPO nor a subclass of it")
-    if reduction.size > 1 and version.installed() < version.SHARES_STATISTICS:
+    if reduction.group.size > 1 and version.installed() < version.SHARES_STATISTICS:
         base = with_shared_statistics(base)
 
     class GroupPPO(base):  # type: ignore[misc]
@@ -84,14 +85,14 @@ def _group_ppo(name: str, reduction: Reduction, share: float) -> type:
 
 
 @contextmanager
-def process_group(reduction: Reduction, store: Path, hang_s: float) -> Iterator[None]:
+def process_group(group: Group, store: Path, hang_s: float) -> Iterator[None]:
     """The default process group of torch, by gloo over the loopback interface, for the time of a `with` block.
 
     It carries what rsl_rl sends past `reduce_parameters`: the KL and the learning rate of each mini-batch, and the
     moments of the observations that its normalisers take in. A group of one needs none.
 
     Args:
-        reduction: Of the group, which tells rank and size.
+        group: Its ranks.
         store: A path on this host where the ranks meet, the same for all and unused before.
         hang_s: Seconds that an operation may take.
 
@@ -99,7 +100,7 @@ def process_group(reduction: Reduction, store: Path, hang_s: float) -> Iterator[
         PeerDiedError: when another rank goes within an operation.
         PeerSilentError: when it lives and has not come within `hang_s`.
     """
-    if reduction.size == 1:
+    if group.size == 1:
         yield
         return
     os.environ["GLOO_SOCKET_IFNAME"] = LOOPBACK
@@ -108,9 +109,9 @@ def process_group(reduction: Reduction, store: Path, hang_s: float) -> Iterator[
     try:
         distributed.init_process_group(
             "gloo",
-            store=distributed.FileStore(str(store), reduction.size),
-            rank=reduction.rank,
-            world_size=reduction.size,
+            store=distributed.FileStore(str(store), group.size),
+            rank=group.rank,
+            world_size=group.size,
             timeout=timedelta(seconds=hang_s),
         )
         is_connected = True

@@ -37,12 +37,12 @@ class RslRlReplica:
     def __init__(
         self, task: Task, config: RunConfig, reduction: Reduction, *, share: float, seed: int, log_dir: Path
     ) -> None:
-        self.reduction = reduction
+        self.group = reduction.group
         train_cfg = config.rsl_rl or runner_config(config.ppo)
         self.env = RslRlEnv(task, config.ppo.reward_scale, train_cfg.get("clip_actions"))
         require_groups(train_cfg, self.env.groups)
-        writes = reduction.rank == 0 and train_cfg.get("logger")
-        states = reduction.gather(torch.get_rng_state().double())
+        writes = reduction.group.rank == 0 and train_cfg.get("logger")
+        states = reduction.group.gather(torch.get_rng_state().double())
         torch.set_rng_state(states[0].byte())  # policies start alike
         self.runner = GroupRunner(
             self.env, train_cfg, reduction=reduction, share=share, log_dir=log_dir if writes else None
@@ -50,7 +50,7 @@ class RslRlReplica:
         self.ledger = Ledger(self.env, self.runner.logger, config.iterations)
         self.ledger.open()
         self.runner.logger = self.ledger
-        if reduction.rank > 0:
+        if reduction.group.rank > 0:
             torch.manual_seed(seed)  # rsl_rl draws everything from torch's own generator
         if not task.counts_by_itself:
             self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)
@@ -59,15 +59,15 @@ class RslRlReplica:
 
     def iterate(self, decide: Callable[[], Word]) -> News:
         """Collect and learn, then agree. `decide` is asked before the exchange; rank 0's answer counts, for all."""
-        simulated_s, waited_s = self.env.sim_s, self.reduction.wait_s
+        simulated_s, waited_s = self.env.sim_s, self.group.wait_s
         self.runner.learn(1)
         self.runner.current_learning_iteration += 1  # `learn` leaves the number of the iteration that it did
-        self.sim_s, self.learn_wait_s = self.env.sim_s - simulated_s, self.reduction.wait_s - waited_s
+        self.sim_s, self.learn_wait_s = self.env.sim_s - simulated_s, self.group.wait_s - waited_s
         sums = self.ledger.take()
         judged = torch.zeros_like(sums[:3])  # only the count: rsl_rl normalises advantages by itself
         judged[0] = self.steps - sums[-1]
-        news = agree(self.reduction, decide(), sums, judged, sums.new_empty(0))
-        self.sync_s = self.reduction.wait_s - waited_s
+        news = agree(self.group, decide(), sums, judged, sums.new_empty(0))
+        self.sync_s = self.group.wait_s - waited_s
         return news
 
     def phases(self) -> dict[str, float]:

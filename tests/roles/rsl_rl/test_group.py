@@ -11,9 +11,9 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm import create_segment
-from gmi_drl.comm.reduction import Solo
+from gmi_drl.comm.alone import Solo
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.memory.segment import create_segment
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
@@ -31,8 +31,9 @@ import sys
 from pathlib import Path
 import torch
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.comm import open_reduction
+from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.reductions import MPR_SHM
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.rsl_rl.group import process_group
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
@@ -45,8 +46,9 @@ child = os.fork()  # after the imports, which take most of the time
 rank = 1 if child == 0 else 0
 config = RunConfig(ppo=PPOConfig(hidden=(8,), horizon=4, epochs=2, minibatches=2, desired_kl=1e-3))
 num_env = (4, 12)[rank]
-reduction = open_reduction("MPR-shm", rank, 2, fd=fd, hang_s=60)
-with process_group(reduction, folder / "store", 60):
+group = open_group(MPR_SHM, rank, 2, fd=fd, hang_s=60)
+reduction = open_reduction(MPR_SHM, group)
+with process_group(group, folder / "store", 60):
     task = make("ant", num_env=num_env, seed=rank)
     replica = RslRlReplica(task, config, reduction, share=num_env / 16, seed=rank, log_dir=folder)
     for _ in range(5):  # x 2 epochs x 2 mini-batches = 20 updates
@@ -59,8 +61,8 @@ means = {mean for gradient in gradients for mean in gradient.unique().tolist()}
 rate, count = replica.metrics()["learning_rate"], int(alg.actor.obs_normalizer.count)
 told = [learner, tensor_digest(task.obs), rate, count, news.word.name, text(installed()), *means]
 os.write(1, " ".join(map(str, ["told", *told])).encode() + b"\\n")
-reduction.barrier()
-reduction.close()
+group.barrier()
+group.close()
 if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
@@ -126,7 +128,7 @@ def test_random_network_distillation_learns():
 
 def test_random_network_distillation_in_a_group_is_refused_before_5_5(monkeypatch):
     monkeypatch.setattr(version, "installed", lambda: (5, 4))
-    two = SimpleNamespace(rank=0, size=2)
+    two = SimpleNamespace(group=SimpleNamespace(rank=0, size=2))
     with pytest.raises(UsageError, match=r"rnd_cfg: on several GMIs it needs rsl-rl-lib 5\.5"):
         GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, share=0.5, log_dir=None)
 
@@ -134,7 +136,7 @@ def test_random_network_distillation_in_a_group_is_refused_before_5_5(monkeypatc
 def test_random_network_distillation_in_a_group_needs_nothing_of_ours_since_5_5():
     if version.installed() < (5, 5):
         pytest.skip("an older rsl-rl-lib is installed")
-    two = SimpleNamespace(rank=0, size=2)
+    two = SimpleNamespace(group=SimpleNamespace(rank=0, size=2))
     runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, share=0.5, log_dir=None)
     assert runner.alg.rnd
 

@@ -5,7 +5,7 @@ import torch
 from conftest import tiny_config
 
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.comm.reduction import Solo
+from gmi_drl.comm.alone import Solo
 from gmi_drl.config import PPOConfig
 from gmi_drl.roles.agreement import Word
 from gmi_drl.tasks import make

@@ -1,22 +1,14 @@
-"""Memory that the ranks of a group share, and the table in it: who they are, how far they have come and what for."""
+"""The table that the ranks of a group share: who they are, how far they have come and what for."""
 
 import mmap
 import os
-import struct
 import time
 from select import POLLIN, poll
 from typing import NoReturn
 
-import psutil
+from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.memory.segment import LINE_BYTES
 
-from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.units import human_bytes
-
-LINE_BYTES = 128  # two cache lines: the processor fetches neighbours in pairs
-STAGING_BYTES = 512 * 1024  # per rank, for vectors that do not live in the segment; stays in the L2 cache
-
-_HEADER = struct.Struct("8sqq")  # magic, size, slot_bytes
-_MAGIC = b"gmi-red1"
 _LINE_WORDS = LINE_BYTES // 8
 _PID = 2  # its place in a line, after the two arrivals
 _CALL_BITS = 48
@@ -27,76 +19,17 @@ _NAP_MS = 1
 _LAST_BREATH_MS = 1000
 _LOOK_S = 1.0  # the most that one look adds to the time waited: what is longer, this process was not running for
 
-BARRIER, GATHER, REDUCE, REDUCE_BUCKET, REDUCE_OTHER = range(5)
-"""What ranks come together for. Where the bucket needs no other treatment than other tensors, both are `REDUCE`."""
+BARRIER, GATHER, REDUCE, REDUCE_SLOT, REDUCE_STAGED = range(5)
+"""What ranks come together for. Where all vectors are treated alike, each is a `REDUCE`."""
 
 _KINDS = 8
 _DOES = (
     "waits at a barrier",
     "gathers {} numbers",
     "reduces {} numbers",
-    "reduces its bucket of {} numbers",
-    "reduces a tensor of {} numbers outside its bucket",
+    "reduces {} numbers in its slot",
+    "reduces {} numbers beside its bucket",
 )
-
-
-def create_segment(size: int, slot_bytes: int) -> int:
-    """Shared memory for one `SharedMemoryReduction` of `size` ranks, whose bucket has at most `slot_bytes`.
-
-    Returns a file descriptor for `subprocess`'s `pass_fds`; the memory has no name and ends with its last holder.
-    A segment serves one group once.
-
-    Raises:
-        UsageError: If a number is not positive.
-        MachineError: If there is not enough memory.
-    """
-    if size < 1 or slot_bytes < 1:
-        raise UsageError(f"a segment needs size >= 1 and slot_bytes >= 1, not {size} and {slot_bytes}")
-    slot_bytes = _rounded(slot_bytes)
-    wanted = LINE_BYTES * (1 + size) + size * (slot_bytes + STAGING_BYTES)
-    # Without a limit on the file system the kernel would rather kill a process than refuse the room.
-    available = psutil.virtual_memory().available
-    if wanted > available:
-        raise MachineError(_no_room(size, slot_bytes, wanted, f"{human_bytes(available)} are available"))
-    fd = os.memfd_create("gmi-drl-reduction", os.MFD_CLOEXEC)
-    try:
-        os.posix_fallocate(fd, 0, wanted)
-    except OSError as error:
-        os.close(fd)
-        raise MachineError(_no_room(size, slot_bytes, wanted, str(error.strerror))) from error
-    os.pwrite(fd, _HEADER.pack(_MAGIC, size, slot_bytes), 0)
-    return fd
-
-
-def map_segment(fd: int, size: int) -> tuple[mmap.mmap, int]:
-    """Map what `create_segment` made: the memory and its `slot_bytes`.
-
-    After the header come one line per rank (see `Peers`), then per rank a slot and a staging area.
-
-    Raises:
-        UsageError: If the descriptor is something else, or made for another number of ranks.
-    """
-    try:
-        header = os.pread(fd, _HEADER.size, 0)
-    except OSError as error:
-        raise UsageError(
-            f"descriptor {fd} is not a segment of create_segment: {error.strerror} (see pass_fds)"
-        ) from error
-    magic, made_for, slot_bytes = _HEADER.unpack(header.ljust(_HEADER.size, b"\0"))
-    if magic != _MAGIC:
-        raise UsageError(f"descriptor {fd} is not a segment of create_segment")
-    if made_for != size:
-        raise UsageError(f"the segment was made for {made_for} ranks, this group has {size}")
-    return mmap.mmap(fd, 0, mmap.MAP_SHARED | mmap.MAP_POPULATE), slot_bytes
-
-
-def _rounded(count: int) -> int:
-    return -(-count // LINE_BYTES) * LINE_BYTES
-
-
-def _no_room(size: int, slot_bytes: int, wanted: int, reason: str) -> str:
-    each = human_bytes(slot_bytes + STAGING_BYTES)
-    return f"{size} ranks x {each} of shared memory are {human_bytes(wanted)}, but {reason}: use fewer GMIs"
 
 
 def call_word(kind: int, numel: int = 0) -> int:

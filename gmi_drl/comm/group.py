@@ -1,0 +1,55 @@
+"""What processes that act together need beside data: who they are, barriers, and a few numbers of each for all."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+
+
+class Group(Protocol):
+    """The ranks of a group, on the host whatever device they compute on. All make the same calls in the same order.
+
+    Every call that waits raises `PeerDiedError` soon after the death of a rank that it waits for, and `PeerSilentError`
+    for one that lives but has not arrived within `hang_s`, in which this process was running; a group that raised
+    either is of no further use. Where ranks make different calls, or the same with vectors of different lengths, all
+    raise `UsageError` and nothing is changed.
+
+    Attributes:
+        rank: This process, from 0.
+        size: Processes in the group.
+        wait_s: Seconds that this rank has waited for others since the group was opened, in reductions, too.
+    """
+
+    rank: int
+    size: int
+    wait_s: float
+
+    def gather(self, values: Tensor) -> Tensor:
+        """The float64 CPU vectors `[n]` of all ranks as `[size, n]` in rank order, the same on every rank.
+
+        Raises:
+            UsageError: If the tensor is not flat and float64 on the CPU.
+        """
+        ...
+
+    def barrier(self) -> None:
+        """Return when all ranks have called this."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the operating system holds. Buckets stay readable."""
+        ...
+
+
+def check_values(values: Tensor) -> None:
+    """Raise `UsageError` unless the tensor can be gathered: flat, float64, on the CPU."""
+    if values.dtype != torch.float64 or values.dim() != 1 or values.device.type != "cpu":
+        raise UsageError(f"a gather takes a torch.float64 vector [n] on the CPU, not {described(values)}")
+
+
+def described(tensor: Tensor) -> str:
+    """A tensor's form, for errors."""
+    layout = "" if tensor.is_contiguous() else " with strides " + str(list(tensor.stride()))
+    return f"{tensor.dtype} {list(tensor.shape)}{layout} on {tensor.device}"

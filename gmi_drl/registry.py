@@ -1,0 +1,54 @@
+"""Parts that a layout or a configuration names: ours, and those that packages add by entry points."""
+
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from typing import Generic, Protocol, TypeVar
+
+from gmi_drl.errors import MachineError, UsageError, did_you_mean
+
+
+class Named(Protocol):
+    """An entry: pure data, which says where the code is."""
+
+    @property
+    def name(self) -> str:
+        """As files have it."""
+
+
+Entry = TypeVar("Entry", bound=Named)
+
+
+class Registry(Generic[Entry]):
+    """All entries of one kind, by name. To look one up imports nothing but the entry.
+
+    Args:
+        what: Of what kind they are, for errors.
+        group: Of the entry points by which packages add theirs: `NAME = "module:ENTRY"`.
+        own: Those of this package.
+    """
+
+    def __init__(self, what: str, group: str, own: Iterable[Entry]) -> None:
+        self._what, self._group = what, group
+        self._own = {entry.name: entry for entry in own}
+
+    @property
+    def names(self) -> list[str]:
+        """Those that can be found, ours first."""
+        return [*self._own, *sorted(entry_points(group=self._group).names - self._own.keys())]
+
+    def find(self, name: str) -> Entry:
+        """The entry of this name.
+
+        Raises:
+            UsageError: if there is none; it names the nearest.
+            MachineError: if its package is there and cannot be imported.
+        """
+        if name in self._own:
+            return self._own[name]
+        for entry_point in entry_points(group=self._group, name=name):
+            try:
+                entry: Entry = entry_point.load()
+            except (ImportError, AttributeError) as error:
+                raise MachineError(f"{self._what} {name}: {entry_point.value} cannot be imported: {error}") from error
+            return entry
+        raise UsageError(f"there is no {self._what} {name!r}{did_you_mean(name, self.names)}")

@@ -1,0 +1,39 @@
+from dataclasses import dataclass
+
+import pytest
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.registry import Registry
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+
+
+OWN = Part("own")
+GROUP = "gmi_drl.parts_under_test"
+
+
+@pytest.fixture
+def parts(tmp_path, monkeypatch):
+    """A registry to which an installed package adds: one that is there, one whose module is missing."""
+    info = tmp_path / "others-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\nadded = added_part:PART\nbroken = nowhere:PART\n")
+    (tmp_path / "added_part.py").write_text("from gmi_drl.reductions import NONE as PART\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return Registry("part", GROUP, [OWN])
+
+
+def test_ours_and_those_of_others_are_found(parts):
+    assert parts.names == ["own", "added", "broken"]
+    assert parts.find("own") is OWN and parts.find("added").name == "none"
+
+
+def test_what_cannot_be_found_is_named(parts):
+    with pytest.raises(UsageError, match="there is no part 'owm'; did you mean 'own'"):
+        parts.find("owm")
+    with pytest.raises(MachineError, match="part broken: nowhere:PART cannot be imported: No module named 'nowhere'"):
+        parts.find("broken")
