@@ -11,7 +11,7 @@ from pathlib import Path
 from select import POLLIN, poll
 from typing import Any
 
-from gmi_drl.roles.channel import MAX_BYTES, channel_pair
+from gmi_drl.roles.line import MAX_BYTES, line_pair
 
 KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
 LOG_LINES = 5
@@ -37,9 +37,9 @@ class GMIProcess:
     ) -> None:
         self.log = log
         self.is_ready = self.is_done = self.has_failed = False
-        self.line, theirs = channel_pair()
+        self.line, theirs = line_pair()
         self.line.setblocking(False)
-        whole = json.dumps({**order, "channel": theirs.fileno(), "parent": os.getpid()})
+        whole = json.dumps({**order, "line": theirs.fileno(), "parent": os.getpid()})
         # In memory, since an argument of a process is at most 128 KiB long.
         with theirs, open(os.memfd_create("gmi-drl-order"), "w+") as paper, log.open("ab") as output:
             paper.write(whole)

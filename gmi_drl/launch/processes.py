@@ -19,7 +19,7 @@ from gmi_drl.layout import Layout
 from gmi_drl.memory.peers import Waiting
 from gmi_drl.memory.segment import create_segment
 from gmi_drl.reductions import REDUCTIONS
-from gmi_drl.roles.channel import Message, decode, encode
+from gmi_drl.roles.line import Message, decode, encode
 from gmi_drl.run.folder import RunFolder
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines

@@ -17,7 +17,7 @@ from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.processes import FIRST_ROW_S, GMIProcesses
 from gmi_drl.layout import Layout
-from gmi_drl.roles.channel import Message
+from gmi_drl.roles.line import Message
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import PHASES
 

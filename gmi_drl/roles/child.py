@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gmi_drl.roles.channel import Channel
+    from gmi_drl.roles.line import Line
 
 PR_SET_PDEATHSIG = 1
 
@@ -29,16 +29,16 @@ def main() -> int:
     _bind_to_cores()
 
     from gmi_drl.errors import GmiError
-    from gmi_drl.roles.channel import Channel
+    from gmi_drl.roles.line import Line
 
-    channel = Channel(order["channel"])
+    line = Line(order["line"])
     try:
-        result = _run(order, channel)
-        channel.deliver({"kind": "done", "result": result})
+        result = _run(order, line)
+        line.deliver({"kind": "done", "result": result})
     except Exception as error:
         if not isinstance(error, GmiError):
             traceback.print_exc()
-        channel.deliver(describe(error))
+        line.deliver(describe(error))
         return 1
     return 0
 
@@ -56,7 +56,7 @@ def describe(error: Exception) -> dict[str, Any]:
     }
 
 
-def _run(order: dict[str, Any], channel: "Channel") -> Any:
+def _run(order: dict[str, Any], line: "Line") -> Any:
     """Everything that needs torch."""
     import torch
 
@@ -70,9 +70,9 @@ def _run(order: dict[str, Any], channel: "Channel") -> Any:
     torch.set_num_interop_threads(1)
     segments = {name: int(descriptor) for name, descriptor in order["segments"].items()}
     folders = Path(order["run_folder"]), Path(order["meeting"])
-    with GMI_manager(layout, gmi, *folders, channel, segments, order["hang_s"]) as manager:
+    with GMI_manager(layout, gmi, *folders, line, segments, order["hang_s"]) as manager:
         manager.become_current()
-        channel.deliver({"kind": "ready"})
+        line.deliver({"kind": "ready"})
         role_class = load_role(order["role"])
         name = "holistic" if gmi.roles == HOLISTIC else "+".join(gmi.roles)
         return role_class(gmi.id, name, layout.device_of(gmi.id).index).GMI_run(**order["params"])

@@ -81,7 +81,7 @@ class Holistic(DRL_role):
         """What rank 0 says to all: the launcher's words, or that the time is over."""
         limit_s = self.config.time_limit_s
         is_over = limit_s is not None and time.monotonic() - self.started >= limit_s
-        return Word.STOP if is_over or "stop" in self.mgr.channel.words() else Word.GO_ON
+        return Word.STOP if is_over or "stop" in self.mgr.line.words() else Word.GO_ON
 
     def _is_due(self, iteration: int) -> bool:
         return iteration % self.config.checkpoint_every == 0 or iteration == self.config.iterations

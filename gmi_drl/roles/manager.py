@@ -12,7 +12,7 @@ from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import GMI, Layout
 from gmi_drl.reductions import NONE, REDUCTIONS
-from gmi_drl.roles.channel import Channel, Message
+from gmi_drl.roles.line import Line, Message
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class GMI_manager:
         gmi: This process's.
         run_folder: Where this run keeps its files.
         meeting: A folder of this launch, where groups find each other.
-        channel: The line to the launcher.
+        line: The line to the launcher.
         segments: Shared memory by group name, as inherited file descriptors.
         hang_s: Deadline in seconds of every wait for another GMI.
     """
@@ -41,7 +41,7 @@ class GMI_manager:
     gmi: GMI
     run_folder: Path
     meeting: Path
-    channel: Channel
+    line: Line
     segments: dict[str, int]
     hang_s: float
     _reductions: dict[str, Reduction] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class GMI_manager:
 
     def report(self, row: Message) -> None:
         """Send a row of numbers to the launcher, never waiting for it."""
-        self.channel.report({"kind": "row", **row})
+        self.line.report({"kind": "row", **row})
 
     def close(self) -> None:
         """Leave all groups."""

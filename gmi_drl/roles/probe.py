@@ -36,9 +36,9 @@ class Probe(DRL_role):
         self.config = load_config(RunFolder(self.mgr.run_folder).config_file)
         if self.mgr.device.type == "cuda":
             self.make_task(1, seed=0).close()  # the first time MuJoCo Warp compiles for minutes, outside all deadlines
-        self.mgr.channel.deliver({"kind": "row"})  # ready
+        self.mgr.line.deliver({"kind": "row"})  # ready
         for num_env, seconds in self._orders():
-            self.mgr.channel.deliver({"kind": "row", **self._measure(num_env, seconds)})
+            self.mgr.line.deliver({"kind": "row", **self._measure(num_env, seconds)})
 
     def make_task(self, num_env: int, seed: int) -> Task:
         """The worlds to measure; a subclass may make others."""
@@ -47,7 +47,7 @@ class Probe(DRL_role):
     def _orders(self) -> Iterator[tuple[int, float]]:
         """`(num_env, seconds)` of every word "measure NUM_ENV SECONDS". A launcher that has gone ends the process."""
         while True:
-            for word in self.mgr.channel.await_words(WAIT_S):
+            for word in self.mgr.line.await_words(WAIT_S):
                 _, num_env, seconds = word.split()
                 yield int(num_env), float(seconds)
 

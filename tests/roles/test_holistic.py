@@ -15,8 +15,8 @@ from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.launch.training import ROLES, train
 from gmi_drl.layout import GMI, Device, Layout
 from gmi_drl.roles.agreement import Word
-from gmi_drl.roles.channel import Channel, channel_pair, encode
 from gmi_drl.roles.holistic import Holistic
+from gmi_drl.roles.line import Line, encode, line_pair
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.replica import Replica
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
@@ -85,7 +85,7 @@ def test_gmis_begin_with_worlds_and_noise_of_their_own_and_replicas_that_part_ar
 
 @pytest.fixture
 def line():
-    ours, theirs = channel_pair()
+    ours, theirs = line_pair()
     yield ours, theirs
     ours.close()
 
@@ -103,8 +103,8 @@ def make_role(monkeypatch, line):
     gmis = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((3, 13)))
     devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": (0, 1)}
     layout = Layout(task="ant", template="TCG_EX", reduction="MPR-shm", devices=devices, groups=groups)
-    channel = Channel(theirs.detach())
-    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), channel, {}, hang_s=5)
+    line = Line(theirs.detach())
+    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), line, {}, hang_s=5)
     monkeypatch.setattr(GMI_manager, "_current", manager)
 
     def make(role, config):

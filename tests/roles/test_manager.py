@@ -6,18 +6,16 @@ from conftest import tiny_layout
 
 from gmi_drl.comm.alone import Solo
 from gmi_drl.errors import UsageError
-from gmi_drl.roles.channel import Channel, channel_pair
 from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.line import Line, line_pair
 from gmi_drl.roles.manager import GMI_manager
 
 
 @pytest.fixture
 def manager(monkeypatch):
-    ours, theirs = channel_pair()
+    ours, theirs = line_pair()
     layout = tiny_layout(gmis=1)
-    manager = GMI_manager(
-        layout, layout.gmis[0], Path("unused"), Path("unused"), Channel(theirs.detach()), {}, hang_s=5
-    )
+    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), Line(theirs.detach()), {}, hang_s=5)
     monkeypatch.setattr(GMI_manager, "_current", manager)
     yield manager
     manager.close()

@@ -22,7 +22,7 @@ class Reducer(DRL_role):
         """Serve words, each the name of a method."""
         stations = {method: Station(self._open(method), numel, reduces) for method in methods}
         while True:
-            for method in self.mgr.channel.words():
+            for method in self.mgr.line.words():
                 row = stations[method].measure()
                 if self.GMI_id == 0:
                     self.mgr.report(row)

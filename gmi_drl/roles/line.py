@@ -13,7 +13,7 @@ MAX_BYTES = 64 * 1024
 """Longest message; `SOCK_SEQPACKET` keeps each whole."""
 
 
-def channel_pair() -> tuple[socket.socket, socket.socket]:
+def line_pair() -> tuple[socket.socket, socket.socket]:
     """Sockets of the launcher and of the GMI; the second is to be inherited."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
@@ -32,7 +32,7 @@ def decode(data: bytes) -> Message:
     return message if isinstance(message, dict) else {}
 
 
-class Channel:
+class Line:
     """A GMI's end of the line."""
 
     def __init__(self, descriptor: int) -> None:

@@ -1,0 +1,58 @@
+import subprocess
+import sys
+
+import pytest
+
+from gmi_drl.errors import GmiError
+from gmi_drl.roles.line import MAX_BYTES, Line, decode, encode, line_pair
+
+
+@pytest.fixture
+def ends():
+    ours, theirs = line_pair()
+    line = Line(theirs.detach())
+    yield ours, line
+    ours.close()
+
+
+def test_messages_stay_whole_and_in_order(ends):
+    ours, line = ends
+    for i in range(3):
+        line.report({"i": i})
+    assert [decode(ours.recv(MAX_BYTES))["i"] for _ in range(3)] == [0, 1, 2]
+
+
+def test_words_are_read_without_waiting(ends):
+    ours, line = ends
+    assert line.words() == []
+    ours.send(encode({"word": "hello"}))
+    ours.send(encode({"word": "stop"}))
+    assert line.words() == ["hello", "stop"]
+
+
+def test_a_launcher_that_does_not_read_never_blocks_a_gmi(ends):
+    _, line = ends
+    for _ in range(5000):
+        line.report({"row": "x" * 1000})
+
+
+def test_a_message_too_long_is_an_error_not_a_torn_message(ends):
+    with pytest.raises(GmiError, match="longer than"):
+        ends[1].deliver({"x": "y" * MAX_BYTES})
+
+
+ORPHAN = "import sys; from gmi_drl.roles.line import Line; Line(int(sys.argv[1])).words(); print('still here')"
+
+
+def test_a_gmi_leaves_when_its_launcher_is_gone():
+    ours, theirs = line_pair()
+    ours.close()
+    descriptor = theirs.fileno()
+    run = subprocess.run(
+        [sys.executable, "-c", ORPHAN, str(descriptor)],
+        pass_fds=[descriptor],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 1 and run.stdout == b"" and run.stderr == b""
