@@ -43,6 +43,20 @@ class ComparisonFailedError(GmiError):
     exit_code = 6
 
 
+class GmiDiedError(GmiError):
+    """A GMI has ended before it was done.
+
+    Attributes:
+        gmi_id: Which.
+        exit_code_of_gmi: Its exit code, as `subprocess` has it: negative for the signal that killed it. None if it has
+            closed its line and still runs, or if somebody else has reaped it.
+    """
+
+    def __init__(self, message: str, gmi_id: int, exit_code_of_gmi: int | None) -> None:
+        super().__init__(message)
+        self.gmi_id, self.exit_code_of_gmi = gmi_id, exit_code_of_gmi
+
+
 class PeerDiedError(GmiError):
     """A GMI of the same group has ended while this one waited for it."""
 

@@ -106,24 +106,24 @@ class GMIProcess:
         self.line.close()
         os.close(self.pidfd)
 
-    def how_it_ended(self, wait_s: float) -> str:
-        """`exited with code 1`, `was killed by SIGKILL`, or that it still runs after `wait_s`."""
-        code = self.exit_code(wait_s)
-        if code is None:
-            return "has closed its line but still runs"
-        if code == UNKNOWN:
-            return "has ended, how is not known (SIGCHLD is ignored here)"
-        if code >= 0:
-            return f"exited with code {code}"
-        more = " (by hand, or for want of memory)" if -code == signal.SIGKILL else ""
-        return f"was killed by {_name(-code)}{more}"
-
     def last_words(self) -> str:
         """The place and the end of its log, to come after a message."""
         with suppress(OSError):
             lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
             return f"\n  its log is {self.log}" + "".join(f"\n  | {line}" for line in lines)
         return ""
+
+
+def how_it_ended(code: int | None) -> str:
+    """`exited with code 1`, `was killed by SIGKILL`, or that it still runs, for an `exit_code`."""
+    if code is None:
+        return "has closed its line but still runs"
+    if code == UNKNOWN:
+        return "has ended, how is not known (SIGCHLD is ignored here)"
+    if code >= 0:
+        return f"exited with code {code}"
+    more = " (by hand, or for want of memory)" if -code == signal.SIGKILL else ""
+    return f"was killed by {_name(-code)}{more}"
 
 
 def _name(number: int) -> str:

@@ -11,9 +11,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.errors import GmiDiedError, GmiError, UsageError
 from gmi_drl.gmi import Backend
-from gmi_drl.launch.gmi_process import GMIProcess
+from gmi_drl.launch.events import Event, Report, Tick
+from gmi_drl.launch.gmi_process import UNKNOWN, GMIProcess, how_it_ended
 from gmi_drl.launch.guard import Guard
 from gmi_drl.layout import Layout
 from gmi_drl.memory.peers import Waiting
@@ -101,15 +102,16 @@ class GMIProcesses:
         with suppress(OSError):
             self._children[gmi_id].line.send(encode({"word": word}))
 
-    def messages(self, silence_s: float = math.inf) -> Iterator[tuple[int, Message]]:
-        """Rows as they come, with the GMI's id, until all GMIs are done; `(-1, {})` at least every `TICK_S`.
+    def events(self, silence_s: float = math.inf) -> Iterator[Event]:
+        """Rows as they come, until all GMIs are done, and a tick at least every `TICK_S`.
 
         Args:
             silence_s: How long all GMIs together may say nothing; `START_S` at least, before the first row
                 `FIRST_ROW_S`.
 
         Raises:
-            GmiError: when a GMI fails, dies, or none is heard of in time; it names the GMI and its log.
+            GmiDiedError: when a GMI dies.
+            GmiError: when one fails, or none is heard of in time; both name the GMI and its log.
         """
         heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
         while not all(child.is_done for child in self._children.values()):
@@ -117,10 +119,10 @@ class GMIProcesses:
                 heard = Waiting()
                 if message.get("kind") == "row":
                     self._has_told = True
-                    yield gmi_id, message
+                    yield Report(gmi_id, message)
                     heard = Waiting()  # what the caller took its time for is not the GMIs' silence
             self._check_silence(heard.look(), silence_s)
-            yield -1, {}
+            yield Tick()
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [gmi_id for gmi_id, child in self._children.items() if not child.is_ready]
@@ -229,7 +231,9 @@ class GMIProcesses:
 
     def _death(self, gmi_id: int) -> GmiError:
         child = self._children[gmi_id]
-        return GmiError(f"GMI {gmi_id} (process {child.pid}) {child.how_it_ended(GRACE_S)}{child.last_words()}")
+        code = child.exit_code(GRACE_S)
+        text = f"GMI {gmi_id} (process {child.pid}) {how_it_ended(code)}{child.last_words()}"
+        return GmiDiedError(text, gmi_id, None if code == UNKNOWN else code)
 
     def _bury(self, child: GMIProcess) -> None:
         """End a GMI and what it has started."""

@@ -21,9 +21,7 @@ class RowMerger:
         self._last: Row | None = None  # of the leader
 
     def add(self, gmi_id: int, row: Row) -> list[Row]:
-        """Take in a GMI's row, if it is one; the merged rows that are complete by it, in order."""
-        if not row:
-            return []
+        """Take in a GMI's row; the merged rows that are complete by it, in order."""
         iteration = row["iteration"]
         self._pending.setdefault(iteration, {})[gmi_id] = row
         ready = [i for i, rows in self._pending.items() if len(rows) == self.num_gmis or i < iteration - 1]

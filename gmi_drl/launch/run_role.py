@@ -52,6 +52,6 @@ def run_role(
         backend.open(chosen)
         folder.write_setup(chosen, RunConfig(hang_s=hang_s))
         with processes:
-            for _ in processes.messages():
+            for _ in processes.events():
                 pass
     return dict(sorted(processes.results.items()))

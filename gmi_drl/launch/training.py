@@ -11,6 +11,7 @@ from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.describe import task_spec
+from gmi_drl.launch.events import Report
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
@@ -175,13 +176,13 @@ def _train(
         rows = life.enter_context(Presence(folder.metrics_file))
         life.enter_context(processes)
         life.callback(request.settle)  # how it ended stands, whoever is impatient while the processes end
-        for gmi_id, row in processes.messages(silence_s=config.hang_s + PATIENCE_S):
+        for event in processes.events(silence_s=config.hang_s + PATIENCE_S):
             home.check()
             rows.check()
             if request.signal is not None and not is_asked:
                 processes.say(leader, "stop")
                 is_asked = True
-            for merged in merger.add(gmi_id, row):
+            for merged in merger.add(event.gmi_id, event.row) if isinstance(event, Report) else ():
                 metrics.append(merged)
                 on_row(merged)
     result = processes.results[leader]

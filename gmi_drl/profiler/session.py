@@ -15,6 +15,7 @@ from gmi_drl.errors import PeerSilentError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
+from gmi_drl.launch.events import Report
 from gmi_drl.launch.processes import FIRST_ROW_S, GMIProcesses
 from gmi_drl.layout import Layout
 from gmi_drl.roles.line import Message
@@ -88,7 +89,7 @@ class Session:
             self._taken = [0 for _ in visible_gpus()]
             with self._watching_memory():
                 self._processes = life.enter_context(processes)
-                self._messages: Iterator[tuple[int, Message]] = self._processes.messages()
+                self._events = self._processes.events()
                 self._rows(FIRST_ROW_S)  # each says that it is ready
             self._life = life.pop_all()
         return self
@@ -149,9 +150,9 @@ class Session:
         """One row of each GMI."""
         rows: dict[int, Message] = {}
         deadline = time.monotonic() + limit_s
-        for gmi_id, row in self._messages:
-            if row:
-                rows[gmi_id] = row
+        for event in self._events:
+            if isinstance(event, Report):
+                rows[event.gmi_id] = event.row
             if len(rows) == len(self.layout.gmis):
                 return list(rows.values())
             if time.monotonic() > deadline:

@@ -11,6 +11,8 @@ from conftest import children_of, environment, tiny_config, tiny_layout
 
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
+from gmi_drl.launch.events import Report
+from gmi_drl.launch.gmi_process import how_it_ended
 from gmi_drl.launch.processes import FIRST_ROW_S, START_S, GMIProcesses
 from gmi_drl.run.folder import RunFolder
 
@@ -39,6 +41,7 @@ from pathlib import Path
 from gmi_drl.files import load_yaml
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch import processes
+from gmi_drl.launch.events import Report
 from gmi_drl.layout import Layout
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
@@ -47,8 +50,8 @@ with closing(ProcessBackend("a test")) as backend:
     backend.open(layout)
     started = processes.GMIProcesses(layout, sys.argv[2], {}, folder, backend, hang_s=60, slot_bytes=64)
     with started:
-        for _, row in started.messages(silence_s=5):
-            if row:
+        for event in started.events(silence_s=5):
+            if isinstance(event, Report):
                 processes.START_S = 5  # when it has started
                 print("row", flush=True)
 """
@@ -71,7 +74,7 @@ def ended_processes(tmp_path, **params):
 
 def test_a_gmi_that_has_ended_is_heard_first(tmp_path):
     with ended_processes(tmp_path, fails=False) as processes:
-        told = [row["number"] for _, row in processes.messages() if row]
+        told = [event.row["number"] for event in processes.events() if isinstance(event, Report)]
     assert told == [1, 2] and processes.results == {0: "a result"}
 
 
@@ -80,7 +83,7 @@ def test_the_error_of_a_gmi_that_has_ended_is_told_not_its_exit_code(tmp_path):
         ended_processes(tmp_path, fails=True) as processes,
         pytest.raises(GmiError, match=r"^GMI 0: ValueError: a bug in my role"),
     ):
-        for _ in processes.messages():
+        for _ in processes.events():
             pass
 
 
@@ -128,6 +131,9 @@ def test_how_a_gmi_ended_that_somebody_else_reaped_is_not_known(tmp_path):
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         with ended_processes(tmp_path, fails=False) as processes:
-            assert processes._children[0].how_it_ended(60) == "has ended, how is not known (SIGCHLD is ignored here)"
+            assert (
+                how_it_ended(processes._children[0].exit_code(60))
+                == "has ended, how is not known (SIGCHLD is ignored here)"
+            )
     finally:
         signal.signal(signal.SIGCHLD, before)

@@ -9,7 +9,7 @@ import pytest
 from conftest import children_of, environment, tiny_layout, two_cores
 
 from gmi_drl import run_role
-from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.errors import GmiDiedError, GmiError, UsageError
 from gmi_drl.files import dump_yaml
 
 ROLES = """
@@ -91,8 +91,9 @@ def test_a_bug_in_one_gmi_is_told_not_that_the_others_lost_a_peer(roles, tmp_pat
 
 @two_cores
 def test_a_gmi_that_vanishes_is_named_with_its_exit_code(roles, tmp_path):
-    with pytest.raises(GmiError, match=r"GMI 1 \(process \d+\) exited with code 7"):
+    with pytest.raises(GmiDiedError, match=r"GMI 1 \(process \d+\) exited with code 7") as raised:
         run_role(f"{roles}:Vanisher", tiny_layout(2), run_dir=tmp_path / "run")
+    assert (raised.value.gmi_id, raised.value.exit_code_of_gmi) == (1, 7)
 
 
 def test_a_role_that_does_not_exist_is_named(roles, tmp_path):
@@ -132,8 +133,9 @@ def test_a_role_that_forks_and_dies_is_dead_at_once(roles, tmp_path):
 
 
 def test_a_death_by_a_real_time_signal_is_named(roles, tmp_path):
-    with pytest.raises(GmiError, match=r"was killed by signal 35 \(SIGRTMIN\+1\)"):
+    with pytest.raises(GmiDiedError, match=r"was killed by signal 35 \(SIGRTMIN\+1\)") as raised:
         run_role(f"{roles}:Killed", tiny_layout(1), {"number": signal.SIGRTMIN + 1}, run_dir=tmp_path / "run")
+    assert (raised.value.gmi_id, raised.value.exit_code_of_gmi) == (0, -35)
 
 
 def test_parameters_may_be_long(roles, tmp_path):
