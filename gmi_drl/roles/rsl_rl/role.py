@@ -30,7 +30,7 @@ class RslRl(Holistic):
     def seeds(self, start: int) -> tuple[int, int]:
         """See `Holistic.seeds`. Worlds of rank 0 begin with the run's own seed, as with rsl_rl's users' scripts."""
         task, agent = super().seeds(start)
-        return self.config.seed if start == 0 and self.reduction.rank == 0 else task, agent
+        return self.config.seed if start == 0 and self.reduction.group.rank == 0 else task, agent
 
     def make_replica(self, task: Task, seed: int) -> RslRlReplica:
         """See `Holistic.make_replica`."""
