@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -32,7 +32,7 @@ def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
 def _known_reduction(name: str) -> str:
     try:
         return REDUCTIONS.find(name).name
-    except GmiError as error:
+    except UsageError as error:  # one that the file can mend
         raise ValueError(str(error)) from None
 
 

@@ -17,7 +17,8 @@ class ReductionMethod:
         group: `module:class` of the `comm.group.Group` that its ranks form.
         reduction: `module:class` of the `comm.reduction.Reduction` over that group.
         meets_in: What the launcher gives the ranks to meet in: a segment of shared memory, or a path of their own.
-        bytes_per_second: The paper's BW, measured on two cores of one host (`gmi-drl bench reduction_1536k`).
+        bytes_per_second: The paper's BW, measured on two cores of one host (`gmi-drl bench reduction_1536k`), not on a
+            GPU, whose plans go by it, too.
         most: Ranks that a group may have; None for any number.
         architectures: Processors on which it is right, as `uname -m` says; None for all.
     """
@@ -34,7 +35,8 @@ class ReductionMethod:
     def obstacle(self, size: int, architecture: str | None = None) -> str | None:
         """Why a group of so many ranks cannot use it; None if it can. Without an architecture that is not asked."""
         if self.most is not None and size > self.most:
-            return f"reduction {self.name!r} is for groups of {self.most}, not {size}: use {' or '.join(_for_many())}"
+            remedy = " or ".join(_others(self.name))
+            return f"reduction {self.name!r} is for groups of {self.most}, not {size}: use {remedy}"
         if architecture and self.architectures and architecture not in self.architectures:
             return f"{self.name} needs a processor of {', '.join(self.architectures)}, this is {architecture}"
         return None
@@ -85,5 +87,5 @@ def usual_reduction(size: int, architecture: str) -> ReductionMethod:
     return next(usual)
 
 
-def _for_many() -> list[str]:
-    return [name for name in REDUCTIONS.names if name != NONE.name]
+def _others(name: str) -> list[str]:
+    return [other for other in REDUCTIONS.names if other not in (name, NONE.name)]

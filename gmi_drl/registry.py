@@ -41,7 +41,7 @@ class Registry(Generic[Entry]):
 
         Raises:
             UsageError: if there is none; it names the nearest.
-            MachineError: if its package is there and cannot be imported.
+            MachineError: if its package is there and cannot be imported, or gives an entry of another name.
         """
         if name in self._own:
             return self._own[name]
@@ -50,5 +50,8 @@ class Registry(Generic[Entry]):
                 entry: Entry = entry_point.load()
             except (ImportError, AttributeError) as error:
                 raise MachineError(f"{self._what} {name}: {entry_point.value} cannot be imported: {error}") from error
+            if entry.name != name:
+                text = f"{entry_point.value} is the {self._what} {entry.name!r}: the entry point must have its name"
+                raise MachineError(f"{self._what} {name}: {text}")
             return entry
         raise UsageError(f"there is no {self._what} {name!r}{did_you_mean(name, self.names)}")

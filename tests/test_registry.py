@@ -13,6 +13,7 @@ class Part:
 
 OWN = Part("own")
 GROUP = "gmi_drl.parts_under_test"
+PART_OF_OTHERS = "from types import SimpleNamespace\nPART = SimpleNamespace(name='added')\n"
 
 
 @pytest.fixture
@@ -21,19 +22,25 @@ def parts(tmp_path, monkeypatch):
     info = tmp_path / "others-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\nadded = added_part:PART\nbroken = nowhere:PART\n")
-    (tmp_path / "added_part.py").write_text("from gmi_drl.reductions import NONE as PART\n")
+    (info / "entry_points.txt").write_text(
+        f"[{GROUP}]\nadded = added_part:PART\nalias = added_part:PART\nbroken = nowhere:PART\n"
+    )
+    (tmp_path / "added_part.py").write_text(PART_OF_OTHERS)
     monkeypatch.syspath_prepend(tmp_path)
     return Registry("part", GROUP, [OWN])
 
 
 def test_ours_and_those_of_others_are_found(parts):
-    assert parts.names == ["own", "added", "broken"]
-    assert parts.find("own") is OWN and parts.find("added").name == "none"
+    assert parts.names == ["own", "added", "alias", "broken"]
+    assert parts.find("own") is OWN and parts.find("added").name == "added"
 
 
 def test_what_cannot_be_found_is_named(parts):
     with pytest.raises(UsageError, match="there is no part 'owm'; did you mean 'own'"):
         parts.find("owm")
+    with pytest.raises(
+        MachineError, match="part alias: added_part:PART is the part 'added': the entry point must have"
+    ):
+        parts.find("alias")
     with pytest.raises(MachineError, match="part broken: nowhere:PART cannot be imported: No module named 'nowhere'"):
         parts.find("broken")

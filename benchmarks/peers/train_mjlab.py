@@ -29,12 +29,12 @@ def main() -> None:
     parser.add_argument("--task", required=True, help="an id of mjlab's registry")
     parser.add_argument("--gmis", type=int, default=0, help="of a core each, which share the environments; 0: none")
     given = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.threads])  # GMIs divide these cores
     train_alone(given) if given.gmis == 0 else train_on_gmis(given)
 
 
 def train_alone(given: Namespace) -> None:
     """As mjlab's `train` does, but for its files."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.threads])
     torch.set_num_threads(given.threads)
     env_cfg, agent_cfg = load_env_cfg(given.task), load_rl_cfg(given.task)
     env_cfg.scene.num_envs, env_cfg.seed = given.num_env, given.seed

@@ -22,14 +22,13 @@ class FlatParameters:
     def __init__(self, parameters: Sequence[nn.Parameter], tail: int, make_bucket: Callable[[int], Tensor]) -> None:
         self.size = sum(parameter.numel() for parameter in parameters)
         device = parameters[0].device
-        self.vector = nn.Parameter(torch.empty(self.size, device=device), requires_grad=False)
+        self.vector = torch.empty(self.size, device=device)
         self.bucket = make_bucket(self.size + tail)
         self.gradient, self.tail = self.bucket[: self.size], self.bucket[self.size :]
-        self.vector.grad = self.gradient
         start = 0
         for parameter in parameters:
             part = slice(start, start + parameter.numel())
-            place = _shaped(self.vector.data[part], parameter.shape)
+            place = _shaped(self.vector[part], parameter.shape)
             parameter.data = place.copy_(parameter.data)
             parameter.grad = _shaped(self.gradient[part], parameter.shape)
             start = part.stop

@@ -52,7 +52,7 @@ class PPO:
         self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
         self.learning_rate = torch.tensor(config.learning_rate, device=device)
         self.found_inf = torch.zeros((), device=device)
-        self.adam = Adam(self.flat.vector.data, self.flat.gradient, self.learning_rate, self.found_inf)
+        self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
         self.old_log_std = torch.zeros_like(policy.log_std)
         self.totals = torch.zeros(len(self.METRICS), device=device)
         self._apply_step = Captured(self._apply, device, is_on=capture)
@@ -87,7 +87,7 @@ class PPO:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the next update depends on, as tensors."""
         return {
-            "parameters": self.flat.vector.data,
+            "parameters": self.flat.vector,
             "adam.mean": self.adam.mean,
             "adam.square": self.adam.square,
             "adam.step": self.adam.steps,

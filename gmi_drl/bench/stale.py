@@ -2,8 +2,9 @@
 
 A case depends on the files of the package that its module imports, and these in turn, wherever in a file the import
 stands; a text that is a module's name, as roles and adapters are given, counts as an import. That is read from the
-sources, so it is more than a run of the case loads, never less. If it runs other libraries, it depends on their drivers
-and pins, too. What only describes a case (`bench.case`), and comments, docstrings and form, change no figure.
+sources, so it is more than a run of the case loads, never less. If it runs other libraries, it depends on their
+drivers, what these import, and pins, too. What only describes a case (`bench.case`), and comments, docstrings and form,
+change no figure.
 
 A result is stale if one of these files differs from the commit at which it was measured, or if that is not known:
 measured between commits, or at one that this repository does not have.
@@ -14,6 +15,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from gmi_drl.bench.cases import MODULES
@@ -55,6 +57,10 @@ def code_of(root: Path, module: str) -> set[str]:
         if file is not None and name not in found and name not in DESCRIBES:
             found[name] = file
             waiting += [*_imports(file.read_text()), name.rpartition(".")[0]]
+            if name == RUNS_DRIVERS:
+                waiting += chain.from_iterable(
+                    _imports(driver.read_text()) for driver in (root / DRIVERS).rglob("*.py")
+                )
     drivers = (root / DRIVERS).rglob("*.*") if RUNS_DRIVERS in found else ()
     return {str(file.relative_to(root)) for file in (*found.values(), *drivers)}
 

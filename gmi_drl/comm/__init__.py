@@ -1,11 +1,12 @@
 """Communication between GMIs: groups and gradient reductions (paper section 4.1). Torch comes with what is opened."""
 
+import platform
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gmi_drl.errors import UsageError
-from gmi_drl.reductions import ReductionMethod
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.reductions import ReductionMethod, usual_reduction
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +45,8 @@ def open_group(
         raise UsageError(f"rank {rank} is not in a group of {size}")
     if obstacle := method.obstacle(size):
         raise UsageError(obstacle)
+    if obstacle := method.obstacle(size, platform.machine()):
+        raise MachineError(f"{obstacle}: use {usual_reduction(size, platform.machine()).name}")
     meeting = {"segment": fd, "path": path}
     place = meeting.get(method.meets_in)
     if method.meets_in in meeting and place is None:

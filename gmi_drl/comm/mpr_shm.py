@@ -5,9 +5,10 @@ from torch import Tensor
 
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket
 from gmi_drl.comm.shared_memory import SharedMemoryGroup, pieces
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.memory.peers import REDUCE_SLOT, REDUCE_STAGED, call_word
 from gmi_drl.memory.segment import LINE_BYTES
+from gmi_drl.units import human_bytes
 
 _LINE_FLOATS = LINE_BYTES // 4
 _BLOCK = 64 * 1024  # floats summed at a time, so that the sum is still in the cache when it is written back
@@ -27,19 +28,26 @@ class SharedMemoryReduction:
 
     A bucket on the CPU lies in the slot of its rank, and nobody copies. One on a GPU is copied to the slot and back, by
     the stream, which is waited for before the first barrier; the slot is registered with CUDA, so that both copies go
-    by DMA. Other vectors go through the slot, too, or, where a bucket lies in it, in pieces through a staging area.
+    by DMA. Other vectors go through the slot, too, or, where a bucket lies in it, in pieces through a staging area: so
+    whether it has its bucket, and whether it reduces that one, must be the same on all ranks of one kind of device.
 
     Args:
         group: The ranks and their segment.
         device: Where this rank's bucket shall be.
+
+    Raises:
+        UsageError: If the group has a reduction already: the slots are its.
+        MachineError: If CUDA cannot register the slot.
     """
 
     def __init__(self, group: SharedMemoryGroup, device: torch.device | str = "cpu") -> None:
+        group.give_slots()
         self.group = group
         self._device = torch.device(device)
         self._bucket: Tensor | None = None
         self._bucket_in_slot: Tensor | None = None
         self._blocks: dict[tuple[int, int], Blocks] = {}  # making views takes as long as summing them
+        self._copied_out: torch.cuda.Event | None = None
         if self._device.type == "cuda":
             _register(group.slots[group.rank])
 
@@ -71,11 +79,14 @@ class SharedMemoryReduction:
         for place in pieces(0, vector.numel(), rows.shape[1]) or [slice(0, 0)]:
             part = vector[place]
             mine = rows[self.group.rank, : part.numel()]
+            if self._copied_out is not None:
+                self._copied_out.synchronize()  # the last copy out of the row, on whichever stream
             mine.copy_(part, non_blocking=True)
             if part.device.type == "cuda":
                 torch.cuda.current_stream(part.device).synchronize()  # the peers read it next
             self._sum(rows, part.numel(), call)
-            part.copy_(mine, non_blocking=True)  # before the stream gets to the next copy into the row
+            part.copy_(mine, non_blocking=True)
+            self._copied_out = _event_on(part.device)
 
     def _sum(self, rows: Tensor, numel: int, call: int) -> None:
         key = rows.data_ptr(), numel
@@ -95,6 +106,21 @@ class SharedMemoryReduction:
         return [[row[place] for row in rows] for place in pieces(*shard, _BLOCK)]
 
 
+def _event_on(device: torch.device) -> torch.cuda.Event | None:
+    """What tells when a device has done all that it has been told so far; None for the CPU, which has."""
+    if device.type != "cuda":
+        return None
+    event: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(device))
+    return event
+
+
 def _register(slot: Tensor) -> None:
-    """Lock the slot's pages for copies by DMA. Where CUDA refuses (locked memory is limited), copies take longer."""
-    torch.cuda.cudart().cudaHostRegister(slot.data_ptr(), slot.numel() * slot.element_size(), 0)  # type: ignore[no-untyped-call]
+    """Lock the slot's pages for copies by DMA."""
+    size = slot.numel() * slot.element_size()
+    code = int(torch.cuda.cudart().cudaHostRegister(slot.data_ptr(), size, 0))  # type: ignore[no-untyped-call]
+    if code != 0:
+        raise MachineError(
+            f"CUDA cannot register {human_bytes(size)} of shared memory (error {code}): is locked memory limited "
+            "(ulimit -l)? MPR-gloo needs none"
+        )

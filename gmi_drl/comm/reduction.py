@@ -12,7 +12,8 @@ from gmi_drl.errors import UsageError
 class Reduction(Protocol):
     """Sums vectors over the ranks of a group (paper section 4.1), for one device of each.
 
-    What is said of the waits and of different calls in `Group` holds here, too.
+    What is said of the waits and of different calls in `Group` holds here, too. A group has one reduction. Whether a
+    rank has its bucket, and whether it reduces that one, may count as another call: all ranks do the same.
     """
 
     @property

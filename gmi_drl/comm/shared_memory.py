@@ -1,16 +1,14 @@
 """A group of processes of one host that share a segment of memory."""
 
-import platform
 import time
 
 import torch
 from torch import Tensor
 
 from gmi_drl.comm.group import check_values
-from gmi_drl.errors import MachineError
+from gmi_drl.errors import UsageError
 from gmi_drl.memory.peers import BARRIER, GATHER, Peers, call_word
 from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, map_segment
-from gmi_drl.reductions import MPR_SHM
 
 _NOTHING = [slice(0, 0)]  # a vector without numbers is one piece: for it, too, all ranks come together
 
@@ -29,14 +27,11 @@ class SharedMemoryGroup:
         staging: float32 `[size, STAGING_BYTES / 4]`: for what passes through in pieces.
 
     Raises:
-        MachineError: On a processor other than x86-64.
         UsageError: If the descriptor is no segment for `size` ranks.
         PeerSilentError: If the others have not opened theirs within `hang_s`.
     """
 
     def __init__(self, rank: int, size: int, fd: int, hang_s: float) -> None:
-        if obstacle := MPR_SHM.obstacle(size, platform.machine()):
-            raise MachineError(f"{obstacle}: use MPR-gloo")
         self.rank = rank
         self.size = size
         self.wait_s = 0.0
@@ -46,7 +41,18 @@ class SharedMemoryGroup:
         )
         self.slots = data[:, :slot_bytes].view(torch.float32)
         self.staging = data[:, slot_bytes:].view(torch.float32)
+        self._slots_are_given = False
         self._peers = Peers(memory, LINE_BYTES, rank, size, hang_s)
+
+    def give_slots(self) -> None:
+        """Let a reduction have the slots.
+
+        Raises:
+            UsageError: If another has them.
+        """
+        if self._slots_are_given:
+            raise UsageError("this group has a reduction already, whose bucket lies in the slots: open another group")
+        self._slots_are_given = True
 
     def gather(self, values: Tensor) -> Tensor:
         """The vectors of all ranks; see `Group`."""

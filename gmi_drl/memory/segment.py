@@ -17,7 +17,7 @@ _MAGIC = b"gmi-red1"
 
 
 def create_segment(size: int, slot_bytes: int) -> int:
-    """Shared memory for one `SharedMemoryReduction` of `size` ranks, whose bucket has at most `slot_bytes`.
+    """Shared memory for one `SharedMemoryGroup` of `size` ranks, each with a slot of `slot_bytes`.
 
     Returns a file descriptor for `subprocess`'s `pass_fds`; the memory has no name and ends with its last holder.
     A segment serves one group once.
@@ -34,7 +34,7 @@ def create_segment(size: int, slot_bytes: int) -> int:
     available = psutil.virtual_memory().available
     if wanted > available:
         raise MachineError(_no_room(size, slot_bytes, wanted, f"{human_bytes(available)} are available"))
-    fd = os.memfd_create("gmi-drl-reduction", os.MFD_CLOEXEC)
+    fd = os.memfd_create("gmi-drl-group", os.MFD_CLOEXEC)
     try:
         os.posix_fallocate(fd, 0, wanted)
     except OSError as error:

@@ -112,7 +112,7 @@ def _new_agent(spec: TaskSpec, config: RunConfig) -> tuple[Agent, Tensor]:
     torch.manual_seed(config.seed)
     policy = make_policy(spec, config.ppo)
     flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
-    return Agent(policy, Normaliser(spec.num_obs, torch.device("cpu"))), flat.vector.data
+    return Agent(policy, Normaliser(spec.num_obs, torch.device("cpu"))), flat.vector
 
 
 def _newest(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:

@@ -16,7 +16,7 @@ def test_parameters_and_gradients_are_views_of_one_vector():
     assert expected.abs().sum() > 0
     torch.testing.assert_close(flat.gradient, expected, atol=0, rtol=0)
     torch.testing.assert_close(flat.vector[:12].view(3, 4), before[0].t(), atol=0, rtol=0)
-    flat.vector.data.zero_()
+    flat.vector.zero_()
     assert all(p.abs().sum() == 0 for p in net.parameters())
 
 

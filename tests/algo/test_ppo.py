@@ -118,7 +118,7 @@ def test_transitions_that_are_not_valid_do_not_change_the_update():
         rollout.valid[2, 3] = 0
         rollout.advantage[2, 3], rollout.returns[2, 3] = garbage, garbage
         ppo.update(rollout, torch.arange(T * N))
-        digests.append(tensor_digest(ppo.flat.vector.data))
+        digests.append(tensor_digest(ppo.flat.vector))
     assert digests[0] == digests[1]
 
 
@@ -130,7 +130,7 @@ def test_saved_state_continues_bit_identically():
     second.load_state_dict({name: tensor.clone() for name, tensor in first.state_dict().items()})
     for ppo in (first, second):
         ppo.update(rollout, permutation)
-    assert tensor_digest(first.flat.vector.data) == tensor_digest(second.flat.vector.data)
+    assert tensor_digest(first.flat.vector) == tensor_digest(second.flat.vector)
 
 
 def halves(rollout):
@@ -159,9 +159,9 @@ def test_two_gmis_with_half_the_worlds_learn_the_same():
     order = torch.cat([torch.cat([to_whole(half, rank) for rank, half in enumerate(batch)]) for batch in batches])
     whole.update(rollout, order)
     run_in_step(replicas, parts, orders)
-    torch.testing.assert_close(replicas[0].flat.vector.data, whole.flat.vector.data, atol=1e-5, rtol=0)
-    assert tensor_digest(replicas[0].flat.vector.data) == tensor_digest(replicas[1].flat.vector.data)
-    assert (whole.flat.vector.data - make_flat(make_policy())).abs().max() > 1e-3  # it did learn something
+    torch.testing.assert_close(replicas[0].flat.vector, whole.flat.vector, atol=1e-5, rtol=0)
+    assert tensor_digest(replicas[0].flat.vector) == tensor_digest(replicas[1].flat.vector)
+    assert (whole.flat.vector - make_flat(make_policy())).abs().max() > 1e-3  # it did learn something
 
 
 def first_bucket(rollout, config, share=1.0):
@@ -234,5 +234,5 @@ def test_an_update_by_graphs_is_the_update_without():
         normalise(rollout)
         for seed in range(4):
             ppo.update(rollout, torch.randperm(T * N, generator=torch.Generator().manual_seed(seed)).to(device))
-        results.append(ppo.flat.vector.data.clone())
+        results.append(ppo.flat.vector.clone())
     torch.testing.assert_close(*results, atol=1e-6, rtol=0)

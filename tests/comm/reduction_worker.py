@@ -103,9 +103,19 @@ def message(call):
     return None
 
 
+def half_way(reduction):
+    """Only rank 0 has its bucket yet: what comes of reducing another vector, and the bucket of each."""
+    bucket = reduction.bucket(BUCKET) if reduction.group.rank == 0 else None
+    said = message(lambda: reduction.reduce(torch.ones(7)))
+    return said, reduction.bucket(BUCKET) if bucket is None else bucket
+
+
 def contract(reduction):
-    bucket = reduction.bucket(BUCKET)
+    before = sums(reduction)  # where no bucket lies in a slot yet
+    said, bucket = half_way(reduction)
     return {
+        "before": before,
+        "half way": said,
         "zeroed": not bucket.any().item(),
         "sums": sums(reduction),
         **rounds(reduction, bucket),

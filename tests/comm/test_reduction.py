@@ -93,7 +93,8 @@ def test_every_rank_answers(contract, group):
 
 
 def test_sums_are_right(contract):
-    assert all(rank["sums"] == {"1": True, "7": True, "100003": True, "300007": True} for rank in contract)
+    right = {"1": True, "7": True, "100003": True, "300007": True}
+    assert all(rank["before"] == rank["sums"] == right for rank in contract)
 
 
 def test_bucket_starts_zeroed_and_foreign_tensors_leave_it_alone(contract):
@@ -150,6 +151,14 @@ def test_a_bucket_and_a_foreign_tensor_are_summed_or_refused_but_never_wrong(con
     if method is MPR_SHM:
         assert "rank 0 reduces 10007 numbers in its slot, rank 1 reduces 10007 numbers beside its bucket" in said
     assert all(rank["mixes"]["own"] == [size if said is None else 1] for rank in contract)
+
+
+def test_a_rank_that_has_its_bucket_makes_another_call_where_that_matters(contract, group):
+    (said,) = {rank["half way"] for rank in contract}
+    if GROUPS[group][0] is MPR_SHM:
+        assert "rank 0 reduces 7 numbers beside its bucket, rank 1 reduces 7 numbers in its slot" in said
+    else:
+        assert said is None
 
 
 def test_ranks_go_on_together_after_a_refusal(contract):

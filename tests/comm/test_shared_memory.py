@@ -6,10 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gmi_drl.comm import open_group
 from gmi_drl.comm.mpr_shm import SharedMemoryReduction, shard_bounds
 from gmi_drl.comm.shared_memory import SharedMemoryGroup
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.memory.segment import create_segment
+from gmi_drl.reductions import MPR_SHM
 
 
 @pytest.fixture
@@ -51,7 +53,12 @@ def test_a_tensor_that_requires_grad_can_be_reduced(alone):
 def test_other_processors_are_sent_to_gloo(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(MachineError, match="aarch64: use MPR-gloo"):
-        SharedMemoryGroup(0, 2, 0, hang_s=3)
+        open_group(MPR_SHM, 0, 2, fd=0, hang_s=3)
+
+
+def test_a_group_has_one_reduction(alone):
+    with pytest.raises(UsageError, match="has a reduction already"):
+        SharedMemoryReduction(alone.group)
 
 
 def test_a_peer_that_never_comes_is_silent():

@@ -53,7 +53,7 @@ def test_gmis_of_three_and_of_thirteen_worlds_learn_what_one_of_sixteen_does(fol
     whole = Replica(TASK_SPECS["ant"], config, Solo(), share=1.0, device=torch.device("cpu"))
     worlds = roles_under_test.Replay(TASK_SPECS["ant"], folder.path)
     worlds.attach(whole)
-    before = whole.ppo.flat.vector.data.clone()
+    before = whole.ppo.flat.vector.clone()
     for _ in range(config.iterations):
         whole.iterate(lambda: Word.GO_ON)
     for name, expected in whole.learner_state().items():

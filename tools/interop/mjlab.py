@@ -85,15 +85,16 @@ def own_training(python: Path, task: str, folder: Path, motion: Path | None) -> 
     ended = run(python, ["-m", "mjlab.scripts.train", task, *arguments], folder)
     if ended.returncode != 0:
         raise RunFailedError(f"exit code {ended.returncode}: {last_words(ended.stderr)}")
-    (model,) = (folder / "own").rglob(f"model_{COMPARED - 1}.pt")  # rsl_rl counts from 0
-    return model
+    for model in (folder / "own").rglob(f"model_{COMPARED - 1}.pt"):  # rsl_rl counts from 0
+        return model
+    raise RunFailedError(f"left no model of iteration {COMPARED}")
 
 
 def compare(ours: Path, theirs: Path) -> str:
     """Whether two models have the same weights and statistics."""
     one, other = (_weights(path) for path in (ours, theirs))
     if one.keys() != other.keys():
-        return f"other networks: {', '.join(sorted(one.keys() ^ other.keys()))}"
+        return f"networks differ: {', '.join(sorted(one.keys() ^ other.keys()))}"
     apart = {name: (one[name].double() - other[name].double()).abs().max().item() for name in one}
     if all(torch.equal(one[name], other[name]) for name in one):
         return f"same weights after {COMPARED} iterations, bit for bit"

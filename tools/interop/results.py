@@ -13,7 +13,7 @@ What has really run, on a CPU: `make interop` trains other libraries' tasks by `
 and two iterations or five, where these libraries are installed, and writes this page. It is not part of `make test`.
 
 "Replicas alike": a run of two GMIs compares a digest of all that its replicas must hold alike (weights, optimizer,
-statistics of observations) at its first and its last checkpoint and fails where they differ by a bit. It has not.
+statistics of observations) at its first and its last checkpoint and fails where they differ by a bit.
 """
 
 ABOUT = {

@@ -43,7 +43,7 @@ class RslRlReplica:
         require_groups(train_cfg, self.env.groups)
         writes = reduction.group.rank == 0 and train_cfg.get("logger")
         states = reduction.group.gather(torch.get_rng_state().double())
-        torch.set_rng_state(states[0].byte())  # policies start alike
+        torch.set_rng_state(states[0].byte())  # policies start alike: networks are drawn on the CPU
         self.runner = GroupRunner(
             self.env, train_cfg, reduction=reduction, share=share, log_dir=log_dir if writes else None
         )

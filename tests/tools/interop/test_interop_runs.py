@@ -79,7 +79,7 @@ def test_models_are_compared_bit_by_bit(tmp_path):
     one = save("one", 1.0)
     assert mjlab.compare(one, save("same", 1.0)) == "same weights after 5 iterations, bit for bit"
     assert mjlab.compare(one, save("near", 1.5)) == "weights differ by up to 0.5 after 5 iterations"
-    assert mjlab.compare(one, save("more", 1.0, b=torch.zeros(1))) == "other networks: critic_state_dict.b"
+    assert mjlab.compare(one, save("more", 1.0, b=torch.zeros(1))) == "networks differ: critic_state_dict.b"
 
 
 def test_mjlab_tells_its_tasks_in_its_last_line(tmp_path, stand_in):
