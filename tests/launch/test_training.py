@@ -88,6 +88,7 @@ def test_a_run_goes_on_from_its_very_first_checkpoint(tmp_path):
     (first,) = list_checkpoints(folder.checkpoints)
     again = train(tiny_layout(1), config, folder, resume=first)
     assert first.name == "000000" and again.iteration == 1 and parts_of(again.checkpoint)
+    assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1], "what comes again is told once"
 
 
 def test_settings_given_on_resume_take_effect_and_steps_go_on_counting(tmp_path):
