@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -52,7 +53,9 @@ def main() -> int:
     outcomes = {mutant.name: results.outcome(mutant) or "not tried" for mutant in everything}
     print(dict(Counter(outcomes.values())))
     if (given.packages, given.size, given.seed) == ([], SIZE, SEED):
-        (ROOT / "docs" / "mutants.md").write_text(report.page(chosen, outcomes, seed=SEED))
+        asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+        page = report.page(chosen, outcomes, seed=SEED, commit=asked.stdout.strip())
+        (ROOT / "docs" / "mutants.md").write_text(page)
     return 0
 
 

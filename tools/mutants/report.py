@@ -22,11 +22,18 @@ run goes on, and this page is written by the tool. It is not part of `make test`
 """
 
 
-def page(chosen: Mapping[str, Sequence[Mutant]], outcomes: Mapping[str, str], *, seed: int) -> str:
-    """The page of all packages' samples."""
+def page(chosen: Mapping[str, Sequence[Mutant]], outcomes: Mapping[str, str], *, seed: int, commit: str) -> str:
+    """The page of all packages' samples, with the names and lines that they had at a commit."""
     reasons: dict[str, str] = yaml.safe_load(EXPLAINED.read_text()) or {}
     everything = [mutant for mutants in chosen.values() for mutant in mutants]
-    lines = [HEAD, f"Seed {seed}.\n", *_table(chosen, outcomes), "", "## What is changed", ""]
+    lines = [
+        HEAD,
+        f"Seed {seed}, files and lines as of commit {commit}.\n",
+        *_table(chosen, outcomes),
+        "",
+        "## What is changed",
+        "",
+    ]
     lines += ["| operator | what it does | tried | survived |", "|---|---|---|---|"]
     tried = Counter(mutant.operator for mutant in everything if outcomes.get(mutant.name) in (*NOTICED, *MISSED))
     left = Counter(mutant.operator for mutant in everything if outcomes.get(mutant.name) in MISSED)

@@ -13,13 +13,13 @@ def page(tmp_path, monkeypatch):
     (tmp_path / "explained.yaml").write_text("b: It changes nothing.\n")
     monkeypatch.setattr(report, "EXPLAINED", tmp_path / "explained.yaml")
     chosen = {"algo": [mutant("a"), mutant("b"), mutant("c"), mutant("d", "boolean")], "comm": [mutant("e")]}
-    return report.page(chosen, {"a": "killed", "b": "survived", "c": "hung", "d": "not run"}, seed=3)
+    return report.page(chosen, {"a": "killed", "b": "survived", "c": "hung", "d": "not run"}, seed=3, commit="abc1234")
 
 
 def test_the_score_counts_what_was_noticed(page):
     assert "| algo | 4 | 1 | 1 | 1 | 1 | 0 | 50% |" in page
     assert "| comm | 1 | 0 | 0 | 0 | 0 | 1 | - |" in page and "| all | 5 | 1 | 1 | 1 | 1 | 1 | 50% |" in page
-    assert "Seed 3." in page
+    assert "Seed 3, files and lines as of commit abc1234." in page
 
 
 def test_survivors_are_listed_with_their_reasons(page):
