@@ -9,7 +9,7 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 class Adam:
     """Adam (arXiv 1412.6980) as `torch.optim.Adam(fused=True)` computes it, bit by bit.
 
-    The first optimizer of torch.optim imports torch's compiler, which takes as long as the rest of a GMI's start.
+    The first optimizer of torch.optim imports torch's compiler, which a GMI that starts would wait for.
 
     Args:
         parameters: `[P]`, changed in place.

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.group import check_values
-from gmi_drl.comm.reduction import check_bucket, check_first_bucket
+from gmi_drl.comm.reduction import PlainBucket, check_bucket
 
 
 class Alone:
@@ -27,19 +27,12 @@ class Alone:
         """Nothing to give back."""
 
 
-class Solo:
+class Solo(PlainBucket):
     """The `Reduction` of a group of one: a sum over one rank is the vector itself."""
 
     def __init__(self, group: Alone | None = None, device: torch.device | str = "cpu") -> None:
         self.group = group or Alone()
-        self._device = device
-        self._bucket: Tensor | None = None
-
-    def bucket(self, numel: int) -> Tensor:
-        """A zeroed vector; see `Reduction`."""
-        check_first_bucket(self._bucket, numel)
-        self._bucket = torch.zeros(numel, device=self._device)
-        return self._bucket
+        super().__init__(device)
 
     def reduce(self, bucket: Tensor) -> None:
         """Check the tensor and leave it as it is; see `Reduction`."""

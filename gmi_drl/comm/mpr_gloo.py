@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.gloo import GlooGroup
-from gmi_drl.comm.reduction import check_bucket, check_first_bucket
+from gmi_drl.comm.reduction import PlainBucket, check_bucket
 
 
-class GlooReduction:
+class GlooReduction(PlainBucket):
     """A `Reduction` by gloo's own sum, through host memory if need be.
 
     Args:
@@ -17,14 +17,7 @@ class GlooReduction:
 
     def __init__(self, group: GlooGroup, device: torch.device | str = "cpu") -> None:
         self.group = group
-        self._device = device
-        self._bucket: Tensor | None = None
-
-    def bucket(self, numel: int) -> Tensor:
-        """A zeroed vector; see `Reduction`."""
-        check_first_bucket(self._bucket, numel)
-        self._bucket = torch.zeros(numel, device=self._device)
-        return self._bucket
+        super().__init__(device)
 
     def reduce(self, bucket: Tensor) -> None:
         """Sum in place over the group; see `Reduction`."""

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket
-from gmi_drl.comm.shared_memory import SharedMemoryGroup, pieces
+from gmi_drl.comm.shared_memory import SharedMemoryGroup, in_pieces, pieces
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.memory.peers import REDUCE_SLOT, REDUCE_STAGED, call_word
 from gmi_drl.memory.segment import LINE_BYTES
@@ -28,8 +28,9 @@ class SharedMemoryReduction:
 
     A bucket on the CPU lies in the slot of its rank, and nobody copies. One on a GPU is copied to the slot and back, by
     the stream, which is waited for before the first barrier; the slot is registered with CUDA, so that both copies go
-    by DMA. Other vectors go through the slot, too, or, where a bucket lies in it, in pieces through a staging area: so
-    whether it has its bucket, and whether it reduces that one, must be the same on all ranks of one kind of device.
+    by DMA (not yet run on a GPU). Other vectors go through the slot, too, or, where a bucket lies in it, in pieces
+    through a staging area: so whether it has its bucket, and whether it reduces that one, must be the same on all ranks
+    of one kind of device.
 
     Args:
         group: The ranks and their segment.
@@ -76,7 +77,7 @@ class SharedMemoryReduction:
 
     def _pass_through(self, vector: Tensor, rows: Tensor, call: int) -> None:
         """Sum what lies elsewhere: into this rank's row and out of it, in as many pieces as the row makes it."""
-        for place in pieces(0, vector.numel(), rows.shape[1]) or [slice(0, 0)]:
+        for place in in_pieces(vector.numel(), rows.shape[1]):
             part = vector[place]
             mine = rows[self.group.rank, : part.numel()]
             if self._copied_out is not None:

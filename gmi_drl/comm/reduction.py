@@ -49,3 +49,17 @@ def check_first_bucket(bucket: Tensor | None, numel: int) -> None:
         raise UsageError(
             f"this reduction already has a bucket of {bucket.numel()} numbers; {numel} more need another one"
         )
+
+
+class PlainBucket:
+    """The bucket of reductions that treat it like any other vector: ordinary memory of a device."""
+
+    def __init__(self, device: torch.device | str) -> None:
+        self._device = device
+        self._bucket: Tensor | None = None
+
+    def bucket(self, numel: int) -> Tensor:
+        """A zeroed vector; see `Reduction`."""
+        check_first_bucket(self._bucket, numel)
+        self._bucket = torch.zeros(numel, device=self._device)
+        return self._bucket

@@ -10,8 +10,6 @@ from gmi_drl.errors import UsageError
 from gmi_drl.memory.peers import BARRIER, GATHER, Peers, call_word
 from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, map_segment
 
-_NOTHING = [slice(0, 0)]  # a vector without numbers is one piece: for it, too, all ranks come together
-
 
 class SharedMemoryGroup:
     """A `Group` over a segment of `memory.create_segment`.
@@ -60,7 +58,7 @@ class SharedMemoryGroup:
         staging = self.staging.view(torch.float64)
         everyone = torch.empty(self.size, values.numel(), dtype=torch.float64)
         call = call_word(GATHER, values.numel())
-        for place in pieces(0, values.numel(), staging.shape[1]) or _NOTHING:
+        for place in in_pieces(values.numel(), staging.shape[1]):
             part = values.detach()[place]
             staging[self.rank, : part.numel()] = part
             self.meet(call)
@@ -81,6 +79,11 @@ class SharedMemoryGroup:
     def close(self) -> None:
         """Stop watching the peers; see `Group`."""
         self._peers.close()
+
+
+def in_pieces(numel: int, step: int) -> list[slice]:
+    """A whole vector. One without numbers is one piece: for it, too, all ranks come together."""
+    return pieces(0, numel, step) or [slice(0, 0)]
 
 
 def pieces(first: int, last: int, step: int) -> list[slice]:

@@ -17,7 +17,8 @@ HEAD = """# Mutants
 
 How good are the tests? `make mutants` makes small faults in the package, one at a time, and runs the tests that run the
 changed line (measured with coverage.py, in all processes that a test starts): those of the same folder, and of others
-the quickest up to a minute. A fault that no test notices has survived. The samples are fixed by a seed, an interrupted
+the quickest up to a minute. A line that none is seen to run, because killed processes tell nothing, is held against
+the tests of its module. A fault that no test notices has survived. The samples are fixed by a seed, an interrupted
 run goes on, and this page is written by the tool. It is not part of `make test`.
 """
 

@@ -15,7 +15,7 @@ def gymnasium_mjcf(file: str) -> str:
     """The model of gymnasium in this file of its assets, sooner stepped; no bit of any state differs.
 
     Constraint islands are off: one robot is one island. Where the robot's parts cannot meet each other, what may touch
-    the floor is named as pairs. Looking for both took a tenth to a fifth of the time.
+    the floor is named as pairs. Looking for both takes time in every step.
 
     Raises:
         MachineError: gymnasium, its file, or mujoco is missing.
