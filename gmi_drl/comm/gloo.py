@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.group import check_values
-from gmi_drl.errors import MachineError, PeerSilentError, UsageError
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.peers import BARRIER, GATHER, REDUCE, Peers, Waiting, call_word
 from gmi_drl.memory.segment import LINE_BYTES
 
@@ -80,28 +80,33 @@ class GlooGroup:
         self._peers.close()
 
     def _finish(self, call: int, start: Callable[[], Work]) -> None:
-        """Meet all who make the same call, start an operation and wait for its end, looking after the peers meanwhile.
+        """Meet all who make the same call, and do an operation with them.
 
         Gloo itself would mix the numbers of different calls, or wait for ever.
         """
         started = time.perf_counter()
-        waiting = Waiting()
         try:
             self._peers.meet(call)
+            self._do(start)
+        except (PeerDiedError, PeerSilentError):
+            _keep_for_ever(self._group)
+            raise
+        finally:
+            self.wait_s += time.perf_counter() - started
+
+    def _do(self, start: Callable[[], Work]) -> None:
+        """Start an operation and wait for its end, looking after the peers meanwhile."""
+        waiting = Waiting()
+        try:
             work = start()
             while not _wait(work, _LOOK_EVERY):
                 self._peers.check(waiting)
                 # A rank may end as soon as its own part is done; then the rest of ours arrives soon, or never.
                 if self._peers.any_dead() and not _wait(work, _LAST_DATA):
                     self._peers.raise_lost("its data stopped half-way")
-        except PeerSilentError:
-            _keep_for_ever(self._group)
-            raise
         except RuntimeError as error:
             self._peers.check(waiting)
             self._peers.raise_lost(str(error))
-        finally:
-            self.wait_s += time.perf_counter() - started
 
 
 def _wait(work: Work, timeout: timedelta) -> bool:
@@ -115,7 +120,10 @@ def _wait(work: Work, timeout: timedelta) -> bool:
 
 
 def _keep_for_ever(group: Any) -> None:
-    """Gloo cannot give an operation up: the end of its group, even that of this process, would wait for the peer."""
+    """Gloo cannot give an operation up: the end of its group, even that of this process, would wait for the peers.
+
+    Not only for one that was lost: data of those that live may be under way through it.
+    """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 

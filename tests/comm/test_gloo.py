@@ -1,5 +1,7 @@
 import errno
+import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -52,32 +54,53 @@ def test_nothing_is_left_where_nobody_came(tmp_path):
 
 
 HALF_WAY = """
-import signal, sys
+import json, os, signal, sys
 from pathlib import Path
 import torch
 from gmi_drl.comm.gloo import GlooGroup
+from gmi_drl.errors import GmiError
 from gmi_drl.memory.peers import REDUCE, call_word
 
-rank = int(sys.argv[1])
-group = GlooGroup(rank, 2, Path(sys.argv[2]), hang_s=60)
+rank, store, fates = int(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+group = GlooGroup(rank, len(fates), store, hang_s=60)
 group._peers._hang_s = 2
 group.barrier()
-if rank == 1:
-    group._peers.meet(call_word(REDUCE, 5))  # comes, and gives nothing
+if fates[rank] != "reduces":
+    group._peers.meet(call_word(REDUCE, 50_000))  # comes, and gives nothing
+if fates[rank] == "dies":
+    os._exit(0)
+if fates[rank] == "stands still":
     signal.pause()
-group.sum(torch.ones(5))
+try:
+    group.sum(torch.ones(50_000))
+except GmiError as error:
+    print(error)
+group.close()
 """
 
 
-def test_a_process_can_end_although_a_peer_stands_still_half_way(tmp_path):
-    lines = [[sys.executable, "-c", HALF_WAY, str(rank), str(tmp_path / "store")] for rank in range(2)]
-    peer = subprocess.Popen(lines[1])
+@pytest.mark.parametrize(
+    ("fates", "said"),
+    [
+        (["reduces", "stands still"], "rank 1 .*has not arrived for 2 s"),
+        (["reduces", "stands still", "dies"], "rank 2 .*ended while rank 0 reduced with it"),
+        (["reduces", "dies", "stands still"], "rank 1 .*ended while rank 0 reduced with it"),
+    ],
+)
+def test_a_group_can_end_although_a_peer_stands_still_half_way(tmp_path, fates, said):
+    order = [str(tmp_path / "store"), json.dumps(fates)]
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", HALF_WAY, str(rank), *order], stdout=subprocess.PIPE, text=True)
+        for rank in range(len(fates))
+    ]
     try:
-        run = subprocess.run(lines[0], capture_output=True, text=True, timeout=60, check=False)
+        out, _ = ranks[0].communicate(timeout=60)
     finally:
-        peer.kill()
-        peer.wait()
-    assert run.returncode == 1 and "has not arrived for 2 s" in run.stderr, run.stderr
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+            rank.stdout.close()
+    assert re.search(said, out) and ranks[0].returncode == 0, out
 
 
 def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path, monkeypatch):
