@@ -16,7 +16,7 @@ OLD_RSL_RL := .venv/rsl-rl-5.4/ready
 PLAYGROUND := .playground/ready
 PLAYGROUND_PACKAGE := examples/gmi_drl_playground
 
-.PHONY: train test lint guard mutants report playground interop clean
+.PHONY: train test lint guard measure mutants report playground interop clean
 
 train: $(READY)
 	$(BIN)/gmi-drl plan --task ant --budget 30 $(KEEP)
@@ -35,6 +35,12 @@ lint: $(READY)
 # Small runs of every benchmark with a bound: what fell far behind the other side fails here, and what fell to a sixth.
 guard: $(READY)
 	$(BIN)/gmi-drl bench --guard
+
+# All results that are older than their code, in hours on a quiet machine; an interrupted one goes on.
+# `make measure CASES="ant_step costs"` measures some.
+measure: $(READY)
+	$(BIN)/python -m tools.measure $(CASES)
+	$(BIN)/python -m gmi_drl.bench.report
 
 # Two hours on two cores, an interrupted one goes on: docs/mutants.md has the score.
 mutants: $(READY) $(ENVPOOL) $(OLD_RSL_RL)
