@@ -51,20 +51,26 @@ class Holistic(DRL_role):
         self.checkpoints = pinned(self.folder.checkpoints)  # what takes its place may be another run's
         self.config = load_config(self.folder.config_file)
         self.reduction = self.mgr.reduction(self.group)
-        task_seed, agent_seed = self.seeds(start)
+        task_seed = self.seed(start, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
-        self.replica = self.make_replica(task, agent_seed)
+        self.replica = self.make_replica(task, start)
 
-    def seeds(self, start: int) -> tuple[int, int]:
-        """Of the worlds and of the noise of this GMI, for iterations after `start`."""
-        task, agent = (seed_of(self.config, start, self.GMI_id, purpose) for purpose in ("task", "agent"))
-        return task, agent
+    def seed(self, start: int, purpose: str) -> int:
+        """What this GMI draws from for a purpose ("task", "agent", "learner") in iterations after `start`."""
+        return seed_of(self.config, start, self.GMI_id, purpose)
 
-    def make_replica(self, task: Task, seed: int) -> AnyReplica:
-        """The replica that trains in these worlds; `seed` is of its noise. A subclass may bring another learner."""
-        replica = Replica(task.spec, self.config, self.reduction, share=self.share, device=self.mgr.device)
-        replica.take(task, seed)
+    def make_replica(self, task: Task, start: int) -> AnyReplica:
+        """The replica that trains in these worlds from iteration `start` on. A subclass may bring another learner."""
+        replica = Replica(
+            task.spec,
+            self.config,
+            self.reduction,
+            share=self.share,
+            device=self.mgr.device,
+            seed=self.seed(start, "learner"),
+        )
+        replica.take(task, self.seed(start, "agent"))
         return replica
 
     @property

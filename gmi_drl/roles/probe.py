@@ -77,7 +77,9 @@ class Probe(DRL_role):
         return Word.GO_ON if self._left > 0 else Word.STOP
 
     def _with_worlds(self, num_env: int) -> Replica:
-        task_seed, agent_seed = (seed_of(self.config, 0, self.GMI_id, purpose) for purpose in ("task", "agent"))
+        task_seed, agent_seed, learner_seed = (
+            seed_of(self.config, 0, self.GMI_id, purpose) for purpose in ("task", "agent", "learner")
+        )
         if self.replica is not None:
             self.replica.leave()  # before the next worlds are made, or the peak would count both
         _forget_peak(self.mgr.device)
@@ -85,7 +87,9 @@ class Probe(DRL_role):
         if self.replica is None:
             share = 1 / len(self.group.members)
             reduction = self.mgr.reduction(self.group)
-            self.replica = Replica(task.spec, self.config, reduction, share=share, device=self.mgr.device)
+            self.replica = Replica(
+                task.spec, self.config, reduction, share=share, device=self.mgr.device, seed=learner_seed
+            )
         self.replica.take(task, agent_seed)
         return self.replica
 

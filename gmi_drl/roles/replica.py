@@ -58,12 +58,20 @@ class Replica:
         reduction: Of the group.
         share: Samples that this GMI learns from divided by those of the whole group.
         device: Where everything lives.
+        seed: Of the order in which it learns from its samples.
     """
 
     collector: Collector
 
     def __init__(
-        self, spec: TaskSpec, config: RunConfig, reduction: Reduction, *, share: float, device: torch.device
+        self,
+        spec: TaskSpec,
+        config: RunConfig,
+        reduction: Reduction,
+        *,
+        share: float,
+        device: torch.device,
+        seed: int,
     ) -> None:
         self.config, self.group, self.device = config, reduction.group, device
         torch.manual_seed(config.seed)  # policies start alike
@@ -77,6 +85,7 @@ class Replica:
             capture=config.cuda_graphs,
         )
         self.normaliser = Normaliser(spec.num_obs, device)
+        self.generator = torch.Generator(device).manual_seed(seed)
         self.clock = PhaseClock(device)
         self.sync_s = 0.0
 
@@ -142,11 +151,12 @@ class Replica:
         self.ppo.load_state_dict(state)
 
     def worlds_state(self) -> dict[str, Tensor]:
-        """What this replica alone holds: its worlds, its noise and its running episodes."""
-        return self.collector.state_dict()
+        """What this replica alone holds: its worlds, its noise, its running episodes and the order of its samples."""
+        return {**self.collector.state_dict(), "learner_generator": self.generator.get_state()}
 
     def load_worlds_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `worlds_state`, bit-identically."""
+        self.generator.set_state(state.pop("learner_generator"))
         self.collector.load_state_dict(state)
 
     def _agree(self, delta: Tensor, word: Word) -> News:
@@ -157,7 +167,7 @@ class Replica:
     def _permutation(self) -> Tensor:
         rollout = self.collector.rollout
         transitions = rollout.horizon * rollout.num_env
-        return torch.randperm(transitions, generator=self.collector.generator, device=self.device)
+        return torch.randperm(transitions, generator=self.generator, device=self.device)
 
 
 def seed_of(config: RunConfig, iteration: int, gmi_id: int, purpose: str) -> int:

@@ -27,9 +27,9 @@ class Recorded:
 class Recorder(Holistic):
     """Leaves the tape of its worlds in the run folder."""
 
-    def make_replica(self, task, seed):
+    def make_replica(self, task, start):
         self.worlds = Recorded(task)
-        return super().make_replica(self.worlds, seed)
+        return super().make_replica(self.worlds, start)
 
     def GMI_run(self, resume=None):
         result = super().GMI_run(resume)
@@ -41,8 +41,8 @@ class Recorder(Holistic):
 class Parted(Holistic):
     """On GMI 1 a weight changes a little after each update."""
 
-    def make_replica(self, task, seed):
-        replica = super().make_replica(task, seed)
+    def make_replica(self, task, start):
+        replica = super().make_replica(task, start)
         iterate = replica.iterate
 
         def iterate_and_part(decide):

@@ -50,7 +50,7 @@ def test_gmis_of_three_and_of_thirteen_worlds_learn_what_one_of_sixteen_does(fol
     config = tiny_config(iterations=3, ppo=PPOConfig(horizon=4, epochs=2, minibatches=1))
     learner = read_part(train_by("Recorder", layout, config).checkpoint, "learner")
 
-    whole = Replica(TASK_SPECS["ant"], config, Solo(), share=1.0, device=torch.device("cpu"))
+    whole = Replica(TASK_SPECS["ant"], config, Solo(), share=1.0, device=torch.device("cpu"), seed=0)
     worlds = roles_under_test.Replay(TASK_SPECS["ant"], folder.path)
     worlds.attach(whole)
     before = whole.ppo.flat.vector.clone()
@@ -79,7 +79,7 @@ def test_gmis_begin_with_worlds_and_noise_of_their_own_and_replicas_that_part_ar
         train_by("Parted", tiny_layout(2), tiny_config(checkpoint_every=2))
     (first,) = list_checkpoints(folder.checkpoints)  # from before the first iteration
     one, other = (read_part(first, f"gmi-{gmi_id}") for gmi_id in (0, 1))
-    for name in ("task.obs", "task.episode_length", "task.generator", "generator"):
+    for name in ("task.obs", "task.episode_length", "task.generator", "generator", "learner_generator"):
         assert not torch.equal(one[name], other[name]), name
 
 

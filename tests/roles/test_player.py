@@ -21,7 +21,7 @@ OBS = torch.randn(3, 60, generator=torch.Generator().manual_seed(0))
 @pytest.fixture(scope="module")
 def replica():
     """Has learnt a little."""
-    replica = Replica(SPEC, CONFIG, Solo(), share=1.0, device=CPU)
+    replica = Replica(SPEC, CONFIG, Solo(), share=1.0, device=CPU, seed=0)
     replica.take(make("ant", num_env=8), seed=0)
     for _ in range(3):
         replica.iterate(lambda: Word.GO_ON)
@@ -49,7 +49,7 @@ def test_what_was_learnt_is_what_acts(replica, tmp_path):
 
 
 def test_the_initial_agent_is_that_of_a_training():
-    replica = Replica(SPEC, CONFIG, Solo(), share=1.0, device=CPU)
+    replica = Replica(SPEC, CONFIG, Solo(), share=1.0, device=CPU, seed=0)
     with torch.no_grad():
         assert torch.equal(initial_agent(SPEC, CONFIG).act(OBS), replica.policy.actor(replica.normaliser(OBS)))
 

@@ -88,7 +88,7 @@ def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updat
 def test_phases_are_of_the_last_iteration_alone():
     reduction = Solo()
     reduction.wait_s = 1000.0  # what was waited before is none of its business
-    replica = Replica(TASK_SPECS["ant"], tiny_config(), reduction, share=1.0, device=torch.device("cpu"))
+    replica = Replica(TASK_SPECS["ant"], tiny_config(), reduction, share=1.0, device=torch.device("cpu"), seed=0)
     replica.take(make("ant", num_env=2), seed=0)
     replica.iterate(lambda: Word.GO_ON)
     phases = replica.phases()
@@ -98,7 +98,7 @@ def test_phases_are_of_the_last_iteration_alone():
 
 def test_a_replica_goes_on_with_the_learner_of_another():
     first, second = (
-        Replica(TASK_SPECS["ant"], tiny_config(seed=seed), Solo(), share=1.0, device=torch.device("cpu"))
+        Replica(TASK_SPECS["ant"], tiny_config(seed=seed), Solo(), share=1.0, device=torch.device("cpu"), seed=0)
         for seed in (0, 1)
     )
     first.take(make("ant", num_env=2), seed=0)

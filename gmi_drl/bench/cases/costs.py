@@ -34,7 +34,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
     spec = TASK_SPECS["ant"]
     with one_core(), closing(make("ant", num_env=NUM_ENV)) as task:
-        replica = Replica(spec, default_config(spec), Solo(), share=1.0, device=torch.device("cpu"))
+        replica = Replica(spec, default_config(spec), Solo(), share=1.0, device=torch.device("cpu"), seed=0)
         replica.take(task, seed=0)
         layers = _time_layers(replica.policy)
         _iterate(replica, 1 if quick else WARM_UP)

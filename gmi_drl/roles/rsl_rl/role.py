@@ -27,13 +27,14 @@ class RslRl(Holistic):
         self.replica.ledger.close()
         return result
 
-    def seeds(self, start: int) -> tuple[int, int]:
-        """See `Holistic.seeds`. Worlds of rank 0 begin with the run's own seed, as with rsl_rl's users' scripts."""
-        task, agent = super().seeds(start)
-        return self.config.seed if start == 0 and self.reduction.group.rank == 0 else task, agent
+    def seed(self, start: int, purpose: str) -> int:
+        """See `Holistic.seed`. Worlds of rank 0 begin with the run's own seed, as with rsl_rl's users' scripts."""
+        is_users = purpose == "task" and start == 0 and self.reduction.group.rank == 0
+        return self.config.seed if is_users else super().seed(start, purpose)
 
-    def make_replica(self, task: Task, seed: int) -> RslRlReplica:
+    def make_replica(self, task: Task, start: int) -> RslRlReplica:
         """See `Holistic.make_replica`."""
+        seed = self.seed(start, "agent")
         return RslRlReplica(task, self.config, self.reduction, share=self.share, seed=seed, log_dir=self.folder.path)
 
     def divided(self, num_env: int) -> int:
