@@ -136,5 +136,5 @@ def test_rsl_rl_makes_these_networks():
     for more in ({}, {"class_name": "ActorCriticRecurrent", "rnn_hidden_dim": 8}, {"state_dependent_std": True}):
         agent = {**AGENT, "obs_groups": {key: ["policy"] for key in ("policy", "critic")}, "policy": POLICY | more}
         env = RslRlEnv(make("ant", num_env=2))
-        runner = GroupRunner(env, with_two_networks(agent), reduction=Solo(), share=1.0, log_dir=None)
+        runner = GroupRunner(env, with_two_networks(agent), reduction=Solo(), sample_share=1.0, log_dir=None)
         assert runner.alg.critic.obs_normalization and not runner.alg.actor.obs_normalization

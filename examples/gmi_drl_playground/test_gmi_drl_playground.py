@@ -14,7 +14,7 @@ from mujoco_playground._src.dm_control_suite import cartpole
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.gmi import allowed_cores
-from gmi_drl.roles.replica import seed_of
+from gmi_drl.roles.seeds import seed_of
 from gmi_drl.tasks import check_task, make
 
 STEPS = 30

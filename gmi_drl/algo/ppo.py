@@ -27,7 +27,7 @@ class PPO:
     Args:
         policy: The networks, on the device that the update shall run on.
         config: Hyper-parameters.
-        share: Samples that this GMI learns from divided by those of its whole group.
+        sample_share: Samples that this GMI learns from divided by those of its whole group.
         reduce: Sums a float32 vector in place over the group; the identity when alone.
         make_bucket: Gives memory on the device that `reduce` reads with the fewest copies.
         capture: On a GPU, replay what happens before and after each `reduce` as CUDA graphs.
@@ -40,12 +40,12 @@ class PPO:
         policy: ActorCritic,
         config: PPOConfig,
         *,
-        share: float = 1.0,
+        sample_share: float = 1.0,
         reduce: Callable[[Tensor], None] = lambda bucket: None,
         make_bucket: Callable[[int], Tensor] | None = None,
         capture: bool = True,
     ) -> None:
-        self.policy, self.config, self.share, self.reduce = policy, config, share, reduce
+        self.policy, self.config, self.sample_share, self.reduce = policy, config, sample_share, reduce
         self._capture = capture
         device = policy.log_std.device
         make_bucket = make_bucket or partial(torch.zeros, device=device)
@@ -56,7 +56,7 @@ class PPO:
         self.old_log_std = torch.zeros_like(policy.log_std)
         self.totals = torch.zeros(len(self.METRICS), device=device)
         self._apply_step = Captured(self._apply, device, is_on=capture)
-        self._rollout: Rollout | None = None
+        self._shuffled: MiniBatch | None = None
         self._gradient_steps: list[Captured] = []
 
     def update(self, rollout: Rollout, permutation: Tensor) -> None:
@@ -64,18 +64,18 @@ class PPO:
 
         Afterwards `totals` holds the sums over mini-batches of `METRICS`.
         """
-        self.old_log_std.copy_(self.policy.log_std.detach())
+        self.old_log_std.copy_(rollout.log_std)
         self.totals.zero_()
-        rollout.shuffle(permutation)
+        rollout.shuffle(permutation, into=self._room_for(rollout))  # from here on the rollout is not read
         for _ in range(self.config.epochs):
-            for compute_gradient in self._gradients_of(rollout):
+            for compute_gradient in self._gradient_steps:
                 compute_gradient()
                 self.reduce(self.flat.bucket)
                 self._apply_step()
 
-    def forget(self) -> None:
-        """Let go of the last rollout and what was captured for it."""
-        self._rollout, self._gradient_steps = None, []
+    def release(self) -> None:
+        """Free the memory for the transitions of an update, and what was captured over it."""
+        self._shuffled, self._gradient_steps = None, []
 
     def metrics(self) -> dict[str, float]:
         """Means over the mini-batches of the last update, and the learning rate. Synchronises with the host."""
@@ -99,14 +99,17 @@ class PPO:
         for name, tensor in self.state_dict().items():
             tensor.copy_(saved[name])
 
-    def _gradients_of(self, rollout: Rollout) -> list[Captured]:
-        """One for each mini-batch of a rollout, the same ones as long as the rollout is."""
-        if self._rollout is not rollout:
-            self._rollout = rollout
-            device, batches = self.flat.vector.device, split(rollout.shuffled, self.config.minibatches)
-            steps = [partial(self._compute_gradient, batch) for batch in batches]
-            self._gradient_steps = [Captured(step, device, is_on=self._capture) for step in steps]
-        return self._gradient_steps
+    def _room_for(self, rollout: Rollout) -> MiniBatch:
+        """Memory of our own for the transitions of an update, and a step for each mini-batch in it.
+
+        They stay as long as rollouts have the same size, whichever they are: two by turns need no new graphs.
+        """
+        if self._shuffled is None or len(self._shuffled.obs) != rollout.transitions:
+            self.release()
+            self._shuffled = rollout.empty_batch()
+            steps = [partial(self._compute_gradient, part) for part in split(self._shuffled, self.config.minibatches)]
+            self._gradient_steps = [Captured(step, self.totals.device, is_on=self._capture) for step in steps]
+        return self._shuffled
 
     def _compute_gradient(self, batch: MiniBatch) -> None:
         """Fill the bucket: gradients of this GMI's share of the loss, and what else is to be summed."""
@@ -115,10 +118,10 @@ class PPO:
         mean = self.policy.actor(batch.obs)
         surrogate, value_loss = self._surrogate(batch, mean), self._value_loss(batch)
         loss = surrogate + self.config.value_loss_coef * value_loss - self.config.entropy_coef * self.policy.entropy()
-        (loss * self.share).backward()  # type: ignore[no-untyped-call]
+        (loss * self.sample_share).backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             kl = (gaussian_kl(batch.mean, self.old_log_std, mean, self.policy.log_std) * batch.valid).mean()
-            flat.tail.copy_(torch.stack((surrogate.detach(), value_loss.detach(), kl)) * self.share)
+            flat.tail.copy_(torch.stack((surrogate.detach(), value_loss.detach(), kl)) * self.sample_share)
 
     @torch.no_grad()
     def _apply(self) -> None:

@@ -24,9 +24,17 @@ class MiniBatch:
 
 
 class Rollout:
-    """What N worlds met in T steps: tensors `[T, N, ...]` that are written in place.
+    """What N worlds met in T steps: tensors `[T, N, ...]`, and what else belongs to these steps, written in place.
 
-    `shuffled` has the same transitions as `[T * N, ...]`: mini-batches are slices of it, always in the same place.
+    Once it is judged it is complete: who learns from it needs nothing more of who acted.
+
+    Attributes:
+        obs: Observations `[T, N, O]`, normalised once they are judged.
+        last_obs: The raw ones `[N, O]` that followed the last step.
+        mean: Of the policy that acted, `[T, N, A]`.
+        log_std: Of the policy that acted, `[A]`.
+        delta: What the raw observations add to the normaliser, float64 `[1 + 2 O]`.
+        sums: Reward, episodes that ended, their returns, their lengths, and worlds that went wrong, float64 `[5]`.
     """
 
     def __init__(self, horizon: int, num_env: int, num_obs: int, num_actions: int, device: torch.device) -> None:
@@ -38,9 +46,15 @@ class Rollout:
         self.log_prob, self.reward, self.value = empty(), empty(), empty()
         self.done, self.valid, self.bootstrap = empty(), empty(), empty()
         self.advantage, self.returns = empty(), empty()
-        shapes = {name: getattr(self, name).shape for name in MiniBatch.__dataclass_fields__}
-        everything = {name: torch.zeros(horizon * num_env, *shape[2:], device=device) for name, shape in shapes.items()}
-        self.shuffled = MiniBatch(**everything)
+        self.last_obs = torch.zeros(num_env, num_obs, device=device)
+        self.log_std = torch.zeros(num_actions, device=device)
+        self.delta = torch.zeros(1 + 2 * num_obs, dtype=torch.float64, device=device)
+        self.sums = torch.zeros(5, dtype=torch.float64, device=device)
+
+    @property
+    def transitions(self) -> int:
+        """T * N."""
+        return self.horizon * self.num_env
 
     def advantages(self, last_value: Tensor, config: PPOConfig) -> None:
         """Generalised advantage estimation (Schulman et al., arXiv 1506.02438) into `advantage` and `returns`.
@@ -72,13 +86,18 @@ class Rollout:
         """Give the advantages zero mean and unit variance, by the statistics of all GMIs."""
         self.advantage.sub_(mean).div_(std + 1e-8).mul_(self.valid)
 
-    def shuffle(self, permutation: Tensor) -> None:
-        """Put all transitions into `shuffled`, in the order of `permutation [T * N]`."""
-        for name, into in vars(self.shuffled).items():
-            torch.index_select(getattr(self, name).flatten(0, 1), 0, permutation, out=into)
+    def empty_batch(self) -> MiniBatch:
+        """Room for all its transitions, each field `[T * N, ...]`."""
+        fields = {name: getattr(self, name) for name in MiniBatch.__dataclass_fields__}
+        return MiniBatch(**{name: torch.zeros_like(field).flatten(0, 1) for name, field in fields.items()})
+
+    def shuffle(self, permutation: Tensor, into: MiniBatch) -> None:
+        """Put all transitions into a batch as of `empty_batch`, in the order of `permutation [T * N]`."""
+        for name, field in vars(into).items():
+            torch.index_select(getattr(self, name).flatten(0, 1), 0, permutation, out=field)
 
 
-def share_of(mine: int, group: Iterable[int], minibatches: int) -> float:
+def sample_share_of(mine: int, group: Iterable[int], minibatches: int) -> float:
     """The part of a group's samples that one GMI learns from, by which it weighs its means: 1 in all.
 
     Args:

@@ -32,7 +32,7 @@ class Reporter(Ledger):
     def log(self, *, it: int, **facts: Any) -> None:
         """Report an iteration."""
         super().log(it=it, **facts)
-        reward_sum, episodes, return_sum, length_sum, bad_worlds = self.take().tolist()
+        reward_sum, episodes, return_sum, length_sum, bad_worlds = self.pop_sums().tolist()
         self.report(
             {
                 "iteration": it + 1,

@@ -13,7 +13,8 @@ from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
 
 if TYPE_CHECKING:
-    from gmi_drl.roles.player import Agent, Episode, Player
+    from gmi_drl.algo.agent import Agent
+    from gmi_drl.roles.player import Episode, Player
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.workload import TaskSpec
 

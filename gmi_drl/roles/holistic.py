@@ -7,12 +7,14 @@ from typing import Any
 import torch
 
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.algo.rollout import share_of
+from gmi_drl.algo.rollout import sample_share_of
 from gmi_drl.config import load_config
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import News, Word
+from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.replica import AnyReplica, Replica, seed_of
+from gmi_drl.roles.replica import Replica
+from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
@@ -66,18 +68,18 @@ class Holistic(DRL_role):
             task.spec,
             self.config,
             self.reduction,
-            share=self.share,
+            sample_share=self.sample_share,
             device=self.mgr.device,
             seed=self.seed(start, "learner"),
         )
-        replica.take(task, self.seed(start, "agent"))
+        replica.enter_worlds(task, self.seed(start, "agent"))
         return replica
 
     @property
-    def share(self) -> float:
+    def sample_share(self) -> float:
         """Samples that this GMI learns from divided by those of the whole group."""
         group = [self.divided(gmi.num_env) for gmi in self.mgr.layout.gmis]
-        return share_of(self.divided(self.mgr.gmi.num_env), group, self.config.minibatches)
+        return sample_share_of(self.divided(self.mgr.gmi.num_env), group, self.config.minibatches)
 
     def divided(self, num_env: int) -> int:
         """How many things of so many environments are dealt out to the mini-batches: transitions."""

@@ -7,9 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.flat import FlatParameters
-from gmi_drl.algo.networks import ActorCritic, make_policy
-from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.roles.holistic import LEARNER_PART
@@ -17,23 +16,6 @@ from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
-
-
-@dataclass(frozen=True)
-class Agent:
-    """A policy and the scaling of its observations, on the CPU, as of an iteration of a run."""
-
-    policy: ActorCritic
-    normaliser: Normaliser
-    iteration: int = 0
-
-    @torch.no_grad()
-    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Actions `[N, A]` for observations `[N, O]`: the mean, or with standard normal noise `[N, A]` a sample."""
-        obs = self.normaliser(obs)
-        if noise is None:
-            return self.policy.actor(obs)  # type: ignore[no-any-return]
-        return self.policy.act(obs, noise)[0]
 
 
 @dataclass(frozen=True)
@@ -47,12 +29,12 @@ class Episode:
 
 
 def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
-    """The agent that a run begins with."""
+    """The agent that a run begins with, on the CPU."""
     return _new_agent(spec, config)[0]
 
 
 def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig) -> Agent:
-    """The agent of a run's newest checkpoint; a training may go on meanwhile.
+    """The agent of a run's newest checkpoint, on the CPU; a training may go on meanwhile.
 
     Raises:
         UsageError: There is none, it is broken, or its sizes are not those of the task and the configuration.
@@ -108,11 +90,10 @@ class Player:
 
 
 def _new_agent(spec: TaskSpec, config: RunConfig) -> tuple[Agent, Tensor]:
-    """As a replica begins, and the vector that its parameters are views of, in the order that checkpoints have."""
-    torch.manual_seed(config.seed)
-    policy = make_policy(spec, config.ppo)
-    flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
-    return Agent(policy, Normaliser(spec.num_obs, torch.device("cpu"))), flat.vector
+    """As a run begins, and the vector that its parameters are views of, in the order that checkpoints have."""
+    agent = make_agent(spec, config, torch.device("cpu"))
+    flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
+    return agent, flat.vector
 
 
 def _newest(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:

@@ -14,7 +14,8 @@ import torch
 from gmi_drl.config import load_config
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.replica import Replica, seed_of
+from gmi_drl.roles.replica import Replica
+from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.sim.engine import warp_bytes
@@ -81,16 +82,19 @@ class Probe(DRL_role):
             seed_of(self.config, 0, self.GMI_id, purpose) for purpose in ("task", "agent", "learner")
         )
         if self.replica is not None:
-            self.replica.leave()  # before the next worlds are made, or the peak would count both
+            self.replica.leave_worlds()  # before the next worlds are made, or the peak would count both
         _forget_peak(self.mgr.device)
         task = self.make_task(num_env, task_seed)
         if self.replica is None:
-            share = 1 / len(self.group.members)
-            reduction = self.mgr.reduction(self.group)
             self.replica = Replica(
-                task.spec, self.config, reduction, share=share, device=self.mgr.device, seed=learner_seed
+                task.spec,
+                self.config,
+                self.mgr.reduction(self.group),
+                sample_share=1 / len(self.group.members),
+                device=self.mgr.device,
+                seed=learner_seed,
             )
-        self.replica.take(task, agent_seed)
+        self.replica.enter_worlds(task, agent_seed)
         return self.replica
 
 

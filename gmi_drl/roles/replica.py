@@ -1,67 +1,34 @@
-"""One replica of a training: the simulator, agent and trainer of a holistic GMI, and one iteration of all three."""
+"""One iteration end to end: actor and learner of a GMI joined directly, by a slot that both use in turns (TCG_EX).
+
+act     `horizon` times: agent.sample(obs) -> task.step(action) -> slot            roles/actor.py
+        values, log-densities and advantages of all steps at once                  algo/agent.py
+agree   one exchange of sums, of moments and of rank 0's word                      roles/agreement.py
+learn   epochs x mini-batches: gradient -> sum over the group -> Adam              roles/learner.py, algo/ppo.py
+"""
 
 import gc
-import hashlib
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from gmi_drl.algo.captured import WARM_UP_CALLS
-from gmi_drl.algo.networks import make_policy
-from gmi_drl.algo.normaliser import Normaliser
-from gmi_drl.algo.ppo import PPO
+from gmi_drl.algo.slot import Slot
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config import RunConfig
+from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import News, Word, agree
-from gmi_drl.roles.collector import Collector
+from gmi_drl.roles.learner import Learner
 from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
 
-class AnyReplica(Protocol):
-    """What the holistic role needs of a replica, whoever wrote its learner."""
-
-    def iterate(self, decide: Callable[[], Word]) -> News:
-        """One iteration. `decide` is asked before what all GMIs see is exchanged; rank 0's answer counts, for all."""
-
-    def phases(self) -> dict[str, float]:
-        """Seconds of the last iteration by phase (`run.metrics.PHASES`)."""
-
-    def metrics(self) -> Mapping[str, float | str]:
-        """Losses of the last update, `learning_rate`, and `warning` where people should be told of something."""
-
-    def set_learning_rate(self, rate: float) -> None:
-        """Go on with another learning rate."""
-
-    def learner_state(self) -> dict[str, Tensor]:
-        """What all replicas must hold alike."""
-
-    def load_learner_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from `learner_state`."""
-
-    def worlds_state(self) -> dict[str, Tensor]:
-        """What this replica alone holds: its worlds, its noise and its running episodes."""
-
-    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from `worlds_state`."""
-
-
 class Replica:
-    """Holds the same learner as the other GMIs of its group, and worlds of its own.
+    """Holds the same learner as the other GMIs of its group, and worlds of its own. For arguments see `Learner`."""
 
-    Args:
-        spec: The task's sizes.
-        config: Of the run.
-        reduction: Of the group.
-        share: Samples that this GMI learns from divided by those of the whole group.
-        device: Where everything lives.
-        seed: Of the order in which it learns from its samples.
-    """
-
-    collector: Collector
+    actor: Actor
+    slot: Slot
 
     def __init__(
         self,
@@ -69,63 +36,50 @@ class Replica:
         config: RunConfig,
         reduction: Reduction,
         *,
-        share: float,
+        sample_share: float,
         device: torch.device,
         seed: int,
     ) -> None:
-        self.config, self.group, self.device = config, reduction.group, device
-        torch.manual_seed(config.seed)  # policies start alike
-        self.policy = make_policy(spec, config.ppo).to(device)
-        self.ppo = PPO(
-            self.policy,
-            config.ppo,
-            share=share,
-            reduce=reduction.reduce,
-            make_bucket=reduction.bucket,
-            capture=config.cuda_graphs,
-        )
-        self.normaliser = Normaliser(spec.num_obs, device)
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.config, self.device = config, device
+        self.learner = Learner(spec, config, reduction, sample_share=sample_share, device=device, seed=seed)
         self.clock = PhaseClock(device)
         self.sync_s = 0.0
+
+    def enter_worlds(self, task: Task, seed: int) -> None:
+        """Act in these worlds from now on; `seed` is of the noise."""
+        noise = torch.Generator(self.device).manual_seed(seed)
+        self.actor = Actor(task, self.learner.agent, self.config.ppo, noise, capture=self.config.cuda_graphs)
+        self.slot = self.actor.make_slot()
+
+    def iterate(self, decide: Callable[[], Word]) -> News:
+        """Act, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""
+        actor, learner, rollout = self.actor, self.learner, self.slot.rollout
+        self.clock.start()
+        waited_s = learner.group.wait_s
+
+        # Act: simulator and agent take turns, then the agent judges what came of it
+        actor.collect(self.slot, self.clock)
+
+        # Agree: what every GMI must know alike
+        news = agree(learner.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
+
+        # Learn: every mini-batch's gradients are summed over the group
+        learner.update(rollout, news)
+        self.clock.mark("learn_s")
+        self.sync_s = learner.group.wait_s - waited_s
+        return news
+
+    def leave_worlds(self) -> None:
+        """Close the worlds, and let go of all that was made for them."""
+        self.actor.task.close()
+        del self.actor, self.slot
+        self.learner.ppo.release()
+        gc.collect()  # an actor is part of a cycle
 
     @property
     def warm_up_iterations(self) -> int:
         """Iterations until each is like the next: first calls choose kernels, and on a GPU graphs are made."""
         return WARM_UP_CALLS + 1 if self.device.type == "cuda" and self.config.cuda_graphs else 1
-
-    def leave(self) -> None:
-        """Let go of the worlds and of all that was made for them."""
-        self.collector.task.close()
-        del self.collector
-        self.ppo.forget()
-        gc.collect()  # a collector is part of a cycle
-
-    def take(self, task: Task, seed: int) -> None:
-        """Let the agent act in these worlds from now on; `seed` is of its noise."""
-        generator = torch.Generator(self.device).manual_seed(seed)
-        self.collector = Collector(
-            task, self.policy, self.normaliser, self.config.ppo, generator, capture=self.config.cuda_graphs
-        )
-
-    def iterate(self, decide: Callable[[], Word]) -> News:
-        """Collect, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""
-        self.clock.start()
-        waited_s = self.group.wait_s
-
-        # Stage i: simulator and agent collect experience
-        delta = self.collector.collect(self.clock)
-
-        # What every GMI must know alike
-        news = self._agree(delta, decide())
-        self.collector.rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
-
-        # Stages ii and iii: learn, summing gradients over the group at every mini-batch
-        self.ppo.update(self.collector.rollout, self._permutation())
-        self.normaliser.merge(news.deltas)
-        self.clock.mark("learn_s")
-        self.sync_s = self.group.wait_s - waited_s
-        return news
 
     def phases(self) -> dict[str, float]:
         """Seconds of the last iteration by phase (`run.metrics.PHASES`). Waits for the device, once."""
@@ -135,42 +89,25 @@ class Replica:
 
     def metrics(self) -> dict[str, float]:
         """Losses of the last update and the learning rate. Synchronises with the host."""
-        return self.ppo.metrics()
+        return self.learner.metrics()
 
     def set_learning_rate(self, rate: float) -> None:
         """Go on with another learning rate."""
-        self.ppo.learning_rate.fill_(rate)
+        self.learner.set_learning_rate(rate)
 
     def learner_state(self) -> dict[str, Tensor]:
         """What all replicas must hold alike."""
-        return {**self.ppo.state_dict(), "normaliser": self.normaliser.statistics}
+        return self.learner.state_dict()
 
     def load_learner_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `learner_state`."""
-        self.normaliser.load(state.pop("normaliser"))
-        self.ppo.load_state_dict(state)
+        self.learner.load_state_dict(state)
 
     def worlds_state(self) -> dict[str, Tensor]:
         """What this replica alone holds: its worlds, its noise, its running episodes and the order of its samples."""
-        return {**self.collector.state_dict(), "learner_generator": self.generator.get_state()}
+        return {**self.actor.state_dict(), "learner_generator": self.learner.generator.get_state()}
 
     def load_worlds_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `worlds_state`, bit-identically."""
-        self.generator.set_state(state.pop("learner_generator"))
-        self.collector.load_state_dict(state)
-
-    def _agree(self, delta: Tensor, word: Word) -> News:
-        rollout = self.collector.rollout
-        sums = torch.cat((rollout.reward.double().sum().reshape(1), self.collector.episodes))
-        return agree(self.group, word, sums, rollout.advantage_moments(), delta)
-
-    def _permutation(self) -> Tensor:
-        rollout = self.collector.rollout
-        transitions = rollout.horizon * rollout.num_env
-        return torch.randperm(transitions, generator=self.generator, device=self.device)
-
-
-def seed_of(config: RunConfig, iteration: int, gmi_id: int, purpose: str) -> int:
-    """A seed that no other GMI, purpose or point of restart shares."""
-    text = f"{config.seed}/{iteration}/{gmi_id}/{purpose}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+        self.learner.generator.set_state(state["learner_generator"])
+        self.actor.load_state_dict(state)

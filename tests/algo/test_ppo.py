@@ -1,13 +1,16 @@
+import math
 import threading
+import weakref
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gmi_drl.algo import ppo as module
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.algo.rollout import Rollout, share_of
+from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of
 from gmi_drl.config import PPOConfig
 from gmi_drl.workload import TASK_SPECS
 
@@ -33,6 +36,7 @@ def make_rollout(policy, seed=1, num_env=N):
         rollout.action[:], rollout.mean[:] = policy.act(rollout.obs, noise)
         rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.mean))
         rollout.value.copy_(policy.value(rollout.obs))
+        rollout.log_std.copy_(policy.log_std)
     rollout.reward.copy_(torch.randn(T, num_env, generator=generator))
     rollout.done.copy_((torch.rand(T, num_env, generator=generator) < 0.1).float())
     rollout.advantages(torch.randn(num_env, generator=generator), PPOConfig())
@@ -100,6 +104,44 @@ def test_a_policy_is_compared_with_itself_as_it_was_before_the_update():
     assert policy.log_std.abs().max() > 0.1
 
 
+def test_a_policy_is_compared_with_the_one_that_acted_though_it_has_moved_on_since():
+    """As an actor elsewhere may lag behind: what acted is told by the rollout."""
+    policy = make_policy()
+    ppo, rollout = PPO(policy, PPOConfig(epochs=1, minibatches=1)), make_rollout(policy)
+    policy.log_std.data.add_(0.5)
+    ppo.update(rollout, torch.arange(T * N))
+    by_hand = SPEC.num_actions * (0.5 + 0.5 * (math.exp(-1) - 1))
+    assert ppo.metrics()["kl"] == pytest.approx(by_hand, rel=1e-4)
+
+
+def test_rollouts_by_turns_need_no_new_memory_and_no_new_graphs(monkeypatch):
+    made = []
+    monkeypatch.setattr(module, "Captured", lambda function, *args, **more: made.append(function) or function)
+    policy, config = make_policy(), PPOConfig(epochs=2, minibatches=4)
+    ppo, rollouts = PPO(policy, config), [make_rollout(policy, seed) for seed in (1, 2)]
+    gone = weakref.ref(rollouts[0])
+    for rollout in 2 * rollouts:
+        ppo.update(rollout, torch.arange(T * N))
+    assert len(made) == 1 + config.minibatches  # Adam's step, and a gradient for each mini-batch
+    rollouts.clear()
+    del rollout
+    assert gone() is None  # the update had a copy
+    ppo.update(make_rollout(policy, num_env=2 * N), torch.arange(2 * T * N))
+    assert len(made) == 1 + 2 * config.minibatches  # of another size: made anew
+
+
+def test_released_memory_is_made_again():
+    first, second = PPO(make_policy(), PPOConfig()), PPO(make_policy(), PPOConfig())
+    for ppo in (first, second):
+        ppo.update(make_rollout(make_policy()), torch.arange(T * N))
+    shuffled = weakref.ref(first._shuffled.obs)
+    first.release()
+    assert shuffled() is None
+    for ppo in (first, second):
+        ppo.update(make_rollout(make_policy(), seed=2), torch.arange(T * N))
+    assert tensor_digest(first.flat.vector) == tensor_digest(second.flat.vector)
+
+
 def test_a_mini_batch_without_finite_gradients_is_skipped_and_counted():
     policy = make_policy()
     ppo, rollout = PPO(policy, PPOConfig(epochs=1, minibatches=4)), make_rollout(policy)
@@ -138,9 +180,9 @@ def halves(rollout):
     parts = []
     for worlds in (slice(0, N // 2), slice(N // 2, N)):
         part = Rollout(T, N // 2, SPEC.num_obs, SPEC.num_actions, torch.device("cpu"))
-        for name, tensor in vars(rollout).items():
-            if isinstance(tensor, torch.Tensor):
-                getattr(part, name).copy_(tensor[:, worlds])
+        for name in MiniBatch.__dataclass_fields__:
+            getattr(part, name).copy_(getattr(rollout, name)[:, worlds])
+        part.log_std.copy_(rollout.log_std)
         parts.append(part)
     return parts
 
@@ -153,7 +195,7 @@ def test_two_gmis_with_half_the_worlds_learn_the_same():
     normalise(rollout)
     parts = halves(rollout)
     whole = PPO(policy, config)
-    replicas = [PPO(make_policy(), config, share=0.5) for _ in parts]
+    replicas = [PPO(make_policy(), config, sample_share=0.5) for _ in parts]
     orders = [torch.randperm(T * N // 2, generator=torch.Generator().manual_seed(3)) for _ in parts]
     batches = zip(*(order.chunk(minibatches) for order in orders), strict=True)
     order = torch.cat([torch.cat([to_whole(half, rank) for rank, half in enumerate(batch)]) for batch in batches])
@@ -164,10 +206,10 @@ def test_two_gmis_with_half_the_worlds_learn_the_same():
     assert (whole.flat.vector - make_flat(make_policy())).abs().max() > 1e-3  # it did learn something
 
 
-def first_bucket(rollout, config, share=1.0):
+def first_bucket(rollout, config, sample_share=1.0):
     """The gradient of the first mini-batch, and what is summed with it, as they go into the reduction."""
     buckets = []
-    PPO(make_policy(), config, share=share, reduce=lambda b: buckets.append(b.clone())).update(
+    PPO(make_policy(), config, sample_share=sample_share, reduce=lambda b: buckets.append(b.clone())).update(
         rollout, torch.arange(rollout.horizon * rollout.num_env)
     )
     return buckets[0]
@@ -177,10 +219,10 @@ def test_unequal_gmis_weigh_every_sample_that_they_use_the_same():
     """3 and 13 worlds do not divide by 5 mini-batches: 4 and 20 of their 24 and 104 samples make up the first."""
     config, transitions = PPOConfig(epochs=1, minibatches=5), (3 * T, 13 * T)
     parts = [make_rollout(make_policy(), seed=n, num_env=n // T) for n in transitions]
-    shares = [share_of(n, transitions, config.minibatches) for n in transitions]
+    shares = [sample_share_of(n, transitions, config.minibatches) for n in transitions]
     both = sum(first_bucket(part, config, share) for part, share in zip(parts, shares, strict=True))
     used = Rollout(1, sum(n // 5 for n in transitions), SPEC.num_obs, SPEC.num_actions, torch.device("cpu"))
-    for name in vars(used.shuffled):
+    for name in MiniBatch.__dataclass_fields__:
         first = [getattr(part, name).flatten(0, 1)[: n // 5] for part, n in zip(parts, transitions, strict=True)]
         getattr(used, name).copy_(torch.cat(first)[None])
     mean = first_bucket(used, config.model_copy(update={"minibatches": 1}))
@@ -229,8 +271,6 @@ def test_an_update_by_graphs_is_the_update_without():
         for name, tensor in vars(rollout).items():
             if isinstance(tensor, torch.Tensor):
                 setattr(rollout, name, tensor.to(device))
-        for name, tensor in vars(rollout.shuffled).items():
-            setattr(rollout.shuffled, name, tensor.to(device))
         normalise(rollout)
         for seed in range(4):
             ppo.update(rollout, torch.randperm(T * N, generator=torch.Generator().manual_seed(seed)).to(device))

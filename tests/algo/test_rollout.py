@@ -1,6 +1,6 @@
 import torch
 
-from gmi_drl.algo.rollout import Rollout, share_of, split
+from gmi_drl.algo.rollout import Rollout, sample_share_of, split
 from gmi_drl.config import PPOConfig
 
 T, N = 5, 3
@@ -64,8 +64,8 @@ def test_mini_batches_are_a_permutation_cut_in_equal_views():
     rollout, _ = make()
     rollout.log_prob.copy_(torch.arange(T * N).view(T, N))
     permutation = torch.randperm(T * N)
-    rollout.shuffle(permutation)
-    whole = rollout.shuffled
+    whole = rollout.empty_batch()
+    rollout.shuffle(permutation, into=whole)
     assert torch.equal(whole.log_prob, permutation.float())
     parts = split(whole, 4)
     assert [part.log_prob.shape[0] for part in parts] == [3, 3, 3, 3]
@@ -74,5 +74,5 @@ def test_mini_batches_are_a_permutation_cut_in_equal_views():
 
 
 def test_shares_are_of_the_samples_that_are_used_and_of_all_where_none_is_left_over():
-    assert [share_of(mine, (9, 39), 4) for mine in (9, 39)] == [2 / 11, 9 / 11]
-    assert [share_of(16 * worlds, (48, 208), 4) for worlds in (3, 13)] == [3 / 16, 13 / 16]
+    assert [sample_share_of(mine, (9, 39), 4) for mine in (9, 39)] == [2 / 11, 9 / 11]
+    assert [sample_share_of(16 * worlds, (48, 208), 4) for worlds in (3, 13)] == [3 / 16, 13 / 16]

@@ -22,7 +22,7 @@ def run(tmp_path_factory):
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
     folder.create()
     folder.write_setup(tiny_layout(), tiny_config())
-    replica = Replica(TASK_SPECS["ant"], tiny_config(), Solo(), share=1.0, device=torch.device("cpu"), seed=0)
+    replica = Replica(TASK_SPECS["ant"], tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
     checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
     checkpoint.commit(folder.checkpoints, 2, dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": 2}, kept=2)
     before = files(folder.path)

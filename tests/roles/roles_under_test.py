@@ -47,7 +47,7 @@ class Parted(Holistic):
 
         def iterate_and_part(decide):
             news = iterate(decide)
-            replica.policy.log_std.data[0] += 1e-6 * self.GMI_id
+            replica.learner.agent.policy.log_std.data[0] += 1e-6 * self.GMI_id
             return news
 
         replica.iterate = iterate_and_part
@@ -70,8 +70,9 @@ class Replay:
 
     def attach(self, replica):
         """Let a replica learn in these worlds, from the actions that were taken."""
-        replica.take(self, seed=0)
-        replica.policy.act = lambda obs, noise: (self.tape["action"][self.now], replica.policy.actor(obs))
+        replica.enter_worlds(self, seed=0)
+        policy = replica.learner.agent.policy
+        policy.act = lambda obs, noise: (self.tape["action"][self.now], policy.actor(obs))
 
     def step(self, action):
         step = {name: tensor[self.now] for name, tensor in self.tape.items()}

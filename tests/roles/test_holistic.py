@@ -50,10 +50,10 @@ def test_gmis_of_three_and_of_thirteen_worlds_learn_what_one_of_sixteen_does(fol
     config = tiny_config(iterations=3, ppo=PPOConfig(horizon=4, epochs=2, minibatches=1))
     learner = read_part(train_by("Recorder", layout, config).checkpoint, "learner")
 
-    whole = Replica(TASK_SPECS["ant"], config, Solo(), share=1.0, device=torch.device("cpu"), seed=0)
+    whole = Replica(TASK_SPECS["ant"], config, Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
     worlds = roles_under_test.Replay(TASK_SPECS["ant"], folder.path)
     worlds.attach(whole)
-    before = whole.ppo.flat.vector.clone()
+    before = whole.learner.ppo.flat.vector.clone()
     for _ in range(config.iterations):
         whole.iterate(lambda: Word.GO_ON)
     for name, expected in whole.learner_state().items():
@@ -61,7 +61,7 @@ def test_gmis_of_three_and_of_thirteen_worlds_learn_what_one_of_sixteen_does(fol
     assert (learner["parameters"] - before).abs().max() > 1e-3, "nothing was learnt, so agreement says nothing"
 
     torch.testing.assert_close(learner["normaliser"], moments(worlds.tape["obs"][:-1].flatten(0, 1)))
-    advantage = whole.collector.rollout.advantage
+    advantage = whole.slot.rollout.advantage
     assert advantage.mean().item() == pytest.approx(0, abs=1e-6) and advantage.std().item() == pytest.approx(1)
 
 
@@ -120,7 +120,7 @@ def make_role(monkeypatch, line):
 def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, minibatches, share):
     config = tiny_config()
     config = config.model_copy(update={"ppo": config.ppo.model_copy(update={"minibatches": minibatches})})
-    assert make_role(Holistic, config).share == share  # 12 and 52 transitions
+    assert make_role(Holistic, config).sample_share == share  # 12 and 52 transitions
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_rsl_rl_deals_out_transitions_or_with_a_memory_worlds(make_role, network
     from gmi_drl.roles.rsl_rl.role import RslRl
 
     role = make_role(RslRl, tiny_config(rsl_rl=section(network, minibatches)))
-    assert role.share == share
+    assert role.sample_share == share
 
 
 def test_fewer_worlds_than_mini_batches_are_refused_where_there_is_a_memory(make_role):
@@ -159,4 +159,4 @@ def test_fewer_worlds_than_mini_batches_are_refused_where_there_is_a_memory(make
     from gmi_drl.roles.rsl_rl.role import RslRl
 
     with pytest.raises(UsageError, match="has 3 environments for 4 mini-batches"):
-        _ = make_role(RslRl, tiny_config(rsl_rl=section("RNNModel", 4))).share
+        _ = make_role(RslRl, tiny_config(rsl_rl=section("RNNModel", 4))).sample_share

@@ -21,8 +21,8 @@ OBS = torch.randn(3, 60, generator=torch.Generator().manual_seed(0))
 @pytest.fixture(scope="module")
 def replica():
     """Has learnt a little."""
-    replica = Replica(SPEC, CONFIG, Solo(), share=1.0, device=CPU, seed=0)
-    replica.take(make("ant", num_env=8), seed=0)
+    replica = Replica(SPEC, CONFIG, Solo(), sample_share=1.0, device=CPU, seed=0)
+    replica.enter_worlds(make("ant", num_env=8), seed=0)
     for _ in range(3):
         replica.iterate(lambda: Word.GO_ON)
     return replica
@@ -43,15 +43,15 @@ def test_what_was_learnt_is_what_acts(replica, tmp_path):
     assert agent.iteration == 3
     noise = torch.randn(3, 8)
     with torch.no_grad():
-        sample, mean = replica.policy.act(replica.normaliser(OBS), noise)
+        sample, mean = replica.learner.agent.sample(OBS, noise)
     assert torch.equal(agent.act(OBS), mean) and torch.equal(agent.act(OBS, noise), sample)
     assert not torch.equal(mean, initial_agent(SPEC, CONFIG).act(OBS))
 
 
 def test_the_initial_agent_is_that_of_a_training():
-    replica = Replica(SPEC, CONFIG, Solo(), share=1.0, device=CPU, seed=0)
+    replica = Replica(SPEC, CONFIG, Solo(), sample_share=1.0, device=CPU, seed=0)
     with torch.no_grad():
-        assert torch.equal(initial_agent(SPEC, CONFIG).act(OBS), replica.policy.actor(replica.normaliser(OBS)))
+        assert torch.equal(initial_agent(SPEC, CONFIG).act(OBS), replica.learner.agent.act(OBS))
 
 
 def test_the_newest_checkpoint_is_played_even_if_another_takes_its_place_meanwhile(replica, tmp_path, monkeypatch):

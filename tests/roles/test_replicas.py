@@ -39,7 +39,7 @@ spec = TaskSpec("small", "S", num_obs=6, num_actions=2, hidden=(16,), episode_st
 torch.manual_seed(0)
 policy = ActorCritic(spec)
 config = PPOConfig(horizon=4, epochs=2, minibatches=5)
-ppo = PPO(policy, config, share=1 / size, reduce=reduction.reduce, make_bucket=reduction.bucket)
+ppo = PPO(policy, config, sample_share=1 / size, reduce=reduction.reduce, make_bucket=reduction.bucket)
 normaliser = Normaliser(spec.num_obs, torch.device("cpu"))
 generator = torch.Generator().manual_seed(1 + rank)
 rollout = Rollout(4, 10, 6, 2, torch.device("cpu"))
@@ -52,6 +52,7 @@ for _ in range(5):  # x 2 epochs x 5 mini-batches = 50 updates
         rollout.action[:], rollout.mean[:] = policy.act(rollout.obs, noise)
         rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.mean))
         rollout.value.copy_(policy.value(rollout.obs))
+        rollout.log_std.copy_(policy.log_std)
     rollout.reward.copy_(torch.randn(4, 10, generator=generator))
     rollout.advantages(torch.zeros(10), config)
     deltas = group.gather(normaliser.delta(raw))
@@ -88,8 +89,8 @@ def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updat
 def test_phases_are_of_the_last_iteration_alone():
     reduction = Solo()
     reduction.wait_s = 1000.0  # what was waited before is none of its business
-    replica = Replica(TASK_SPECS["ant"], tiny_config(), reduction, share=1.0, device=torch.device("cpu"), seed=0)
-    replica.take(make("ant", num_env=2), seed=0)
+    replica = Replica(TASK_SPECS["ant"], tiny_config(), reduction, sample_share=1.0, device=torch.device("cpu"), seed=0)
+    replica.enter_worlds(make("ant", num_env=2), seed=0)
     replica.iterate(lambda: Word.GO_ON)
     phases = replica.phases()
     assert set(phases) == set(PHASES) and phases["sync_s"] == 0
@@ -98,14 +99,14 @@ def test_phases_are_of_the_last_iteration_alone():
 
 def test_a_replica_goes_on_with_the_learner_of_another():
     first, second = (
-        Replica(TASK_SPECS["ant"], tiny_config(seed=seed), Solo(), share=1.0, device=torch.device("cpu"), seed=0)
+        Replica(TASK_SPECS["ant"], tiny_config(seed=seed), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
         for seed in (0, 1)
     )
-    first.take(make("ant", num_env=2), seed=0)
+    first.enter_worlds(make("ant", num_env=2), seed=0)
     first.iterate(lambda: Word.GO_ON)
     state = {name: tensor.clone() for name, tensor in first.learner_state().items()}
     assert any(not torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
-    second.load_learner_state(dict(state))
+    second.load_learner_state(state)
     assert all(torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
     obs = torch.randn(3, TASK_SPECS["ant"].num_obs)
-    assert torch.equal(second.normaliser(obs), first.normaliser(obs))
+    assert torch.equal(second.learner.agent.act(obs), first.learner.agent.act(obs))

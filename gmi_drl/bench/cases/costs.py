@@ -34,9 +34,9 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
     spec = TASK_SPECS["ant"]
     with one_core(), closing(make("ant", num_env=NUM_ENV)) as task:
-        replica = Replica(spec, default_config(spec), Solo(), share=1.0, device=torch.device("cpu"), seed=0)
-        replica.take(task, seed=0)
-        layers = _time_layers(replica.policy)
+        replica = Replica(spec, default_config(spec), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+        replica.enter_worlds(task, seed=0)
+        layers = _time_layers(replica.learner.agent.policy)
         _iterate(replica, 1 if quick else WARM_UP)
         yield {"gmi-drl": lambda: measure(replica, layers, QUICK_ITERATIONS if quick else ITERATIONS)}
 

@@ -13,9 +13,9 @@ from gmi_drl.bench.cases import needs
 from gmi_drl.bench.cores import all_cores
 
 if TYPE_CHECKING:
+    from gmi_drl.algo.agent import Agent
     from gmi_drl.config import RunConfig
     from gmi_drl.layout import Layout
-    from gmi_drl.roles.player import Agent
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.run.metrics import Row
 

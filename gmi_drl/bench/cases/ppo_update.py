@@ -100,6 +100,7 @@ def same_experience(reference: Any, policy: "ActorCritic", horizon: int, num_env
     rollout = Rollout(horizon, num_env, spec.num_obs, spec.num_actions, torch.device("cpu"))
     rollout.valid.fill_(1)
     with torch.no_grad():
+        rollout.log_std.copy_(policy.log_std)
         for t in range(horizon):
             obs = torch.randn(num_env, spec.num_obs)
             action = reference.act(TensorDict({"policy": obs}, batch_size=[num_env]))

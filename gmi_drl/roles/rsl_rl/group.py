@@ -33,7 +33,7 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
         env: The worlds of this GMI.
         config: rsl_rl's `train_cfg`; left as it is.
         reduction: Of the group.
-        share: Samples that this GMI learns from divided by those of the whole group.
+        sample_share: Samples that this GMI learns from divided by those of the whole group.
         log_dir: Where rsl_rl's own logger writes; None for nothing.
 
     Raises:
@@ -41,11 +41,11 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
     """
 
     def __init__(
-        self, env: RslRlEnv, config: dict[str, Any], *, reduction: Reduction, share: float, log_dir: Path | None
+        self, env: RslRlEnv, config: dict[str, Any], *, reduction: Reduction, sample_share: float, log_dir: Path | None
     ) -> None:
         self._rank, self._size = reduction.group.rank, reduction.group.size
         name = config["algorithm"].get("class_name", "PPO")
-        algorithm = _group_ppo(name, reduction, share)
+        algorithm = _group_ppo(name, reduction, sample_share)
         config = fitted(deepcopy(config))
         config["algorithm"]["class_name"] = algorithm
         super().__init__(env, config, str(log_dir) if log_dir else None, str(env.device))
@@ -59,7 +59,7 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
         self.cfg["multi_gpu"] = ranks if self._size > 1 else None
 
 
-def _group_ppo(name: str, reduction: Reduction, share: float) -> type:
+def _group_ppo(name: str, reduction: Reduction, sample_share: float) -> type:
     """The PPO of this name with the gradients summed by our reduction, weighted by the share of the samples."""
     base: Any = find("rsl_rl.algorithm.class_name", name)
     if not (isinstance(base, type) and issubclass(base, PPO)):
@@ -74,7 +74,7 @@ def _group_ppo(name: str, reduction: Reduction, share: float) -> type:
             networks = [self.actor, self.critic, *([self.rnd] if self.rnd else [])]
             parameters = chain.from_iterable(network.parameters() for network in networks)
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-            bucket = torch.cat([gradient.view(-1) for gradient in gradients]).mul_(share)
+            bucket = torch.cat([gradient.view(-1) for gradient in gradients]).mul_(sample_share)
             reduction.reduce(bucket)
             start = 0
             for gradient in gradients:

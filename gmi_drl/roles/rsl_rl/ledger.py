@@ -39,7 +39,7 @@ class Ledger:
         self.collect_s = self.learn_s = 0.0
         self.losses: dict[str, float] = {}
         self.warnings: list[str] = []
-        self.episode = torch.zeros(2, env.num_envs, device=env.device)  # returns and lengths so far
+        self.running_episodes = torch.zeros(2, env.num_envs, device=env.device)  # returns and lengths so far
         self.sums = torch.zeros(5, dtype=torch.float64, device=env.device)
         self._first: int | None = None
 
@@ -63,11 +63,11 @@ class Ledger:
     ) -> None:
         """Add a step."""
         reward = rewards / self.env.reward_scale
-        self.episode += torch.stack((reward, torch.ones_like(reward)))
+        self.running_episodes += torch.stack((reward, torch.ones_like(reward)))
         ended = dones & extras["valid"]
-        of_ended = (self.episode * ended).sum(1, dtype=torch.float64)
+        of_ended = (self.running_episodes * ended).sum(1, dtype=torch.float64)
         self.sums += torch.stack((reward.sum(dtype=torch.float64), ended.sum(), *of_ended, extras["bad"].sum()))
-        self.episode.masked_fill_(dones, 0.0)
+        self.running_episodes.masked_fill_(dones, 0.0)
         self._tell("process_env_step", rewards, dones, extras, intrinsic_rewards)
 
     def log(
@@ -84,11 +84,11 @@ class Ledger:
         """Tell the logger of a file that was saved."""
         self._tell("save_model", path, iteration)
 
-    def take(self) -> Tensor:
+    def pop_sums(self) -> Tensor:
         """Reward sum, episodes, return sum, length sum and bad worlds since the last call, float64 `[5]`."""
-        taken = self.sums.clone()
+        sums = self.sums.clone()
         self.sums.zero_()
-        return taken
+        return sums
 
     def _tell(self, method: str, *arguments: Any, **named: Any) -> None:
         """Call a method of the logger."""

@@ -28,14 +28,14 @@ class RslRlReplica:
         task: The worlds.
         config: Of the run; its `rsl_rl` section, or else its `ppo` section in rsl_rl's terms.
         reduction: Of the group.
-        share: Samples that this GMI learns from divided by those of the whole group.
+        sample_share: Samples that this GMI learns from divided by those of the whole group.
         seed: Of this GMI's noise and mini-batches. Rank 0 needs none: it goes on with torch's generator as it finds it,
             so that alone it draws what rsl_rl's own runner draws after the same worlds were made.
         log_dir: Where the configuration's `logger` writes, if it names one.
     """
 
     def __init__(
-        self, task: Task, config: RunConfig, reduction: Reduction, *, share: float, seed: int, log_dir: Path
+        self, task: Task, config: RunConfig, reduction: Reduction, *, sample_share: float, seed: int, log_dir: Path
     ) -> None:
         self.group = reduction.group
         train_cfg = config.rsl_rl or runner_config(config.ppo)
@@ -45,7 +45,7 @@ class RslRlReplica:
         states = reduction.group.gather(torch.get_rng_state().double())
         torch.set_rng_state(states[0].byte())  # policies start alike: networks are drawn on the CPU
         self.runner = GroupRunner(
-            self.env, train_cfg, reduction=reduction, share=share, log_dir=log_dir if writes else None
+            self.env, train_cfg, reduction=reduction, sample_share=sample_share, log_dir=log_dir if writes else None
         )
         self.ledger = Ledger(self.env, self.runner.logger, config.iterations)
         self.ledger.open()
@@ -63,7 +63,7 @@ class RslRlReplica:
         self.runner.learn(1)
         self.runner.current_learning_iteration += 1  # `learn` leaves the number of the iteration that it did
         self.sim_s, self.learn_wait_s = self.env.sim_s - simulated_s, self.group.wait_s - waited_s
-        sums = self.ledger.take()
+        sums = self.ledger.pop_sums()
         judged = torch.zeros_like(sums[:3])  # only the count: rsl_rl normalises advantages by itself
         judged[0] = self.steps - sums[-1]
         news = agree(self.group, decide(), sums, judged, sums.new_empty(0))
@@ -109,7 +109,7 @@ class RslRlReplica:
 
     def worlds_state(self) -> dict[str, Tensor]:
         """What the next rollout depends on, beside the policy: the task's state, the generators, running episodes."""
-        own = {"episode": self.ledger.episode, "generator": torch.get_rng_state()}
+        own = {"episode": self.ledger.running_episodes, "generator": torch.get_rng_state()}
         if self.env.device.type == "cuda":
             own["cuda_generator"] = torch.cuda.get_rng_state(self.env.device)
         return prefixed("task", self.env.task.state_dict()) | own
@@ -118,9 +118,9 @@ class RslRlReplica:
         """Continue from `worlds_state`, bit-identically unless the networks have a memory."""
         worlds = with_prefix("task", state)
         self.env.task.load_state_dict(worlds)
-        self.ledger.episode.copy_(state["episode"])
+        self.ledger.running_episodes.copy_(state["episode"])
         if not worlds:  # the simulator could give no state: all episodes are new
-            self.ledger.episode.zero_()
+            self.ledger.running_episodes.zero_()
         torch.set_rng_state(state["generator"])
         if self.env.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda_generator"], self.env.device)

@@ -34,8 +34,14 @@ class RslRl(Holistic):
 
     def make_replica(self, task: Task, start: int) -> RslRlReplica:
         """See `Holistic.make_replica`."""
-        seed = self.seed(start, "agent")
-        return RslRlReplica(task, self.config, self.reduction, share=self.share, seed=seed, log_dir=self.folder.path)
+        return RslRlReplica(
+            task,
+            self.config,
+            self.reduction,
+            sample_share=self.sample_share,
+            seed=self.seed(start, "agent"),
+            log_dir=self.folder.path,
+        )
 
     def divided(self, num_env: int) -> int:
         """Transitions; where a network has a memory, rsl_rl deals out worlds with all their steps."""

@@ -47,7 +47,7 @@ def make_replica(tmp_path, content):
     (tmp_path / "agent.yaml").write_text(yaml.dump(content))
     config = parse(RunConfig, read_rsl_rl_config(tmp_path / "agent.yaml"), "agent.yaml")
     assert parse(RunConfig, yaml.safe_load(dump_yaml(config)), "config.yaml") == config  # as its run folder keeps it
-    return RslRlReplica(make("ant", num_env=4), config, Solo(), share=1.0, seed=1, log_dir=tmp_path)
+    return RslRlReplica(make("ant", num_env=4), config, Solo(), sample_share=1.0, seed=1, log_dir=tmp_path)
 
 
 def train(tmp_path, content):

@@ -50,7 +50,7 @@ group = open_group(MPR_SHM, rank, 2, fd=fd, hang_s=60)
 reduction = open_reduction(MPR_SHM, group)
 with process_group(group, folder / "store", 60):
     task = make("ant", num_env=num_env, seed=rank)
-    replica = RslRlReplica(task, config, reduction, share=num_env / 16, seed=rank, log_dir=folder)
+    replica = RslRlReplica(task, config, reduction, sample_share=num_env / 16, seed=rank, log_dir=folder)
     for _ in range(5):  # x 2 epochs x 2 mini-batches = 20 updates
         news = replica.iterate(lambda: Word.STOP if rank == 0 else Word.GO_ON)
 learner = tensor_digest(*replica.learner_state().values())
@@ -119,7 +119,7 @@ def with_rnd():
 
 
 def test_random_network_distillation_learns():
-    runner = GroupRunner(RslRlEnv(make("ant", num_env=4)), with_rnd(), reduction=Solo(), share=1.0, log_dir=None)
+    runner = GroupRunner(RslRlEnv(make("ant", num_env=4)), with_rnd(), reduction=Solo(), sample_share=1.0, log_dir=None)
     before = [parameter.clone() for parameter in runner.alg.rnd.predictor.parameters()]
     runner.learn(1)
     after = runner.alg.rnd.predictor.parameters()
@@ -130,14 +130,14 @@ def test_random_network_distillation_in_a_group_is_refused_before_5_5(monkeypatc
     monkeypatch.setattr(version, "installed", lambda: (5, 4))
     two = SimpleNamespace(group=SimpleNamespace(rank=0, size=2))
     with pytest.raises(UsageError, match=r"rnd_cfg: on several GMIs it needs rsl-rl-lib 5\.5"):
-        GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, share=0.5, log_dir=None)
+        GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, sample_share=0.5, log_dir=None)
 
 
 def test_random_network_distillation_in_a_group_needs_nothing_of_ours_since_5_5():
     if version.installed() < (5, 5):
         pytest.skip("an older rsl-rl-lib is installed")
     two = SimpleNamespace(group=SimpleNamespace(rank=0, size=2))
-    runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, share=0.5, log_dir=None)
+    runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), with_rnd(), reduction=two, sample_share=0.5, log_dir=None)
     assert runner.alg.rnd
 
 
@@ -146,11 +146,11 @@ def test_only_ppo_and_what_derives_from_it_trains():
     config["algorithm"]["class_name"] = "rsl_rl.algorithms:Distillation"
     env = RslRlEnv(make("ant", num_env=1))
     with pytest.raises(UsageError, match="Distillation is not rsl_rl's PPO"):
-        GroupRunner(env, config, reduction=Solo(), share=1.0, log_dir=None)
+        GroupRunner(env, config, reduction=Solo(), sample_share=1.0, log_dir=None)
 
 
 def test_the_configuration_stays_as_it_was():
     config = runner_config(tiny_config().ppo)
     before = str(config)
-    runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), config, reduction=Solo(), share=1.0, log_dir=None)
+    runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), config, reduction=Solo(), sample_share=1.0, log_dir=None)
     assert str(config) == before and runner.cfg["algorithm"]["class_name"] == "PPO"

@@ -30,11 +30,11 @@ class Log:
 def test_episodes_go_on_over_iterations_and_bad_ones_do_not_count():
     ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE))
     ledger.process_env_step(torch.full((N,), 2 * SCALE), NONE, {"bad": NONE, "valid": ~NONE})
-    assert ledger.take().tolist() == pytest.approx([2 * N, 0, 0, 0, 0])
+    assert ledger.pop_sums().tolist() == pytest.approx([2 * N, 0, 0, 0, 0])
     bad, done = torch.tensor([True, False, False, False]), torch.tensor([True, True, False, False])
     ledger.process_env_step(torch.full((N,), 3 * SCALE), done, {"bad": bad, "valid": ~bad})
-    assert ledger.take().tolist() == pytest.approx([3 * N, 1, 5, 2, 1])
-    assert ledger.episode[1].tolist() == [0, 0, 2, 2]
+    assert ledger.pop_sums().tolist() == pytest.approx([3 * N, 1, 5, 2, 1])
+    assert ledger.running_episodes[1].tolist() == [0, 0, 2, 2]
 
 
 def test_the_logger_hears_of_everything_and_counts_the_whole_run():
@@ -67,7 +67,7 @@ def test_a_logger_that_fails_is_let_go_with_a_warning(capsys):
     ledger.close()
     assert ledger.warnings == ["rsl_rl's logger failed: OSError: the service has gone: the run goes on without it"]
     assert f"Warning: {ledger.warnings[0]}\n" in capsys.readouterr().out
-    assert ledger.take()[0] == 2 * N / SCALE and ledger.losses == {"value": 3.0}
+    assert ledger.pop_sums()[0] == 2 * N / SCALE and ledger.losses == {"value": 3.0}
 
 
 def test_the_logger_ends_and_its_writer_is_closed():

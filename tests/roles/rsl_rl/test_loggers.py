@@ -49,7 +49,7 @@ def train(tmp_path, logger):
     """The warnings of a training with this logger."""
     config = tiny_config(rsl_rl=runner_config(PPO) | {"logger": logger, "wandb_project": "ants"})
     task = make("ant", num_env=4)
-    replica = RslRlReplica(task, config, Solo(), share=1.0, seed=1, log_dir=tmp_path)
+    replica = RslRlReplica(task, config, Solo(), sample_share=1.0, seed=1, log_dir=tmp_path)
     warnings = []
     for _ in range(ITERATIONS):
         replica.iterate(lambda: Word.GO_ON)

@@ -21,7 +21,7 @@ CONFIG = tiny_config(ppo=PPOConfig(horizon=HORIZON, epochs=2, minibatches=2, hid
 
 def make_replica(tmp_path, config=CONFIG, seed=1):
     task = make("ant", num_env=N, seed=seed)
-    return RslRlReplica(task, config, Solo(), share=1.0, seed=seed, log_dir=tmp_path)
+    return RslRlReplica(task, config, Solo(), sample_share=1.0, seed=seed, log_dir=tmp_path)
 
 
 def go_on():

@@ -1,0 +1,29 @@
+"""A place that rollouts lie in, one after another, and what was captured over it."""
+
+from collections.abc import Callable
+from functools import partial
+
+from gmi_drl.algo.captured import Captured
+from gmi_drl.algo.rollout import Rollout
+
+
+class Slot:
+    """Holds one rollout at a time, always in the same memory, so that graphs over it can be replayed.
+
+    They are the slot's: slots that are used by turns keep each its own, and a slot that is dropped takes its own along.
+
+    Args:
+        rollout: The memory.
+        capture: On a GPU, replay what is run over it as CUDA graphs.
+    """
+
+    def __init__(self, rollout: Rollout, *, capture: bool = True) -> None:
+        self.rollout, self._capture = rollout, capture
+        self._captured: dict[Callable[[Rollout], None], Captured] = {}
+
+    def run(self, function: Callable[[Rollout], None]) -> None:
+        """Run a function over the rollout; as `Captured`, one for each function."""
+        if function not in self._captured:
+            device = self.rollout.obs.device
+            self._captured[function] = Captured(partial(function, self.rollout), device, is_on=self._capture)
+        self._captured[function]()

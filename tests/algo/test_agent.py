@@ -1,0 +1,50 @@
+import pytest
+import torch
+
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.algo.rollout import Rollout
+from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.workload import TASK_SPECS
+
+SPEC, CPU, T, N = TASK_SPECS["ant"], torch.device("cpu"), 4, 3
+
+
+@pytest.fixture
+def agent():
+    """Has seen observations around 3."""
+    agent = make_agent(SPEC, RunConfig(seed=2), CPU)
+    agent.normaliser.merge(agent.normaliser.delta(torch.randn(99, SPEC.num_obs) + 3)[None])
+    return agent
+
+
+def test_agents_of_a_seed_begin_alike():
+    first, same, other = (make_agent(SPEC, RunConfig(seed=seed), CPU) for seed in (1, 1, 2))
+    obs = torch.randn(N, SPEC.num_obs)
+    assert torch.equal(first.act(obs), same.act(obs)) and not torch.equal(first.act(obs), other.act(obs))
+
+
+def test_without_noise_it_acts_by_the_mean_of_what_it_samples(agent):
+    obs, noise = torch.randn(2, N, SPEC.num_obs), torch.randn(2, N, SPEC.num_actions)
+    action, mean = agent.sample(obs[0], noise[0])
+    assert torch.equal(agent.act(obs[0]), mean) and torch.equal(agent.act(obs[0], noise[0]), action)
+    assert not torch.equal(action, mean) and not torch.equal(agent.sample(obs[1], noise[0])[1], mean)
+    torch.testing.assert_close(mean, agent.policy.actor((obs[0] - agent.normaliser.mean) * agent.normaliser.scale))
+
+
+def test_what_it_has_judged_is_complete(agent):
+    """Whoever learns from it needs neither the policy nor the scaling that acted."""
+    generator = torch.Generator().manual_seed(0)
+    rollout, obs = Rollout(T, N, SPEC.num_obs, SPEC.num_actions, CPU), torch.randn(T + 1, N, SPEC.num_obs) + 3
+    rollout.obs.copy_(obs[:T])
+    rollout.last_obs.copy_(obs[T])
+    rollout.action[:], rollout.mean[:] = agent.sample(obs[:T], torch.randn(rollout.action.shape, generator=generator))
+    rollout.valid.fill_(1)
+    agent.policy.log_std.data.fill_(-0.5)
+    agent.judge(rollout, PPOConfig())
+    torch.testing.assert_close(rollout.obs, agent.normaliser(obs[:T]))
+    torch.testing.assert_close(rollout.value, agent.value(obs[:T]))
+    normal = torch.distributions.Normal(rollout.mean, torch.tensor(-0.5).exp())
+    torch.testing.assert_close(rollout.log_prob, normal.log_prob(rollout.action).sum(-1))
+    assert rollout.log_std.tolist() == [-0.5] * SPEC.num_actions
+    last_step = 0.99 * agent.value(obs[T]) - rollout.value[-1]  # no reward: what follows less what was expected
+    torch.testing.assert_close(rollout.advantage[-1], last_step)
