@@ -6,22 +6,19 @@ from typing import Any
 
 import torch
 
-from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.algo.rollout import sample_share_of
 from gmi_drl.config import load_config
-from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.any_replica import AnyReplica
+from gmi_drl.roles.checkpointer import Checkpointer
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.worlds import make_worlds
-from gmi_drl.run import checkpoint
+from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.presence import pinned
 from gmi_drl.tasks import Task
-
-LEARNER_PART = "learner"
 
 
 class Holistic(DRL_role):
@@ -31,28 +28,31 @@ class Holistic(DRL_role):
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """Train until the iterations, the time or the launcher's patience end. Returns where the run stands."""
-        index = checkpoint.read_index(Path(resume)) if resume else {"iteration": 0, "env_steps": 0}
+        index = read_index(Path(resume)) if resume else {"iteration": 0, "env_steps": 0}
         iteration, self.env_steps = index["iteration"], index["env_steps"]
         self._set_up(iteration)
         if resume:
-            self._restore(Path(resume), index)
-        self._prove_disk(iteration, is_new=resume is None)
+            self.checkpointer.restore(self.replica, Path(resume), index)
+        self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None)
         word, self.started = Word.GO_ON, time.monotonic()
         while iteration < self.config.iterations and word is not Word.STOP:
             iteration += 1
             news = self.replica.iterate(self._decide)
             self._report(iteration, news)
             word = news.word
-            if word is Word.STOP or self._is_due(iteration):
-                self._save(iteration)
+            if word is Word.STOP or self.checkpointer.is_due(iteration):
+                self.checkpointer.save(self.replica, iteration, self.env_steps)
         return {"iteration": iteration, "stopped": word is Word.STOP}
 
     def _set_up(self, start: int) -> None:
         """Make the parts of this GMI for iterations after `start`. Policies start alike, worlds and noise do not."""
         self.folder = RunFolder(self.mgr.run_folder)
-        self.checkpoints = pinned(self.folder.checkpoints)  # what takes its place may be another run's
+        checkpoints = pinned(self.folder.checkpoints)  # what takes its place may be another run's
         self.config = load_config(self.folder.config_file)
         self.reduction = self.mgr.reduction(self.group)
+        self.checkpointer = Checkpointer(
+            checkpoints, self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export
+        )
         task_seed = self.seed(start, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
@@ -75,6 +75,9 @@ class Holistic(DRL_role):
         replica.enter_worlds(task, self.seed(start, "agent"))
         return replica
 
+    def export(self, folder: Path, iteration: int) -> None:
+        """Write what other tools read into the run's folder, beside a checkpoint; on rank 0. A subclass may."""
+
     @property
     def sample_share(self) -> float:
         """Samples that this GMI learns from divided by those of the whole group."""
@@ -90,9 +93,6 @@ class Holistic(DRL_role):
         limit_s = self.config.time_limit_s
         is_over = limit_s is not None and time.monotonic() - self.started >= limit_s
         return Word.STOP if is_over or "stop" in self.mgr.line.words() else Word.GO_ON
-
-    def _is_due(self, iteration: int) -> bool:
-        return iteration % self.config.checkpoint_every == 0 or iteration == self.config.iterations
 
     def _report(self, iteration: int, news: News) -> None:
         """One row to the launcher. Waits for the device, once."""
@@ -110,62 +110,3 @@ class Holistic(DRL_role):
                 **self.replica.metrics(),
             }
         self.mgr.report(row)
-
-    def _save(self, iteration: int) -> None:
-        """Save a checkpoint together: each GMI its own part, rank 0 the learner, which must be the same everywhere."""
-        digest = self._write_parts(iteration)
-        if self.reduction.group.rank == 0:
-            self._commit(iteration, digest)
-        self.reduction.group.barrier()
-
-    def _prove_disk(self, iteration: int, is_new: bool) -> None:
-        """Write a whole checkpoint before minutes are spent. A new run keeps it as its first."""
-        digest = self._write_parts(iteration)
-        if self.reduction.group.rank == 0:
-            draft = checkpoint.draft(self.checkpoints, iteration)
-            checkpoint.require_room(draft, self.config.checkpoints_kept + 1)
-            if is_new:
-                self._commit(iteration, digest)
-            checkpoint.drop_drafts(self.checkpoints)
-        self.reduction.group.barrier()
-
-    def _write_parts(self, iteration: int) -> str:
-        """All parts of a draft. Returns the digest of what all replicas must hold alike."""
-        learner = self.replica.learner_state()
-        digest = tensor_digest(*learner.values())
-        self._check_replicas(digest, iteration)
-        draft = checkpoint.draft(self.checkpoints, iteration)
-        checkpoint.write_part(draft, f"gmi-{self.GMI_id}", self.replica.worlds_state())
-        if self.reduction.group.rank == 0:
-            checkpoint.write_part(draft, LEARNER_PART, learner)
-        self.reduction.group.barrier()
-        return digest
-
-    def _commit(self, iteration: int, digest: str) -> None:
-        facts = {
-            "env_steps": self.env_steps,
-            "layout": self.mgr.layout.digest,
-            "num_env": self.mgr.layout.num_env,
-            "learner": digest,
-            "ppo.learning_rate": self.config.learning_rate,
-        }
-        checkpoint.commit(self.checkpoints, iteration, facts, self.config.checkpoints_kept)
-
-    def _check_replicas(self, digest: str, iteration: int) -> None:
-        """Replicas that have parted are a fault that training would hide."""
-        digests = self.reduction.group.gather(torch.tensor([float(int(digest[:12], 16))], dtype=torch.float64))
-        if (digests != digests[0]).any():
-            raise GmiError(
-                f"iteration {iteration}: the GMIs no longer hold the same learner (digests differ): please report this"
-            )
-
-    def _restore(self, saved: Path, index: dict[str, Any]) -> None:
-        """Continue from a checkpoint: on the same layout bit-identically, on another one with fresh worlds.
-
-        The learning rate goes on as it was adapted, unless the configuration has been given another one since.
-        """
-        self.replica.load_learner_state(checkpoint.read_part(saved, LEARNER_PART))
-        if index["ppo.learning_rate"] != self.config.learning_rate:
-            self.replica.set_learning_rate(self.config.learning_rate)
-        if index["layout"] == self.mgr.layout.digest:
-            self.replica.load_worlds_state(checkpoint.read_part(saved, f"gmi-{self.GMI_id}"))

@@ -11,7 +11,7 @@ from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
-from gmi_drl.roles.holistic import LEARNER_PART
+from gmi_drl.roles.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task

@@ -1,5 +1,6 @@
 """The holistic role with rsl_rl as its learner."""
 
+from pathlib import Path
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError
@@ -43,6 +44,14 @@ class RslRl(Holistic):
             log_dir=self.folder.path,
         )
 
+    def export(self, folder: Path, iteration: int) -> None:
+        """Write rsl_rl's own `model_*.pt`."""
+        path = folder / f"model_{iteration}.pt"
+        try:
+            self.replica.export(path)
+        except OSError as error:
+            raise MachineError(f"{path} cannot be written: {error.strerror}") from None
+
     def divided(self, num_env: int) -> int:
         """Transitions; where a network has a memory, rsl_rl deals out worlds with all their steps."""
         section = self.config.rsl_rl or {}
@@ -54,11 +63,3 @@ class RslRl(Holistic):
             wanted = self.config.minibatches
             raise UsageError(f"a GMI has {num_env} environments for {wanted} mini-batches of networks with a memory")
         return num_env if has_memory else super().divided(num_env)
-
-    def _commit(self, iteration: int, digest: str) -> None:
-        super()._commit(iteration, digest)
-        path = self.checkpoints.resolve().parent / f"model_{iteration}.pt"
-        try:
-            self.replica.export(path)
-        except OSError as error:
-            raise MachineError(f"{path} cannot be written: {error.strerror}") from None
