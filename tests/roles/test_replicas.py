@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -110,3 +111,14 @@ def test_a_replica_goes_on_with_the_learner_of_another():
     assert all(torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
     obs = torch.randn(3, TASK_SPECS["ant"].num_obs)
     assert torch.equal(second.learner.agent.act(obs), first.learner.agent.act(obs))
+
+
+def test_worlds_that_are_left_take_along_all_that_was_made_for_them():
+    replica = Replica(TASK_SPECS["ant"], tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    for num_env in (2, 3):
+        replica.enter_worlds(make("ant", num_env=num_env), seed=0)
+        replica.iterate(lambda: Word.GO_ON)
+        left = [weakref.ref(part) for part in (replica.actor, replica.actor.task, replica.slot, replica.slot.rollout)]
+        left.append(weakref.ref(replica.learner.ppo._shuffled))
+        replica.leave_worlds()
+        assert [reference() for reference in left] == [None] * 5
