@@ -62,6 +62,16 @@ def test_slots_by_turns_hold_what_one_slot_would_hold():
     assert kept() is None  # the actor holds no slot
 
 
+def test_nothing_is_left_of_the_rollout_before():
+    clean, used = make_actor(), make_actor()
+    expected, slot = collect(clean)[0], used.make_slot()
+    for _, tensor in tensors_of(slot.rollout):
+        tensor.fill_(7)
+    found, _ = collect(used, slot)
+    for name, tensor in tensors_of(expected):
+        assert torch.equal(tensor, getattr(found, name)), name
+
+
 def tensors_of(rollout):
     return [(name, tensor) for name, tensor in vars(rollout).items() if isinstance(tensor, torch.Tensor)]
 
