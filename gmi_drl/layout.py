@@ -4,10 +4,11 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -63,6 +64,13 @@ class Device(FileModel):
     gmis: Annotated[tuple[GMI, ...], Field(min_length=1)]
 
 
+class GmiGroup(FileModel):
+    """GMIs that act together; a member's place is its rank. `reduction` is how their gradients are summed."""
+
+    members: Annotated[tuple[int, ...], Field(min_length=1)]
+    reduction: Annotated[str, AfterValidator(_known_reduction)] = NONE.name
+
+
 class Projection(FileModel):
     """What a plan expects of the layout. `measured` is False when nothing was run for it."""
 
@@ -72,20 +80,22 @@ class Projection(FileModel):
 
 
 class Layout(FileModel):
-    """A layout file (`version: 1`). Hyper-parameters are not here but in `config.yaml`.
+    """A layout file (`version: 2`). What learns, and how, is not here but in `config.yaml`.
 
-    Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. `groups`
-    names the sets of GMIs that reduce together, by letters, digits, `_` and `-`.
+    Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
+    names of letters, digits, `_` and `-`.
     """
 
-    version: Literal[1] = 1
+    former: ClassVar[Mapping[str, str]] = {
+        "reduction": "each group has its own: `groups: {trainers: {members: [0, 1], reduction: MPR-shm}}`",
+        "algo": "the configuration says what learns: `--algo`",
+    }
+    version: Literal[2] = 2
     task: str | None = None
-    algo: Literal["ppo", "rsl_rl"] | None = None
     template: Literal["TCG_EX"] | None = None
     backend: Literal["process"] = "process"
-    reduction: Annotated[str, AfterValidator(_known_reduction)] = NONE.name
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
-    groups: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    groups: dict[str, GmiGroup] = Field(default_factory=dict)
     projection: Projection | None = None
     reasons: tuple[str, ...] = ()
 
@@ -125,14 +135,14 @@ class Layout(FileModel):
     def _group_mistakes(self) -> list[str]:
         mistakes = []
         ids = {gmi.id for gmi in self.gmis}
-        for name, members in self.groups.items():
+        for name, group in self.groups.items():
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 mistakes.append(f"group {name!r}: its name must be letters, digits, _ and -: files have it")
-            once = set(members)
-            if not members or len(once) != len(members) or not once <= ids:
-                mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(members)}")
-        method, largest = REDUCTIONS.find(self.reduction), max(map(len, self.groups.values()), default=1)
-        mistakes += [obstacle] if (obstacle := method.obstacle(largest)) else []
+            once = set(group.members)
+            if len(once) != len(group.members) or not once <= ids:
+                mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(group.members)}")
+            if obstacle := REDUCTIONS.find(group.reduction).obstacle(len(group.members)):
+                mistakes.append(f"group {name!r}: {obstacle}")
         return mistakes
 
     @cached_property

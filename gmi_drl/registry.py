@@ -1,8 +1,9 @@
 """Parts that a layout or a configuration names: ours, and those that packages add by entry points."""
 
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
 
@@ -55,3 +56,9 @@ class Registry(Generic[Entry]):
                 raise MachineError(f"{self._what} {name}: {text}")
             return entry
         raise UsageError(f"there is no {self._what} {name!r}{did_you_mean(name, self.names)}")
+
+
+def load(location: str) -> Any:
+    """What an entry names as `module:name`."""
+    module, _, name = location.partition(":")
+    return getattr(import_module(module), name)

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from gmi_drl.cli import main
-from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.config import RunConfig
 from gmi_drl.gmi import allowed_cores
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.learners import PPOConfig
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine fails no test
@@ -52,19 +53,18 @@ def quick_kernels():
     warp.config.optimization_level = 1
 
 
-def tiny_layout(gmis=2, num_env=8, **more):
+def tiny_layout(gmis=2, num_env=8, reduction="MPR-shm", **more):
     """`gmis` holistic GMIs of one core each."""
     parts = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i in range(gmis))
-    defaults = {"task": "ant", "algo": "ppo", "template": "TCG_EX", "reduction": "MPR-shm" if gmis > 1 else "none"}
-    return Layout(
-        **(defaults | more), devices=(Device(kind="cpu", gmis=parts),), groups={"trainers": tuple(range(gmis))}
-    )
+    group = GmiGroup(members=tuple(range(gmis)), reduction=reduction if gmis > 1 else "none")
+    defaults = {"task": "ant", "template": "TCG_EX", "groups": {"trainers": group}}
+    return Layout(**(defaults | more), devices=(Device(kind="cpu", gmis=parts),))
 
 
 def tiny_config(**more):
     """Iterations of a few milliseconds."""
-    ppo = PPOConfig(horizon=4, epochs=2, minibatches=2)
-    return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "ppo": ppo} | more))
+    learner = PPOConfig(horizon=4, epochs=2, minibatches=2)
+    return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "learner": learner} | more))
 
 
 def children_of(pid):

@@ -154,10 +154,10 @@ class GMIProcesses:
             os.close(self._home)
 
     def _make_segments(self) -> dict[str, int]:
-        is_needed = REDUCTIONS.find(self.layout.reduction).meets_in == "segment"
-        groups = self.layout.groups if is_needed else {}
         return {
-            name: create_segment(len(members), self._slot_bytes) for name, members in groups.items() if len(members) > 1
+            name: create_segment(len(group.members), self._slot_bytes)
+            for name, group in self.layout.groups.items()
+            if len(group.members) > 1 and REDUCTIONS.find(group.reduction).meets_in == "segment"
         }
 
     def _start(self, gmi_id: int, segments: dict[str, int]) -> None:

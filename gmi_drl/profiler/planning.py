@@ -65,19 +65,19 @@ def plan_here(
     budget = Budget(seconds)
     asked = [(size, num_env) for size, num_envs in grid.items() for num_env in num_envs]
     if len(asked) <= CONFIRMED and all(size * num_env <= CAREFUL_ABOVE for size, num_env in asked):
-        found = Exploration(Profile(task=task.name, algo="ppo", node=node.name, points=()), (), 0.0)
+        found = Exploration(Profile(task=task.name, algo=config.learner.kind, node=node.name, points=()), (), 0.0)
         places = rivals(asked)  # so few and small: run them all at once
     else:
         found = explore(task, config, node, grid, budget.part(EXPLORED), fresh=fresh, tell=tell)
         if not found.profile.points:
             raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
-        candidates, _ = candidates_of(task, config.ppo, node, found.profile, grid)
-        places = _affordable(candidates, found, node, config.ppo.horizon, budget)
+        candidates, _ = candidates_of(task, config.learner, node, found.profile, grid)
+        places = _affordable(candidates, found, node, config.learner.horizon, budget)
     confirmations = _confirm(task, config, node, places, budget, tell) if places else []
     confirmed = {place_of(one.point): one.steps_per_second for one in confirmations if one.point.runnable}
     return plan_measured(
         task,
-        config.ppo,
+        config.learner,
         node,
         _with_points(found.profile, [one.point for one in confirmations]),
         _with_rivals(grid, places),

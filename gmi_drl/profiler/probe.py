@@ -10,11 +10,12 @@ from typing import Self
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, Layout
+from gmi_drl.layout import Device, GmiGroup, Layout
 from gmi_drl.profile import Phases, Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.session import Measured, Session
+from gmi_drl.reductions import NONE
 from gmi_drl.scheduler import even_layout
 from gmi_drl.scheduler.cut import TRAINERS
 from gmi_drl.scheduler.memory import fit, shortage
@@ -148,13 +149,12 @@ class Prober:
         device = whole.devices[0]
         gmis = device.gmis[:1] if device.kind == "cpu" else device.gmis
         ids = tuple(gmi.id for gmi in gmis)
+        reduction = whole.groups[TRAINERS].reduction if len(ids) > 1 else NONE.name
         return Layout(
             task=whole.task,
-            algo=whole.algo,
             template=whole.template,
-            reduction=whole.reduction if len(ids) > 1 else "none",
             devices=(Device(kind=device.kind, index=device.index, gmis=gmis),),
-            groups={TRAINERS: ids},
+            groups={TRAINERS: GmiGroup(members=ids, reduction=reduction)},
         )
 
     def _turn_to(self, size: int) -> None:
@@ -180,7 +180,7 @@ class Prober:
             return start_s + 2 * MEASURE_S
         nearest = max(known, key=lambda point: (point.gmis_per_gpu == size, point.num_env))
         share = math.ceil(size / nearest.gmis_per_gpu)
-        iteration_s = num_env * self.config.ppo.horizon / nearest.steps_per_second * share
+        iteration_s = num_env * self.config.learner.horizon / nearest.steps_per_second * share
         return start_s + iteration_s + max(iteration_s, MEASURE_S)
 
 

@@ -8,6 +8,7 @@ from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
+from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
@@ -54,14 +55,17 @@ def require_room(
         return  # of another machine: that is refused where the devices are claimed
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
-    rollout = FLOAT_BYTES * config.horizon * COPIES * (task.num_obs + 2 * task.num_actions)
-    activations = FLOAT_BYTES * config.horizon * KEPT * 2 * sum(config.ppo.hidden) // config.minibatches
-    learner = LEARNER_COPIES * task.bucket_bytes(config.ppo.hidden)
+    rollout = FLOAT_BYTES * config.learner.horizon * COPIES * (task.num_obs + 2 * task.num_actions)
+    activations = (
+        FLOAT_BYTES * config.learner.horizon * KEPT * 2 * sum(config.learner.hidden) // config.learner.minibatches
+    )
+    learner = LEARNER_COPIES * config.learner.bucket_bytes(task)
     generous = FIXED_BYTES + learner + (PLENTY_BYTES + rollout + activations) * most
     if shortage(node, len(layout.gmis), size, generous, generous) is None:
         return
     tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
-    config = config.model_copy(update={"rsl_rl": None})  # rsl_rl keeps much the same; our PPO stands for it
+    if not isinstance(config.learner, PPOConfig):  # others keep much the same; our PPO stands for them
+        config = config.model_copy(update={"learner": PPOConfig.for_task(task)})
     try:
         points = _points_of_few(task, config, node, size)
     except GmiError as error:  # it measures on the first device, busy perhaps; the training says what concerns it

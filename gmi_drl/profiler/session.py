@@ -70,7 +70,7 @@ class Session:
     ) -> None:
         self.layout, self.config, self.role = layout, config, role
         self.backend = backend or ProcessBackend("gmi-drl is measuring")
-        self.bucket_bytes = task_spec(layout.task or "").bucket_bytes(config.ppo.hidden)
+        self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
         self._life = ExitStack()
 
     def __enter__(self) -> Self:
@@ -121,7 +121,7 @@ class Session:
                 self._processes.say(gmi.id, f"measure {num_env} {seconds}")
             rows = self._rows(limit_s)
         iteration_s = max(row["iteration_s"] for row in rows)
-        steps = num_env * len(rows) * self.config.ppo.horizon
+        steps = num_env * len(rows) * self.config.learner.horizon
         return Measured(
             num_env=num_env,
             iterations=rows[0]["iterations"],

@@ -77,11 +77,11 @@ class Holistic(DRL_role):
     def share(self) -> float:
         """Samples that this GMI learns from divided by those of the whole group."""
         group = [self.divided(gmi.num_env) for gmi in self.mgr.layout.gmis]
-        return share_of(self.divided(self.mgr.gmi.num_env), group, self.config.minibatches)
+        return share_of(self.divided(self.mgr.gmi.num_env), group, self.config.learner.minibatches)
 
     def divided(self, num_env: int) -> int:
         """How many things of so many environments are dealt out to the mini-batches: transitions."""
-        return num_env * self.config.horizon
+        return num_env * self.config.learner.horizon
 
     def _decide(self) -> Word:
         """What rank 0 says to all: the launcher's words, or that the time is over."""
@@ -94,7 +94,7 @@ class Holistic(DRL_role):
 
     def _report(self, iteration: int, news: News) -> None:
         """One row to the launcher. Waits for the device, once."""
-        steps = self.config.horizon * self.mgr.layout.num_env
+        steps = self.config.learner.horizon * self.mgr.layout.num_env
         self.env_steps += steps
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
         row["clock_s"] = time.monotonic()
@@ -145,7 +145,7 @@ class Holistic(DRL_role):
             "layout": self.mgr.layout.digest,
             "num_env": self.mgr.layout.num_env,
             "learner": digest,
-            "ppo.learning_rate": self.config.learning_rate,
+            "learning_rate": self.config.learner.learning_rate,
         }
         checkpoint.commit(self.checkpoints, iteration, facts, self.config.checkpoints_kept)
 
@@ -163,7 +163,7 @@ class Holistic(DRL_role):
         The learning rate goes on as it was adapted, unless the configuration has been given another one since.
         """
         self.replica.load_learner_state(checkpoint.read_part(saved, LEARNER_PART))
-        if index["ppo.learning_rate"] != self.config.learning_rate:
-            self.replica.set_learning_rate(self.config.learning_rate)
+        if index["learning_rate"] != self.config.learner.learning_rate:
+            self.replica.set_learning_rate(self.config.learner.learning_rate)
         if index["layout"] == self.mgr.layout.digest:
             self.replica.load_worlds_state(checkpoint.read_part(saved, f"gmi-{self.GMI_id}"))

@@ -10,7 +10,7 @@ from torch import Tensor
 from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.algo.networks import ActorCritic, make_policy
 from gmi_drl.algo.normaliser import Normaliser
-from gmi_drl.config import RunConfig
+from gmi_drl.config import RunConfig, ppo_of
 from gmi_drl.errors import UsageError
 from gmi_drl.roles.holistic import LEARNER_PART
 from gmi_drl.run import checkpoint
@@ -62,7 +62,7 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig) -> Agent:
     saved = learner["parameters"]
     if saved.shape != parameters.shape:
         raise UsageError(
-            f"{folder.path} holds {saved.numel()} parameters, but {spec.name} with hidden layers {config.ppo.hidden} "
+            f"{folder.path} holds {saved.numel()} parameters, but {spec.name} with layers of {config.learner.hidden} "
             f"has {parameters.numel()}: play it with the version that trained it (versions.json)"
         )
     parameters.copy_(saved)
@@ -110,7 +110,7 @@ class Player:
 def _new_agent(spec: TaskSpec, config: RunConfig) -> tuple[Agent, Tensor]:
     """As a replica begins, and the vector that its parameters are views of, in the order that checkpoints have."""
     torch.manual_seed(config.seed)
-    policy = make_policy(spec, config.ppo)
+    policy = make_policy(spec, ppo_of(config))
     flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
     return Agent(policy, Normaliser(spec.num_obs, torch.device("cpu"))), flat.vector
 

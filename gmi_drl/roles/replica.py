@@ -13,7 +13,7 @@ from gmi_drl.algo.networks import make_policy
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.config import RunConfig
+from gmi_drl.config import RunConfig, ppo_of
 from gmi_drl.roles.agreement import News, Word, agree
 from gmi_drl.roles.collector import Collector
 from gmi_drl.roles.phases import PhaseClock
@@ -74,11 +74,12 @@ class Replica:
         seed: int,
     ) -> None:
         self.config, self.group, self.device = config, reduction.group, device
+        learner = ppo_of(config)
         torch.manual_seed(config.seed)  # policies start alike
-        self.policy = make_policy(spec, config.ppo).to(device)
+        self.policy = make_policy(spec, learner).to(device)
         self.ppo = PPO(
             self.policy,
-            config.ppo,
+            learner,
             share=share,
             reduce=reduction.reduce,
             make_bucket=reduction.bucket,
@@ -105,7 +106,7 @@ class Replica:
         """Let the agent act in these worlds from now on; `seed` is of its noise."""
         generator = torch.Generator(self.device).manual_seed(seed)
         self.collector = Collector(
-            task, self.policy, self.normaliser, self.config.ppo, generator, capture=self.config.cuda_graphs
+            task, self.policy, self.normaliser, ppo_of(self.config), generator, capture=self.config.cuda_graphs
         )
 
     def iterate(self, decide: Callable[[], Word]) -> News:

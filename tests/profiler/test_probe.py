@@ -48,13 +48,13 @@ def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
 
 def test_where_cores_enforce_the_share_one_gmi_is_run():
     layout = prober(sizes=(1, 2), node=Node(name="n", cpu=Cpu(cores=4, memory_gib=8)))._layout(2)
-    assert [gmi.cores for gmi in layout.gmis] == [(0, 1)] and layout.reduction == "none"
+    assert [gmi.cores for gmi in layout.gmis] == [(0, 1)] and layout.groups["trainers"].reduction == "none"
 
 
 def test_where_nothing_enforces_it_all_gmis_of_a_device_are_run():
     node = Node(name="n", gpus={"model": "X", "count": 2}, cpu=Cpu(cores=8, memory_gib=8))
     layout = prober(node=node)._layout(2)
-    assert len(layout.gmis) == 2 and len(layout.devices) == 1 and layout.reduction == "MPR-shm"
+    assert len(layout.gmis) == 2 and len(layout.devices) == 1 and layout.groups["trainers"].reduction == "MPR-shm"
 
 
 def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):

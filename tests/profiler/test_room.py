@@ -25,7 +25,7 @@ def test_what_would_fit_anyway_is_not_measured(monkeypatch):
 
 def test_wide_networks_are_a_reason_to_measure():
     told, config = [], tiny_config()
-    wide = config.model_copy(update={"ppo": config.ppo.model_copy(update={"hidden": (8192,) * 3})})
+    wide = config.model_copy(update={"learner": config.learner.model_copy(update={"hidden": (8192,) * 3})})
     with claim(["core-0"], "another training"):  # so that nothing is measured here
         for some in (config, wide):
             told.append("wide" if some is wide else "narrow")

@@ -9,7 +9,7 @@ from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.collector import Collector
 from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.tasks import make

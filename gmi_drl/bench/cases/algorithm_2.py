@@ -36,8 +36,8 @@ def opener(hidden: tuple[int, ...], keep_batch: int | None) -> Callable[[bool], 
 
         task, node = TASK_SPECS["ant"], this_node().model_copy(update={"gpus": None})
         usual = default_config(task)
-        config = usual.model_copy(update={"ppo": usual.ppo.model_copy(update={"hidden": hidden})})
-        whole = search_grid(node, config.ppo.horizon, keep_batch=keep_batch)
+        config = usual.model_copy(update={"learner": usual.learner.model_copy(update={"hidden": hidden})})
+        whole = search_grid(node, config.learner.horizon, keep_batch=keep_batch)
         grid = dict.fromkeys(whole, QUICK_NUM_ENVS) if quick else whole
         places = {"gmi-drl plan": planned(config, node, grid), "Algorithm 2": choice(config, node, grid)}
         with alive({size: even_layout(task, node, size, 1) for size in grid}, config) as sessions:
@@ -72,7 +72,7 @@ def choice(config: "RunConfig", node: "Node", grid: "Grid") -> "Place":
     task = TASK_SPECS["ant"]
     cache = Cache(task, config, node, fresh=True)
     with Prober(task, config, node, cache, grid, Budget(math.inf)) as prober:
-        return place_of(algorithm_2(prober, grid, judge_for(task, config.ppo, node))[0].point)
+        return place_of(algorithm_2(prober, grid, judge_for(task, config.learner, node))[0].point)
 
 
 def exhaustive_best(sessions: "Mapping[int, Session]", grid: "Grid") -> "Place":

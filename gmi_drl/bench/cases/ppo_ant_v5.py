@@ -47,25 +47,24 @@ def peer_threads(peer: str) -> list[int]:
 
 def our_layout(task: str, num_env: int, cores: int) -> "Layout":
     """One holistic GMI per core."""
-    from gmi_drl.layout import GMI, Device, Layout
+    from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 
     ids = tuple(range(cores))
     gmis = tuple(GMI(id=core, num_env=num_env // cores, cores=(core,)) for core in ids)
     return Layout(
         task=task,
-        algo="ppo",
         template="TCG_EX",
-        reduction="none" if cores == 1 else "MPR-shm",
         devices=(Device(kind="cpu", gmis=gmis),),
-        groups={"trainers": ids},
+        groups={"trainers": GmiGroup(members=ids, reduction="none" if cores == 1 else "MPR-shm")},
     )
 
 
 def our_config(num_env: int) -> "RunConfig":
     """The peers' hyper-parameters (`benchmarks/peers/settings.py`)."""
-    from gmi_drl.config import PPOConfig, RunConfig
+    from gmi_drl.config import RunConfig
+    from gmi_drl.learners import PPOConfig
 
-    ppo = PPOConfig(
+    learner = PPOConfig(
         hidden=HIDDEN,
         horizon=SAMPLES // num_env,
         epochs=EPOCHS,
@@ -77,7 +76,7 @@ def our_config(num_env: int) -> "RunConfig":
         max_grad_norm=0.5,
         init_std=1.0,
     )
-    return RunConfig(hang_s=60, ppo=ppo)
+    return RunConfig(hang_s=60, learner=learner)
 
 
 def fastest(

@@ -27,11 +27,12 @@ def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     from gmi_drl.config import RunConfig
     from gmi_drl.gmi import ProcessBackend
     from gmi_drl.launch.processes import GMIProcesses
-    from gmi_drl.layout import GMI, Device, Layout
+    from gmi_drl.layout import GMI, Device, GmiGroup, Layout
     from gmi_drl.run.folder import RunFolder
 
     gmis = tuple(GMI(id=rank, roles=("trainer",), cores=(rank,)) for rank in range(RANKS))
-    layout = Layout(reduction="MPR-shm", devices=(Device(kind="cpu", gmis=gmis),), groups={GROUP: tuple(range(RANKS))})
+    group = GmiGroup(members=tuple(range(RANKS)), reduction="MPR-shm")
+    layout = Layout(devices=(Device(kind="cpu", gmis=gmis),), groups={GROUP: group})
     params = {"numel": numel, "reduces": reduces // 4 if quick else reduces, "methods": list(SIDES.values())}
     backend = ProcessBackend(purpose="gmi-drl bench")
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path, closing(backend):
