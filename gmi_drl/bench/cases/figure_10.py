@@ -42,12 +42,13 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 def _solo(task: str, config: "RunConfig", node: "Node", *, claims: bool) -> "Session":
     """One GMI on one device, with everything that the device has."""
     from gmi_drl.gmi import ProcessBackend
+    from gmi_drl.layout import GmiGroup
     from gmi_drl.profiler.session import Session
     from gmi_drl.scheduler import even_layout
     from gmi_drl.workload import TASK_SPECS
 
     whole = even_layout(TASK_SPECS[task], node, 1, 1)
-    layout = whole.model_copy(update={"devices": whole.devices[:1], "groups": {"trainers": (0,)}, "reduction": "none"})
+    layout = whole.model_copy(update={"devices": whole.devices[:1], "groups": {"trainers": GmiGroup(members=(0,))}})
     return Session(layout, config, backend=ProcessBackend("gmi-drl bench", claims=claims))
 
 
