@@ -58,7 +58,14 @@ class Registry(Generic[Entry]):
         raise UsageError(f"there is no {self._what} {name!r}{did_you_mean(name, self.names)}")
 
 
-def load(location: str) -> Any:
-    """What an entry names as `module:name`."""
+def class_at(location: str) -> Any:
+    """The class at `module:class`, where an entry says that its code is.
+
+    Raises:
+        MachineError: if it cannot be imported.
+    """
     module, _, name = location.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise MachineError(f"{location} cannot be imported: {error}") from error

@@ -1,5 +1,6 @@
 import pytest
 
+from gmi_drl.backends import BACKENDS, BackendEntry
 from gmi_drl.errors import UsageError
 from gmi_drl.files import parse
 from gmi_drl.layout import Layout
@@ -40,6 +41,15 @@ def together(*members, name="all"):
         ),
         ([], {}, "at least 1 item"),
         ([gmi(0, [0], roles=["agent", "trainer", "agent"])], {}, "given twice: agent"),
+        ([gmi(0, [0])], {"backend": "proces"}, "there is no backend 'proces'; did you mean 'process'"),
+        ([gmi(0, [0], share=1.1)], {}, "less than or equal to 1"),
+        ([gmi(0, [0], memory_limit_bytes=0)], {}, "greater than or equal to 1"),
+        (
+            [gmi(0, [0]), gmi(1, [1], share=0.5, mig_profile="1g.10gb")],
+            {},
+            "GMI 1 has a mig_profile, which backend 'process' does not enforce: leave it out.*"
+            "GMI 1 has a share, which backend 'process' does not enforce",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(gmis, more, message):
@@ -70,7 +80,7 @@ def test_the_digest_leaves_projection_and_reasons_out():
 def test_the_digest_does_not_see_defaults_written_out_nor_the_order_of_keys_and_roles():
     plain = layout(gmi(0, [0]), groups={"a": {"members": [0]}, "b": {"members": [0], "reduction": "MPR-shm"}})
     roles = ["trainer", "simulator", "agent"]
-    written = {"threads": None, "roles": roles, **dict(reversed(gmi(0, [0]).items()))}
+    written = {"threads": None, "share": None, "roles": roles, **dict(reversed(gmi(0, [0]).items()))}
     groups = {"b": {"reduction": "MPR-shm", "members": [0]}, "a": {"members": [0], "reduction": "none"}}
     explicit = layout(written, groups=groups, version=2, backend="process")
     assert plain.digest == explicit.digest and layout(gmi(0, [0], roles=["trainer"])).digest != plain.digest
@@ -83,6 +93,15 @@ def test_a_field_that_a_later_version_adds_does_not_change_the_digest():
     plain = layout(gmi(0, [0]))
     later = parse(Later, plain.model_dump(mode="json"), "layout")
     assert later.digest == plain.digest != later.model_copy(update={"elastic": True}).digest
+
+
+def test_what_a_backend_enforces_may_be_asked_of_it(monkeypatch):
+    entry = BackendEntry("process", "in a test", "unused:Unused", coexists=False, enforces=frozenset({"share"}))
+    monkeypatch.setattr(BACKENDS, "_own", {"process": entry})
+    half = layout(gmi(0, [0], share=0.5))
+    assert half.gmis[0].share == 0.5 and half.digest != layout(gmi(0, [0])).digest
+    with pytest.raises(UsageError, match="memory_limit_bytes"):
+        layout(gmi(0, [0], share=0.5, memory_limit_bytes=1))
 
 
 def test_roles_are_a_set():

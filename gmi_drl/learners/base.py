@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from gmi_drl.errors import GmiError
 from gmi_drl.files import FileModel
-from gmi_drl.registry import Registry, load
+from gmi_drl.registry import Registry, class_at
 from gmi_drl.workload import TaskSpec
 
 Positive = Annotated[float, Field(gt=0)]
@@ -108,7 +108,7 @@ class LearnerEntry:
     @property
     def model(self) -> type[LearnerConfig]:
         """The class of its configuration."""
-        model: type[LearnerConfig] = load(self.config)
+        model: type[LearnerConfig] = class_at(self.config)
         return model
 
 
