@@ -1,6 +1,7 @@
 """Fixtures of all tests: own claims, one thread, tiny runs."""
 
 import os
+import sys
 
 import hypothesis
 import pytest
@@ -31,6 +32,28 @@ def own_claims(tmp_path_factory, monkeypatch):
     """Tests claim cores and remember measurements among themselves only."""
     monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path_factory.mktemp("claims")))
     monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def install(tmp_path_factory, monkeypatch):
+    """Install a package that adds parts: `(entry points by group, source by module)`. GMIs find it, too."""
+
+    def add(entry_points, modules):
+        site = tmp_path_factory.mktemp("site")
+        info = site / "toys-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+        groups = (f"[{group}]\n{entries}\n" for group, entries in entry_points.items())
+        (info / "entry_points.txt").write_text("".join(groups))
+        for name, source in modules.items():
+            (site / f"{name}.py").write_text(source)
+        monkeypatch.syspath_prepend(site)
+        monkeypatch.setenv("PYTHONPATH", f"{site}:{os.environ.get('PYTHONPATH', '')}")
+        return site
+
+    yield add
+    for name in [name for name in sys.modules if name.startswith("toy_")]:  # another test may bring others
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

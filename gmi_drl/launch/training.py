@@ -1,22 +1,23 @@
 """A training on this host: start the GMIs, keep the metrics, stop in order."""
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
-from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi import claimed
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Report
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.opened import opened
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.layout import HOLISTIC, Layout
 from gmi_drl.learners import LEARNERS, RslRlConfig
 from gmi_drl.learners.rsl_rl_file import require_groups
+from gmi_drl.roles.words import Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
@@ -57,19 +58,17 @@ def train(
     Raises:
         UsageError: if the layout or the configuration cannot be trained.
         LayoutMismatchError: if the devices or the folder are not there or in use. The folder stays as it was.
-        MachineError: when the folder is removed, moved or replaced meanwhile, or the disk takes no more.
+        MachineError: when the devices cannot be cut, the folder is removed, moved or replaced meanwhile, or the disk
+            takes no more.
         GmiError: when a GMI fails; its message names it. The run folder keeps the last checkpoint.
     """
     check_trainable(layout, config)
-    backend = ProcessBackend(purpose=str(folder.path))
-    with folder.lock(), Presence(folder.path) as home, closing(backend):
+    with folder.lock(), Presence(folder.path) as home:
         _check_newest(folder, resume)
-        backend.open(layout)
-        with stop_on_signals() as request:  # until the state is written: a second signal must not undo a result
+        # Signals until the state is written: a second one must not undo a result.
+        with claimed([layout], purpose=str(folder.path)), stop_on_signals() as request:
             try:
-                folder.write_setup(layout, config)
-                folder.write_state("running")
-                outcome = _train(layout, config, folder, home, backend, resume, on_row, request)
+                outcome = _train(layout, config, folder, home, resume, on_row, request)
                 home.require()
                 folder.write_state(outcome.state)
             except OSError as error:
@@ -122,7 +121,7 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
 def _tell_state(folder: RunFolder, home: Presence, state: str, message: str) -> None:
     """Keep the reason if folder and disk still take it: what failed first is what counts."""
     with suppress(OSError):
-        if home.is_there():
+        if home.is_there() and folder.layout_file.exists():  # before that it is no run
             folder.write_state(state, message)
 
 
@@ -131,7 +130,6 @@ def _train(
     config: RunConfig,
     folder: RunFolder,
     home: Presence,
-    backend: ProcessBackend,
     resume: Path | None,
     on_row: Callable[[Row], None],
     request: StopRequest,
@@ -139,28 +137,23 @@ def _train(
     assert layout.task is not None
     spec = task_spec(layout.task)
     drop_drafts(folder.checkpoints)
-    drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
     merger = RowMerger(len(layout.gmis), config.learner.horizon * layout.num_env)
-    processes = GMIProcesses(
-        layout,
-        LEARNERS.find(config.learner.kind).role,
-        {"resume": str(resume) if resume else None},
-        folder,
-        backend,
-        hang_s=config.hang_s,
-        slot_bytes=config.learner.bucket_bytes(spec),
-    )
+    roles = dict.fromkeys(range(len(layout.gmis)), LEARNERS.find(config.learner.kind).role)
+    params = {"resume": str(resume) if resume else None}
+    slot_bytes = config.learner.bucket_bytes(spec)
     leader, is_asked = layout.groups[TRAINERS].members[0], False
     with ExitStack() as life:
+        processes = life.enter_context(opened(layout, config, folder, roles, params, slot_bytes=slot_bytes))
+        folder.write_state("running")
+        drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
         metrics = life.enter_context(MetricsFile(folder.metrics_file))
         rows = life.enter_context(Presence(folder.metrics_file))
-        life.enter_context(processes)
         life.callback(request.settle)  # how it ended stands, whoever is impatient while the processes end
         for event in processes.events(silence_s=config.hang_s + PATIENCE_S):
             home.check()
             rows.check()
             if request.signal is not None and not is_asked:
-                processes.say(leader, "stop")
+                processes.say(leader, Stop())
                 is_asked = True
             for merged in merger.add(event.gmi_id, event.row) if isinstance(event, Report) else ():
                 metrics.append(merged)

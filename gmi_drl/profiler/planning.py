@@ -10,7 +10,7 @@ from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, Place, confirm, rivals
-from gmi_drl.profiler.probe import CAREFUL_ABOVE, MEASURE_S, Prober
+from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.plan import candidates_of
@@ -110,17 +110,17 @@ def explore(
         tell: Told of every point, in a line.
     """
     cache = Cache(task, config, node, fresh=fresh)
-    with Prober(task, config, node, cache, grid, budget, lambda point: tell(_described(point))) as prober:
+    with PointMeasurer(task, config, node, cache, grid, budget, lambda point: tell(_described(point))) as measure:
         if exhaustive:
             for size, num_envs in grid.items():
                 for num_env in num_envs:
-                    prober(size, num_env)
+                    measure(size, num_env)
         else:
-            search(prober, grid)
+            search(measure, grid)
             for point in cache.profile.points:  # measured before, perhaps beyond where this search has stopped
                 if point.num_env in grid.get(point.gmis_per_gpu, ()):
-                    prober(*place_of(point))
-        return Exploration(prober.profile, tuple(prober.unmeasured), prober.start_s)
+                    measure(*place_of(point))
+        return Exploration(measure.profile, tuple(measure.unmeasured), measure.start_s)
 
 
 def place_of(point: ProfilePoint) -> Place:

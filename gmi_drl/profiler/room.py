@@ -5,14 +5,14 @@ from math import ceil, inf
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError
-from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi import backend_for
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
 from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
-from gmi_drl.profiler.probe import SMALL, Prober
+from gmi_drl.profiler.points import SMALL, PointMeasurer
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
@@ -51,7 +51,7 @@ def require_room(
     Raises:
         LayoutMismatchError: with what is needed and what there is.
     """
-    if ProcessBackend("").check(node, layout):
+    if backend_for(layout).check(node, layout):
         return  # of another machine: that is refused where the devices are claimed
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
@@ -86,9 +86,9 @@ def require_room(
 
 def _points_of_few(task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:
     """What a GMI takes with few environments. Raises GmiError, with the reason, where they do not run."""
-    with Prober(task, config, node, Cache(task, config, node), [size], Budget(inf)) as prober:
+    with PointMeasurer(task, config, node, Cache(task, config, node), [size], Budget(inf)) as measure:
         for few in SMALL:
-            point = prober(size, few)
+            point = measure(size, few)
             if point is not None and not point.runnable:
                 raise GmiError(point.reason)
-        return prober.points
+        return measure.points

@@ -13,6 +13,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import AnyReplica, Replica, seed_of
+from gmi_drl.roles.words import Stop
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
@@ -87,7 +88,7 @@ class Holistic(DRL_role):
         """What rank 0 says to all: the launcher's words, or that the time is over."""
         limit_s = self.config.time_limit_s
         is_over = limit_s is not None and time.monotonic() - self.started >= limit_s
-        return Word.STOP if is_over or "stop" in self.mgr.line.words() else Word.GO_ON
+        return Word.STOP if is_over or Stop() in self.mgr.line.words() else Word.GO_ON
 
     def _is_due(self, iteration: int) -> bool:
         return iteration % self.config.checkpoint_every == 0 or iteration == self.config.iterations

@@ -33,7 +33,7 @@ class GMI_manager:
         run_folder: Where this run keeps its files.
         meeting: A folder of this launch, where groups find each other.
         line: The line to the launcher.
-        segments: Shared memory by group name, as inherited file descriptors.
+        resources: What this GMI shares with others, as inherited file descriptors: a group's segment by its name.
         hang_s: Deadline in seconds of every wait for another GMI.
     """
 
@@ -42,7 +42,7 @@ class GMI_manager:
     run_folder: Path
     meeting: Path
     line: Line
-    segments: dict[str, int]
+    resources: dict[str, int]
     hang_s: float
     _reductions: dict[str, Reduction] = field(default_factory=dict)
     _current: ClassVar["GMI_manager | None"] = None
@@ -106,7 +106,7 @@ class GMI_manager:
                 method,
                 group.members.index(self.gmi.id),
                 len(group.members),
-                fd=self.segments.get(group.name),
+                fd=self.resources.get(group.name),
                 path=self.meeting / group.name,
                 hang_s=self.hang_s,
             )

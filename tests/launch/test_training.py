@@ -9,7 +9,7 @@ from conftest import tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml
-from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi import claimed
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.training import check_trainable, train
 from gmi_drl.layout import Device, GmiGroup, Layout
@@ -106,11 +106,8 @@ def test_settings_given_on_resume_take_effect_and_steps_go_on_counting(tmp_path)
 @two_cores
 def test_a_resize_that_cannot_start_leaves_the_run_as_it_was(tmp_path):
     folder, outcome = start(tmp_path / "run", tiny_layout(1, num_env=8), tiny_config(iterations=2))
-    backend = ProcessBackend("the other run")
-    backend.open(tiny_layout(2))
-    with pytest.raises(LayoutMismatchError):
+    with claimed([tiny_layout(2)], "the other run"), pytest.raises(LayoutMismatchError):
         train(tiny_layout(2, num_env=4), tiny_config(), folder, resume=outcome.checkpoint)
-    backend.close()
     assert folder.read_setup() == (tiny_layout(1, num_env=8), tiny_config(iterations=2))
     assert folder.read_state()["state"] == "done"
 
@@ -145,13 +142,13 @@ def test_the_time_limit_ends_a_run_with_a_checkpoint(tmp_path):
 
 
 def test_cores_in_use_are_refused_before_anything_starts(tmp_path):
-    backend = ProcessBackend("the other run")
-    backend.open(tiny_layout(1))
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    with pytest.raises(LayoutMismatchError, match=r"in use by process .*the other run"):
+    with (
+        claimed([tiny_layout(1)], "the other run"),
+        pytest.raises(LayoutMismatchError, match=r"in use by process .*the other run"),
+    ):
         train(tiny_layout(1), tiny_config(), folder)
-    backend.close()
     assert not folder.layout_file.exists() and not folder.log_file(0).exists()
 
 

@@ -19,7 +19,7 @@ def node_with(memory_gib):
 
 
 def test_what_would_fit_anyway_is_not_measured(monkeypatch):
-    monkeypatch.setattr(room, "Prober", None)
+    monkeypatch.setattr(room, "PointMeasurer", None)
     require_room(tiny_layout(gmis=1, num_env=1024), tiny_config(), ANT, node_with(4.0))
 
 

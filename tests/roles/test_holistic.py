@@ -20,6 +20,7 @@ from gmi_drl.roles.holistic import Holistic
 from gmi_drl.roles.line import Line, encode, line_pair
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.replica import Replica
+from gmi_drl.roles.words import Reduce, Stop, to_message
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.workload import TASK_SPECS
@@ -127,13 +128,18 @@ def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, mini
 
 @pytest.mark.parametrize(
     ("limit_s", "words", "expected"),
-    [(None, [], Word.GO_ON), (0.001, [], Word.STOP), (1e9, ["stop"], Word.STOP), (1e9, ["hello"], Word.GO_ON)],
+    [
+        (None, [], Word.GO_ON),
+        (0.001, [], Word.STOP),
+        (1e9, [Stop()], Word.STOP),
+        (1e9, [Reduce("none")], Word.GO_ON),
+    ],
 )
 def test_a_run_stops_when_its_time_is_over_or_when_it_is_told_to(make_role, launcher, limit_s, words, expected):
     role = make_role(Holistic, tiny_config(time_limit_s=limit_s))
     role.started = time.monotonic() - 1
     for word in words:
-        launcher.send(encode({"word": word}))
+        launcher.send(encode(to_message(word)))
     assert role._decide() is expected
 
 

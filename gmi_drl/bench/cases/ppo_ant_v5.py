@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.bench import peers
 from gmi_drl.bench.case import Case, Sample, Side, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cases.sessions import of_layouts
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores
 
@@ -109,11 +110,12 @@ def _our_side(task: str, quick: bool, seconds: float) -> Side:
     return measure
 
 
-def session(task: str, num_env: int) -> "Session":
+@contextmanager
+def session(task: str, num_env: int) -> "Iterator[Session]":
     """GMIs that train the task with `num_env` environments in all."""
-    from gmi_drl.profiler.session import Session
-
-    return Session(our_layout(task, num_env, len(allowed_cores())), our_config(num_env))
+    layout = our_layout(task, num_env, len(allowed_cores()))
+    with of_layouts({task: layout}, our_config(num_env)) as sessions:
+        yield sessions[task]
 
 
 def _peer_side(peer: str, quick: bool, seconds: float) -> Side:

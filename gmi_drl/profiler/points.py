@@ -9,6 +9,7 @@ from typing import Self
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError
+from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Device, GmiGroup, Layout
 from gmi_drl.profile import Phases, Profile, ProfilePoint
@@ -31,7 +32,7 @@ SMALL = (128, 256)
 INSTEAD = 512  # of one of the two that does not run
 
 
-class Prober:
+class PointMeasurer:
     """A `measure` for the search: runs what is not in the cache, one size of GMIs at a time.
 
     Where cores enforce the share of a GMI, one GMI is run alone; on a GPU, where nothing does, all GMIs of a device.
@@ -134,7 +135,9 @@ class Prober:
         if self._session is None or self._size != size:
             self._end()
             started = time.monotonic()
-            self._session = self._life.enter_context(Session(self._layout(size), self.config))
+            layout = self._layout(size)
+            self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
+            self._session = self._life.enter_context(Session(layout, self.config))
             self._size = size
             self.start_s = time.monotonic() - started
         return self._session
