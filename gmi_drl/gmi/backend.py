@@ -20,11 +20,11 @@ class Backend(Protocol):
         ...
 
     def devices(self, layout: Layout) -> list[str]:
-        """Names to claim, the same for all who use a device of this machine, which has passed the check."""
+        """Names of its devices to claim, the same for whoever uses them. The layout has passed the check."""
         ...
 
     def cut(self, layout: Layout) -> None:
-        """Cut the devices, which have passed the check and are claimed.
+        """Cut the devices, which are claimed. The layout has passed the check.
 
         Raises:
             MachineError: if they cannot be cut.
