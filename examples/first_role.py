@@ -8,14 +8,13 @@ import time
 import torch
 
 import gmi_drl as GMI_DRL
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 
 # What the paper sets in GMI_DRL.config (number of GPUs, backend, reduction) is the layout's here.
 LAYOUT = Layout(
     backend="process",
-    reduction="MPR-shm",
     devices=(Device(kind="cpu", gmis=tuple(GMI(id=i, roles=("trainer",), cores=(i,)) for i in range(2))),),
-    groups={"trainers": (0, 1)},
+    groups={"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")},
 )
 
 

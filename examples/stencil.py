@@ -6,12 +6,11 @@ Run it on two cores:  python examples/stencil.py
 import torch
 
 import gmi_drl
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 
 LAYOUT = Layout(
-    reduction="MPR-shm",
     devices=(Device(kind="cpu", gmis=tuple(GMI(id=i, roles=("trainer",), cores=(i,)) for i in range(2))),),
-    groups={"plate": (0, 1)},
+    groups={"plate": GmiGroup(members=(0, 1), reduction="MPR-shm")},
 )
 
 

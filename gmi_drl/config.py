@@ -4,56 +4,18 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
 from pydantic import Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
+from gmi_drl.learners import LEARNERS, PPO, Learner, PPOConfig
+from gmi_drl.learners.base import Count, Positive
 from gmi_drl.physics import Physics
-from gmi_drl.rsl_rl_config import RslRlSection, learning_rate_of, minibatches_of
 from gmi_drl.workload import TaskSpec
 from gmi_drl.yaml_text import read_yaml
-
-Positive = Annotated[float, Field(gt=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
-Activation = Literal["elu", "tanh"]
-
-
-class PPOConfig(FileModel):
-    """Proximal policy optimisation (Schulman et al., arXiv 1707.06347), with rsl_rl's names where they agree.
-
-    The defaults of `init_std` and `desired_kl` were the fastest of a few tried on Ant, one run each: more noise is
-    mostly clipped away by the limits of the actions, and the KL of one mini-batch is too noisy for 0.01. A task may
-    have others.
-
-    `horizon` is the paper's m: control steps per world before each training. `minibatches` is per epoch.
-    `bootstrap` says what follows a time-out: the value of the observation before the reset (`final_obs`), or
-    rsl_rl's approximation by the value one step earlier (`last_value`). `hidden` are the widths of the hidden layers of
-    the policy and of the value network, `activation` follows each. A new run gets its task's `hidden`, `reward_scale`,
-    `init_std`, `minibatches`, `epochs` and `desired_kl`.
-    """
-
-    hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (256, 128, 64)
-    activation: Activation = "elu"
-    horizon: Count = 16
-    epochs: Count = 4
-    minibatches: Count = 4
-    learning_rate: Positive = 1e-3
-    schedule: Literal["adaptive", "fixed"] = "adaptive"
-    desired_kl: Positive = 0.04
-    gamma: Fraction = 0.99
-    lam: Fraction = 0.95
-    clip: Positive = 0.2
-    value_loss_coef: Annotated[float, Field(ge=0)] = 1.0
-    clip_value_loss: bool = True
-    entropy_coef: Annotated[float, Field(ge=0)] = 0.0
-    max_grad_norm: Positive = 1.0
-    init_std: Positive = 0.3
-    reward_scale: Positive = 1.0
-    bootstrap: Literal["final_obs", "last_value"] = "final_obs"
 
 
 class WarpRoom(FileModel):
@@ -67,63 +29,60 @@ class WarpRoom(FileModel):
 
 
 class RunConfig(FileModel):
-    """A run (`config.yaml`, `version: 1`).
+    """A run (`config.yaml`, `version: 2`)."""
 
-    `time_limit_s` ends the run that many seconds after its start or resumption, whatever `iterations` says. `hang_s` is
-    the deadline of every wait for another GMI. Checkpoints come every `checkpoint_every` iterations and at the end.
-    `cuda_graphs` replays the kernels of physics, agent and learner as graphs on a GPU. `rsl_rl` is the configuration of
-    rsl_rl's runner, for `--algo rsl_rl`; where it is given, `ppo` counts for `reward_scale` only.
-    `physics` is MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where
-    it is installed, else native. `warp` is Warp's room for contacts, should the measured one be too small.
-    """
+    former: ClassVar[Mapping[str, str]] = {
+        "ppo": "`learner: {kind: ppo, ...}`, e.g. --set learner.gamma=0.98",
+        "rsl_rl": "`learner: {kind: rsl_rl, runner: ...}`, e.g. --set learner.runner.algorithm.gamma=0.98",
+    }
+    version: Literal[2] = 2
 
-    version: Literal[1] = 1
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Of everything random."""
+
     iterations: Count = 500
+    """In all."""
+
     time_limit_s: Positive | None = None
+    """Ends the run so many seconds after its start or resumption, whatever `iterations` says."""
+
     checkpoint_every: Count = 100
+    """Iterations; one comes at the end, too."""
+
     checkpoints_kept: Count = 2
+    """The newest."""
+
     hang_s: Positive = 300.0
+    """The deadline of every wait for another GMI."""
+
     cuda_graphs: bool = True
+    """Replay the kernels of physics, agent and learner as graphs on a GPU."""
+
     physics: Physics | None = None
+    """MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where it is
+    installed, else native."""
+
     warp: WarpRoom = WarpRoom()
-    ppo: PPOConfig = PPOConfig()
-    rsl_rl: RslRlSection | None = None
+    """Warp's room for contacts, should the measured one be too small."""
 
-    @property
-    def horizon(self) -> int:
-        """Control steps per world before each training."""
-        return self.ppo.horizon if self.rsl_rl is None else int(self.rsl_rl["num_steps_per_env"])
-
-    @property
-    def minibatches(self) -> int:
-        """Mini-batches per epoch."""
-        return self.ppo.minibatches if self.rsl_rl is None else minibatches_of(self.rsl_rl)
-
-    @property
-    def learning_rate(self) -> float:
-        """What the learning rate begins with."""
-        return self.ppo.learning_rate if self.rsl_rl is None else learning_rate_of(self.rsl_rl)
-
-    @property
-    def networks(self) -> object:
-        """What a run keeps for good: it can only go on with the same networks."""
-        if self.rsl_rl is None:
-            return [self.ppo.hidden, self.ppo.activation]
-        return [self.rsl_rl["actor"], self.rsl_rl["critic"]]
+    learner: Learner = PPOConfig()
+    """What learns, and how."""
 
 
-def default_config(task: TaskSpec) -> RunConfig:
-    """The configuration of a new run of this task."""
-    ppo = PPOConfig(
-        hidden=task.hidden,
-        reward_scale=task.reward_scale,
-        init_std=task.init_std,
-        minibatches=task.minibatches,
-        epochs=task.epochs,
-        desired_kl=task.desired_kl,
-    )
-    return RunConfig(ppo=ppo)
+def default_config(task: TaskSpec, kind: str = PPO.name) -> RunConfig:
+    """The configuration of a new run of this task by a kind of learner."""
+    return RunConfig(learner=LEARNERS.find(kind).model.for_task(task))
+
+
+def ppo_of(config: RunConfig) -> PPOConfig:
+    """The configuration of our PPO.
+
+    Raises:
+        UsageError: if something else learns.
+    """
+    if not isinstance(config.learner, PPOConfig):
+        raise UsageError(f"this is for learner.kind ppo, the run has {config.learner.kind}")
+    return config.learner
 
 
 def apply_settings(
@@ -137,7 +96,7 @@ def apply_settings(
     data = base.model_dump() | deepcopy(dict(over))
     malformed = [setting for setting in settings if not setting.partition("=")[1] or not setting.partition("=")[0]]
     if malformed:
-        raise UsageError(f"{source}: expected KEY=VALUE, e.g. ppo.learning_rate=3e-4, got {', '.join(malformed)}")
+        raise UsageError(f"{source}: expected KEY=VALUE, e.g. learner.learning_rate=3e-4, got {', '.join(malformed)}")
     for setting in settings:
         key, _, text = setting.partition("=")
         _put(data, key.strip().split("."), _value(text, setting), source)

@@ -5,9 +5,9 @@ import os
 import stat
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -20,6 +20,14 @@ class FileModel(BaseModel):
     """A frozen part of a file. Unknown keys, numbers that are not finite and values of another type are mistakes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    former: ClassVar[Mapping[str, str]] = {}
+    """Keys of earlier versions, and what there is today."""
+
+    @classmethod
+    def model_for(cls, data: object) -> "type[FileModel]":
+        """Which model checks this part of a file; a part whose fields depend on one of them says so."""
+        return cls
 
 
 Model = TypeVar("Model", bound=FileModel)
@@ -35,7 +43,7 @@ def parse(model: type[Model], data: object, source: str) -> Model:
     try:
         return model.model_validate_json(json.dumps(data, default=str))  # where lists stand for tuples, also strictly
     except ValidationError as error:
-        lines = [_explain(model, mistake) for mistake in _causes(error.errors())]
+        lines = [_explain(model, data, mistake) for mistake in _causes(error.errors())]
         count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
         raise UsageError(f"{source}: {count}\n" + "\n".join(f"  {line}" for line in lines)) from None
 
@@ -110,13 +118,18 @@ def _causes(mistakes: Sequence[Any]) -> list[Any]:
     return [mistake for mistake in mistakes if mistake["type"] != "too_short" or not has_cause(mistake["loc"])]
 
 
-def _explain(model: type[FileModel], mistake: Any) -> str:
+def _explain(model: type[FileModel], data: object, mistake: Any) -> str:
     """One mistake of pydantic's in one line a person can act on."""
     place = ".".join(str(part) for part in mistake["loc"]) or "(file)"
     if mistake["type"] == "extra_forbidden":
-        known = _fields_at(model, mistake["loc"][:-1])
-        return f"{place}: unknown key{did_you_mean(str(mistake['loc'][-1]), known)}"
+        key, models = str(mistake["loc"][-1]), _models_at(model, data, mistake["loc"][:-1])
+        for today in (m.former[key] for m in models if issubclass(m, FileModel) and key in m.former):
+            return f"{place}: of version 1, today {today}"
+        return f"{place}: unknown key{did_you_mean(key, [name for m in models for name in m.model_fields])}"
     message = mistake["msg"].removeprefix("Value error, ")
+    if mistake["loc"] == ("version",):
+        reads = f"this gmi-drl reads {mistake['ctx']['expected']}, not {mistake['input']!r}"
+        return f"version: {reads}: make it anew, or use the gmi-drl that made it"
     if mistake["type"] == "missing":
         return f"{place}: missing"
     if isinstance(mistake["input"], (str, int, float, bool)) and mistake["type"] != "value_error":
@@ -124,13 +137,15 @@ def _explain(model: type[FileModel], mistake: Any) -> str:
     return f"{place}: {message}"
 
 
-def _fields_at(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
-    """The keys that the model knows at a place such as `("devices", 0, "gmis")`."""
+def _models_at(model: type[FileModel], data: Any, place: Sequence[str | int]) -> list[type[BaseModel]]:
+    """What checks a place such as `("devices", 0, "gmis")` of the data."""
     models: list[type[BaseModel]] = [model]
     for part in place:
         fields = [m.model_fields[part] for m in models if part in m.model_fields]
         models = [inner for field in fields for inner in _models_in(field.annotation)] if fields else models
-    return [name for m in models for name in m.model_fields]
+        data = data[part]
+        models = [m.model_for(data) if issubclass(m, FileModel) else m for m in models]
+    return models
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

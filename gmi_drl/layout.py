@@ -4,16 +4,19 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gmi_drl.backends import BACKENDS, PROCESS, Limit
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel
 from gmi_drl.reductions import NONE, REDUCTIONS
+from gmi_drl.registry import Registry
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 Role = Literal["simulator", "agent", "trainer"]
@@ -29,18 +32,25 @@ def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
     return tuple(role for role in HOLISTIC if role in roles)
 
 
-def _known_reduction(name: str) -> str:
-    try:
-        return REDUCTIONS.find(name).name
-    except UsageError as error:  # one that the file can mend
-        raise ValueError(str(error)) from None
+def _known(registry: Registry[Any]) -> AfterValidator:
+    """Names of a registry."""
+
+    def find(name: str) -> str:
+        try:
+            registry.find(name)
+        except UsageError as error:  # one that the file can mend
+            raise ValueError(str(error)) from None
+        return name
+
+    return AfterValidator(find)
 
 
 class GMI(FileModel):
     """One GPU multiplexing instance: a share of a device, run by one process.
 
     `num_env` counts the environments of this GMI; `cores` are indices within those that the launching process may use.
-    `threads` are torch's: None for one per core. The physics uses all cores anyway.
+    `threads` are torch's: None for one per core. The physics uses all cores anyway. `share` of its device,
+    `memory_limit_bytes` of the device's memory and `mig_profile` (`1g.10gb`) are for backends that enforce them.
     """
 
     id: Annotated[int, Field(ge=0)]
@@ -48,6 +58,9 @@ class GMI(FileModel):
     num_env: Annotated[int, Field(ge=0, le=MOST_ENVIRONMENTS)] = 0
     cores: tuple[Annotated[int, Field(ge=0)], ...]
     threads: Annotated[int, Field(ge=1)] | None = None
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    memory_limit_bytes: Annotated[int, Field(ge=1)] | None = None
+    mig_profile: str | None = None
 
     @property
     def torch_threads(self) -> int:
@@ -63,6 +76,13 @@ class Device(FileModel):
     gmis: Annotated[tuple[GMI, ...], Field(min_length=1)]
 
 
+class GmiGroup(FileModel):
+    """GMIs that act together; a member's place is its rank. `reduction` is how their gradients are summed."""
+
+    members: Annotated[tuple[int, ...], Field(min_length=1)]
+    reduction: Annotated[str, _known(REDUCTIONS)] = NONE.name
+
+
 class Projection(FileModel):
     """What a plan expects of the layout. `measured` is False when nothing was run for it."""
 
@@ -72,27 +92,36 @@ class Projection(FileModel):
 
 
 class Layout(FileModel):
-    """A layout file (`version: 1`). Hyper-parameters are not here but in `config.yaml`.
+    """A layout file (`version: 2`). What learns, and how, is not here but in `config.yaml`.
 
-    Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. `groups`
-    names the sets of GMIs that reduce together, by letters, digits, `_` and `-`.
+    Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
+    names of letters, digits, `_` and `-`.
     """
 
-    version: Literal[1] = 1
+    former: ClassVar[Mapping[str, str]] = {
+        "reduction": "each group has its own: `groups: {trainers: {members: [0, 1], reduction: MPR-shm}}`",
+        "algo": "the configuration says what learns: `--algo`",
+    }
+    version: Literal[2] = 2
     task: str | None = None
-    algo: Literal["ppo", "rsl_rl"] | None = None
     template: Literal["TCG_EX"] | None = None
-    backend: Literal["process"] = "process"
-    reduction: Annotated[str, AfterValidator(_known_reduction)] = NONE.name
+    backend: Annotated[str, _known(BACKENDS)] = PROCESS.name
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
-    groups: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    groups: dict[str, GmiGroup] = Field(default_factory=dict)
     projection: Projection | None = None
     reasons: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         # In the bulk: a layout may have 80,000 GMIs.
-        mistakes = [*self._id_mistakes(), *self._part_mistakes(), *self._core_mistakes(), *self._group_mistakes()]
+        parts = (
+            self._id_mistakes,
+            self._part_mistakes,
+            self._core_mistakes,
+            self._limit_mistakes,
+            self._group_mistakes,
+        )
+        mistakes = [mistake for part in parts for mistake in part()]
         if mistakes:
             raise ValueError("; ".join(mistakes))
         return self
@@ -122,17 +151,27 @@ class Layout(FileModel):
         shared = {core: ids for core, ids in owners.items() if len(ids) > 1}
         return [f"core {core} is given to GMIs {ids}: cores are not shared" for core, ids in shared.items()]
 
+    def _limit_mistakes(self) -> list[str]:
+        limits = sorted(set(get_args(Limit)) - BACKENDS.find(self.backend).enforces)
+        return [
+            f"GMI {gmi.id} has a {limit}, which backend {self.backend!r} does not enforce: "
+            "leave it out or cut by a backend that does"
+            for gmi in self.gmis
+            for limit in limits
+            if getattr(gmi, limit) is not None
+        ]
+
     def _group_mistakes(self) -> list[str]:
         mistakes = []
         ids = {gmi.id for gmi in self.gmis}
-        for name, members in self.groups.items():
+        for name, group in self.groups.items():
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 mistakes.append(f"group {name!r}: its name must be letters, digits, _ and -: files have it")
-            once = set(members)
-            if not members or len(once) != len(members) or not once <= ids:
-                mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(members)}")
-        method, largest = REDUCTIONS.find(self.reduction), max(map(len, self.groups.values()), default=1)
-        mistakes += [obstacle] if (obstacle := method.obstacle(largest)) else []
+            once = set(group.members)
+            if len(once) != len(group.members) or not once <= ids:
+                mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(group.members)}")
+            if obstacle := REDUCTIONS.find(group.reduction).obstacle(len(group.members)):
+                mistakes.append(f"group {name!r}: {obstacle}")
         return mistakes
 
     @cached_property

@@ -1,8 +1,9 @@
 """Parts that a layout or a configuration names: ours, and those that packages add by entry points."""
 
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
 
@@ -55,3 +56,16 @@ class Registry(Generic[Entry]):
                 raise MachineError(f"{self._what} {name}: {text}")
             return entry
         raise UsageError(f"there is no {self._what} {name!r}{did_you_mean(name, self.names)}")
+
+
+def class_at(location: str) -> Any:
+    """The class at `module:class`, where an entry says that its code is.
+
+    Raises:
+        MachineError: if it cannot be imported.
+    """
+    module, _, name = location.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise MachineError(f"{location} cannot be imported: {error}") from error

@@ -1,15 +1,17 @@
 """Fixtures of all tests: own claims, one thread, tiny runs."""
 
 import os
+import sys
 
 import hypothesis
 import pytest
 import torch
 
 from gmi_drl.cli import main
-from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.config import RunConfig
 from gmi_drl.gmi import allowed_cores
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.learners import PPOConfig
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine fails no test
@@ -32,6 +34,28 @@ def own_claims(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
+@pytest.fixture
+def install(tmp_path_factory, monkeypatch):
+    """Install a package that adds parts: `(entry points by group, source by module)`. GMIs find it, too."""
+
+    def add(entry_points, modules):
+        site = tmp_path_factory.mktemp("site")
+        info = site / "toys-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+        groups = (f"[{group}]\n{entries}\n" for group, entries in entry_points.items())
+        (info / "entry_points.txt").write_text("".join(groups))
+        for name, source in modules.items():
+            (site / f"{name}.py").write_text(source)
+        monkeypatch.syspath_prepend(site)
+        monkeypatch.setenv("PYTHONPATH", f"{site}:{os.environ.get('PYTHONPATH', '')}")
+        return site
+
+    yield add
+    for name in [name for name in sys.modules if name.startswith("toy_")]:  # another test may bring others
+        del sys.modules[name]
+
+
 @pytest.fixture(scope="session")
 def opengl():
     """For tests that draw: skips them, with the reason, where there is no OpenGL."""
@@ -52,19 +76,18 @@ def quick_kernels():
     warp.config.optimization_level = 1
 
 
-def tiny_layout(gmis=2, num_env=8, **more):
+def tiny_layout(gmis=2, num_env=8, reduction="MPR-shm", **more):
     """`gmis` holistic GMIs of one core each."""
     parts = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i in range(gmis))
-    defaults = {"task": "ant", "algo": "ppo", "template": "TCG_EX", "reduction": "MPR-shm" if gmis > 1 else "none"}
-    return Layout(
-        **(defaults | more), devices=(Device(kind="cpu", gmis=parts),), groups={"trainers": tuple(range(gmis))}
-    )
+    group = GmiGroup(members=tuple(range(gmis)), reduction=reduction if gmis > 1 else "none")
+    defaults = {"task": "ant", "template": "TCG_EX", "groups": {"trainers": group}}
+    return Layout(**(defaults | more), devices=(Device(kind="cpu", gmis=parts),))
 
 
 def tiny_config(**more):
     """Iterations of a few milliseconds."""
-    ppo = PPOConfig(horizon=4, epochs=2, minibatches=2)
-    return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "ppo": ppo} | more))
+    learner = PPOConfig(horizon=4, epochs=2, minibatches=2)
+    return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "learner": learner} | more))
 
 
 def children_of(pid):

@@ -233,25 +233,25 @@ REFUSED = {
             "policy": {"class_name": "StudentTeacher", "student_hidden_dims": LISTS, "teacher_hidden_dims": LISTS},
             "algorithm": {"class_name": "Distillation", "gradient_length": 15, "learning_rate": 0.001},
         },
-        r"rsl_rl\.class_name: DistillationRunner cannot be run, only PPO",
+        r"learner\.runner\.class_name: DistillationRunner cannot be run, only PPO",
     ),
     "Isaac Lab 2.1, distillation": (
         WHERE | KEPT | {"policy": {"class_name": "StudentTeacher"}, "algorithm": {"class_name": "Distillation"}},
-        r"rsl_rl\.policy\.class_name: StudentTeacher cannot be trained",
+        r"learner\.runner\.policy\.class_name: StudentTeacher cannot be trained",
     ),
     "Isaac Lab 3, distillation": (
         LAB_3
         | {"class_name": "DistillationRunner", "student": NETWORK, "teacher": NETWORK}
         | {"algorithm": {"class_name": "Distillation", "loss_type": "mse"}},
-        r"rsl_rl\.class_name: DistillationRunner cannot be run",
+        r"learner\.runner\.class_name: DistillationRunner cannot be run",
     ),
     "a runner of one's own, Isaac Lab 1": (
         WHERE | KEPT | {"runner_class_name": "AmpOnPolicyRunner", "policy": POLICY, "algorithm": PPO},
-        r"rsl_rl\.runner_class_name: AmpOnPolicyRunner cannot be run",
+        r"learner\.runner\.runner_class_name: AmpOnPolicyRunner cannot be run",
     ),
     "a policy of one's own, Isaac Lab 2.1": (
         WHERE | KEPT | {"policy": POLICY | {"class_name": "ActorCriticMoE"}, "algorithm": PPO},
-        r"rsl_rl\.policy\.class_name: ActorCriticMoE cannot be trained",
+        r"learner\.runner\.policy\.class_name: ActorCriticMoE cannot be trained",
     ),
 }
 """With the sentence that tells why, when the file is read."""
@@ -260,15 +260,15 @@ TWO = {"obs_groups": UNSET, "actor": NETWORK | {"distribution_cfg": GAUSSIAN}, "
 FOREIGN = {
     "an algorithm of one's own": (
         LAB_3 | TWO | {"algorithm": PPO_3 | {"class_name": "PPOAMP", "amp_cfg": {"loss_type": "LSGAN"}}},
-        r"rsl_rl\.algorithm\.class_name: PPOAMP cannot be found: install the package",
+        r"learner\.runner\.algorithm\.class_name: PPOAMP cannot be found: install the package",
     ),
     "a network of one's own": (
         LAB_3 | TWO | {"actor": NETWORK | {"class_name": "their_package.models:EncoderModel"}},
-        r"rsl_rl\.actor\.class_name: their_package\.models:EncoderModel cannot be found",
+        r"learner\.runner\.actor\.class_name: their_package\.models:EncoderModel cannot be found",
     ),
     "a distribution of one's own": (
         LAB_3 | TWO | {"actor": NETWORK | {"distribution_cfg": {"class_name": "their_package.Squashed"}}},
-        r"rsl_rl\.actor\.distribution_cfg\.class_name: their_package\.Squashed cannot be found",
+        r"learner\.runner\.actor\.distribution_cfg\.class_name: their_package\.Squashed cannot be found",
     ),
     "a symmetry of one's own": (
         LAB_3 | TWO | {"algorithm": PPO_3 | {"symmetry_cfg": SYMMETRY | {"data_augmentation_func": "their.mirror:m"}}},
@@ -276,7 +276,7 @@ FOREIGN = {
     ),
     "an option of a changed rsl_rl": (
         LAB_3 | TWO | {"algorithm": PPO_3 | {"teacher_loss_coef": 0.5}},
-        r"rsl_rl\.algorithm\.teacher_loss_coef: PPO of rsl-rl-lib 5\.\d does not have it",
+        r"learner\.runner\.algorithm\.teacher_loss_coef: PPO of rsl-rl-lib 5\.\d does not have it",
     ),
 }
 """With the sentence that tells why, when the GMIs start."""

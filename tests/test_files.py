@@ -11,27 +11,26 @@ from gmi_drl.layout import Layout
 from gmi_drl.yaml_text import read_yaml
 
 LAYOUT = {
-    "version": 1,
+    "version": 2,
     "task": "ant",
-    "reduction": "MPR-shm",
     "devices": [
         {"kind": "cpu", "gmis": [{"id": 0, "num_env": 4, "cores": [0]}, {"id": 1, "num_env": 4, "cores": [1]}]}
     ],
-    "groups": {"trainers": [0, 1]},
+    "groups": {"trainers": {"members": [0, 1], "reduction": "MPR-shm"}},
 }
 
 
 def test_all_mistakes_are_reported_at_once_with_their_place_and_a_suggestion():
     wrong = {
-        "version": 1,
-        "redution": "MPR-shm",
+        "version": 2,
+        "tasc": "ant",
         "devices": [{"kind": "tpu", "gmis": [{"id": 0, "num_envs": 4, "cores": [-1]}]}],
     }
     with pytest.raises(UsageError) as caught:
         parse(Layout, wrong, "layout.yaml")
     message = str(caught.value)
     assert "layout.yaml: 4 mistakes" in message
-    assert "redution: unknown key; did you mean 'reduction'?" in message
+    assert "tasc: unknown key; did you mean 'task'?" in message
     assert "devices.0.gmis.0.num_envs: unknown key; did you mean 'num_env'?" in message
     assert "devices.0.kind" in message and "'tpu'" in message
     assert "devices.0.gmis.0.cores.0" in message and "-1" in message
@@ -68,7 +67,7 @@ def test_what_is_written_is_read_back_equal(tmp_path, model):
     path = tmp_path / "file.yaml"
     write_atomically(path, dump_yaml(model))
     assert load_yaml(type(model), path) == model
-    assert yaml.safe_load(path.read_text())["version"] == 1
+    assert yaml.safe_load(path.read_text())["version"] == model.version
 
 
 def test_a_name_that_looks_like_a_number_stays_a_name():

@@ -1,5 +1,6 @@
 import pytest
 
+from gmi_drl.backends import BACKENDS, BackendEntry
 from gmi_drl.errors import UsageError
 from gmi_drl.files import parse
 from gmi_drl.layout import Layout
@@ -13,6 +14,10 @@ def layout(*gmis, **more):
     return parse(Layout, {"devices": [{"kind": "cpu", "gmis": list(gmis)}], **more}, "layout")
 
 
+def together(*members, name="all"):
+    return {"groups": {name: {"members": members}}}
+
+
 @pytest.mark.parametrize(
     ("gmis", "more", "message"),
     [
@@ -20,18 +25,45 @@ def layout(*gmis, **more):
         ([gmi(0, [0]), gmi(1, [0])], {}, r"core 0 is given to GMIs \[0, 1\]"),
         ([gmi(0, [])], {}, "GMI 0 has no cores"),
         ([gmi(0, [0], num_env=0)], {}, "num_env must be at least 1"),
-        ([gmi(0, [0])], {"groups": {"all": [0, 3]}}, "group 'all' must list existing GMIs"),
-        ([gmi(0, [0])], {"groups": {"../victim/notes": [0]}}, "group '../victim/notes': its name must be letters"),
-        ([gmi(0, [0])], {"groups": {"": [0]}}, "group '': its name must be letters"),
-        ([gmi(0, [0])], {"groups": {"all\n": [0], "a.b": [0]}}, r"'all\\n': its name must .*'a\.b': its name must"),
-        ([gmi(0, [0]), gmi(1, [1])], {"groups": {"all": [0, 1]}}, "reduction 'none' is for groups of 1, not 2"),
+        ([gmi(0, [0])], together(0, 3), "group 'all' must list existing GMIs"),
+        (
+            [gmi(0, [0])],
+            together(0, name="../victim/notes"),
+            "group '../victim/notes': its name must be letters",
+        ),
+        ([gmi(0, [0])], together(0, name=""), "group '': its name must be letters"),
+        ([gmi(0, [0])], together(0, name="all\n"), r"'all\\n': its name must"),
+        ([gmi(0, [0])], together(0, name="a.b"), r"'a\.b': its name must"),
+        (
+            [gmi(0, [0]), gmi(1, [1])],
+            together(0, 1),
+            "group 'all': reduction 'none' is for groups of 1, not 2",
+        ),
         ([], {}, "at least 1 item"),
         ([gmi(0, [0], roles=["agent", "trainer", "agent"])], {}, "given twice: agent"),
+        ([gmi(0, [0])], {"backend": "proces"}, "there is no backend 'proces'; did you mean 'process'"),
+        ([gmi(0, [0], share=1.1)], {}, "less than or equal to 1"),
+        ([gmi(0, [0], memory_limit_bytes=0)], {}, "greater than or equal to 1"),
+        (
+            [gmi(0, [0]), gmi(1, [1], share=0.5, mig_profile="1g.10gb")],
+            {},
+            "GMI 1 has a mig_profile, which backend 'process' does not enforce: leave it out.*"
+            "GMI 1 has a share, which backend 'process' does not enforce",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(gmis, more, message):
     with pytest.raises(UsageError, match=message):
         layout(*gmis, **more)
+
+
+def test_a_file_of_version_1_is_told_what_has_changed():
+    with pytest.raises(UsageError) as caught:
+        layout(gmi(0, [0]), version=1, reduction="MPR-shm", algo="ppo", groups={"all": [0]})
+    said = str(caught.value)
+    assert "version: this gmi-drl reads 2, not 1: make it anew, or use the gmi-drl that made it" in said
+    assert "reduction: of version 1, today each group has its own: `groups: {trainers: {members: [0, 1]" in said
+    assert "algo: of version 1, today the configuration says what learns: `--algo`" in said
 
 
 def test_gmis_environments_and_devices():
@@ -46,10 +78,11 @@ def test_the_digest_leaves_projection_and_reasons_out():
 
 
 def test_the_digest_does_not_see_defaults_written_out_nor_the_order_of_keys_and_roles():
-    plain = layout(gmi(0, [0]), reduction="MPR-shm", groups={"a": [0], "b": [0]})
+    plain = layout(gmi(0, [0]), groups={"a": {"members": [0]}, "b": {"members": [0], "reduction": "MPR-shm"}})
     roles = ["trainer", "simulator", "agent"]
-    written = {"threads": None, "roles": roles, **dict(reversed(gmi(0, [0]).items()))}
-    explicit = layout(written, groups={"b": [0], "a": [0]}, version=1, backend="process", reduction="MPR-shm")
+    written = {"threads": None, "share": None, "roles": roles, **dict(reversed(gmi(0, [0]).items()))}
+    groups = {"b": {"reduction": "MPR-shm", "members": [0]}, "a": {"members": [0], "reduction": "none"}}
+    explicit = layout(written, groups=groups, version=2, backend="process")
     assert plain.digest == explicit.digest and layout(gmi(0, [0], roles=["trainer"])).digest != plain.digest
 
 
@@ -60,6 +93,15 @@ def test_a_field_that_a_later_version_adds_does_not_change_the_digest():
     plain = layout(gmi(0, [0]))
     later = parse(Later, plain.model_dump(mode="json"), "layout")
     assert later.digest == plain.digest != later.model_copy(update={"elastic": True}).digest
+
+
+def test_what_a_backend_enforces_may_be_asked_of_it(monkeypatch):
+    entry = BackendEntry("process", "in a test", "unused:Unused", coexists=False, enforces=frozenset({"share"}))
+    monkeypatch.setattr(BACKENDS, "_own", {"process": entry})
+    half = layout(gmi(0, [0], share=0.5))
+    assert half.gmis[0].share == 0.5 and half.digest != layout(gmi(0, [0])).digest
+    with pytest.raises(UsageError, match="memory_limit_bytes"):
+        layout(gmi(0, [0], share=0.5, memory_limit_bytes=1))
 
 
 def test_roles_are_a_set():

@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "plans.md").read_text()
 
 def planned(name, **changed):
     node = load_yaml(Node, PLANS / f"{name}.yaml").model_copy(update=changed)
-    profile, ppo = load_profile(PLANS / f"{name}.json"), default_config(TASK_SPECS["ant"]).ppo
+    profile, ppo = load_profile(PLANS / f"{name}.json"), default_config(TASK_SPECS["ant"]).learner
     grid = profile_grid(profile, node, ppo.horizon)
     return plan_measured(TASK_SPECS["ant"], ppo, node, profile, grid)
 
@@ -41,7 +41,7 @@ def test_the_best_point_of_the_profile_is_planned(name, devices, gmis_each, num_
     assert {len(device.gmis) for device in layout.devices} == {gmis_each}
     assert {gmi.num_env for gmi in layout.gmis} == {num_env}
     assert {len(gmi.cores) for gmi in layout.gmis} == cores_each
-    assert layout.groups == {"trainers": tuple(range(devices * gmis_each))}
+    assert layout.groups["trainers"].members == tuple(range(devices * gmis_each))
     assert layout.projection.measured and chosen.candidates[0].projected == projected
 
 

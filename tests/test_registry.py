@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import pytest
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.registry import Registry
+from gmi_drl.registry import Registry, class_at
 
 
 @dataclass(frozen=True)
@@ -44,3 +44,10 @@ def test_what_cannot_be_found_is_named(parts):
         parts.find("alias")
     with pytest.raises(MachineError, match="part broken: nowhere:PART cannot be imported: No module named 'nowhere'"):
         parts.find("broken")
+
+
+def test_the_code_of_an_entry_is_found_or_named():
+    assert class_at("gmi_drl.registry:Registry") is Registry
+    for location in ("gmi_drl.nowhere:Class", "gmi_drl.registry:Missing"):
+        with pytest.raises(MachineError, match=f"{location} cannot be imported"):
+            class_at(location)

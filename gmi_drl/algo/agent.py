@@ -8,7 +8,8 @@ from torch import Tensor
 from gmi_drl.algo.networks import ActorCritic, make_policy
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.config import RunConfig, ppo_of
+from gmi_drl.learners import PPOConfig
 from gmi_drl.workload import TaskSpec
 
 
@@ -60,4 +61,4 @@ class Agent:
 def make_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> Agent:
     """The agent that a run begins with, the same on every GMI."""
     torch.manual_seed(config.seed)
-    return Agent(make_policy(spec, config.ppo).to(device), Normaliser(spec.num_obs, device))
+    return Agent(make_policy(spec, ppo_of(config)).to(device), Normaliser(spec.num_obs, device))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gmi_drl.algo.elu import Elu
-from gmi_drl.config import Activation, PPOConfig
+from gmi_drl.learners.ppo import Activation, PPOConfig
 from gmi_drl.workload import TaskSpec
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -11,7 +11,7 @@ from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.algo.networks import ActorCritic, gaussian_kl
 from gmi_drl.algo.rollout import MiniBatch, Rollout, split
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig
 
 LEARNING_RATE_RANGE = (1e-5, 1e-2)  # rsl_rl's bounds and factor for the adaptive schedule
 LEARNING_RATE_FACTOR = 1.5

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig
 
 
 @dataclass

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import allowed_cores
 
+PURPOSE = "gmi-drl bench"
+"""Tells others who holds the cores."""
+
 
 @contextmanager
 def one_core() -> Iterator[None]:
@@ -31,7 +34,7 @@ def _hold(cores: Sequence[int]) -> Iterator[None]:
     import torch
 
     affinity, threads = os.sched_getaffinity(0), torch.get_num_threads()
-    with claim([f"core-{core}" for core in cores], "gmi-drl bench"):
+    with claim([f"core-{core}" for core in cores], PURPOSE):
         os.sched_setaffinity(0, cores)
         torch.set_num_threads(1)
         try:

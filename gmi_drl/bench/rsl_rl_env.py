@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from gmi_drl.config import default_config
+from gmi_drl.learners import PPOConfig
+from gmi_drl.learners.rsl_rl import runner_config
 from gmi_drl.roles.child import die_with
 from gmi_drl.roles.rsl_rl.ledger import Ledger
-from gmi_drl.roles.rsl_rl.runner_config import runner_config
 from gmi_drl.run.metrics import Row
 from gmi_drl.tasks import make
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
@@ -58,7 +58,7 @@ def train(seed: int, num_env: int, iterations: int, threads: int, report: Callab
 
     torch.manual_seed(seed)
     task = make("ant", num_env=num_env, seed=seed, threads=threads)
-    ppo = default_config(task.spec).ppo
+    ppo = PPOConfig.for_task(task.spec)
     env = RslRlEnv(task, ppo.reward_scale)
     runner = OnPolicyRunner(env, runner_config(ppo), log_dir=None, device="cpu")
     runner.logger = Reporter(env, ppo.horizon, report)

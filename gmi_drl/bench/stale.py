@@ -1,8 +1,9 @@
 """Results whose code has changed since they were measured.
 
 A case depends on the files of the package that its module imports, and these in turn, wherever in a file the import
-stands; a text that is a module's name, as roles and adapters are given, counts as an import. That is read from the
-sources, so it is more than a run of the case loads, never less. If it runs other libraries, it depends on their
+stands; a text that is a module's name, as roles and adapters are given, counts as an import. What the entries of a
+registry name so, GMIs load: it counts for cases that start some. That is read from the sources, so it is more than a
+run of the case loads, never less. If it runs other libraries, it depends on their
 drivers, what these import, and pins, too. What only describes a case (`bench.case`), and comments, docstrings and form,
 change no figure.
 
@@ -26,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "gmi_drl"
 DESCRIBES = frozenset({PACKAGE, f"{PACKAGE}.bench.case", f"{PACKAGE}.bench.cases"})
 DRIVERS, RUNS_DRIVERS = "benchmarks/peers", f"{PACKAGE}.bench.peers"
+STARTS_GMIS = f"{PACKAGE}/launch/gmi_process.py"
+HAS_ENTRIES = " = Registry("
 GIT_S = 60.0
 _LOCATION = re.compile(rf"({PACKAGE}(?:\.\w+)+)(?::\w+)?")
 _HAS_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -49,6 +52,11 @@ def stale(results: Mapping[str, Result], root: Path = ROOT, modules: Mapping[str
 
 def code_of(root: Path, module: str) -> set[str]:
     """The files, relative to `root`, that a case in this module depends on."""
+    found = _reached(root, module, by_entries=False)
+    return _reached(root, module, by_entries=True) if STARTS_GMIS in found else found
+
+
+def _reached(root: Path, module: str, *, by_entries: bool) -> set[str]:
     found: dict[str, Path] = {}
     waiting = [module]
     while waiting:
@@ -56,10 +64,10 @@ def code_of(root: Path, module: str) -> set[str]:
         file = _file_of(root, name)
         if file is not None and name not in found and name not in DESCRIBES:
             found[name] = file
-            waiting += [*_imports(file.read_text()), name.rpartition(".")[0]]
+            waiting += [*_imports(file.read_text(), by_entries), name.rpartition(".")[0]]
             if name == RUNS_DRIVERS:
                 waiting += chain.from_iterable(
-                    _imports(driver.read_text()) for driver in (root / DRIVERS).rglob("*.py")
+                    _imports(driver.read_text(), by_entries) for driver in (root / DRIVERS).rglob("*.py")
                 )
     drivers = (root / DRIVERS).rglob("*.*") if RUNS_DRIVERS in found else ()
     return {str(file.relative_to(root)) for file in (*found.values(), *drivers)}
@@ -100,15 +108,16 @@ def _meaning(source: str) -> str:
 
 
 @cache
-def _imports(source: str) -> frozenset[str]:
+def _imports(source: str, by_entries: bool) -> frozenset[str]:
     """Names that may be modules of the package: what is imported, what it is imported from, and locations as text."""
+    has_locations = by_entries or HAS_ENTRIES not in source
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        elif has_locations and isinstance(node, ast.Constant) and isinstance(node.value, str):
             location = _LOCATION.fullmatch(node.value)
             names |= {location[1]} if location else set()
     return frozenset(names)

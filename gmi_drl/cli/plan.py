@@ -40,7 +40,7 @@ GPU_BUDGET_S = 300
     "--keep-batch",
     type=click.IntRange(min=1),
     metavar="SAMPLES",
-    help="Samples per update (all environments x ppo.horizon) that the layout must have.",
+    help="Samples per update (all environments x learner.horizon) that the layout must have.",
 )
 @click.option(
     "--budget",
@@ -146,9 +146,9 @@ def _from_profile(task: str, node: "Node", profile_file: Path, keep_batch: int |
     from gmi_drl.profile import load_profile
 
     profile, spec = load_profile(profile_file), task_spec(task)
-    ppo = default_config(spec).ppo
-    grid = scheduler.profile_grid(profile, node, ppo.horizon, keep_batch)
-    return scheduler.plan_measured(spec, ppo, node, profile, grid)
+    learner = default_config(spec).learner
+    grid = scheduler.profile_grid(profile, node, learner.horizon, keep_batch)
+    return scheduler.plan_measured(spec, learner, node, profile, grid)
 
 
 def _measured(
@@ -168,7 +168,7 @@ def _measured(
     spec = task_spec(task)
     config = default_config(spec)
     grid = scheduler.search_grid(
-        node, config.ppo.horizon, gmis_per_gpu=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
+        node, config.learner.horizon, gmis_per_gpu=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
     )
     seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
     say(f"Measuring {spec.name} on {node.name}, about {seconds:.0f} s at most (--budget)")

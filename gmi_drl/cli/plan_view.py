@@ -90,7 +90,7 @@ def layout_tree(layout: "Layout") -> "Tree":
     from rich.markup import escape
     from rich.tree import Tree
 
-    title = f"{layout.task}, {layout.algo}: {counted(len(layout.gmis), 'GMI')}, {layout.num_env} environments"
+    title = f"{layout.task}: {counted(len(layout.gmis), 'GMI')}, {layout.num_env} environments"
     tree = Tree(f"[bold]{title}[/bold]")
     for device in layout.devices[:SHOWN_DEVICES]:
         branch = tree.add(f"{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")

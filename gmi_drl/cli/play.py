@@ -42,6 +42,7 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
 
     Takes the newest checkpoint, also while the training goes on. Without -o nothing is drawn, and no OpenGL is needed.
     """
+    from gmi_drl.learners import PPOConfig
     from gmi_drl.roles.player import Player, initial_agent, load_agent
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.tasks import SimTask, make
@@ -50,8 +51,8 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     layout, config = folder.read_setup()
     if layout.task is None:
         raise UsageError(f"{run}: its layout names no task: nothing to play")
-    if layout.algo == "rsl_rl":
-        raise UsageError(f"{run} was trained by rsl_rl: play its model_*.pt files with rsl_rl's own runner")
+    if not isinstance(config.learner, PPOConfig):
+        raise UsageError(f"{run} was trained by {config.learner.kind}: play its files (model_*.pt) with its own tools")
     if output is None and (options["camera"] or options["size"] != SIZE):
         raise UsageError("--camera and --size are for pictures: name a file with -o")
     with closing(make(layout.task, num_env=num_env, seed=seed)) as task:

@@ -79,7 +79,7 @@ def profile(
     require_folder(output)
     spec = task_spec(task)
     node, config = this_node(), default_config(spec)
-    sizes = gmis_per_gpu or scheduler.search_grid(node, config.ppo.horizon)
+    sizes = gmis_per_gpu or scheduler.search_grid(node, config.learner.horizon)
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")

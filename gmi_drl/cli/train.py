@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
 @click.option("--task", metavar="NAME", help=f"What to train: {known_tasks()}.  [default: ant]")
-@click.option("--algo", type=click.Choice(["ppo", "rsl_rl"]), help="Our PPO, or rsl_rl's.  [default: ppo]")
+@click.option("--algo", metavar="NAME", help="What learns: ppo (ours), rsl_rl, or a package's.  [default: ppo]")
 @click.option("--iterations", type=click.IntRange(min=1), help="Iterations in all.  [default: 500]")
 @click.option(
     "--num-env",
@@ -78,20 +78,15 @@ def _begin(
     """A new run."""
     from gmi_drl.config import RunConfig, default_config
     from gmi_drl.launch.describe import task_spec
+    from gmi_drl.learners import LEARNERS, PPO
     from gmi_drl.run.folder import RunFolder
 
     if layout is not None:
-        overrides: dict[str, object] = {
-            "--task": task,
-            "--algo": algo,
-            "--num-env": num_env,
-            "--gmis-per-gpu": gmis_per_gpu,
-        }
-        chosen = _read_layout(layout, overrides)
+        chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
-        chosen = chosen.model_copy(update={"algo": algo or "ppo"})
-    base = default_config(task_spec(chosen.task)) if chosen.task else RunConfig()  # without a task: refused below
+    kind = LEARNERS.find(algo or PPO.name).name
+    base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
     _check_here(chosen, config)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -141,11 +136,11 @@ def _resume(
         raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
     if rsl_rl_config is not None:
         raise UsageError(
-            "--rsl-rl-config is for a new run: one that goes on has it, change it by --set rsl_rl.KEY=VALUE"
+            "--rsl-rl-config is for a new run: one that goes on has it, change it by --set learner.runner.KEY=VALUE"
         )
     folder = RunFolder(resume)
     chosen, before = folder.read_setup()
-    learner, name = chosen.algo or "ppo", chosen.task
+    learner, name = before.learner.kind, chosen.task
     saved = list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
@@ -154,7 +149,7 @@ def _resume(
         chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     elif gmis_per_gpu is not None or num_env is not None:
         chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
-    if {algo or learner, chosen.algo or "ppo"} != {learner}:
+    if algo not in (None, learner):
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
     if chosen.task != name or (task is not None and find_task(task).name != name):
         raise UsageError(f"the run trains {name}: another task is another run")
@@ -176,7 +171,7 @@ def _check_same_run(index: dict[str, Any], before: "RunConfig", config: "RunConf
         )
     if config.seed != before.seed:
         raise UsageError(f"the run began with seed {before.seed}: another seed is another run")
-    if config.networks != before.networks:
+    if config.learner.networks != before.learner.networks:
         raise UsageError("the networks of the run have other layers or activations: these cannot go on from them")
     if done >= config.iterations:
         raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
@@ -201,8 +196,7 @@ def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: in
     count = len(make_layout(layout.task, 1, gmis_per_gpu).gmis)
     if num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
-    resized = make_layout(layout.task, num_env or total // count, gmis_per_gpu)
-    return resized.model_copy(update={"algo": layout.algo})
+    return make_layout(layout.task, num_env or total // count, gmis_per_gpu)
 
 
 def _read_layout(path: Path, overrides: dict[str, object]) -> "Layout":
@@ -218,14 +212,19 @@ def _read_layout(path: Path, overrides: dict[str, object]) -> "Layout":
 def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: Any) -> "RunConfig":
     """The configuration with what the command line sets, also within a file of rsl_rl's."""
     from gmi_drl.config import apply_settings
-    from gmi_drl.rsl_rl_config import read_rsl_rl_config, refuse_idle_settings
+    from gmi_drl.learners import RslRlConfig
+    from gmi_drl.learners.rsl_rl_file import read_rsl_rl_config
 
     settings = _settings(**given)
-    theirs = read_rsl_rl_config(rsl_rl_config) if rsl_rl_config is not None else {}
-    config = apply_settings(base, settings, f"{rsl_rl_config} with --set" if rsl_rl_config else "--set", theirs)
-    if config.rsl_rl is not None:
-        refuse_idle_settings(settings)
-    return config
+    if any(setting.partition("=")[0].strip() == "learner.kind" for setting in settings):
+        raise UsageError("--set learner.kind: --algo says what learns")
+    if rsl_rl_config is None:
+        return apply_settings(base, settings)
+    if not isinstance(base.learner, RslRlConfig):
+        raise UsageError(f"--rsl-rl-config is for --algo rsl_rl, not for {base.learner.kind}")
+    runner, theirs = read_rsl_rl_config(rsl_rl_config)
+    learner = base.learner.model_dump() | {"runner": runner}
+    return apply_settings(base, settings, f"{rsl_rl_config} with --set", {**theirs, "learner": learner})
 
 
 def _settings(iterations: int | None, seed: int | None, set: tuple[str, ...], **rest: Any) -> list[str]:

@@ -1,12 +1,12 @@
 """Communication between GMIs: groups and gradient reductions (paper section 4.1). Torch comes with what is opened."""
 
 import platform
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.reductions import ReductionMethod, usual_reduction
+from gmi_drl.registry import class_at
 
 if TYPE_CHECKING:
     import torch
@@ -51,17 +51,12 @@ def open_group(
     place = meeting.get(method.meets_in)
     if method.meets_in in meeting and place is None:
         raise UsageError(f"{method.name} needs the {method.meets_in} where its ranks meet")
-    make = _class_at(method.group)
+    make = class_at(method.group)
     group: Group = make() if method.meets_in == "nothing" else make(rank, size, place, hang_s)
     return group
 
 
 def open_reduction(method: ReductionMethod, group: "Group", device: "torch.device | str" = "cpu") -> "Reduction":
     """The reduction of a group that `open_group` opened for the same method, for buckets on a device."""
-    reduction: Reduction = _class_at(method.reduction)(group, device)
+    reduction: Reduction = class_at(method.reduction)(group, device)
     return reduction
-
-
-def _class_at(location: str) -> Any:
-    module, _, name = location.partition(":")
-    return getattr(import_module(module), name)

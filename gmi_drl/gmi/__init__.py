@@ -2,7 +2,8 @@
 
 from gmi_drl.gmi.backend import Backend
 from gmi_drl.gmi.claims import claim
+from gmi_drl.gmi.cutting import backend_for, claimed, cut
 from gmi_drl.gmi.inventory import allowed_cores, this_node
 from gmi_drl.gmi.process import ProcessBackend
 
-__all__ = ["Backend", "ProcessBackend", "allowed_cores", "claim", "this_node"]
+__all__ = ["Backend", "ProcessBackend", "allowed_cores", "backend_for", "claim", "claimed", "cut", "this_node"]

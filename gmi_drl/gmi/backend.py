@@ -5,24 +5,34 @@ from typing import Protocol
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
 
+CPUS_VARIABLE = "GMI_DRL_CPUS"
+"""CPU numbers, comma-separated, that a GMI's process binds itself to before it imports torch."""
+
 
 class Backend(Protocol):
-    """A way to cut devices into GMIs. Whatever kills the run, it leaves no daemon, instance or child behind."""
+    """A way to cut devices into GMIs, for one layout. Whatever kills the run, it leaves no daemon, instance or child.
+
+    It is made without arguments and claims nothing: whoever opens layouts has claimed their devices (`gmi.claimed`).
+    """
 
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Why this layout cannot be opened on this node, each reason with its numbers; empty when it can."""
         ...
 
-    def open(self, layout: Layout) -> None:
-        """Claim the devices and cut them.
+    def devices(self, layout: Layout) -> list[str]:
+        """Names of its devices to claim, the same for whoever uses them. The layout has passed the check."""
+        ...
+
+    def cut(self, layout: Layout) -> None:
+        """Cut the devices, which are claimed. The layout has passed the check.
 
         Raises:
-            LayoutMismatchError: if the layout does not fit the machine, or a device is in use.
+            MachineError: if they cannot be cut.
         """
         ...
 
     def environment(self, gmi_id: int) -> dict[str, str]:
-        """The environment variables that make a process a GMI, complete before it imports torch."""
+        """The variables that make a process a GMI, complete before it imports torch; `CPUS_VARIABLE` among them."""
         ...
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
@@ -34,5 +44,5 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the devices back. May be called twice."""
+        """Undo the cut. May be called twice."""
         ...

@@ -1,16 +1,15 @@
 """The `process` backend: one process per GMI, on its own cores; on a GPU plain sharing (the paper's Direct-Share)."""
 
 import os
-from contextlib import ExitStack
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi.claims import claim
-from gmi_drl.gmi.inventory import allowed_cores, this_node, visible_gpus
+from gmi_drl.gmi.backend import CPUS_VARIABLE
+from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GMI, Layout
 
-CPUS_VARIABLE = "GMI_DRL_CPUS"
-"""CPU numbers, comma-separated, that a GMI's process binds itself to before it imports torch."""
+NO_GPU = ""
+"""CUDA_VISIBLE_DEVICES of a GMI on cores."""
 
 SPIN_COUNT = "20000"
 # With the default, threads of OpenMP keep spinning on cores that MuJoCo's own threads need next.
@@ -22,20 +21,10 @@ KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THR
 class ProcessBackend:
     """Gives each GMI disjoint cores and thread caps. Enforces nothing on a GPU."""
 
-    def __init__(self, purpose: str, *, claims: bool = True, spin_count: str | None = SPIN_COUNT) -> None:
-        """Make the backend of one layout.
-
-        Args:
-            purpose: Tells others who holds the cores, e.g. the run folder.
-            claims: False where the caller has claimed the devices, because several layouts live on them by turns.
-            spin_count: GOMP_SPINCOUNT of GMIs with several cores, unless the user has set it; None for libgomp's own.
-        """
-        self.purpose = purpose
-        self._claims_devices, self._spin_count = claims, spin_count
+    def __init__(self) -> None:
         self.cores = allowed_cores()
         self.gmis: dict[int, GMI] = {}
         self.gpu_of: dict[int, str] = {}
-        self._claims = ExitStack()
 
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Cores and GPUs that the layout names and the node lacks."""
@@ -48,22 +37,16 @@ class ProcessBackend:
             reasons.append(f"the layout uses GPUs {_listed(gpus)}, this process sees {node.num_gpus}")
         return reasons
 
-    def open(self, layout: Layout) -> None:
-        """Check against this machine and claim the cores and GPUs."""
-        reasons = self.check(this_node(), layout)
-        if reasons:
-            raise LayoutMismatchError("; ".join(reasons) + ": make a layout for this machine with `gmi-drl plan`")
-        self.gmis = {gmi.id: gmi for gmi in layout.gmis}
-        uuids = [gpu.uuid for gpu in visible_gpus()]
-        for device in layout.devices:
-            self.gpu_of |= {gmi.id: uuids[device.index] if device.kind == "gpu" else "" for gmi in device.gmis}
-        if self._claims_devices:
-            self._claims.enter_context(claim(self._devices(), self.purpose))
-
-    def _devices(self) -> list[str]:
-        cores = sorted(self.cores[core] for gmi in self.gmis.values() for core in gmi.cores)
-        gpus = sorted({name for name in self.gpu_of.values() if name})
+    def devices(self, layout: Layout) -> list[str]:
+        """Each core, by its CPU number, and each GPU, by its UUID."""
+        cores = sorted(self.cores[core] for gmi in layout.gmis for core in gmi.cores)
+        gpus = sorted(set(_gpus_of(layout).values()) - {NO_GPU})
         return [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
+
+    def cut(self, layout: Layout) -> None:
+        """Take note of who gets which cores and GPU: there is nothing to cut."""
+        self.gmis = {gmi.id: gmi for gmi in layout.gmis}
+        self.gpu_of = _gpus_of(layout)
 
     def cpus(self, gmi_id: int) -> list[int]:
         """CPU numbers of a GMI."""
@@ -74,8 +57,7 @@ class ProcessBackend:
         cpus = self.cpus(gmi_id)
         threads = str(self.gmis[gmi_id].torch_threads)
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        spin_count = os.environ.get("GOMP_SPINCOUNT", self._spin_count)
-        spin = {"GOMP_SPINCOUNT": spin_count} if len(cpus) > 1 and spin_count is not None else {}
+        spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", SPIN_COUNT)} if len(cpus) > 1 else {}
         place = {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}
         memory = {name: os.environ.get(name, value) for name, value in KEEP_FREED_MEMORY.items()}
         return caps | spin | memory | place
@@ -89,8 +71,17 @@ class ProcessBackend:
             )
 
     def close(self) -> None:
-        """Release the claims."""
-        self._claims.close()
+        """Nothing is left when the processes have ended."""
+
+
+def _gpus_of(layout: Layout) -> dict[int, str]:
+    """The UUID of each GMI's GPU, `NO_GPU` for one on cores."""
+    uuids = [gpu.uuid for gpu in visible_gpus()]
+    return {
+        gmi.id: uuids[device.index] if device.kind == "gpu" else NO_GPU
+        for device in layout.devices
+        for gmi in device.gmis
+    }
 
 
 def _listed(numbers: list[int]) -> str:

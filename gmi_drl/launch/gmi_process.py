@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from select import POLLIN, poll
 from typing import Any
 
+from gmi_drl.launch.guard import Guard
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 
 KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
@@ -22,24 +23,25 @@ class GMIProcess:
     """Leads a process group, which is what its role has started and not put into a session of its own.
 
     Args:
-        order: What `roles.child` reads, but for the line and the launcher.
+        order: What `roles.child` reads, but for the line, the resources and the launcher.
         environment: All of it.
         log: Takes what the process prints.
-        inherited: Descriptors that the order names.
-
-    Attributes:
-        line: To read messages from when it is readable.
-        pidfd: Readable when the process has ended.
+        resources: What the GMIs share: descriptors by name, inherited.
+        guard: Ends it with the launcher.
     """
 
     def __init__(
-        self, order: Mapping[str, Any], environment: Mapping[str, str], log: Path, inherited: Collection[int]
+        self,
+        order: Mapping[str, Any],
+        environment: Mapping[str, str],
+        log: Path,
+        resources: Mapping[str, int],
+        guard: Guard,
     ) -> None:
-        self.log = log
-        self.is_ready = self.is_done = self.has_failed = False
-        self.line, theirs = line_pair()
-        self.line.setblocking(False)
-        whole = json.dumps({**order, "line": theirs.fileno(), "parent": os.getpid()})
+        self.log, self._guard = log, guard
+        self._line, theirs = line_pair()
+        self._line.setblocking(False)
+        whole = json.dumps({**order, "line": theirs.fileno(), "resources": dict(resources), "parent": os.getpid()})
         # In memory, since an argument of a process is at most 128 KiB long.
         with theirs, open(os.memfd_create("gmi-drl-order"), "w+") as paper, log.open("ab") as output:
             paper.write(whole)
@@ -51,21 +53,32 @@ class GMIProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno(), paper.fileno(), *inherited],
+                pass_fds=[theirs.fileno(), paper.fileno(), *resources.values()],
                 process_group=0,  # the terminal's Ctrl-C is for the launcher alone
             )
         self.pid = self._process.pid
         try:
-            self.pidfd = os.pidfd_open(self.pid)
+            self.exit_fd = os.pidfd_open(self.pid)
         except OSError:  # no descriptors are left
             self._process.kill()
             self._process.wait()
             raise
+        guard.watch(self.pid)
+
+    @property
+    def line_fd(self) -> int:
+        """Readable when a message has come, or the line has ended."""
+        return self._line.fileno()
+
+    def say(self, message: bytes) -> None:
+        """Send a message; one that has ended does not hear it."""
+        with suppress(OSError):
+            self._line.send(message)
 
     def receive(self) -> bytes | None:
         """One message; empty when the line has ended, None when nothing has come."""
         try:
-            return self.line.recv(MAX_BYTES)
+            return self._line.recv(MAX_BYTES)
         except BlockingIOError:
             return None
         except OSError:
@@ -77,11 +90,11 @@ class GMIProcess:
         `UNKNOWN` where somebody else has reaped it: a program whose parent ignored SIGCHLD does so unasked.
         """
         event = poll()
-        event.register(self.pidfd, POLLIN)
+        event.register(self.exit_fd, POLLIN)
         if not event.poll(max(0.0, 1000 * wait_s)):
             return None
         try:
-            ended = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT)
+            ended = os.waitid(os.P_PIDFD, self.exit_fd, os.WEXITED | os.WNOWAIT)
         except ChildProcessError:
             return UNKNOWN
         assert ended is not None
@@ -90,21 +103,21 @@ class GMIProcess:
     def ask_to_end(self) -> None:
         """By SIGTERM."""
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
+            signal.pidfd_send_signal(self.exit_fd, signal.SIGTERM)
 
     def end(self) -> None:
         """Kill it, if it still runs, with its whole group. It is reaped after that only: its number is its own."""
-        if self._process.returncode is not None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        if self.exit_code(KILLED_S) is not None:
-            self._process.wait()
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            if self.exit_code(KILLED_S) is not None:
+                self._process.wait()
+        self._guard.forget(self.pid)
 
     def close(self) -> None:
         """Close the line to a process that has ended."""
-        self.line.close()
-        os.close(self.pidfd)
+        self._line.close()
+        os.close(self.exit_fd)
 
     def last_words(self) -> str:
         """The place and the end of its log, to come after a message."""

@@ -1,26 +1,24 @@
 """The processes of a layout: started together, watched together, ended together."""
 
-import json
 import math
 import os
 import selectors
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from gmi_drl.errors import GmiDiedError, GmiError, UsageError
+from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Backend
 from gmi_drl.launch.events import Event, Report, Tick
 from gmi_drl.launch.gmi_process import UNKNOWN, GMIProcess, how_it_ended
 from gmi_drl.launch.guard import Guard
+from gmi_drl.launch.started import StartedGMI
 from gmi_drl.layout import Layout
 from gmi_drl.memory.peers import Waiting
-from gmi_drl.memory.segment import create_segment
-from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.line import Message, decode, encode
+from gmi_drl.roles.words import LauncherWord, to_message
 from gmi_drl.run.folder import RunFolder
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
@@ -31,65 +29,60 @@ BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own en
 
 
 class GMIProcesses:
-    """One process per GMI, each with its environment complete, its log, its shared memory and one line to here.
+    """One process per GMI, each with its environment complete, its log, what it shares and one line to here.
 
-    A `with` block is their life: however it ends, no process and no segment is left, nor what the processes started.
+    A `with` block is their life: however it ends, no process is left, nor what the processes started.
 
     Args:
         layout: What to start; its file in the run folder is what the processes read.
-        role: Location of the role, `FILE.py:CLASS` or `MODULE:CLASS`.
+        roles: Location of each GMI's role, by its id: `FILE.py:CLASS` or `MODULE:CLASS`.
         params: Keyword arguments of `GMI_run` (JSON).
         folder: The run folder.
-        backend: Open, for this layout.
+        backend: Has cut the devices for this layout.
         hang_s: Deadline of every wait between GMIs.
-        slot_bytes: Shared memory per GMI and group; longer vectors are reduced in pieces.
-
-    Raises:
-        UsageError: if the parameters are no JSON.
+        resources: What they share: descriptors by name, which must be open until all have started.
+        environment: Variables that differ from what the backend gives; None takes one away.
     """
 
     def __init__(
         self,
         layout: Layout,
-        role: str,
+        roles: Mapping[int, str],
         params: Mapping[str, Any],
         folder: RunFolder,
         backend: Backend,
         *,
         hang_s: float,
-        slot_bytes: int,
+        resources: Mapping[str, int],
+        environment: Mapping[str, str | None],
     ) -> None:
         self.layout, self.folder, self.backend = layout, folder, backend
         self.results: dict[int, Any] = {}
+        self._roles, self._resources, self._environment = roles, resources, environment
         self._order = {
-            "role": role,
-            "params": _as_json(params, role),
+            "params": dict(params),
             "layout": str(folder.layout_file),
             "run_folder": str(folder.path),
             "meeting": str(folder.meeting),
             "hang_s": hang_s,
         }
-        self._slot_bytes = slot_bytes
-        self._children: dict[int, GMIProcess] = {}
+        self._children: dict[int, StartedGMI] = {}
+        self._ready, self._failed = set[int](), set[int]()
         self._selector = selectors.DefaultSelector()
         self._has_told = False  # a row, of any GMI
 
     def __enter__(self) -> Self:
         # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
         self._home = os.open(self.folder.path, os.O_PATH | os.O_DIRECTORY)
-        self._guard, segments = Guard(), dict[str, int]()
+        self._guard = Guard()
         try:
             shutil.rmtree(self.folder.meeting, ignore_errors=True)  # of a launcher that was killed
             self.folder.meeting.mkdir()
-            segments |= self._make_segments()
             for gmi in self.layout.gmis:
-                self._start(gmi.id, segments)
+                self._start(gmi.id)
         except BaseException:
             self.end()
             raise
-        finally:
-            for descriptor in segments.values():
-                os.close(descriptor)
         return self
 
     def __exit__(
@@ -97,10 +90,9 @@ class GMIProcesses:
     ) -> None:
         self.end()
 
-    def say(self, gmi_id: int, word: str) -> None:
+    def say(self, gmi_id: int, word: LauncherWord) -> None:
         """Send a word to one GMI; one that has ended does not hear it."""
-        with suppress(OSError):
-            self._children[gmi_id].line.send(encode({"word": word}))
+        self._children[gmi_id].say(encode(to_message(word)))
 
     def events(self, silence_s: float = math.inf) -> Iterator[Event]:
         """Rows as they come, until all GMIs are done, and a tick at least every `TICK_S`.
@@ -114,7 +106,7 @@ class GMIProcesses:
             GmiError: when one fails, or none is heard of in time; both name the GMI and its log.
         """
         heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
-        while not all(child.is_done for child in self._children.values()):
+        while self._children.keys() != self.results.keys():
             for gmi_id, message in self._receive(TICK_S):
                 heard = Waiting()
                 if message.get("kind") == "row":
@@ -125,7 +117,7 @@ class GMIProcesses:
             yield Tick()
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
-        late = [gmi_id for gmi_id, child in self._children.items() if not child.is_ready]
+        late = [gmi_id for gmi_id in self._children if gmi_id not in self._ready]
         if late and silent_s > START_S:
             raise GmiError(
                 f"GMI {late[0]} has not started within {START_S:.0f} s{self._children[late[0]].last_words()}"
@@ -138,36 +130,29 @@ class GMIProcesses:
     def end(self) -> None:
         """End every process: those that are done by themselves, the others politely, then surely, and their groups."""
         try:
-            for child in self._children.values():
-                if not child.is_done:
+            for gmi_id, child in self._children.items():
+                if gmi_id not in self.results:
                     child.ask_to_end()
             deadline = time.monotonic() + GRACE_S
             for child in self._children.values():
                 child.exit_code(deadline - time.monotonic())
         finally:  # also when Ctrl-C cuts the waiting short
             for child in self._children.values():
-                self._bury(child)
+                child.end()
                 child.close()
             self._guard.close()
             self._selector.close()
             shutil.rmtree(self.folder.meeting.name, ignore_errors=True, dir_fd=self._home)
             os.close(self._home)
 
-    def _make_segments(self) -> dict[str, int]:
-        is_needed = REDUCTIONS.find(self.layout.reduction).meets_in == "segment"
-        groups = self.layout.groups if is_needed else {}
-        return {
-            name: create_segment(len(members), self._slot_bytes) for name, members in groups.items() if len(members) > 1
-        }
-
-    def _start(self, gmi_id: int, segments: dict[str, int]) -> None:
-        order = self._order | {"gmi": gmi_id, "segments": segments}
-        environment = os.environ | self.backend.environment(gmi_id)
-        child = GMIProcess(order, environment, self.folder.log_file(gmi_id), segments.values())
+    def _start(self, gmi_id: int) -> None:
+        order = self._order | {"gmi": gmi_id, "role": self._roles[gmi_id]}
+        wanted = {**os.environ, **self.backend.environment(gmi_id), **self._environment}
+        environment = {name: value for name, value in wanted.items() if value is not None}
+        child = GMIProcess(order, environment, self.folder.log_file(gmi_id), self._resources, self._guard)
         self._children[gmi_id] = child
-        self._guard.watch(child.pid)
-        self._selector.register(child.line, selectors.EVENT_READ, (gmi_id, False))
-        self._selector.register(child.pidfd, selectors.EVENT_READ, (gmi_id, True))
+        self._selector.register(child.line_fd, selectors.EVENT_READ, (gmi_id, False))
+        self._selector.register(child.exit_fd, selectors.EVENT_READ, (gmi_id, True))
 
     def _receive(self, wait_s: float) -> list[tuple[int, Message]]:
         """Messages that have come within `wait_s`; complaints about peers give way to the peers' own errors."""
@@ -196,28 +181,27 @@ class GMIProcesses:
         Both are watched, since what a role has started may hold the line open.
         """
         child = self._children[gmi_id]
-        if child.has_failed:
+        if gmi_id in self._failed:
             return {}
         data = child.receive()
         if not data:
             if data is None and not has_ended:
                 return {}
-            self._selector.unregister(child.pidfd if has_ended else child.line)
-            if not child.is_done:
+            self._selector.unregister(child.exit_fd if has_ended else child.line_fd)
+            if gmi_id not in self.results:
                 raise self._death(gmi_id)
             if has_ended:
-                self._bury(child)
+                child.end()
             return {}
         message = decode(data)
         if message.get("kind") == "error":  # its last words: that the line ends now is no news
-            self._selector.unregister(child.line)
-            self._selector.unregister(child.pidfd)
-            child.has_failed = True
+            self._selector.unregister(child.line_fd)
+            self._selector.unregister(child.exit_fd)
+            self._failed.add(gmi_id)
         if message.get("kind") == "ready":
             self.backend.prove_attached(gmi_id, child.pid)
-            child.is_ready = True
+            self._ready.add(gmi_id)
         if message.get("kind") == "done":
-            child.is_done = True
             self.results[gmi_id] = message.get("result")
         return message
 
@@ -234,18 +218,3 @@ class GMIProcesses:
         code = child.exit_code(GRACE_S)
         text = f"GMI {gmi_id} (process {child.pid}) {how_it_ended(code)}{child.last_words()}"
         return GmiDiedError(text, gmi_id, None if code == UNKNOWN else code)
-
-    def _bury(self, child: GMIProcess) -> None:
-        """End a GMI and what it has started."""
-        child.end()
-        self._guard.forget(child.pid)
-
-
-def _as_json(params: Mapping[str, Any], role: str) -> dict[str, Any]:
-    params = dict(params)
-    try:
-        json.dumps(params)
-    except (TypeError, ValueError, RecursionError) as error:
-        text = f"parameters of {role} must be JSON (numbers, text, lists and dicts): {error}"
-        raise UsageError(text) from None
-    return params

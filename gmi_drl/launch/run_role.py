@@ -1,15 +1,16 @@
 """`run_role`: the paper's programming model for anybody's role (section 3)."""
 
+import json
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from gmi_drl.config import RunConfig
+from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
-from gmi_drl.gmi import ProcessBackend
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.gmi import claimed
+from gmi_drl.launch.opened import opened
 from gmi_drl.layout import Layout
 from gmi_drl.run.folder import RunFolder
 
@@ -45,13 +46,24 @@ def run_role(
     folder = RunFolder(
         Path(run_dir or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}-{time.monotonic_ns() % 1000:03d}")
     )
-    backend = ProcessBackend(purpose=str(folder.path))
-    processes = GMIProcesses(chosen, role, params or {}, folder, backend, hang_s=hang_s, slot_bytes=SLOT_BYTES)
+    roles, config = {gmi.id: role for gmi in chosen.gmis}, RunConfig(hang_s=hang_s)
+    params = _as_json(params or {}, role)
     folder.create()
-    with folder.lock(), closing(backend):
-        backend.open(chosen)
-        folder.write_setup(chosen, RunConfig(hang_s=hang_s))
-        with processes:
-            for _ in processes.events():
-                pass
+    with (
+        folder.lock(),
+        claimed([chosen], purpose=str(folder.path)),
+        opened(chosen, config, folder, roles, params, slot_bytes=SLOT_BYTES) as processes,
+    ):
+        for _ in processes.events():
+            pass
     return dict(sorted(processes.results.items()))
+
+
+def _as_json(params: Mapping[str, Any], role: str) -> dict[str, Any]:
+    params = dict(params)
+    try:
+        json.dumps(params)
+    except (TypeError, ValueError, RecursionError) as error:
+        text = f"parameters of {role} must be JSON (numbers, text, lists and dicts): {error}"
+        raise UsageError(text) from None
+    return params

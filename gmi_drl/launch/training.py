@@ -1,23 +1,23 @@
 """A training on this host: start the GMIs, keep the metrics, stop in order."""
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from signal import Signals
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
-from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi import claimed
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Report
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.opened import opened
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.layout import HOLISTIC, Layout
-from gmi_drl.roles.rsl_rl import version as rsl_rl
-from gmi_drl.rsl_rl_config import require_groups
+from gmi_drl.learners import LEARNERS, RslRlConfig
+from gmi_drl.learners.rsl_rl_file import require_groups
+from gmi_drl.roles.words import Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
@@ -26,8 +26,6 @@ from gmi_drl.scheduler.cut import TRAINERS
 from gmi_drl.task_names import ForeignTask, find_task
 
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
-ROLES = {"ppo": "gmi_drl.roles.holistic:Holistic", "rsl_rl": "gmi_drl.roles.rsl_rl.role:RslRl"}
-"""What trains, by the layout's `algo`; without one it is our PPO."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +58,17 @@ def train(
     Raises:
         UsageError: if the layout or the configuration cannot be trained.
         LayoutMismatchError: if the devices or the folder are not there or in use. The folder stays as it was.
-        MachineError: when the folder is removed, moved or replaced meanwhile, or the disk takes no more.
+        MachineError: when the devices cannot be cut, the folder is removed, moved or replaced meanwhile, or the disk
+            takes no more.
         GmiError: when a GMI fails; its message names it. The run folder keeps the last checkpoint.
     """
     check_trainable(layout, config)
-    backend = ProcessBackend(purpose=str(folder.path))
-    with folder.lock(), Presence(folder.path) as home, closing(backend):
+    with folder.lock(), Presence(folder.path) as home:
         _check_newest(folder, resume)
-        backend.open(layout)
-        with stop_on_signals() as request:  # until the state is written: a second signal must not undo a result
+        # Signals until the state is written: a second one must not undo a result.
+        with claimed([layout], purpose=str(folder.path)), stop_on_signals() as request:
             try:
-                folder.write_setup(layout, config)
-                folder.write_state("running")
-                outcome = _train(layout, config, folder, home, backend, resume, on_row, request)
+                outcome = _train(layout, config, folder, home, resume, on_row, request)
                 home.require()
                 folder.write_state(outcome.state)
             except OSError as error:
@@ -99,10 +95,11 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         UsageError: with the numbers, or because there is no such task.
         MachineError: the task's simulator, or rsl_rl if it is asked for, is not installed.
     """
-    _check_algo(layout, config)
+    if obstacle := LEARNERS.find(config.learner.kind).obstacle():
+        raise MachineError(obstacle)
     everyone = {TRAINERS: tuple(gmi.id for gmi in layout.gmis)}
     is_synchronous = layout.template == "TCG_EX" and all(gmi.roles == HOLISTIC for gmi in layout.gmis)
-    groups = {name: tuple(sorted(members)) for name, members in layout.groups.items()}
+    groups = {name: tuple(sorted(group.members)) for name, group in layout.groups.items()}
     if layout.task is None or not is_synchronous or groups != everyone:
         needs = f"a task, template TCG_EX, all roles on every GMI and the one group {everyone}"
         has = f"task {layout.task}, template {layout.template}, groups {groups}"
@@ -113,36 +110,18 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
             "would part, and only on a cpu does the bucket lie in the shared memory; give each kind a layout of its own"
         )
     task_spec(layout.task)
-    if config.rsl_rl is not None and not isinstance(find_task(layout.task), ForeignTask):
-        require_groups(config.rsl_rl, ["policy"])
-    fewest = min(gmi.num_env for gmi in layout.gmis) * config.horizon
-    if fewest < config.minibatches:
-        wanted = config.minibatches
+    if isinstance(config.learner, RslRlConfig) and not isinstance(find_task(layout.task), ForeignTask):
+        require_groups(config.learner.runner, ["policy"])
+    fewest = min(gmi.num_env for gmi in layout.gmis) * config.learner.horizon
+    if fewest < config.learner.minibatches:
+        wanted = config.learner.minibatches
         raise UsageError(f"a GMI collects {fewest} transitions (num_env x horizon) for {wanted} mini-batches")
-
-
-def _check_algo(layout: Layout, config: RunConfig) -> None:
-    if layout.algo == "rsl_rl":
-        _require_rsl_rl()
-    if layout.algo != "rsl_rl" and config.rsl_rl is not None:
-        raise UsageError(f"a rsl_rl section is for --algo rsl_rl, this layout has algo {layout.algo}")
-
-
-def _require_rsl_rl() -> None:
-    remedy = "pip install 'gmi-drl[rsl-rl]'"
-    try:
-        found = rsl_rl.installed()
-    except PackageNotFoundError:
-        raise MachineError(f"--algo rsl_rl needs rsl-rl-lib: {remedy}") from None
-    if found < rsl_rl.OLDEST:
-        needs, has = rsl_rl.text(rsl_rl.OLDEST), rsl_rl.text(found)
-        raise MachineError(f"--algo rsl_rl needs rsl-rl-lib {needs}, not {has}: {remedy}")
 
 
 def _tell_state(folder: RunFolder, home: Presence, state: str, message: str) -> None:
     """Keep the reason if folder and disk still take it: what failed first is what counts."""
     with suppress(OSError):
-        if home.is_there():
+        if home.is_there() and folder.layout_file.exists():  # before that it is no run
             folder.write_state(state, message)
 
 
@@ -151,7 +130,6 @@ def _train(
     config: RunConfig,
     folder: RunFolder,
     home: Presence,
-    backend: ProcessBackend,
     resume: Path | None,
     on_row: Callable[[Row], None],
     request: StopRequest,
@@ -159,28 +137,23 @@ def _train(
     assert layout.task is not None
     spec = task_spec(layout.task)
     drop_drafts(folder.checkpoints)
-    drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
-    merger = RowMerger(len(layout.gmis), config.horizon * layout.num_env)
-    processes = GMIProcesses(
-        layout,
-        ROLES[layout.algo or "ppo"],
-        {"resume": str(resume) if resume else None},
-        folder,
-        backend,
-        hang_s=config.hang_s,
-        slot_bytes=spec.bucket_bytes(config.ppo.hidden),
-    )
-    leader, is_asked = layout.groups[TRAINERS][0], False
+    merger = RowMerger(len(layout.gmis), config.learner.horizon * layout.num_env)
+    roles = dict.fromkeys(range(len(layout.gmis)), LEARNERS.find(config.learner.kind).role)
+    params = {"resume": str(resume) if resume else None}
+    slot_bytes = config.learner.bucket_bytes(spec)
+    leader, is_asked = layout.groups[TRAINERS].members[0], False
     with ExitStack() as life:
+        processes = life.enter_context(opened(layout, config, folder, roles, params, slot_bytes=slot_bytes))
+        folder.write_state("running")
+        drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
         metrics = life.enter_context(MetricsFile(folder.metrics_file))
         rows = life.enter_context(Presence(folder.metrics_file))
-        life.enter_context(processes)
         life.callback(request.settle)  # how it ended stands, whoever is impatient while the processes end
         for event in processes.events(silence_s=config.hang_s + PATIENCE_S):
             home.check()
             rows.check()
             if request.signal is not None and not is_asked:
-                processes.say(leader, "stop")
+                processes.say(leader, Stop())
                 is_asked = True
             for merged in merger.add(event.gmi_id, event.row) if isinstance(event, Report) else ():
                 metrics.append(merged)

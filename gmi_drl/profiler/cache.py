@@ -27,7 +27,7 @@ class Cache:
 
     Args:
         task: What was measured.
-        config: How it trained: its `ppo`, `physics`, `warp` and `cuda_graphs`; the rest does not change the speed.
+        config: How it trained: its `learner`, `physics`, `warp` and `cuda_graphs`; the rest does not change the speed.
         node: Where.
         fresh: Know nothing; what is measured anew replaces what is there.
     """
@@ -35,7 +35,7 @@ class Cache:
     def __init__(self, task: TaskSpec, config: RunConfig, node: Node, *, fresh: bool = False) -> None:
         key = {
             "task": asdict(task),
-            "ppo": config.ppo.model_dump(mode="json"),
+            "learner": config.learner.model_dump(mode="json"),
             "physics": config.physics,
             "warp": config.warp.model_dump(),
             "cuda_graphs": config.cuda_graphs,
@@ -45,7 +45,7 @@ class Cache:
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         self.path = cache_folder() / "profiles" / f"{as_file_name(task.name)}-{digest}.json"
         before = self._read()
-        self.profile = Profile(task=task.name, algo="ppo", node=node.name, points=() if fresh else before)
+        self.profile = Profile(task=task.name, algo=config.learner.kind, node=node.name, points=() if fresh else before)
         self._stored = {(point.gmis_per_gpu, point.num_env): point for point in before}
 
     def add(self, point: ProfilePoint) -> None:

@@ -1,18 +1,17 @@
 """Confirming candidates: all their GMIs together, by turns with one GMI per device and as many environments in all."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from statistics import median
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError
-from gmi_drl.gmi import ProcessBackend
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
-from gmi_drl.profiler.probe import MEASURE_S, not_runnable, point_of
+from gmi_drl.profiler.points import MEASURE_S, not_runnable, point_of
 from gmi_drl.profiler.session import PATIENCE_S, Measured, Session
+from gmi_drl.profiler.sessions import Sessions
 from gmi_drl.scheduler import even_layout
 from gmi_drl.workload import TaskSpec
 
@@ -45,8 +44,8 @@ def confirm(
 ) -> list[Confirmation]:
     """Run layouts by turns, each once at least, as often as the budget allows and `MOST_ROUNDS` times at most.
 
-    All layouts live on the same devices at once, and one runs at a time. The point of one that fails, dies or hangs is
-    not runnable.
+    All layouts live on the same devices at once, where their backend allows that, and one runs at a time. The point of
+    one that fails, dies or hangs is not runnable.
 
     Raises:
         LayoutMismatchError: if a device is in use.
@@ -56,13 +55,7 @@ def confirm(
     rounds: dict[Place, list[Measured]] = {place: [] for place in places}
     failed: list[ProfilePoint] = []
     layouts = {place: even_layout(task, node, *place) for place in places}
-    with ExitStack() as life:
-        claims = life.enter_context(closing(ProcessBackend("gmi-drl plan")))
-        claims.open(layouts[places[0]])  # all have the same devices
-        sessions = {
-            place: life.enter_context(Session(layout, config, backend=ProcessBackend("gmi-drl plan", claims=False)))
-            for place, layout in layouts.items()
-        }
+    with Sessions({place: Session(layout, config) for place, layout in layouts.items()}, "gmi-drl plan") as sessions:
         for number in range(MOST_ROUNDS):
             before_s = budget.left_s
             for place in list(rounds) if number % 2 == 0 else list(reversed(rounds)):
@@ -71,7 +64,7 @@ def confirm(
                 except GmiError as error:
                     if error.exit_code != GmiError.exit_code:
                         raise
-                    sessions[place].close()  # one that hangs would go on taking the cores
+                    sessions.close(place)  # one that hangs would go on taking the cores
                     del rounds[place]
                     failed.append(not_runnable(*place, f"all together: {str(error).splitlines()[0]}"))
                     continue

@@ -10,7 +10,7 @@ from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, Place, confirm, rivals
-from gmi_drl.profiler.probe import CAREFUL_ABOVE, MEASURE_S, Prober
+from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.plan import candidates_of
@@ -65,19 +65,19 @@ def plan_here(
     budget = Budget(seconds)
     asked = [(size, num_env) for size, num_envs in grid.items() for num_env in num_envs]
     if len(asked) <= CONFIRMED and all(size * num_env <= CAREFUL_ABOVE for size, num_env in asked):
-        found = Exploration(Profile(task=task.name, algo="ppo", node=node.name, points=()), (), 0.0)
+        found = Exploration(Profile(task=task.name, algo=config.learner.kind, node=node.name, points=()), (), 0.0)
         places = rivals(asked)  # so few and small: run them all at once
     else:
         found = explore(task, config, node, grid, budget.part(EXPLORED), fresh=fresh, tell=tell)
         if not found.profile.points:
             raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
-        candidates, _ = candidates_of(task, config.ppo, node, found.profile, grid)
-        places = _affordable(candidates, found, node, config.ppo.horizon, budget)
+        candidates, _ = candidates_of(task, config.learner, node, found.profile, grid)
+        places = _affordable(candidates, found, node, config.learner.horizon, budget)
     confirmations = _confirm(task, config, node, places, budget, tell) if places else []
     confirmed = {place_of(one.point): one.steps_per_second for one in confirmations if one.point.runnable}
     return plan_measured(
         task,
-        config.ppo,
+        config.learner,
         node,
         _with_points(found.profile, [one.point for one in confirmations]),
         _with_rivals(grid, places),
@@ -110,17 +110,17 @@ def explore(
         tell: Told of every point, in a line.
     """
     cache = Cache(task, config, node, fresh=fresh)
-    with Prober(task, config, node, cache, grid, budget, lambda point: tell(_described(point))) as prober:
+    with PointMeasurer(task, config, node, cache, grid, budget, lambda point: tell(_described(point))) as measure:
         if exhaustive:
             for size, num_envs in grid.items():
                 for num_env in num_envs:
-                    prober(size, num_env)
+                    measure(size, num_env)
         else:
-            search(prober, grid)
+            search(measure, grid)
             for point in cache.profile.points:  # measured before, perhaps beyond where this search has stopped
                 if point.num_env in grid.get(point.gmis_per_gpu, ()):
-                    prober(*place_of(point))
-        return Exploration(prober.profile, tuple(prober.unmeasured), prober.start_s)
+                    measure(*place_of(point))
+        return Exploration(measure.profile, tuple(measure.unmeasured), measure.start_s)
 
 
 def place_of(point: ProfilePoint) -> Place:

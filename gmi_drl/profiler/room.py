@@ -5,13 +5,14 @@ from math import ceil, inf
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError
-from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi import backend_for
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
+from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
-from gmi_drl.profiler.probe import SMALL, Prober
+from gmi_drl.profiler.points import SMALL, PointMeasurer
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
@@ -50,18 +51,21 @@ def require_room(
     Raises:
         LayoutMismatchError: with what is needed and what there is.
     """
-    if ProcessBackend("").check(node, layout):
+    if backend_for(layout).check(node, layout):
         return  # of another machine: that is refused where the devices are claimed
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
-    rollout = FLOAT_BYTES * config.horizon * COPIES * (task.num_obs + 2 * task.num_actions)
-    activations = FLOAT_BYTES * config.horizon * KEPT * 2 * sum(config.ppo.hidden) // config.minibatches
-    learner = LEARNER_COPIES * task.bucket_bytes(config.ppo.hidden)
+    rollout = FLOAT_BYTES * config.learner.horizon * COPIES * (task.num_obs + 2 * task.num_actions)
+    activations = (
+        FLOAT_BYTES * config.learner.horizon * KEPT * 2 * sum(config.learner.hidden) // config.learner.minibatches
+    )
+    learner = LEARNER_COPIES * config.learner.bucket_bytes(task)
     generous = FIXED_BYTES + learner + (PLENTY_BYTES + rollout + activations) * most
     if shortage(node, len(layout.gmis), size, generous, generous) is None:
         return
     tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
-    config = config.model_copy(update={"rsl_rl": None})  # rsl_rl keeps much the same; our PPO stands for it
+    if not isinstance(config.learner, PPOConfig):  # others keep much the same; our PPO stands for them
+        config = config.model_copy(update={"learner": PPOConfig.for_task(task)})
     try:
         points = _points_of_few(task, config, node, size)
     except GmiError as error:  # it measures on the first device, busy perhaps; the training says what concerns it
@@ -82,9 +86,9 @@ def require_room(
 
 def _points_of_few(task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:
     """What a GMI takes with few environments. Raises GmiError, with the reason, where they do not run."""
-    with Prober(task, config, node, Cache(task, config, node), [size], Budget(inf)) as prober:
+    with PointMeasurer(task, config, node, Cache(task, config, node), [size], Budget(inf)) as measure:
         for few in SMALL:
-            point = prober(size, few)
+            point = measure(size, few)
             if point is not None and not point.runnable:
                 raise GmiError(point.reason)
-        return prober.points
+        return measure.points

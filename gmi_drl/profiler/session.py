@@ -3,8 +3,8 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,13 +12,14 @@ from typing import Self
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError
-from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Report
-from gmi_drl.launch.processes import FIRST_ROW_S, GMIProcesses
+from gmi_drl.launch.opened import opened
+from gmi_drl.launch.processes import FIRST_ROW_S
 from gmi_drl.layout import Layout
 from gmi_drl.roles.line import Message
+from gmi_drl.roles.words import Measure
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import PHASES
 
@@ -50,11 +51,13 @@ class Measured:
 class Session:
     """Measures one layout, with one number of environments after the other. A `with` block is its life.
 
+    It may be started again when it has ended. Devices are claimed outside: see `profiler.sessions`.
+
     Args:
         layout: What to start. Its GMIs' own `num_env` do not matter.
         config: How they train.
         role: A subclass of `roles.probe.Probe`, by location.
-        backend: None for the usual one, which claims the devices.
+        environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
 
     Raises:
         GmiError: when a GMI fails, dies or does not start.
@@ -66,11 +69,10 @@ class Session:
         config: RunConfig,
         *,
         role: str = PROBE,
-        backend: ProcessBackend | None = None,
+        environment: Mapping[str, str | None] | None = None,
     ) -> None:
-        self.layout, self.config, self.role = layout, config, role
-        self.backend = backend or ProcessBackend("gmi-drl is measuring")
-        self.bucket_bytes = task_spec(layout.task or "").bucket_bytes(config.ppo.hidden)
+        self.layout, self.config, self.role, self.environment = layout, config, role, environment
+        self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
         self._life = ExitStack()
 
     def __enter__(self) -> Self:
@@ -79,16 +81,18 @@ class Session:
             life.callback(shutil.rmtree, path, ignore_errors=True)
             folder = RunFolder(Path(path))
             folder.create()
-            folder.write_setup(self.layout, self.config)
-            life.enter_context(closing(self.backend))
-            self.backend.open(self.layout)
-            hang_s, slot_bytes = self.config.hang_s, self.bucket_bytes
-            processes = GMIProcesses(
-                self.layout, self.role, {}, folder, self.backend, hang_s=hang_s, slot_bytes=slot_bytes
+            gmis = opened(
+                self.layout,
+                self.config,
+                folder,
+                {gmi.id: self.role for gmi in self.layout.gmis},
+                {},
+                slot_bytes=self.bucket_bytes,
+                environment=self.environment,
             )
             self._taken = [0 for _ in visible_gpus()]
             with self._watching_memory():
-                self._processes = life.enter_context(processes)
+                self._processes = life.enter_context(gmis)
                 self._events = self._processes.events()
                 self._rows(FIRST_ROW_S)  # each says that it is ready
             self._life = life.pop_all()
@@ -118,10 +122,10 @@ class Session:
         limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
         with self._watching_memory():
             for gmi in self.layout.gmis:
-                self._processes.say(gmi.id, f"measure {num_env} {seconds}")
+                self._processes.say(gmi.id, Measure(num_env, seconds))
             rows = self._rows(limit_s)
         iteration_s = max(row["iteration_s"] for row in rows)
-        steps = num_env * len(rows) * self.config.ppo.horizon
+        steps = num_env * len(rows) * self.config.learner.horizon
         return Measured(
             num_env=num_env,
             iterations=rows[0]["iterations"],

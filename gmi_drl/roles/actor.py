@@ -9,7 +9,7 @@ from gmi_drl.algo.agent import Agent
 from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.slot import Slot
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task

@@ -81,8 +81,8 @@ class Checkpointer:
         The learning rate goes on as it was adapted, unless the configuration has been given another one since.
         """
         replica.load_learner_state(checkpoint.read_part(saved, LEARNER_PART))
-        if index["ppo.learning_rate"] != self.config.learning_rate:
-            replica.set_learning_rate(self.config.learning_rate)
+        if index["learning_rate"] != self.config.learner.learning_rate:
+            replica.set_learning_rate(self.config.learner.learning_rate)
         if index["layout"] == self.layout.digest:
             replica.load_worlds_state(checkpoint.read_part(saved, self.part))
 
@@ -112,7 +112,7 @@ class Checkpointer:
             "layout": self.layout.digest,
             "num_env": self.layout.num_env,
             "learner": digest,
-            "ppo.learning_rate": self.config.learning_rate,
+            "learning_rate": self.config.learner.learning_rate,
         }
         checkpoint.commit(self.folder, iteration, facts, self.config.checkpoints_kept)
         self._export(self.folder.resolve().parent, iteration)

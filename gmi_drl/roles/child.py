@@ -68,9 +68,8 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     gmi = layout.gmis[order["gmi"]]
     torch.set_num_threads(gmi.torch_threads)
     torch.set_num_interop_threads(1)
-    segments = {name: int(descriptor) for name, descriptor in order["segments"].items()}
     folders = Path(order["run_folder"]), Path(order["meeting"])
-    with GMI_manager(layout, gmi, *folders, line, segments, order["hang_s"]) as manager:
+    with GMI_manager(layout, gmi, *folders, line, order["resources"], order["hang_s"]) as manager:
         manager.become_current()
         line.deliver({"kind": "ready"})
         role_class = load_role(order["role"])
@@ -120,7 +119,7 @@ def _module_from_file(path: Path) -> Any:
 
 
 def _bind_to_cores() -> None:
-    from gmi_drl.gmi.process import CPUS_VARIABLE
+    from gmi_drl.gmi.backend import CPUS_VARIABLE
 
     os.sched_setaffinity(0, [int(cpu) for cpu in os.environ[CPUS_VARIABLE].split(",")])
 

@@ -14,6 +14,7 @@ from gmi_drl.roles.checkpointer import Checkpointer
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica
 from gmi_drl.roles.seeds import seed_of
+from gmi_drl.roles.words import Stop
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
@@ -82,21 +83,21 @@ class Holistic(DRL_role):
     def sample_share(self) -> float:
         """Samples that this GMI learns from divided by those of the whole group."""
         group = [self.divided(gmi.num_env) for gmi in self.mgr.layout.gmis]
-        return sample_share_of(self.divided(self.mgr.gmi.num_env), group, self.config.minibatches)
+        return sample_share_of(self.divided(self.mgr.gmi.num_env), group, self.config.learner.minibatches)
 
     def divided(self, num_env: int) -> int:
         """How many things of so many environments are dealt out to the mini-batches: transitions."""
-        return num_env * self.config.horizon
+        return num_env * self.config.learner.horizon
 
     def _decide(self) -> Word:
         """What rank 0 says to all: the launcher's words, or that the time is over."""
         limit_s = self.config.time_limit_s
         is_over = limit_s is not None and time.monotonic() - self.started >= limit_s
-        return Word.STOP if is_over or "stop" in self.mgr.line.words() else Word.GO_ON
+        return Word.STOP if is_over or Stop() in self.mgr.line.words() else Word.GO_ON
 
     def _report(self, iteration: int, news: News) -> None:
         """One row to the launcher. Waits for the device, once."""
-        steps = self.config.horizon * self.mgr.layout.num_env
+        steps = self.config.learner.horizon * self.mgr.layout.num_env
         self.env_steps += steps
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
         row["clock_s"] = time.monotonic()

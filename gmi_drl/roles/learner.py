@@ -7,7 +7,7 @@ from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.config import RunConfig
+from gmi_drl.config import RunConfig, ppo_of
 from gmi_drl.roles.agreement import News
 from gmi_drl.workload import TaskSpec
 
@@ -41,7 +41,7 @@ class Learner:
         self.agent = make_agent(spec, config, device)
         self.ppo = PPO(
             self.agent.policy,
-            config.ppo,
+            ppo_of(config),
             sample_share=sample_share,
             reduce=reduction.reduce,
             make_bucket=reduction.bucket,

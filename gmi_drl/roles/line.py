@@ -7,6 +7,7 @@ from select import select
 from typing import Any, NoReturn
 
 from gmi_drl.errors import GmiError
+from gmi_drl.roles.words import LauncherWord, from_message
 
 Message = dict[str, Any]
 MAX_BYTES = 64 * 1024
@@ -61,9 +62,9 @@ class Line:
         finally:
             self._socket.setblocking(False)
 
-    def words(self) -> list[str]:
-        """What the launcher has said since the last call, e.g. `["stop"]`."""
-        words: list[str] = []
+    def words(self) -> list[LauncherWord]:
+        """What the launcher has said since the last call, e.g. `[Stop()]`."""
+        words: list[LauncherWord] = []
         while True:
             try:
                 data = self._socket.recv(MAX_BYTES)
@@ -73,9 +74,9 @@ class Line:
                 self._leave()
             if not data:
                 self._leave()
-            words.append(str(decode(data).get("word")))
+            words.append(from_message(decode(data)))
 
-    def await_words(self, wait_s: float) -> list[str]:
+    def await_words(self, wait_s: float) -> list[LauncherWord]:
         """As `words`, after waiting at most `wait_s` for one."""
         select([self._socket], [], [], wait_s)
         return self.words()

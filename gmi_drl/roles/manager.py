@@ -33,7 +33,7 @@ class GMI_manager:
         run_folder: Where this run keeps its files.
         meeting: A folder of this launch, where groups find each other.
         line: The line to the launcher.
-        segments: Shared memory by group name, as inherited file descriptors.
+        resources: What this GMI shares with others, as inherited file descriptors: a group's segment by its name.
         hang_s: Deadline in seconds of every wait for another GMI.
     """
 
@@ -42,7 +42,7 @@ class GMI_manager:
     run_folder: Path
     meeting: Path
     line: Line
-    segments: dict[str, int]
+    resources: dict[str, int]
     hang_s: float
     _reductions: dict[str, Reduction] = field(default_factory=dict)
     _current: ClassVar["GMI_manager | None"] = None
@@ -86,11 +86,10 @@ class GMI_manager:
         Raises:
             UsageError: if there is none.
         """
-        groups = [Group(name, members) for name, members in self.layout.groups.items() if set(GMI_ids) <= set(members)]
+        known = {name: group.members for name, group in self.layout.groups.items()}
+        groups = [Group(name, members) for name, members in known.items() if set(GMI_ids) <= set(members)]
         if not groups:
-            raise UsageError(
-                f"the layout has no group with GMIs {sorted(set(GMI_ids))}: groups {dict(self.layout.groups)}"
-            )
+            raise UsageError(f"the layout has no group with GMIs {sorted(set(GMI_ids))}: groups {known}")
         return min(groups, key=lambda group: len(group.members))
 
     def allreduce(self, data: Tensor, group: Group) -> None:
@@ -102,12 +101,12 @@ class GMI_manager:
         if group.name not in self._reductions:
             if self.gmi.id not in group.members:
                 raise UsageError(f"GMI {self.gmi.id} is not in group {group.name!r} of GMIs {list(group.members)}")
-            method = REDUCTIONS.find(self.layout.reduction) if len(group.members) > 1 else NONE
+            method = REDUCTIONS.find(self.layout.groups[group.name].reduction) if len(group.members) > 1 else NONE
             ranks = open_group(
                 method,
                 group.members.index(self.gmi.id),
                 len(group.members),
-                fd=self.segments.get(group.name),
+                fd=self.resources.get(group.name),
                 path=self.meeting / group.name,
                 hang_s=self.hang_s,
             )

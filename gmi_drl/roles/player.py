@@ -44,7 +44,7 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig) -> Agent:
     saved = learner["parameters"]
     if saved.shape != parameters.shape:
         raise UsageError(
-            f"{folder.path} holds {saved.numel()} parameters, but {spec.name} with hidden layers {config.ppo.hidden} "
+            f"{folder.path} holds {saved.numel()} parameters, but {spec.name} with layers of {config.learner.hidden} "
             f"has {parameters.numel()}: play it with the version that trained it (versions.json)"
         )
     parameters.copy_(saved)

@@ -16,6 +16,7 @@ from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica
 from gmi_drl.roles.seeds import seed_of
+from gmi_drl.roles.words import Measure
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.sim.engine import warp_bytes
@@ -38,19 +39,19 @@ class Probe(DRL_role):
         if self.mgr.device.type == "cuda":
             self.make_task(1, seed=0).close()  # the first time MuJoCo Warp compiles for minutes, outside all deadlines
         self.mgr.line.deliver({"kind": "row"})  # ready
-        for num_env, seconds in self._orders():
-            self.mgr.line.deliver({"kind": "row", **self._measure(num_env, seconds)})
+        for order in self._orders():
+            self.mgr.line.deliver({"kind": "row", **self._measure(order.num_env, order.seconds)})
 
     def make_task(self, num_env: int, seed: int) -> Task:
         """The worlds to measure; a subclass may make others."""
         return make_worlds(self.mgr, self.config, num_env, seed)
 
-    def _orders(self) -> Iterator[tuple[int, float]]:
-        """`(num_env, seconds)` of every word "measure NUM_ENV SECONDS". A launcher that has gone ends the process."""
+    def _orders(self) -> Iterator[Measure]:
+        """What the launcher asks for. One that has gone ends the process."""
         while True:
             for word in self.mgr.line.await_words(WAIT_S):
-                _, num_env, seconds = word.split()
-                yield int(num_env), float(seconds)
+                assert isinstance(word, Measure)
+                yield word
 
     def _measure(self, num_env: int, seconds: float) -> dict[str, float]:
         """Iterate for about so long, once at least after the warm-up; means over the iterations."""

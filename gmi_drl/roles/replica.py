@@ -15,7 +15,7 @@ from torch import Tensor
 from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.algo.slot import Slot
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.config import RunConfig
+from gmi_drl.config import RunConfig, ppo_of
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import News, Word, agree
 from gmi_drl.roles.learner import Learner
@@ -48,7 +48,7 @@ class Replica:
     def enter_worlds(self, task: Task, seed: int) -> None:
         """Act in these worlds from now on; `seed` is of the noise."""
         noise = torch.Generator(self.device).manual_seed(seed)
-        self.actor = Actor(task, self.learner.agent, self.config.ppo, noise, capture=self.config.cuda_graphs)
+        self.actor = Actor(task, self.learner.agent, ppo_of(self.config), noise, capture=self.config.cuda_graphs)
         self.slot = self.actor.make_slot()
 
     def iterate(self, decide: Callable[[], Word]) -> News:

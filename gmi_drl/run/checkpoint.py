@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "gmi-drl/checkpoint/2"
 INDEX = "checkpoint.json"
-FACTS = ("iteration", "env_steps", "layout", "num_env", "learner", "ppo.learning_rate")
+FACTS = ("iteration", "env_steps", "layout", "num_env", "learner", "learning_rate")
 """What the index tells beside its parts: how far the run is, digests of layout and learner, environments in all."""
 
 

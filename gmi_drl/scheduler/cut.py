@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout, Projection
+from gmi_drl.layout import GmiGroup, Layout, Projection
 from gmi_drl.reductions import usual_reduction
 from gmi_drl.templates import tcg_ex
 from gmi_drl.units import counted
@@ -51,11 +51,9 @@ def even_layout(
         reasons.append(f"{method.name}: {method.how}")
     return Layout(
         task=task.name,
-        algo="ppo",
         template="TCG_EX",
-        reduction=method.name,
         devices=devices,
-        groups={TRAINERS: ids},
+        groups={TRAINERS: GmiGroup(members=ids, reduction=method.name)},
         projection=projection,
         reasons=tuple(reasons),
     )

@@ -41,7 +41,7 @@ def search_grid(
         size: (share,) for size, share in kept.items() if share and num_env in (None, share)
     }
     if not grid:
-        wanted = f"{keep_batch} samples per update are not {horizon} steps (ppo.horizon) of as many environments"
+        wanted = f"{keep_batch} samples per update are not {horizon} steps (learner.horizon) of as many environments"
         tried = f"on each of {' or '.join(str(size * num_devices) for size in sorted(sizes))} GMIs"
         raise NoFeasiblePlanError(f"{wanted} {tried}")
     return grid

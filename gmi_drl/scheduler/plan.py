@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gmi_drl.config import PPOConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
+from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.reductions import usual_reduction
 from gmi_drl.scheduler.cut import even_layout
@@ -67,7 +67,7 @@ def plan(task: TaskSpec, node: Node, *, num_env: int, gmis_per_gpu: int | None =
 
 def plan_measured(
     task: TaskSpec,
-    ppo: PPOConfig,
+    learner: LearnerConfig,
     node: Node,
     profile: Profile,
     grid: Grid,
@@ -81,7 +81,7 @@ def plan_measured(
 
     Args:
         task: What is trained.
-        ppo: How; the profile was measured so.
+        learner: How; the profile was measured so.
         node: Where.
         profile: What is known.
         grid: Which of its points may be chosen.
@@ -94,30 +94,30 @@ def plan_measured(
     """
     if profile.task != task.name:
         raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
-    candidates, infeasible = candidates_of(task, ppo, node, profile, grid)
+    candidates, infeasible = candidates_of(task, learner, node, profile, grid)
     if not candidates:
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
-    known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, ppo, node))
+    known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node))
     best = next(candidate for candidate in known if _is_in(grid, candidate.point))
     projection = Projection(
         measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
     )
-    why = reasons_for(best, known, profile, devices_of(node)[0], ppo.horizon, unmeasured)
+    why = reasons_for(best, known, profile, devices_of(node)[0], learner.horizon, unmeasured)
     layout = even_layout(task, node, best.point.gmis_per_gpu, best.point.num_env, projection, why)
     return Plan(
         layout,
         (best, *(candidate for candidate in known if candidate is not best)),
         memory_models(profile.points),
         tuple(infeasible),
-        ppo.horizon,
+        learner.horizon,
     )
 
 
 def candidates_of(
-    task: TaskSpec, ppo: PPOConfig, node: Node, profile: Profile, grid: Grid
+    task: TaskSpec, learner: LearnerConfig, node: Node, profile: Profile, grid: Grid
 ) -> tuple[list[Candidate], list[ProfilePoint]]:
     """The points of a profile that lie in a grid: those that run on this node, best first, and those that cannot."""
-    judge = judge_for(task, ppo, node)
+    judge = judge_for(task, learner, node)
     candidates, infeasible = [], []
     for gmis_per_gpu, num_envs in grid.items():
         for num_env in num_envs:
@@ -131,17 +131,17 @@ def candidates_of(
     return sorted(candidates, key=lambda candidate: -candidate.expected), infeasible
 
 
-def judge_for(task: TaskSpec, ppo: PPOConfig, node: Node) -> Callable[[ProfilePoint], Candidate]:
+def judge_for(task: TaskSpec, learner: LearnerConfig, node: Node) -> Callable[[ProfilePoint], Candidate]:
     """What a point of this workload promises for all GMIs of this node, by `estimate` and by equation 3."""
     num_devices, _ = devices_of(node)
     communication = Communication(
-        reduces=ppo.epochs * ppo.minibatches,
-        bucket_bytes=task.bucket_bytes(ppo.hidden),
+        reduces=learner.epochs * learner.minibatches,
+        bucket_bytes=learner.bucket_bytes(task),
         method=usual_reduction(2, node.cpu.architecture),
     )
 
     def judge(point: ProfilePoint) -> Candidate:
-        num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * ppo.horizon
+        num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * learner.horizon
         projected = num_gmis * point.steps_per_second
         if not projected:
             return Candidate(point, projected, projected)

@@ -3,7 +3,8 @@ import torch
 
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.config import RunConfig
+from gmi_drl.learners import PPOConfig
 from gmi_drl.workload import TASK_SPECS
 
 SPEC, CPU, T, N = TASK_SPECS["ant"], torch.device("cpu"), 4, 3

@@ -24,7 +24,7 @@ def test_the_tasks_are_those_of_the_paper():
 @pytest.mark.parametrize(("name", "weights"), TABLE_7)
 def test_the_networks_have_the_papers_weights(name, weights):
     spec = TASK_SPECS[name]
-    policy = make_policy(spec, default_config(spec).ppo)
+    policy = make_policy(spec, default_config(spec).learner)
     made = sum(p.numel() for net in (policy.actor, policy.critic) for p in net.parameters())
     assert made == weights == spec.num_weights()
 

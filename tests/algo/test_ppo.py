@@ -11,7 +11,7 @@ from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig
 from gmi_drl.workload import TASK_SPECS
 
 T, N = 8, 32

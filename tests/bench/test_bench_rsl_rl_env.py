@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")

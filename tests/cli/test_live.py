@@ -41,7 +41,7 @@ def test_a_small_terminal_shows_devices_and_the_slowest_gmis():
 
 def test_a_terminal_sees_a_table_and_the_result_stays(tmp_path):
     """A real training on a pseudo-terminal of 24 lines."""
-    arguments = ["train", "--num-env", "8", "--set", "ppo.horizon=4", "--iterations", "3", "--gmis-per-gpu", "1"]
+    arguments = ["train", "--num-env", "8", "--set", "learner.horizon=4", "--iterations", "3", "--gmis-per-gpu", "1"]
     code = f"import sys; sys.argv = ['gmi-drl', *{arguments!r}]; from gmi_drl.cli import main; main()"
     leader, follower = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "24"}

@@ -6,7 +6,7 @@ from gmi_drl.profile import load_profile
 
 
 def test_a_grid_is_measured_into_a_file_that_plan_reads(command_line, tmp_path, monkeypatch):
-    monkeypatch.setattr("gmi_drl.profiler.probe.MEASURE_S", 0.05)
+    monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
     code, out, err = command_line("profile", "--gmis-per-gpu", 1, "--num-env", "16,8", "-o", "p.json")
     points = load_profile(tmp_path / "p.json").points
     assert code == 0 and [point.num_env for point in points] == [8, 16] and all(point.runnable for point in points)

@@ -15,7 +15,7 @@ from gmi_drl.gmi import allowed_cores
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
-TINY = ["--num-env", 8, "--set", "ppo.horizon=4", "--set", "ppo.epochs=1", "--iterations", 2]
+TINY = ["--num-env", 8, "--set", "learner.horizon=4", "--set", "learner.epochs=1", "--iterations", 2]
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
         ),
         (["--run-dir", "run"], 2, "run holds a run already"),
         (["--resume", "run", "--iterations", 4, "--seed", 4], 2, "the run began with seed 3"),
-        (["--resume", "run", "--iterations", 4, "--set", "ppo.hidden=[8]"], 2, "these cannot go on from them"),
-        (["--resume", "run", "--iterations", 4, "--set", "ppo.activation=tanh"], 2, "these cannot go on from them"),
+        (["--resume", "run", "--iterations", 4, "--set", "learner.hidden=[8]"], 2, "these cannot go on from them"),
+        (["--resume", "run", "--iterations", 4, "--set", "learner.activation=tanh"], 2, "these cannot go on from them"),
     ],
 )
 def test_what_does_not_fit_the_run_is_refused(finished, command_line, arguments, code, message):

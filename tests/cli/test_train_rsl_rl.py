@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import environment, tiny_config, tiny_layout, two_cores
+from conftest import environment, tiny_layout, two_cores
 
+from gmi_drl.config import default_config
 from gmi_drl.files import dump_yaml
 from gmi_drl.launch.training import check_trainable
-from gmi_drl.roles.rsl_rl import version
+from gmi_drl.learners import base
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
+from gmi_drl.workload import TASK_SPECS
 
 NETWORK = {"class_name": "MLPModel", "hidden_dims": [8], "obs_normalization": True}
 AGENT = {
@@ -38,6 +40,7 @@ class Writer(SummaryWriter, LogWriter):
     def stop(self):
         (Path(self.log_dir) / "ended").touch()
 """
+MANY_MINI_BATCHES = "learner.runner.algorithm.num_mini_batches=99"
 RSL_RL = ["--algo", "rsl_rl", "--num-env", 8, "--run-dir", "run"]
 
 
@@ -66,9 +69,9 @@ def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_li
     assert index["env_steps"] == 4 * 4 * 16 and len(index["parts"]) == 2
     for arguments, message in (
         (["--algo", "ppo"], "the run learns by rsl_rl"),
-        (["--set", "rsl_rl.actor.hidden_dims=[9]"], "these cannot go on"),
+        (["--set", "learner.runner.actor.hidden_dims=[9]"], "these cannot go on"),
         (["--rsl-rl-config", "agent.yaml"], "is for a new run"),
-        (["--set", "ppo.gamma=0.9"], "no effect"),
+        (["--set", "learner.gamma=0.9"], "learner.gamma: unknown key"),
         (["--task", "humanoid"], "the run trains ant: another task is another run"),
     ):
         code, _, err = command_line("train", "--resume", "run", "--iterations", 5, *arguments)
@@ -85,9 +88,9 @@ def test_the_remedy_for_other_groups_of_observations_helps(command_line, tmp_pat
     (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT | {"obs_groups": {"actor": ["policy"], "critic": ["critic"]}}))
     given = [*RSL_RL, "--rsl-rl-config", "agent.yaml"]
     code, _, err = command_line("train", *given)
-    remedy = "rsl_rl.obs_groups={actor: [policy], critic: [policy]}"
+    remedy = "learner.runner.obs_groups={actor: [policy], critic: [policy]}"
     assert code == 2 and f"--set '{remedy}'" in " ".join(err.split())
-    code, _, err = command_line("train", *given, "--set", remedy, "--set", "rsl_rl.algorithm.num_mini_batches=99")
+    code, _, err = command_line("train", *given, "--set", remedy, "--set", MANY_MINI_BATCHES)
     assert code == 2 and "99 mini-batches" in err  # refused for the next mistake only
 
 
@@ -122,16 +125,16 @@ def test_without_the_package_or_with_an_old_one_nothing_starts(command_line, tmp
     def missing(name):
         raise PackageNotFoundError(name)
 
-    for find, message in ((missing, "needs rsl-rl-lib"), (lambda name: "5.3.1", "needs rsl-rl-lib 5.4, not 5.3")):
-        monkeypatch.setattr(version, "version", find)
+    for find, message in ((missing, "needs rsl-rl-lib"), (lambda name: "5.3.1", "needs rsl-rl-lib 5.4, not 5.3.1")):
+        monkeypatch.setattr(base, "version", find)
         code, _, err = command_line("train", *RSL_RL)
         assert code == 4 and message in err and "pip install 'gmi-drl[rsl-rl]'" in err
         assert not (tmp_path / "run").exists()
 
 
 def test_the_oldest_one_that_is_supported_may_start(monkeypatch):
-    monkeypatch.setattr(version, "installed", lambda: version.OLDEST)
-    check_trainable(tiny_layout(1, algo="rsl_rl"), tiny_config())
+    monkeypatch.setattr(base, "version", lambda name: "5.4.0")
+    check_trainable(tiny_layout(1), default_config(TASK_SPECS["ant"], "rsl_rl"))
 
 
 def test_what_does_not_go_together_is_refused(command_line, tmp_path):
@@ -139,10 +142,12 @@ def test_what_does_not_go_together_is_refused(command_line, tmp_path):
     (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT))
     (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1)))
     for arguments, message in (
-        (["--rsl-rl-config", "agent.yaml"], "is for --algo rsl_rl, this layout has algo ppo"),
-        (["layout.yaml", "--algo", "rsl_rl"], "--algo: the layout file decides that"),
+        (["--rsl-rl-config", "agent.yaml"], "--rsl-rl-config is for --algo rsl_rl, not for ppo"),
+        (["--algo", "rsl-rl"], "there is no learner 'rsl-rl'; did you mean 'rsl_rl'?"),
+        (["--algo", "rsl_rl", "--set", "learner.gamma=0.9"], "learner.gamma: unknown key; known: kind"),
+        (["--set", "learner.kind=rsl_rl"], "--set learner.kind: --algo says what learns"),
         (
-            [*RSL_RL, "--rsl-rl-config", "agent.yaml", "--set", "rsl_rl.algorithm.num_mini_batches=99"],
+            [*RSL_RL, "--rsl-rl-config", "agent.yaml", "--set", MANY_MINI_BATCHES],
             "99 mini-batches",
         ),
     ):

@@ -5,32 +5,26 @@ import sys
 import pytest
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi import ProcessBackend, allowed_cores
+from gmi_drl.gmi import ProcessBackend, allowed_cores, process
+from gmi_drl.gmi.inventory import VisibleGpu
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.layout import GMI, Device, Layout
 
 
-@pytest.fixture(autouse=True)
-def own_claims(tmp_path, monkeypatch):
-    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path))
-
-
-def layout(*cores, kind="cpu"):
+def layout(*cores, kind="cpu", index=0):
     gmis = tuple(GMI(id=i, num_env=1, cores=share) for i, share in enumerate(cores))
-    return Layout(devices=(Device(kind=kind, gmis=gmis),))
+    return Layout(devices=(Device(kind=kind, index=index, gmis=gmis),))
 
 
 @pytest.fixture
 def backend():
-    backend = ProcessBackend("test")
-    yield backend
-    backend.close()
+    return ProcessBackend()
 
 
 def test_the_environment_caps_threads_and_names_the_cores(backend, monkeypatch):
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "7")
-    backend.open(layout((0,)))
+    backend.cut(layout((0,)))
     environment = backend.environment(0)
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "1"
     assert environment["GMI_DRL_CPUS"] == str(allowed_cores()[0]) and environment["CUDA_VISIBLE_DEVICES"] == ""
@@ -40,30 +34,30 @@ def test_the_environment_caps_threads_and_names_the_cores(backend, monkeypatch):
 
 @pytest.mark.skipif(len(allowed_cores()) < 2, reason="needs two cores")
 def test_a_gmi_of_several_cores_gets_the_spin_setting(backend):
-    backend.open(layout((0, 1)))
+    backend.cut(layout((0, 1)))
     assert backend.environment(0)["OMP_NUM_THREADS"] == "2" and int(backend.environment(0)["GOMP_SPINCOUNT"]) > 0
 
 
-def test_a_layout_for_other_hardware_is_refused_with_the_numbers(backend):
-    with pytest.raises(LayoutMismatchError, match=r"uses cores 999, this process may use 0..\d+.*gmi-drl plan"):
-        backend.open(layout((999,)))
+def test_what_a_node_lacks_is_told_with_the_numbers(backend):
     node = Node(name="n", cpu=Cpu(cores=4, memory_gib=1), gpus=Gpus(model="A100", count=1))
+    assert backend.check(node, layout((999,))) == ["the layout uses cores 999, this process may use 0..3"]
     assert backend.check(node, layout((0,), kind="gpu")) == []
     assert "sees 0" in backend.check(Node(name="n", cpu=node.cpu), layout((0,), kind="gpu"))[0]
 
 
-def test_two_runs_cannot_hold_the_same_cores(backend):
-    backend.open(layout((0,)))
-    other = ProcessBackend("other")
-    with pytest.raises(LayoutMismatchError, match=f"in use by process {os.getpid()} .test."):
-        other.open(layout((0,)))
-    backend.close()
-    other.open(layout((0,)))
-    other.close()
+def test_devices_are_cores_and_gpus_by_names_of_the_machine(backend, monkeypatch):
+    gpus = [VisibleGpu("A", uuid, 80.0, 0, "600.1") for uuid in ("GPU-a", "GPU-b")]
+    monkeypatch.setattr(process, "visible_gpus", lambda: gpus)
+    backend.cores = [4, 7]
+    shared = layout((1,), (0,), kind="gpu", index=1)
+    assert backend.devices(layout((1,))) == ["core-7"]
+    assert backend.devices(shared) == ["core-4", "core-7", "gpu-GPU-b"]
+    backend.cut(shared)
+    assert backend.environment(0)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
 
 
 def test_attachment_is_proved_on_the_living_process(backend):
-    backend.open(layout((0,)))
+    backend.cut(layout((0,)))
     sleeper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         os.sched_setaffinity(sleeper.pid, {backend.cpus(0)[0]})

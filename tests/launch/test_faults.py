@@ -18,7 +18,7 @@ from gmi_drl.gmi import allowed_cores, claim
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 
-TINY = ["--set", "ppo.horizon=4", "--set", "ppo.epochs=1", "--set", "hang_s=60"]
+TINY = ["--set", "learner.horizon=4", "--set", "learner.epochs=1", "--set", "hang_s=60"]
 COMMAND = [sys.executable, "-c", "from gmi_drl.cli import main; main()", "train", *TINY]
 
 pytestmark = two_cores

@@ -2,7 +2,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from unittest.mock import ANY
 
 import psutil
@@ -13,6 +13,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.events import Report
 from gmi_drl.launch.gmi_process import how_it_ended
+from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_ROW_S, START_S, GMIProcesses
 from gmi_drl.run.folder import RunFolder
 
@@ -36,24 +37,17 @@ class Beating(GMI_DRL.DRL_role):
 """
 LAUNCHER = """
 import sys, time
-from contextlib import closing
 from pathlib import Path
-from gmi_drl.files import load_yaml
-from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch import processes
 from gmi_drl.launch.events import Report
-from gmi_drl.layout import Layout
+from gmi_drl.launch.opened import opened
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
-layout = load_yaml(Layout, folder.layout_file)
-with closing(ProcessBackend("a test")) as backend:
-    backend.open(layout)
-    started = processes.GMIProcesses(layout, sys.argv[2], {}, folder, backend, hang_s=60, slot_bytes=64)
-    with started:
-        for event in started.events(silence_s=5):
-            if isinstance(event, Report):
-                processes.START_S = 5  # when it has started
-                print("row", flush=True)
+with opened(*folder.read_setup(), folder, {0: sys.argv[2]}, {}, slot_bytes=64) as started:
+    for event in started.events(silence_s=5):
+        if isinstance(event, Report):
+            processes.START_S = 5  # when it has started
+            print("row", flush=True)
 """
 
 
@@ -61,15 +55,11 @@ with closing(ProcessBackend("a test")) as backend:
 def ended_processes(tmp_path, **params):
     """A GMI that has ended before anything of what it said is read."""
     (tmp_path / "role.py").write_text(ROLE)
-    layout, folder = tiny_layout(1), RunFolder(tmp_path / "run")
+    folder, roles = RunFolder(tmp_path / "run"), {0: f"{tmp_path / 'role.py'}:Late"}
     folder.create()
-    folder.write_setup(layout, tiny_config())
-    with closing(ProcessBackend("a test")) as backend:
-        backend.open(layout)
-        role = f"{tmp_path / 'role.py'}:Late"
-        with GMIProcesses(layout, role, params, folder, backend, hang_s=60, slot_bytes=64) as processes:
-            assert processes._children[0].exit_code(120) == (1 if params.get("fails") else ANY)
-            yield processes
+    with opened(tiny_layout(1), tiny_config(), folder, roles, params, slot_bytes=64) as processes:
+        assert processes._children[0].exit_code(120) == (1 if params.get("fails") else ANY)
+        yield processes
 
 
 def test_a_gmi_that_has_ended_is_heard_first(tmp_path):
@@ -88,18 +78,15 @@ def test_the_error_of_a_gmi_that_has_ended_is_told_not_its_exit_code(tmp_path):
 
 
 def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
-    layout, folder = tiny_layout(1), RunFolder(tmp_path / "run")
-    folder.create()
-    folder.write_setup(layout, tiny_config())
-    with closing(ProcessBackend("a test")) as backend:
-        processes = GMIProcesses(layout, "unused:Role", {}, folder, backend, hang_s=60, slot_bytes=64)
-        processes._check_silence(FIRST_ROW_S - 1, silence_s=60)
-        with pytest.raises(GmiError, match="no GMI has been heard of for 1201 s"):
-            processes._check_silence(FIRST_ROW_S + 1, silence_s=60)
-        processes._has_told = True
-        processes._check_silence(START_S - 1, silence_s=60)
-        with pytest.raises(GmiError, match="no GMI has been heard of for 121 s"):
-            processes._check_silence(START_S + 1, silence_s=60)
+    place = RunFolder(tmp_path), ProcessBackend()
+    processes = GMIProcesses(tiny_layout(1), {}, {}, *place, hang_s=60, resources={}, environment={})
+    processes._check_silence(FIRST_ROW_S - 1, silence_s=60)
+    with pytest.raises(GmiError, match="no GMI has been heard of for 1201 s"):
+        processes._check_silence(FIRST_ROW_S + 1, silence_s=60)
+    processes._has_told = True
+    processes._check_silence(START_S - 1, silence_s=60)
+    with pytest.raises(GmiError, match="no GMI has been heard of for 121 s"):
+        processes._check_silence(START_S + 1, silence_s=60)
 
 
 def test_a_standstill_of_all_is_nobodys_silence(tmp_path):

@@ -1,9 +1,10 @@
 """Parts that another package brings by entry points, in real trainings: a GMI, a fresh process, finds them, too."""
 
-import os
-
+import pytest
 from conftest import tiny_config, tiny_layout, two_cores
+from toys import install_backend
 
+from gmi_drl.errors import MachineError
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder
 
@@ -23,17 +24,33 @@ class Toy(SharedMemoryReduction):
 """
 
 
-@two_cores
-def test_a_reduction_of_another_package_trains(tmp_path, monkeypatch):
-    info = tmp_path / "toys-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[gmi_drl.reductions]\ntoy = toy_method:METHOD\n")
-    (tmp_path / "toy_method.py").write_text(METHOD)
-    (tmp_path / "toy_reduction.py").write_text(REDUCTION)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+@pytest.fixture
+def folder(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create()
+    return folder
+
+
+@two_cores
+def test_a_reduction_of_another_package_trains(folder, install):
+    modules = {"toy_method": METHOD, "toy_reduction": REDUCTION}
+    site = install({"gmi_drl.reductions": "toy = toy_method:METHOD"}, modules)
     assert train(tiny_layout(2, reduction="toy"), tiny_config(), folder).state == "done"
-    assert {path.name for path in tmp_path.glob("reduced-*")} == {"reduced-0", "reduced-1"}
+    assert {path.name for path in site.glob("reduced-*")} == {"reduced-0", "reduced-1"}
+
+
+def test_a_backend_of_another_package_trains(folder, install):
+    toy = install_backend(install)
+    assert train(tiny_layout(1, backend="toy"), tiny_config(), folder).state == "done"
+    assert "backend: toy" in folder.layout_file.read_text()
+    assert (toy.cuts, toy.alive) == (1, 0)
+
+
+def test_devices_that_cannot_be_cut_leave_no_run(folder, install, monkeypatch):
+    def refuse(backend, layout):
+        raise MachineError("no rights")
+
+    monkeypatch.setattr(install_backend(install), "cut", refuse)
+    with pytest.raises(MachineError, match="no rights"):
+        train(tiny_layout(1, backend="toy"), tiny_config(), folder)
+    folder.create()  # as in an empty one

@@ -7,13 +7,13 @@ import signal
 import pytest
 from conftest import tiny_config, tiny_layout, two_cores
 
-from gmi_drl.config import PPOConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml
-from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi import claimed
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.training import check_trainable, train
-from gmi_drl.layout import Device, Layout
+from gmi_drl.layout import Device, GmiGroup, Layout
+from gmi_drl.learners import PPOConfig
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import PHASES, read_metrics
@@ -63,7 +63,7 @@ def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path, gmis):
 @pytest.mark.parametrize("reduction", ["MPR-shm", "MPR-gloo"])
 def test_replicas_are_bit_identical_after_fifty_updates(tmp_path, reduction):
     """Every checkpoint compares digests of parameters, optimizer and normaliser over the GMIs."""
-    config = tiny_config(iterations=25, checkpoint_every=5, ppo=PPOConfig(horizon=2, epochs=1, minibatches=2))
+    config = tiny_config(iterations=25, checkpoint_every=5, learner=PPOConfig(horizon=2, epochs=1, minibatches=2))
     folder, outcome = start(tmp_path / "run", tiny_layout(2, reduction=reduction), config)
     rows = read_metrics(folder.metrics_file)
     assert outcome.state == "done" and len(rows) == 25
@@ -96,8 +96,8 @@ def test_a_run_goes_on_from_its_very_first_checkpoint(tmp_path):
 def test_settings_given_on_resume_take_effect_and_steps_go_on_counting(tmp_path):
     config = tiny_config(iterations=1)
     folder, outcome = start(tmp_path / "run", tiny_layout(1), config)
-    changed = config.ppo.model_copy(update={"learning_rate": 5e-5, "schedule": "fixed", "horizon": 6})
-    later = config.model_copy(update={"iterations": 2, "ppo": changed})
+    changed = config.learner.model_copy(update={"learning_rate": 5e-5, "schedule": "fixed", "horizon": 6})
+    later = config.model_copy(update={"iterations": 2, "learner": changed})
     train(tiny_layout(1), later, folder, resume=outcome.checkpoint)
     first, second = read_metrics(folder.metrics_file)
     assert second["learning_rate"] == pytest.approx(5e-5) and second["env_steps"] == first["env_steps"] + 6 * 8
@@ -106,18 +106,16 @@ def test_settings_given_on_resume_take_effect_and_steps_go_on_counting(tmp_path)
 @two_cores
 def test_a_resize_that_cannot_start_leaves_the_run_as_it_was(tmp_path):
     folder, outcome = start(tmp_path / "run", tiny_layout(1, num_env=8), tiny_config(iterations=2))
-    backend = ProcessBackend("the other run")
-    backend.open(tiny_layout(2))
-    with pytest.raises(LayoutMismatchError):
+    with claimed([tiny_layout(2)], "the other run"), pytest.raises(LayoutMismatchError):
         train(tiny_layout(2, num_env=4), tiny_config(), folder, resume=outcome.checkpoint)
-    backend.close()
     assert folder.read_setup() == (tiny_layout(1, num_env=8), tiny_config(iterations=2))
     assert folder.read_state()["state"] == "done"
 
 
 @pytest.mark.parametrize("groups", [{"trainers": (0,)}, {"trainers": (0, 1), "solo": (0,)}, {}])
 def test_groups_that_would_part_the_replicas_are_refused(tmp_path, groups):
-    layout = tiny_layout(2).model_copy(update={"groups": groups})
+    named = {name: GmiGroup(members=members) for name, members in groups.items()}
+    layout = tiny_layout(2).model_copy(update={"groups": named})
     with pytest.raises(UsageError, match="the one group"):
         train(layout, tiny_config(), RunFolder(tmp_path))
 
@@ -144,13 +142,13 @@ def test_the_time_limit_ends_a_run_with_a_checkpoint(tmp_path):
 
 
 def test_cores_in_use_are_refused_before_anything_starts(tmp_path):
-    backend = ProcessBackend("the other run")
-    backend.open(tiny_layout(1))
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    with pytest.raises(LayoutMismatchError, match=r"in use by process .*the other run"):
+    with (
+        claimed([tiny_layout(1)], "the other run"),
+        pytest.raises(LayoutMismatchError, match=r"in use by process .*the other run"),
+    ):
         train(tiny_layout(1), tiny_config(), folder)
-    backend.close()
     assert not folder.layout_file.exists() and not folder.log_file(0).exists()
 
 

@@ -1,7 +1,8 @@
 import pytest
 
-from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.config import RunConfig
 from gmi_drl.hardware import Cpu, Node
+from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.cache import Cache, cache_folder
 from gmi_drl.workload import TASK_SPECS
@@ -32,7 +33,7 @@ def test_what_was_measured_is_remembered():
 @pytest.mark.parametrize(
     ("config", "node", "version"),
     [
-        (RunConfig(ppo=PPOConfig(horizon=8)), NODE, None),
+        (RunConfig(learner=PPOConfig(horizon=8)), NODE, None),
         (RunConfig(physics="warp"), NODE, None),
         (RunConfig(), LARGER, None),
         (RunConfig(), NODE, "9.9"),

@@ -7,7 +7,7 @@ from conftest import tiny_config, two_cores
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.profiler import confirm, planning, probe
+from gmi_drl.profiler import confirm, planning, points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import rivals
@@ -21,7 +21,7 @@ BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    for module in (probe, planning, confirm):
+    for module in (points, planning, confirm):
         monkeypatch.setattr(module, "MEASURE_S", 0.05)
 
 

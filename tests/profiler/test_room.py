@@ -19,13 +19,13 @@ def node_with(memory_gib):
 
 
 def test_what_would_fit_anyway_is_not_measured(monkeypatch):
-    monkeypatch.setattr(room, "Prober", None)
+    monkeypatch.setattr(room, "PointMeasurer", None)
     require_room(tiny_layout(gmis=1, num_env=1024), tiny_config(), ANT, node_with(4.0))
 
 
 def test_wide_networks_are_a_reason_to_measure():
     told, config = [], tiny_config()
-    wide = config.model_copy(update={"ppo": config.ppo.model_copy(update={"hidden": (8192,) * 3})})
+    wide = config.model_copy(update={"learner": config.learner.model_copy(update={"hidden": (8192,) * 3})})
     with claim(["core-0"], "another training"):  # so that nothing is measured here
         for some in (config, wide):
             told.append("wide" if some is wide else "narrow")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
-from gmi_drl.errors import GmiError, LayoutMismatchError, PeerSilentError
+from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.gmi.inventory import VisibleGpu
 from gmi_drl.profiler import session as session_module
 from gmi_drl.profiler.session import Session, share_of_each
@@ -59,10 +59,11 @@ def test_a_gmi_that_hangs_is_given_up():
     assert not children_of(os.getpid())
 
 
-def test_devices_in_use_are_refused():
-    with (
-        Session(tiny_layout(gmis=1), tiny_config()),
-        pytest.raises(LayoutMismatchError, match="is measuring"),
-        Session(tiny_layout(gmis=1), tiny_config()),
-    ):
-        pass
+def test_variables_of_the_gmis_can_be_given_and_taken_away(monkeypatch):
+    monkeypatch.setenv("TAKEN", "1")
+    environment = {"GIVEN": "2", "TAKEN": None, "OMP_NUM_THREADS": "7"}
+    with Session(tiny_layout(gmis=1), tiny_config(), environment=environment):
+        (gmi,) = [child for child in children_of(os.getpid()) if "gmi_drl.roles.child" in child.cmdline()]
+        has = gmi.environ()
+    assert has["GIVEN"] == "2" and "TAKEN" not in has
+    assert has["OMP_NUM_THREADS"] == "7" and has["MKL_NUM_THREADS"] == "1"

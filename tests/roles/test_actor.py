@@ -10,7 +10,8 @@ from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.algo.normaliser import moments
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.config import RunConfig
+from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.tasks import make

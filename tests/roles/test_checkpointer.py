@@ -93,7 +93,7 @@ def test_the_learning_rate_is_set_where_another_is_asked_for(make_checkpointer, 
     make_checkpointer().save(Held(2.0), 3, 96)
     (saved,) = list_checkpoints(tmp_path / "checkpoints")
     replica = Held(5.0)
-    other = CONFIG.model_copy(update={"ppo": CONFIG.ppo.model_copy(update={"learning_rate": 0.5})})
+    other = CONFIG.model_copy(update={"learner": CONFIG.learner.model_copy(update={"learning_rate": 0.5})})
     make_checkpointer(config=other).restore(replica, saved, read_index(saved))
     assert replica.rate == 0.5
 

@@ -1,6 +1,7 @@
 """What two GMIs of a training have in common, and what each has for itself."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,16 @@ from conftest import tiny_config, tiny_layout, two_cores
 
 from gmi_drl.algo.normaliser import moments
 from gmi_drl.comm.alone import Solo
-from gmi_drl.config import PPOConfig
 from gmi_drl.errors import GmiError, UsageError
-from gmi_drl.launch.training import ROLES, train
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.launch.training import train
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.learners import LEARNERS, PPO, PPOConfig, RslRlConfig
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.holistic import Holistic
 from gmi_drl.roles.line import Line, encode, line_pair
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.replica import Replica
+from gmi_drl.roles.words import Reduce, Stop, to_message
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.workload import TASK_SPECS
@@ -36,7 +38,8 @@ def train_by(folder, monkeypatch):
     """Train by a role of `roles_under_test.py`."""
 
     def start(role, layout, config):
-        monkeypatch.setitem(ROLES, "ppo", f"{roles_under_test.__file__}:{role}")
+        entry = replace(PPO, role=f"{roles_under_test.__file__}:{role}")
+        monkeypatch.setattr(LEARNERS, "find", lambda kind: entry)
         return train(layout, config, folder)
 
     return start
@@ -47,7 +50,7 @@ def test_gmis_of_three_and_of_thirteen_worlds_learn_what_one_of_sixteen_does(fol
     """From the same experience: gradients, advantages and observations count by the world, wherever it is."""
     parts = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((3, 13)))
     layout = tiny_layout(2).model_copy(update={"devices": (Device(kind="cpu", gmis=parts),)})
-    config = tiny_config(iterations=3, ppo=PPOConfig(horizon=4, epochs=2, minibatches=1))
+    config = tiny_config(iterations=3, learner=PPOConfig(horizon=4, epochs=2, minibatches=1))
     learner = read_part(train_by("Recorder", layout, config).checkpoint, "learner")
 
     whole = Replica(TASK_SPECS["ant"], config, Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
@@ -101,8 +104,8 @@ def make_role(monkeypatch, line):
     """A role of GMI 0, which has 3 worlds beside the 13 of GMI 1."""
     _, theirs = line
     gmis = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((3, 13)))
-    devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": (0, 1)}
-    layout = Layout(task="ant", template="TCG_EX", reduction="MPR-shm", devices=devices, groups=groups)
+    devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")}
+    layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
     line = Line(theirs.detach())
     manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), line, {}, hang_s=5)
     monkeypatch.setattr(GMI_manager, "_current", manager)
@@ -119,28 +122,32 @@ def make_role(monkeypatch, line):
 @pytest.mark.parametrize(("minibatches", "share"), [(2, 3 / 16), (5, 2 / 12)])
 def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, minibatches, share):
     config = tiny_config()
-    config = config.model_copy(update={"ppo": config.ppo.model_copy(update={"minibatches": minibatches})})
+    config = config.model_copy(update={"learner": config.learner.model_copy(update={"minibatches": minibatches})})
     assert make_role(Holistic, config).sample_share == share  # 12 and 52 transitions
 
 
 @pytest.mark.parametrize(
     ("limit_s", "words", "expected"),
-    [(None, [], Word.GO_ON), (0.001, [], Word.STOP), (1e9, ["stop"], Word.STOP), (1e9, ["hello"], Word.GO_ON)],
+    [
+        (None, [], Word.GO_ON),
+        (0.001, [], Word.STOP),
+        (1e9, [Stop()], Word.STOP),
+        (1e9, [Reduce("none")], Word.GO_ON),
+    ],
 )
 def test_a_run_stops_when_its_time_is_over_or_when_it_is_told_to(make_role, launcher, limit_s, words, expected):
     role = make_role(Holistic, tiny_config(time_limit_s=limit_s))
     role.started = time.monotonic() - 1
     for word in words:
-        launcher.send(encode({"word": word}))
+        launcher.send(encode(to_message(word)))
     assert role._decide() is expected
 
 
-def section(network, minibatches):
+def rsl_rl(network, minibatches):
     """rsl_rl's configuration with this network."""
+    networks = {name: {"class_name": network} for name in ("actor", "critic")}
     algorithm = {"num_mini_batches": minibatches}
-    return {"num_steps_per_env": 4, "obs_groups": {}, "algorithm": algorithm} | {
-        name: {"class_name": network} for name in ("actor", "critic")
-    }
+    return RslRlConfig(runner={"num_steps_per_env": 4, "obs_groups": {}, "algorithm": algorithm, **networks})
 
 
 @pytest.mark.parametrize(
@@ -150,7 +157,7 @@ def test_rsl_rl_deals_out_transitions_or_with_a_memory_worlds(make_role, network
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     from gmi_drl.roles.rsl_rl.role import RslRl
 
-    role = make_role(RslRl, tiny_config(rsl_rl=section(network, minibatches)))
+    role = make_role(RslRl, tiny_config(learner=rsl_rl(network, minibatches)))
     assert role.sample_share == share
 
 
@@ -159,4 +166,4 @@ def test_fewer_worlds_than_mini_batches_are_refused_where_there_is_a_memory(make
     from gmi_drl.roles.rsl_rl.role import RslRl
 
     with pytest.raises(UsageError, match="has 3 environments for 4 mini-batches"):
-        _ = make_role(RslRl, tiny_config(rsl_rl=section("RNNModel", 4))).sample_share
+        _ = make_role(RslRl, tiny_config(learner=rsl_rl("RNNModel", 4))).sample_share

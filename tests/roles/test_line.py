@@ -5,6 +5,7 @@ import pytest
 
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.line import MAX_BYTES, Line, decode, encode, line_pair
+from gmi_drl.roles.words import Measure, Reduce, Stop, to_message
 
 
 @pytest.fixture
@@ -25,9 +26,10 @@ def test_messages_stay_whole_and_in_order(ends):
 def test_words_are_read_without_waiting(ends):
     ours, line = ends
     assert line.words() == []
-    ours.send(encode({"word": "hello"}))
-    ours.send(encode({"word": "stop"}))
-    assert line.words() == ["hello", "stop"]
+    said = [Measure(8, 0.1 + 0.2), Reduce("MPR-shm"), Stop()]
+    for word in said:
+        ours.send(encode(to_message(word)))
+    assert line.words() == said and line.words() == []
 
 
 def test_a_launcher_that_does_not_read_never_blocks_a_gmi(ends):

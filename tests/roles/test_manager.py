@@ -6,6 +6,7 @@ from conftest import tiny_layout
 
 from gmi_drl.comm.alone import Solo
 from gmi_drl.errors import UsageError
+from gmi_drl.layout import GmiGroup
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.line import Line, line_pair
 from gmi_drl.roles.manager import GMI_manager
@@ -43,8 +44,9 @@ def test_a_role_that_contradicts_the_layout_is_refused(manager, arguments, messa
         Doubler(*arguments)
 
 
-def test_a_group_of_one_sums_nothing_whatever_the_layouts_reduction(manager):
-    manager.layout = manager.layout.model_copy(update={"reduction": "MPR-shm"})
+def test_a_group_of_one_sums_nothing_whatever_its_reduction(manager):
+    groups = {"trainers": GmiGroup(members=(0,), reduction="MPR-shm")}
+    manager.layout = manager.layout.model_copy(update={"groups": groups})
     assert type(manager.reduction(manager.get_group(0, 0))) is Solo
 
 

@@ -74,7 +74,7 @@ def test_a_run_without_a_checkpoint_and_other_sizes_are_refused(replica, tmp_pat
     with pytest.raises(UsageError, match="no complete checkpoint yet"):
         load_agent(RunFolder(tmp_path), SPEC, CONFIG)
     save(RunFolder(tmp_path), replica, parameters=torch.zeros(7))
-    with pytest.raises(UsageError, match=r"holds 7 parameters, but ant with hidden layers .* has 114"):
+    with pytest.raises(UsageError, match=r"holds 7 parameters, but ant with layers of .* has 114"):
         load_agent(RunFolder(tmp_path), SPEC, CONFIG)
 
 

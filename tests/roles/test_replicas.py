@@ -27,7 +27,7 @@ from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.workload import TaskSpec
 

@@ -16,7 +16,7 @@ def save(folder, iteration, kept=2):
     return checkpoint.commit(
         folder,
         iteration,
-        {"env_steps": 64, "layout": "abc", "num_env": 8, "learner": "d", "ppo.learning_rate": 1e-3},
+        {"env_steps": 64, "layout": "abc", "num_env": 8, "learner": "d", "learning_rate": 1e-3},
         kept,
     )
 

@@ -8,7 +8,7 @@ def test_every_device_is_cut_alike():
     node = Node(name="n", cpus=CpuDevices(cores_each=4, count=2), cpu=Cpu(cores=8, memory_gib=8))
     layout = even_layout(TASK_SPECS["ant"], node, 2, 64, why=["because"])
     assert [[gmi.cores for gmi in device.gmis] for device in layout.devices] == [[(0, 1), (2, 3)], [(4, 5), (6, 7)]]
-    assert layout.groups == {TRAINERS: (0, 1, 2, 3)} and layout.reasons[:2] == (
+    assert layout.groups[TRAINERS].members == (0, 1, 2, 3) and layout.reasons[:2] == (
         "because",
         "4 GMIs on the 2 CPU devices of n, 64 environments each",
     )

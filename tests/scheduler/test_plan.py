@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gmi_drl.config import PPOConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.files import dump_yaml, parse
 from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.layout import Layout
+from gmi_drl.layout import GmiGroup, Layout
+from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler import plan, plan_measured, profile_grid
 from gmi_drl.scheduler.plan import judge_for, unfit
@@ -20,7 +20,7 @@ NODE = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
 
 def test_a_plan_without_a_profile_says_that_nothing_was_measured():
     layout = plan(TASK_SPECS["ant"], NODE, num_env=64)
-    assert layout.reduction == "MPR-shm" and layout.groups == {"trainers": (0, 1)} and layout.num_env == 128
+    assert layout.groups == {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")} and layout.num_env == 128
     assert (
         layout.projection is not None and not layout.projection.measured and layout.projection.steps_per_second is None
     )
@@ -30,12 +30,12 @@ def test_a_plan_without_a_profile_says_that_nothing_was_measured():
 
 def test_other_processors_reduce_by_gloo():
     arm = Node(name="n", cpu=Cpu(cores=2, memory_gib=8, architecture="aarch64"))
-    assert plan(TASK_SPECS["ant"], arm, num_env=64).reduction == "MPR-gloo"
+    assert plan(TASK_SPECS["ant"], arm, num_env=64).groups["trainers"].reduction == "MPR-gloo"
 
 
 def test_one_gmi_reduces_with_nobody():
     layout = plan(TASK_SPECS["ant"], NODE, num_env=64, gmis_per_gpu=1)
-    assert layout.reduction == "none" and [gmi.cores for gmi in layout.gmis] == [(0, 1)]
+    assert layout.groups["trainers"].reduction == "none" and [gmi.cores for gmi in layout.gmis] == [(0, 1)]
     assert parse(Layout, layout.model_dump(), "again") == layout
 
 
@@ -121,7 +121,7 @@ def test_gmis_that_were_measured_alone_have_their_communication_still_to_pay():
 
 def test_the_plan_says_when_one_gmi_is_best():
     layout = measured(DGX, profile((1, 4096, 100_000.0, 10**9), (4, 2048, 20_000.0, 10**9))).layout
-    assert len(layout.gmis) == 8 and layout.reduction == "MPR-shm"
+    assert len(layout.gmis) == 8 and layout.groups["trainers"].reduction == "MPR-shm"
     assert "one GMI per device is best here" in " ".join(layout.reasons)
 
 

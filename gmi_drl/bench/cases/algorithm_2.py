@@ -1,19 +1,19 @@
 """What `gmi-drl plan` finds on this machine and what Algorithm 2 chooses, against the best of the whole grid."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from statistics import median
 from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import needs
-from gmi_drl.bench.cases.sessions import alive, training_side
+from gmi_drl.bench.cases.sessions import of_layouts, training_side
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
     from gmi_drl.hardware import Node
     from gmi_drl.profiler.confirm import Place
-    from gmi_drl.profiler.session import Session
+    from gmi_drl.profiler.sessions import Sessions
     from gmi_drl.scheduler.search import Grid
 
 QUICK_NUM_ENVS = (16, 32)
@@ -36,13 +36,13 @@ def opener(hidden: tuple[int, ...], keep_batch: int | None) -> Callable[[bool], 
 
         task, node = TASK_SPECS["ant"], this_node().model_copy(update={"gpus": None})
         usual = default_config(task)
-        config = usual.model_copy(update={"ppo": usual.ppo.model_copy(update={"hidden": hidden})})
-        whole = search_grid(node, config.ppo.horizon, keep_batch=keep_batch)
+        config = usual.model_copy(update={"learner": usual.learner.model_copy(update={"hidden": hidden})})
+        whole = search_grid(node, config.learner.horizon, keep_batch=keep_batch)
         grid = dict.fromkeys(whole, QUICK_NUM_ENVS) if quick else whole
         places = {"gmi-drl plan": planned(config, node, grid), "Algorithm 2": choice(config, node, grid)}
-        with alive({size: even_layout(task, node, size, 1) for size in grid}, config) as sessions:
+        with of_layouts({size: even_layout(task, node, size, 1) for size in grid}, config) as sessions:
             places["the best of the grid"] = exhaustive_best(sessions, grid)
-            sides = {place: training_side(sessions[place[0]], place[1], SECONDS) for place in places.values()}
+            sides = {place: training_side(sessions, place[0], place[1], SECONDS) for place in places.values()}
             yield {name: sides[place] for name, place in places.items()}
 
     return open_sides
@@ -64,18 +64,18 @@ def choice(config: "RunConfig", node: "Node", grid: "Grid") -> "Place":
     from gmi_drl.profiler.budget import Budget
     from gmi_drl.profiler.cache import Cache
     from gmi_drl.profiler.planning import place_of
-    from gmi_drl.profiler.probe import Prober
+    from gmi_drl.profiler.points import PointMeasurer
     from gmi_drl.scheduler import algorithm_2
     from gmi_drl.scheduler.plan import judge_for
     from gmi_drl.workload import TASK_SPECS
 
     task = TASK_SPECS["ant"]
     cache = Cache(task, config, node, fresh=True)
-    with Prober(task, config, node, cache, grid, Budget(math.inf)) as prober:
-        return place_of(algorithm_2(prober, grid, judge_for(task, config.ppo, node))[0].point)
+    with PointMeasurer(task, config, node, cache, grid, Budget(math.inf)) as measure:
+        return place_of(algorithm_2(measure, grid, judge_for(task, config.learner, node))[0].point)
 
 
-def exhaustive_best(sessions: "Mapping[int, Session]", grid: "Grid") -> "Place":
+def exhaustive_best(sessions: "Sessions[int]", grid: "Grid") -> "Place":
     """Every layout of the grid with all its GMIs, several times: the one with the highest median."""
     speeds: dict[Place, list[float]] = {}
     for _ in range(SWEEPS):

@@ -1,17 +1,19 @@
 """The paper's Figure 10: how training speed and memory of one GMI grow with its number of environments."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import CURVES, DOUBLINGS, Case, Sample, Side, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cores import PURPOSE
 from gmi_drl.units import GIB
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
     from gmi_drl.hardware import Node
     from gmi_drl.profiler.session import Session
+    from gmi_drl.profiler.sessions import Sessions
 
 TASKS = ("ant", "humanoid")
 NUM_ENVS, QUICK_NUM_ENVS = (512, 1024, 2048, 4096, 8192), (64, 128)
@@ -23,40 +25,38 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     """A process for each task, on the same device, one at a time; on a GPU with CUDA graphs and without."""
     from gmi_drl.config import default_config
     from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.profiler.sessions import Sessions
     from gmi_drl.workload import TASK_SPECS
 
     node = this_node()
-    with ExitStack() as life:
-        sides: dict[str, Side] = {}
-        for task in TASKS:
-            config = default_config(TASK_SPECS[task])
-            settings = {task: config}
-            if node.gpus is not None:
-                settings[f"{task}, no graphs"] = config.model_copy(update={"cuda_graphs": False})
-            for name, setting in settings.items():
-                session = life.enter_context(_solo(task, setting, node, claims=not sides))
-                sides[name] = _side(session, quick)
-        yield sides
+    solos: dict[str, Session] = {}
+    for task in TASKS:
+        config = default_config(TASK_SPECS[task])
+        solos[task] = _solo(task, config, node)
+        if node.gpus is not None:
+            solos[f"{task}, no graphs"] = _solo(task, config.model_copy(update={"cuda_graphs": False}), node)
+    with Sessions(solos, PURPOSE) as sessions:
+        yield {name: _side(sessions, name, quick) for name in solos}
 
 
-def _solo(task: str, config: "RunConfig", node: "Node", *, claims: bool) -> "Session":
+def _solo(task: str, config: "RunConfig", node: "Node") -> "Session":
     """One GMI on one device, with everything that the device has."""
-    from gmi_drl.gmi import ProcessBackend
+    from gmi_drl.layout import GmiGroup
     from gmi_drl.profiler.session import Session
     from gmi_drl.scheduler import even_layout
     from gmi_drl.workload import TASK_SPECS
 
     whole = even_layout(TASK_SPECS[task], node, 1, 1)
-    layout = whole.model_copy(update={"devices": whole.devices[:1], "groups": {"trainers": (0,)}, "reduction": "none"})
-    return Session(layout, config, backend=ProcessBackend("gmi-drl bench", claims=claims))
+    layout = whole.model_copy(update={"devices": whole.devices[:1], "groups": {"trainers": GmiGroup(members=(0,))}})
+    return Session(layout, config)
 
 
-def _side(session: "Session", quick: bool) -> Side:
+def _side(sessions: "Sessions[str]", name: str, quick: bool) -> Side:
     num_envs, seconds = (QUICK_NUM_ENVS, QUICK_SECONDS) if quick else (NUM_ENVS, SECONDS)
 
     def measure() -> Sample:
         """Steps/s at the best number of environments; all of them as curves."""
-        measured = [session.measure(num_env, seconds) for num_env in num_envs]
+        measured = [sessions[name].measure(num_env, seconds) for num_env in num_envs]
         speeds = [one.steps_per_second for one in measured]
         memory_gib = [one.memory_bytes / GIB for one in measured]
         curves = {f"environments {DOUBLINGS}": list(num_envs), "peak memory, GiB": memory_gib, "steps/s": speeds}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import needs
-from gmi_drl.bench.cases.sessions import alive, training_side
+from gmi_drl.bench.cases.sessions import of_layouts, training_side
 from gmi_drl.gmi.inventory import this_node
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def opener(find_best: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
 
         seconds, config, sides = QUICK_SECONDS if quick else SECONDS, default_config(TASK_SPECS["ant"]), layouts()
         total = _solos_best(sides[BEST_SOLO], config, seconds) if find_best else TOTAL
-        with alive(sides, config, {DEFAULTS: None}) as sessions:
+        with of_layouts(sides, config, {DEFAULTS: {"GOMP_SPINCOUNT": None}}) as sessions:
             yield {
-                name: training_side(session, total // len(session.layout.gmis), seconds)
-                for name, session in sessions.items()
+                name: training_side(sessions, name, total // len(layout.gmis), seconds)
+                for name, layout in sides.items()
             }
 
     return open_sides
@@ -66,7 +66,7 @@ def opener(find_best: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
 
 def _solos_best(solo: "Layout", config: "RunConfig", seconds: float) -> int:
     """The number of environments that one process is fastest with, in a process that ends with the search."""
-    with alive({BEST_SOLO: solo}, config) as sessions:
+    with of_layouts({BEST_SOLO: solo}, config) as sessions:
         speeds = {total: sessions[BEST_SOLO].measure(total, seconds).steps_per_second for total in TOTALS}
     return max(speeds, key=speeds.__getitem__)
 

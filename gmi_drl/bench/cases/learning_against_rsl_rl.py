@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sample, Sides
 from gmi_drl.bench.cases import late_returns, learning, needs
+from gmi_drl.bench.cores import PURPOSE
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.process import KEEP_FREED_MEMORY
 from gmi_drl.workload import TASK_SPECS
@@ -44,7 +45,7 @@ def open_sides(steps: int, quick: bool) -> Iterator[Sides]:
     node = this_node().model_copy(update={"gpus": None})
     layout = plan(TASK_SPECS["ant"], node, num_env=NUM_ENV, gmis_per_gpu=GMIS)
     config = default_config(TASK_SPECS["ant"])
-    iterations = math.ceil((QUICK_STEPS if quick else steps) / (config.ppo.horizon * layout.num_env))
+    iterations = math.ceil((QUICK_STEPS if quick else steps) / (config.learner.horizon * layout.num_env))
     config = config.model_copy(update={"iterations": iterations})
     our_seeds, their_seeds = count(FIRST_SEED), count(FIRST_SEED)
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
@@ -65,15 +66,14 @@ def train_ours(layout: "Layout", config: "RunConfig", seed: int, folder: Path) -
 
 def train_reference(layout: "Layout", seed: int, folder: Path, iterations: int) -> Sample:
     """One training by rsl_rl in a process of its own, on the cores of the layout's GMIs, summarised as ours."""
-    from gmi_drl.config import PPOConfig
-    from gmi_drl.gmi.claims import claim
-    from gmi_drl.gmi.inventory import allowed_cores
+    from gmi_drl.gmi import allowed_cores, claimed
     from gmi_drl.launch.rows import RowMerger
+    from gmi_drl.learners import PPOConfig
 
     cpus = [allowed_cores()[core] for gmi in layout.gmis for core in gmi.cores]
     order = {"parent": os.getpid(), "cpus": cpus, "seed": seed, "num_env": layout.num_env, "iterations": iterations}
     merger, log = RowMerger(1, PPOConfig().horizon * layout.num_env), folder / f"rsl_rl-{seed}.log"
-    with claim([f"core-{cpu}" for cpu in cpus], "gmi-drl bench"):
+    with claimed([layout], PURPOSE):
         rows = [merged for row in reported(order, log) for merged in merger.add(0, row)]
     return late_returns.of_rows(seed, rows)
 

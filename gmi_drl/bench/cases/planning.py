@@ -62,10 +62,10 @@ def plan_once(folder: Path) -> float:
 
     task, points = TASK_SPECS["ant"], load_profile(folder / "points.json")
     node = load_yaml(Node, folder / "node.yaml").model_copy(update={"name": uuid4().hex})  # nothing of it is remembered
-    ppo = default_config(task).ppo
+    learner = default_config(task).learner
     start = time.perf_counter()
-    grid = scheduler.profile_grid(points, node, ppo.horizon)
-    layout = scheduler.plan_measured(task, ppo, node, points, grid).layout
+    grid = scheduler.profile_grid(points, node, learner.horizon)
+    layout = scheduler.plan_measured(task, learner, node, points, grid).layout
     seconds = time.perf_counter() - start
     _check(len(layout.gmis))
     return seconds

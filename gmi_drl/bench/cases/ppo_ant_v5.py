@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.bench import peers
 from gmi_drl.bench.case import Case, Sample, Side, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cases.sessions import of_layouts
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores
 
@@ -47,25 +48,24 @@ def peer_threads(peer: str) -> list[int]:
 
 def our_layout(task: str, num_env: int, cores: int) -> "Layout":
     """One holistic GMI per core."""
-    from gmi_drl.layout import GMI, Device, Layout
+    from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 
     ids = tuple(range(cores))
     gmis = tuple(GMI(id=core, num_env=num_env // cores, cores=(core,)) for core in ids)
     return Layout(
         task=task,
-        algo="ppo",
         template="TCG_EX",
-        reduction="none" if cores == 1 else "MPR-shm",
         devices=(Device(kind="cpu", gmis=gmis),),
-        groups={"trainers": ids},
+        groups={"trainers": GmiGroup(members=ids, reduction="none" if cores == 1 else "MPR-shm")},
     )
 
 
 def our_config(num_env: int) -> "RunConfig":
     """The peers' hyper-parameters (`benchmarks/peers/settings.py`)."""
-    from gmi_drl.config import PPOConfig, RunConfig
+    from gmi_drl.config import RunConfig
+    from gmi_drl.learners import PPOConfig
 
-    ppo = PPOConfig(
+    learner = PPOConfig(
         hidden=HIDDEN,
         horizon=SAMPLES // num_env,
         epochs=EPOCHS,
@@ -77,7 +77,7 @@ def our_config(num_env: int) -> "RunConfig":
         max_grad_norm=0.5,
         init_std=1.0,
     )
-    return RunConfig(hang_s=60, ppo=ppo)
+    return RunConfig(hang_s=60, learner=learner)
 
 
 def fastest(
@@ -110,11 +110,12 @@ def _our_side(task: str, quick: bool, seconds: float) -> Side:
     return measure
 
 
-def session(task: str, num_env: int) -> "Session":
+@contextmanager
+def session(task: str, num_env: int) -> "Iterator[Session]":
     """GMIs that train the task with `num_env` environments in all."""
-    from gmi_drl.profiler.session import Session
-
-    return Session(our_layout(task, num_env, len(allowed_cores())), our_config(num_env))
+    layout = our_layout(task, num_env, len(allowed_cores()))
+    with of_layouts({task: layout}, our_config(num_env)) as sessions:
+        yield sessions[task]
 
 
 def _peer_side(peer: str, quick: bool, seconds: float) -> Side:

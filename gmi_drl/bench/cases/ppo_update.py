@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gmi_drl.algo.networks import ActorCritic
     from gmi_drl.algo.rollout import Rollout
-    from gmi_drl.config import PPOConfig
+    from gmi_drl.learners import PPOConfig
 
 HORIZON, NUM_ENV = 16, 256
 UPDATES, QUICK_UPDATES = 3, 1
@@ -27,7 +27,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
     from gmi_drl.algo.networks import ActorCritic
     from gmi_drl.algo.ppo import PPO
-    from gmi_drl.config import PPOConfig
+    from gmi_drl.learners import PPOConfig
     from gmi_drl.workload import TASK_SPECS
 
     config, updates = PPOConfig(), QUICK_UPDATES if quick else UPDATES
@@ -68,7 +68,7 @@ def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_
     from rsl_rl.storage import RolloutStorage
     from tensordict import TensorDict
 
-    from gmi_drl.roles.rsl_rl.runner_config import ppo_arguments
+    from gmi_drl.learners.rsl_rl import ppo_arguments
     from gmi_drl.workload import TASK_SPECS
 
     spec = TASK_SPECS["ant"]

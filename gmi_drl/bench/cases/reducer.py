@@ -10,6 +10,7 @@ from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.words import Reduce
 
 WARM_UP = 20
 LOOK_EVERY_S = 1e-3
@@ -19,11 +20,12 @@ class Reducer(DRL_role):
     """One rank. It ends with the launcher."""
 
     def GMI_run(self, numel: int, reduces: int, methods: list[str]) -> None:
-        """Serve words, each the name of a method."""
+        """Measure the methods that the launcher asks for."""
         stations = {method: Station(self._open(method), numel, reduces) for method in methods}
         while True:
-            for method in self.mgr.line.words():
-                row = stations[method].measure()
+            for word in self.mgr.line.words():
+                assert isinstance(word, Reduce)
+                row = stations[word.method].measure()
                 if self.GMI_id == 0:
                     self.mgr.report(row)
             time.sleep(LOOK_EVERY_S)
@@ -34,7 +36,7 @@ class Reducer(DRL_role):
             method,
             self.GMI_id,
             len(self.group.members),
-            fd=self.mgr.segments[self.group.name],
+            fd=self.mgr.resources[self.group.name],
             path=self.mgr.meeting / name,
             hang_s=self.mgr.hang_s,
         )

@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sample, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cores import PURPOSE
 
 if TYPE_CHECKING:
     from gmi_drl.launch.processes import GMIProcesses
@@ -25,22 +26,20 @@ ROLE = "gmi_drl.bench.cases.reducer:Reducer"
 def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     """Two GMIs with a core each, which both sides ask by turns."""
     from gmi_drl.config import RunConfig
-    from gmi_drl.gmi import ProcessBackend
-    from gmi_drl.launch.processes import GMIProcesses
-    from gmi_drl.layout import GMI, Device, Layout
+    from gmi_drl.gmi import claimed
+    from gmi_drl.launch.opened import opened
+    from gmi_drl.layout import GMI, Device, GmiGroup, Layout
     from gmi_drl.run.folder import RunFolder
 
     gmis = tuple(GMI(id=rank, roles=("trainer",), cores=(rank,)) for rank in range(RANKS))
-    layout = Layout(reduction="MPR-shm", devices=(Device(kind="cpu", gmis=gmis),), groups={GROUP: tuple(range(RANKS))})
+    group = GmiGroup(members=tuple(range(RANKS)), reduction="MPR-shm")
+    layout = Layout(devices=(Device(kind="cpu", gmis=gmis),), groups={GROUP: group})
     params = {"numel": numel, "reduces": reduces // 4 if quick else reduces, "methods": list(SIDES.values())}
-    backend = ProcessBackend(purpose="gmi-drl bench")
-    with TemporaryDirectory(prefix="gmi-drl-bench-") as path, closing(backend):
+    roles, config = dict.fromkeys(range(RANKS), ROLE), RunConfig(hang_s=HANG_S)
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as path, claimed([layout], PURPOSE):
         folder = RunFolder(Path(path))
         folder.create()
-        folder.write_setup(layout, RunConfig())
-        backend.open(layout)
-        processes = GMIProcesses(layout, ROLE, params, folder, backend, hang_s=HANG_S, slot_bytes=4 * numel)
-        with processes:
+        with opened(layout, config, folder, roles, params, slot_bytes=4 * numel) as processes:
             sides = {name: partial(_ask, processes, method) for name, method in SIDES.items()}
             for warm_up in sides.values():
                 warm_up()
@@ -51,9 +50,10 @@ def _ask(processes: "GMIProcesses", method: str) -> Sample:
     """Have both ranks reduce by one method, and take in what the first of them saw."""
     from gmi_drl.errors import GmiError
     from gmi_drl.launch.events import Report
+    from gmi_drl.roles.words import Reduce
 
     for rank in range(RANKS):
-        processes.say(rank, method)
+        processes.say(rank, Reduce(method))
     for event in processes.events(silence_s=HANG_S):
         if isinstance(event, Report):
             return Sample(event.row["median_s"], {"copy_s": event.row["copy_s"]})

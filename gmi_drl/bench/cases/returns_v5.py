@@ -42,9 +42,10 @@ def opener(env_id: str) -> Callable[[bool], AbstractContextManager[Sides]]:
 
 def our_config() -> "RunConfig":
     """Networks, batches and hyper-parameters of Stable-Baselines3, as far as gmi-drl has them."""
-    from gmi_drl.config import PPOConfig, RunConfig
+    from gmi_drl.config import RunConfig
+    from gmi_drl.learners import PPOConfig
 
-    ppo = PPOConfig(
+    learner = PPOConfig(
         hidden=(64, 64),
         activation="tanh",
         horizon=SAMPLES // NUM_ENV,
@@ -58,7 +59,7 @@ def our_config() -> "RunConfig":
         init_std=1.0,
         reward_scale=0.1,
     )
-    return RunConfig(ppo=ppo)
+    return RunConfig(learner=learner)
 
 
 def train_ours(env_id: str, steps: int, seed: int, folder: Path) -> Sample:

@@ -22,11 +22,13 @@ def fitted(config: dict[str, Any]) -> dict[str, Any]:
     places = {name: dict(config[name]) for name in ("actor", "critic", "algorithm")}
     for name, section in places.items():
         if section.get("distribution_cfg"):
-            section["distribution_cfg"] = _fitted(section["distribution_cfg"], f"rsl_rl.{name}.distribution_cfg")
-        places[name] = _fitted(section, f"rsl_rl.{name}")
+            section["distribution_cfg"] = _fitted(
+                section["distribution_cfg"], f"learner.runner.{name}.distribution_cfg"
+            )
+        places[name] = _fitted(section, f"learner.runner.{name}")
     symmetry = places["algorithm"].get("symmetry_cfg") or {}
     if symmetry.get("data_augmentation_func") is not None:
-        find("rsl_rl.algorithm.symmetry_cfg.data_augmentation_func", symmetry["data_augmentation_func"])
+        find("learner.runner.algorithm.symmetry_cfg.data_augmentation_func", symmetry["data_augmentation_func"])
     return config | places
 
 

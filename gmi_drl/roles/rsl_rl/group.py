@@ -61,9 +61,9 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
 
 def _group_ppo(name: str, reduction: Reduction, sample_share: float) -> type:
     """The PPO of this name with the gradients summed by our reduction, weighted by the share of the samples."""
-    base: Any = find("rsl_rl.algorithm.class_name", name)
+    base: Any = find("learner.runner.algorithm.class_name", name)
     if not (isinstance(base, type) and issubclass(base, PPO)):
-        raise UsageError(f"rsl_rl.algorithm.class_name: {name} is not rsl_rl's PPO nor a subclass of it")
+        raise UsageError(f"learner.runner.algorithm.class_name: {name} is not rsl_rl's PPO nor a subclass of it")
     if reduction.group.size > 1 and version.installed() < version.SHARES_STATISTICS:
         base = with_shared_statistics(base)
 

@@ -10,12 +10,12 @@ from torch import Tensor
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config import RunConfig
 from gmi_drl.files import write_atomically
+from gmi_drl.learners import RslRlConfig
+from gmi_drl.learners.rsl_rl_file import require_groups
 from gmi_drl.roles.agreement import News, Word, agree
 from gmi_drl.roles.rsl_rl.group import GroupRunner
 from gmi_drl.roles.rsl_rl.ledger import Ledger
 from gmi_drl.roles.rsl_rl.packing import pack, unpack
-from gmi_drl.roles.rsl_rl.runner_config import runner_config
-from gmi_drl.rsl_rl_config import require_groups
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
@@ -26,7 +26,7 @@ class RslRlReplica:
 
     Args:
         task: The worlds.
-        config: Of the run; its `rsl_rl` section, or else its `ppo` section in rsl_rl's terms.
+        config: Of the run, whose learner is rsl_rl.
         reduction: Of the group.
         sample_share: Samples that this GMI learns from divided by those of the whole group.
         seed: Of this GMI's noise and mini-batches. Rank 0 needs none: it goes on with torch's generator as it finds it,
@@ -38,8 +38,9 @@ class RslRlReplica:
         self, task: Task, config: RunConfig, reduction: Reduction, *, sample_share: float, seed: int, log_dir: Path
     ) -> None:
         self.group = reduction.group
-        train_cfg = config.rsl_rl or runner_config(config.ppo)
-        self.env = RslRlEnv(task, config.ppo.reward_scale, train_cfg.get("clip_actions"))
+        assert isinstance(config.learner, RslRlConfig)
+        train_cfg = config.learner.runner
+        self.env = RslRlEnv(task, config.learner.reward_scale, train_cfg.get("clip_actions"))
         require_groups(train_cfg, self.env.groups)
         writes = reduction.group.rank == 0 and train_cfg.get("logger")
         states = reduction.group.gather(torch.get_rng_state().double())

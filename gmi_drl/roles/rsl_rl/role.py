@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.learners import RslRlConfig
 from gmi_drl.roles.holistic import Holistic
 from gmi_drl.roles.rsl_rl.classes import find
 from gmi_drl.roles.rsl_rl.group import process_group
@@ -54,12 +55,15 @@ class RslRl(Holistic):
 
     def divided(self, num_env: int) -> int:
         """Transitions; where a network has a memory, rsl_rl deals out worlds with all their steps."""
-        section = self.config.rsl_rl or {}
+        assert isinstance(self.config.learner, RslRlConfig)
+        section = self.config.learner.runner
         names = {
-            f"rsl_rl.{part}.class_name": section[part]["class_name"] for part in ("actor", "critic") if part in section
+            f"learner.runner.{part}.class_name": section[part]["class_name"]
+            for part in ("actor", "critic")
+            if part in section
         }
         has_memory = any(getattr(find(place, name), "is_recurrent", False) for place, name in names.items())
-        if has_memory and num_env < self.config.minibatches:
-            wanted = self.config.minibatches
+        if has_memory and num_env < self.config.learner.minibatches:
+            wanted = self.config.learner.minibatches
             raise UsageError(f"a GMI has {num_env} environments for {wanted} mini-batches of networks with a memory")
         return num_env if has_memory else super().divided(num_env)

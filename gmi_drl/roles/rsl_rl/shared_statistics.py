@@ -24,7 +24,7 @@ def with_shared_statistics(base: type[PPO]) -> type[PPO]:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             if self.rnd:
-                raise UsageError("rsl_rl.algorithm.rnd_cfg: on several GMIs it needs rsl-rl-lib 5.5")
+                raise UsageError("learner.runner.algorithm.rnd_cfg: on several GMIs it needs rsl-rl-lib 5.5")
             networks = (self.actor, self.critic)
             parts = [part for network in networks for part in network.modules()]
             self._normalisers = [part for part in parts if isinstance(part, EmpiricalNormalization)]

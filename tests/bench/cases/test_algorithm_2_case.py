@@ -11,7 +11,7 @@ def short(monkeypatch):
     monkeypatch.setattr(algorithm_2, "SECONDS", 0.05)
     monkeypatch.setattr(algorithm_2, "PLAN_S", 600.0)  # a busy machine has the time, too
     monkeypatch.setattr("gmi_drl.profiler.confirm.MOST_ROUNDS", 1)
-    for module in ("probe", "confirm", "planning"):
+    for module in ("points", "confirm", "planning"):
         monkeypatch.setattr(f"gmi_drl.profiler.{module}.MEASURE_S", 0.05)
 
 

@@ -1,5 +1,4 @@
 import os
-from contextlib import closing
 
 import pytest
 from conftest import children_of
@@ -8,7 +7,7 @@ from gmi_drl.bench.case import CURVES
 from gmi_drl.bench.cases import learning_against_rsl_rl as case
 from gmi_drl.bench.runner import run_case
 from gmi_drl.errors import GmiError
-from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi import cut
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.gmi.process import KEEP_FREED_MEMORY
 from gmi_drl.scheduler import even_layout
@@ -58,8 +57,7 @@ def test_both_sides_have_the_same_allocator(monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
     layout = even_layout(TASK_SPECS["ant"], this_node().model_copy(update={"gpus": None}), 1, 16)
-    with closing(ProcessBackend("a test")) as backend:
-        backend.open(layout)
+    with cut(layout) as backend:
         ours, theirs = backend.environment(0), case.environment()
     assert all(ours[name] == theirs[name] for name in KEEP_FREED_MEMORY)
     assert theirs["MALLOC_MMAP_THRESHOLD_"] == "4096" and "GOMP_SPINCOUNT" not in theirs

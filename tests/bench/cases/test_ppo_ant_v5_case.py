@@ -31,7 +31,7 @@ def theirs():
 
 @pytest.mark.parametrize("num_env", NUM_ENVS)
 def test_ours_trains_with_what_the_peers_train_with(theirs, num_env):
-    layout, ppo = our_layout(TASK, num_env, cores=2), our_config(num_env).ppo
+    layout, ppo = our_layout(TASK, num_env, cores=2), our_config(num_env).learner
     assert ppo.horizon * layout.num_env == theirs.SAMPLES
     assert theirs.SAMPLES // ppo.minibatches == theirs.MINI_BATCH
     assert (ppo.epochs, ppo.hidden, ppo.learning_rate) == (theirs.EPOCHS, theirs.HIDDEN, theirs.LEARNING_RATE)

@@ -7,7 +7,7 @@ from gmi_drl.bench.peers import Update
 
 
 def test_both_sides_have_the_same_batches():
-    ppo = returns_v5.our_config().ppo
+    ppo = returns_v5.our_config().learner
     assert ppo.horizon * returns_v5.NUM_ENV == returns_v5.SAMPLES
     assert ppo.horizon * returns_v5.NUM_ENV // ppo.minibatches == 64 and ppo.epochs == 10
 

@@ -15,8 +15,8 @@ from gmi_drl.comm.alone import Solo
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse
+from gmi_drl.learners.rsl_rl_file import read_rsl_rl_config
 from gmi_drl.roles.agreement import Word
-from gmi_drl.rsl_rl_config import read_rsl_rl_config
 from gmi_drl.tasks import make
 from gmi_drl.tasks.sim_task import SimTask
 
@@ -45,7 +45,8 @@ def stand_in(monkeypatch):
 
 def make_replica(tmp_path, content):
     (tmp_path / "agent.yaml").write_text(yaml.dump(content))
-    config = parse(RunConfig, read_rsl_rl_config(tmp_path / "agent.yaml"), "agent.yaml")
+    runner, settings = read_rsl_rl_config(tmp_path / "agent.yaml")
+    config = parse(RunConfig, {**settings, "learner": {"kind": "rsl_rl", "runner": runner}}, "agent.yaml")
     assert parse(RunConfig, yaml.safe_load(dump_yaml(config)), "config.yaml") == config  # as its run folder keeps it
     return RslRlReplica(make("ant", num_env=4), config, Solo(), sample_share=1.0, seed=1, log_dir=tmp_path)
 

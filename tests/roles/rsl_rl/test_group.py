@@ -18,9 +18,9 @@ from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
+from gmi_drl.learners.rsl_rl import runner_config
 from gmi_drl.roles.rsl_rl import version
 from gmi_drl.roles.rsl_rl.group import GroupRunner, process_group
-from gmi_drl.roles.rsl_rl.runner_config import runner_config
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 OLD_RSL_RL = Path(__file__).parents[3] / ".venv" / "rsl-rl-5.4"
@@ -32,7 +32,9 @@ from pathlib import Path
 import torch
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.config import PPOConfig, RunConfig
+from gmi_drl.config import RunConfig
+from gmi_drl.learners import PPOConfig, RslRlConfig
+from gmi_drl.learners.rsl_rl import runner_config
 from gmi_drl.reductions import MPR_SHM
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.rsl_rl.group import process_group
@@ -44,7 +46,8 @@ fd, folder = int(sys.argv[1]), Path(sys.argv[2])
 torch.set_num_threads(1)
 child = os.fork()  # after the imports, which take most of the time
 rank = 1 if child == 0 else 0
-config = RunConfig(ppo=PPOConfig(hidden=(8,), horizon=4, epochs=2, minibatches=2, desired_kl=1e-3))
+ours = PPOConfig(hidden=(8,), horizon=4, epochs=2, minibatches=2, desired_kl=1e-3)
+config = RunConfig(learner=RslRlConfig(runner=runner_config(ours)))
 num_env = (4, 12)[rank]
 group = open_group(MPR_SHM, rank, 2, fd=fd, hang_s=60)
 reduction = open_reduction(MPR_SHM, group)
@@ -112,7 +115,7 @@ RND = {"weight": 0.1, "num_outputs": 1, "predictor_hidden_dims": [8], "target_hi
 
 def with_rnd():
     """A configuration with intrinsic rewards."""
-    config = runner_config(tiny_config().ppo)
+    config = runner_config(tiny_config().learner)
     config["algorithm"]["rnd_cfg"] = RND | {"state_normalization": True, "reward_normalization": True}
     config["obs_groups"]["rnd_state"] = ["policy"]
     return config
@@ -142,7 +145,7 @@ def test_random_network_distillation_in_a_group_needs_nothing_of_ours_since_5_5(
 
 
 def test_only_ppo_and_what_derives_from_it_trains():
-    config = runner_config(tiny_config().ppo)
+    config = runner_config(tiny_config().learner)
     config["algorithm"]["class_name"] = "rsl_rl.algorithms:Distillation"
     env = RslRlEnv(make("ant", num_env=1))
     with pytest.raises(UsageError, match="Distillation is not rsl_rl's PPO"):
@@ -150,7 +153,7 @@ def test_only_ppo_and_what_derives_from_it_trains():
 
 
 def test_the_configuration_stays_as_it_was():
-    config = runner_config(tiny_config().ppo)
+    config = runner_config(tiny_config().learner)
     before = str(config)
     runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), config, reduction=Solo(), sample_share=1.0, log_dir=None)
     assert str(config) == before and runner.cfg["algorithm"]["class_name"] == "PPO"

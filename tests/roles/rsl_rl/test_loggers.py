@@ -6,14 +6,14 @@ import pytest
 from conftest import tiny_config
 
 from gmi_drl.comm.alone import Solo
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.agreement import Word
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
+from gmi_drl.learners.rsl_rl import RslRlConfig, runner_config
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
-from gmi_drl.roles.rsl_rl.runner_config import runner_config
 
 PPO = PPOConfig(horizon=4, epochs=1, minibatches=2, hidden=(8,))
 ITERATIONS = 3
@@ -47,7 +47,7 @@ class Wandb:
 
 def train(tmp_path, logger):
     """The warnings of a training with this logger."""
-    config = tiny_config(rsl_rl=runner_config(PPO) | {"logger": logger, "wandb_project": "ants"})
+    config = tiny_config(learner=RslRlConfig(runner=runner_config(PPO) | {"logger": logger, "wandb_project": "ants"}))
     task = make("ant", num_env=4)
     replica = RslRlReplica(task, config, Solo(), sample_share=1.0, seed=1, log_dir=tmp_path)
     warnings = []

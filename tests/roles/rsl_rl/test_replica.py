@@ -6,7 +6,8 @@ from conftest import tiny_config
 
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.comm.alone import Solo
-from gmi_drl.config import PPOConfig
+from gmi_drl.learners import PPOConfig, RslRlConfig
+from gmi_drl.learners.rsl_rl import runner_config
 from gmi_drl.roles.agreement import Word
 from gmi_drl.tasks import make
 
@@ -16,7 +17,8 @@ from gmi_drl.roles.rsl_rl.replica import RslRlReplica
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 N, HORIZON = 8, 4
-CONFIG = tiny_config(ppo=PPOConfig(horizon=HORIZON, epochs=2, minibatches=2, hidden=(8,), reward_scale=0.05))
+OURS = PPOConfig(horizon=HORIZON, epochs=2, minibatches=2, hidden=(8,))
+CONFIG = tiny_config(learner=RslRlConfig(runner=runner_config(OURS), reward_scale=0.05))
 
 
 def make_replica(tmp_path, config=CONFIG, seed=1):
@@ -47,10 +49,8 @@ def test_an_iteration_learns_and_tells_what_a_row_needs(tmp_path):
 def test_alone_it_learns_what_rsl_rls_own_runner_learns_bit_for_bit(tmp_path):
     from rsl_rl.runners import OnPolicyRunner
 
-    from gmi_drl.roles.rsl_rl.runner_config import runner_config
-
     torch.manual_seed(3)
-    theirs = OnPolicyRunner(RslRlEnv(make("ant", num_env=N, seed=1), 0.05), runner_config(CONFIG.ppo))
+    theirs = OnPolicyRunner(RslRlEnv(make("ant", num_env=N, seed=1), 0.05), runner_config(OURS))
     theirs.learn(3, init_at_random_ep_len=True)
     torch.manual_seed(3)
     replica = make_replica(tmp_path)
@@ -79,9 +79,8 @@ def test_another_learning_rate_takes_effect(tmp_path):
     replica = make_replica(tmp_path)
     replica.set_learning_rate(2e-5)
     assert replica.metrics is not None and replica.runner.alg.optimizer.param_groups[0]["lr"] == 2e-5
-    still = make_replica(
-        tmp_path, CONFIG.model_copy(update={"ppo": CONFIG.ppo.model_copy(update={"schedule": "fixed"})})
-    )
+    fixed = RslRlConfig(runner=runner_config(OURS.model_copy(update={"schedule": "fixed"})))
+    still = make_replica(tmp_path, CONFIG.model_copy(update={"learner": fixed}))
     still.set_learning_rate(2e-5)
     still.iterate(go_on)
     assert still.metrics()["learning_rate"] == 2e-5
@@ -90,12 +89,10 @@ def test_another_learning_rate_takes_effect(tmp_path):
 def test_rsl_rls_own_runner_loads_what_is_exported(tmp_path):
     from rsl_rl.runners import OnPolicyRunner
 
-    from gmi_drl.roles.rsl_rl.runner_config import runner_config
-
     replica = make_replica(tmp_path)
     replica.iterate(go_on)
     replica.export(tmp_path / "model_1.pt")
-    theirs = OnPolicyRunner(RslRlEnv(make("ant", num_env=2)), runner_config(CONFIG.ppo))
+    theirs = OnPolicyRunner(RslRlEnv(make("ant", num_env=2)), runner_config(OURS))
     theirs.load(str(tmp_path / "model_1.pt"))
     assert theirs.current_learning_iteration == 1
     expected = replica.runner.alg.actor.state_dict()

@@ -17,7 +17,7 @@ from tools.interop.clients import CLIENTS, open_named
 from tools.interop.results import Results
 from tools.interop.runs import RunFailedError, Trial, last_words, train
 
-TINY = ("--set", "ppo.horizon=4", "--set", "ppo.epochs=1")
+TINY = ("--set", "learner.horizon=4", "--set", "learner.epochs=1")
 
 
 @pytest.fixture

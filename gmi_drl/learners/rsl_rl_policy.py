@@ -51,14 +51,16 @@ def with_two_networks(section: dict[str, Any]) -> dict[str, Any]:
     if not section.get("policy"):
         return section
     if section.get("actor") or section.get("critic"):
-        raise UsageError("rsl_rl: `policy` is the form of rsl-rl-lib before 4.0, which `actor` and `critic` replace")
+        raise UsageError(
+            "learner.runner: `policy` is the form of rsl-rl-lib before 4.0, which `actor` and `critic` replace"
+        )
     given = section["policy"]
     if isinstance(given, dict):
         given = {name: value for name, value in given.items() if value not in (None, {})}
         if "rnn_hidden_size" in given:  # its name before 2.3
             given["rnn_hidden_dim"] = given.pop("rnn_hidden_size")
         _require_known_class(given.get("class_name", "ActorCritic"))
-    policy = parse(_Policy, given, "rsl_rl.policy")
+    policy = parse(_Policy, given, "learner.runner.policy")
     both = bool(section.get("empirical_normalization"))  # of rsl-rl-lib 2, where a network does not say its own
     says = (policy.actor_obs_normalization, policy.critic_obs_normalization)
     normalised = [both if own is None else own for own in says]
@@ -98,7 +100,7 @@ def _distribution(noise: dict[str, Any]) -> dict[str, Any]:
 def _require_known_class(name: Any) -> None:
     if name not in ("ActorCritic", RECURRENT):
         raise UsageError(
-            f"rsl_rl.policy.class_name: {name} cannot be trained, only ActorCritic and {RECURRENT}: "
+            f"learner.runner.policy.class_name: {name} cannot be trained, only ActorCritic and {RECURRENT}: "
             "networks of your own are named by the class_name of `actor` and `critic`, the form of rsl-rl-lib 5"
         )
 
@@ -110,5 +112,5 @@ def _groups_of_two(groups: Any) -> Any:
     groups = dict(groups)
     actor = groups.pop("policy", ["policy"])
     if "critic" not in groups and list(actor) != ["policy"]:
-        raise UsageError("rsl_rl.obs_groups: say which groups of observations `critic` sees")
+        raise UsageError("learner.runner.obs_groups: say which groups of observations `critic` sees")
     return {"actor": actor, **groups}

@@ -1,6 +1,6 @@
 """The configuration of rsl_rl's runner as its users have it on disk: `params/agent.yaml` of Isaac Lab or mjlab."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,11 +10,14 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, parse
-from gmi_drl.rsl_rl_policy import of_today, with_two_networks
+from gmi_drl.learners.rsl_rl_policy import of_today, with_two_networks
 from gmi_drl.yaml_text import EXPONENT
 
 RUN_SETTINGS = {"max_iterations": "iterations", "seed": "seed", "save_interval": "checkpoint_every"}
 """What rsl_rl's users write into the same file, and which setting of a run it is."""
+
+PLACE = "learner.runner"
+"""Where the section is in a configuration, for errors."""
 
 _ABSENT = object()
 
@@ -32,8 +35,11 @@ class _Network(_Open):
     class_name: str
 
 
-class _Algorithm(_Open):
+class Algorithm(_Open):
+    """What we read of rsl_rl's `algorithm`, with its defaults."""
+
     class_name: str = "PPO"
+    num_learning_epochs: Annotated[int, Field(ge=1)] = 5
     num_mini_batches: Annotated[int, Field(ge=1)] = 4
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
 
@@ -44,14 +50,14 @@ class _Runner(_Open):
     obs_groups: dict[str, tuple[str, ...]]
     actor: _Network
     critic: _Network
-    algorithm: _Algorithm
+    algorithm: Algorithm
 
 
 def _checked(section: dict[str, Any]) -> dict[str, Any]:
     _require_ppo(section)
     section = {"obs_groups": {}, **with_two_networks(section)}  # empty, rsl_rl chooses: the network's name or `policy`
     section |= {name: of_today(section[name]) for name in ("actor", "critic") if name in section}
-    parse(_Runner, section, "rsl_rl")
+    parse(_Runner, section, PLACE)
     return section
 
 
@@ -59,7 +65,7 @@ def _require_ppo(section: dict[str, Any]) -> None:
     """Other runners, distillation for one, need more than the worlds."""
     for key in ("class_name", "runner_class_name"):
         if section.get(key) not in (None, "OnPolicyRunner"):
-            raise UsageError(f"rsl_rl.{key}: {section[key]} cannot be run, only PPO by rsl_rl's OnPolicyRunner")
+            raise UsageError(f"{PLACE}.{key}: {section[key]} cannot be run, only PPO by rsl_rl's OnPolicyRunner")
 
 
 RslRlSection = Annotated[dict[str, Any], AfterValidator(_checked)]
@@ -81,23 +87,18 @@ def require_groups(section: dict[str, Any], known: Collection[str]) -> None:
     if unknown := {group for groups in sets.values() for group in groups} - set(known):
         every = ", ".join(f"{name}: [policy]" for name in sets)
         raise UsageError(
-            f"rsl_rl.obs_groups: the task has no group {', '.join(sorted(unknown))}, only {', '.join(sorted(known))}: "
-            f"give, for example, --set 'rsl_rl.obs_groups={{{every}}}'"
+            f"{PLACE}.obs_groups: the task has no group {', '.join(sorted(unknown))}, only {', '.join(sorted(known))}: "
+            f"give, for example, --set '{PLACE}.obs_groups={{{every}}}'"
         )
 
 
-def minibatches_of(section: dict[str, Any]) -> int:
-    """Mini-batches per epoch; rsl_rl's default where it says nothing."""
-    return parse(_Runner, section, "rsl_rl").algorithm.num_mini_batches
+def algorithm_of(section: dict[str, Any]) -> Algorithm:
+    """The algorithm of a section that has been checked."""
+    return parse(_Runner, section, PLACE).algorithm
 
 
-def learning_rate_of(section: dict[str, Any]) -> float:
-    """What the learning rate begins with; rsl_rl's default where it says nothing."""
-    return parse(_Runner, section, "rsl_rl").algorithm.learning_rate
-
-
-def read_rsl_rl_config(path: Path) -> dict[str, Any]:
-    """Read rsl_rl's `train_cfg` from YAML: the `rsl_rl` section of a run, and the settings of a run it says.
+def read_rsl_rl_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read rsl_rl's `train_cfg` from YAML: what `learner.runner` shall be, and the settings of a run that it says.
 
     Python's tuples, which mjlab dumps, are lists, and functions are their names. Dataclass values that are `MISSING`,
     which Isaac Lab dumps as they are or as `{}`, are left out. A section `runner`, as in rsl_rl's own example, lies
@@ -117,19 +118,7 @@ def read_rsl_rl_config(path: Path) -> dict[str, Any]:
     if isinstance(runner := section.get("runner"), dict):
         section = {name: value for name, value in section.items() if name != "runner"} | runner
     settings = {ours: section.pop(theirs, None) for theirs, ours in RUN_SETTINGS.items()}
-    return {"rsl_rl": section, **{name: value for name, value in settings.items() if value is not None}}
-
-
-def refuse_idle_settings(settings: Sequence[str]) -> None:
-    """Refuse `ppo.KEY=VALUE` settings where rsl_rl's own configuration stands in for the `ppo` section.
-
-    Raises:
-        UsageError: naming them.
-    """
-    keys = [setting.partition("=")[0].strip() for setting in settings]
-    idle = [key for key in keys if key.split(".")[0] == "ppo" and key != "ppo.reward_scale"]
-    if idle:
-        raise UsageError(f"{', '.join(idle)}: no effect beside a rsl_rl section, set rsl_rl.algorithm.* or the like")
+    return section, {name: value for name, value in settings.items() if value is not None}
 
 
 class _Loader(yaml.SafeLoader):

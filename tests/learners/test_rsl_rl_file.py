@@ -6,7 +6,7 @@ import yaml
 from gmi_drl.config import RunConfig, apply_settings, load_config
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse
-from gmi_drl.rsl_rl_config import read_rsl_rl_config, refuse_idle_settings, require_groups
+from gmi_drl.learners.rsl_rl_file import read_rsl_rl_config, require_groups
 
 WIDTHS = (32, 16)
 AGENT = {
@@ -27,57 +27,60 @@ AGENT = {
 def read(tmp_path, **changed):
     path = tmp_path / "agent.yaml"
     path.write_text(yaml.dump(AGENT | changed))
-    return parse(RunConfig, read_rsl_rl_config(path), str(path))
+    runner, settings = read_rsl_rl_config(path)
+    return parse(RunConfig, {**settings, "learner": {"kind": "rsl_rl", "runner": runner}}, str(path))
 
 
 def test_a_dumped_configuration_becomes_that_of_a_run(tmp_path):
     config = read(tmp_path)
     assert (config.seed, config.iterations, config.checkpoint_every) == (42, 1000, 50)
-    assert (config.horizon, config.minibatches, config.learning_rate) == (24, 8, 3e-4)
-    assert config.rsl_rl is not None and config.rsl_rl["actor"]["hidden_dims"] == [32, 16]
-    assert "policy" not in config.rsl_rl and config.rsl_rl["device"] == "cuda:0"
+    learner = config.learner
+    assert (learner.horizon, learner.epochs, learner.minibatches, learner.learning_rate) == (24, 5, 8, 3e-4)
+    assert learner.hidden == WIDTHS and learner.runner["actor"]["hidden_dims"] == [32, 16]
+    assert "policy" not in config.learner.runner and config.learner.runner["device"] == "cuda:0"
 
 
 def test_what_isaac_lab_leaves_missing_is_left_out_however_it_is_dumped(tmp_path):
     missing = {"policy": {}, "obs_groups": {}, "max_iterations": {}, "algorithm": {"rnd_cfg": {}, "gamma": 0.9}}
     config = read(tmp_path, **missing, seed=None)
-    assert config.rsl_rl is not None and "policy" not in config.rsl_rl and config.rsl_rl["algorithm"] == {"gamma": 0.9}
+    runner = config.learner.runner
+    assert "policy" not in runner and runner["algorithm"] == {"gamma": 0.9}
     assert (config.seed, config.iterations) == (RunConfig().seed, RunConfig().iterations)
 
 
 def test_functions_are_their_names_and_nothing_is_imported(tmp_path):
     (tmp_path / "agent.yaml").write_text("algorithm: {function: !!python/name:no_package.of_mine.mirrored ''}")
-    section = read_rsl_rl_config(tmp_path / "agent.yaml")["rsl_rl"]
+    section = read_rsl_rl_config(tmp_path / "agent.yaml")[0]
     assert section == {"algorithm": {"function": "no_package.of_mine.mirrored"}}
 
 
 def test_a_section_runner_lies_open(tmp_path):
     nested = {"algorithm": {"gamma": 0.9}, "runner": {"seed": 5, "num_steps_per_env": 24}}
     (tmp_path / "agent.yaml").write_text(yaml.dump(nested))
-    expected = {"rsl_rl": {"algorithm": {"gamma": 0.9}, "num_steps_per_env": 24}, "seed": 5}
+    expected = {"algorithm": {"gamma": 0.9}, "num_steps_per_env": 24}, {"seed": 5}
     assert read_rsl_rl_config(tmp_path / "agent.yaml") == expected
 
 
 def test_without_groups_of_observations_rsl_rl_chooses_them(tmp_path):
-    assert read(tmp_path, obs_groups=dataclasses.MISSING).rsl_rl["obs_groups"] == {}
+    assert read(tmp_path, obs_groups=dataclasses.MISSING).learner.runner["obs_groups"] == {}
 
 
 def test_it_is_kept_in_the_run_folder_to_the_last_null(tmp_path):
     config = read(tmp_path)
     (tmp_path / "config.yaml").write_text(dump_yaml(config))
-    assert load_config(tmp_path / "config.yaml") == config and config.rsl_rl["algorithm"]["desired_kl"] is None
+    assert load_config(tmp_path / "config.yaml") == config and config.learner.runner["algorithm"]["desired_kl"] is None
 
 
 def test_its_values_are_set_like_all_others(tmp_path):
-    config = apply_settings(read(tmp_path), ["rsl_rl.algorithm.learning_rate=1e-4", "iterations=3"])
-    assert config.learning_rate == 1e-4 and config.iterations == 3
+    config = apply_settings(read(tmp_path), ["learner.runner.algorithm.learning_rate=1e-4", "iterations=3"])
+    assert config.learner.learning_rate == 1e-4 and config.iterations == 3
 
 
 def test_numbers_with_an_exponent_are_numbers_and_aliases_are_followed(tmp_path):
     text = yaml.dump(AGENT).replace("0.0003", "3e-4")
     assert "&id001" in text  # both networks have the same tuple
     (tmp_path / "agent.yaml").write_text(text)
-    section = read_rsl_rl_config(tmp_path / "agent.yaml")["rsl_rl"]
+    section = read_rsl_rl_config(tmp_path / "agent.yaml")[0]
     assert section["algorithm"]["learning_rate"] == 3e-4
     assert section["critic"]["hidden_dims"] == section["actor"]["hidden_dims"] == [32, 16]
 
@@ -102,14 +105,8 @@ def test_aliases_that_stand_for_very_much_are_refused_before_they_are_followed(t
 
 def test_aliases_that_stand_for_little_and_merge_keys_are_followed(tmp_path):
     (tmp_path / "agent.yaml").write_text("a: &a {x: [1, 2]}\nb: [*a, *a]\nc: {<<: *a, y: 3}")
-    section = read_rsl_rl_config(tmp_path / "agent.yaml")["rsl_rl"]
+    section = read_rsl_rl_config(tmp_path / "agent.yaml")[0]
     assert section["b"] == [{"x": [1, 2]}] * 2 and section["c"] == {"x": [1, 2], "y": 3}
-
-
-def test_without_it_the_ppo_section_counts():
-    config = apply_settings(RunConfig(), ["ppo.horizon=5", "ppo.minibatches=3", "ppo.learning_rate=1e-4"])
-    assert (config.horizon, config.minibatches, config.learning_rate) == (5, 3, 1e-4)
-    assert config.networks == [config.ppo.hidden, "elu"]
 
 
 @pytest.mark.parametrize(
@@ -137,12 +134,6 @@ def test_files_of_another_kind_are_refused(tmp_path, text):
         read_rsl_rl_config(tmp_path / "agent.yaml")
     with pytest.raises(UsageError, match="cannot be read"):
         read_rsl_rl_config(tmp_path / "none.yaml")
-
-
-def test_settings_without_effect_are_refused():
-    refuse_idle_settings(["iterations=3", "ppo.reward_scale=1", "rsl_rl.seed=1"])
-    with pytest.raises(UsageError, match=r"ppo\.gamma: no effect"):
-        refuse_idle_settings(["ppo.gamma=0.9"])
 
 
 def test_groups_that_a_task_lacks_are_named_with_a_remedy():

@@ -2,17 +2,18 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import tiny_config
+from conftest import tiny_config, tiny_layout
 
-from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError
+from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.profiler import probe
+from gmi_drl.profiler import points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.planning import explore
-from gmi_drl.profiler.probe import Prober
+from gmi_drl.profiler.points import PointMeasurer
 from gmi_drl.profiler.session import Session
 from gmi_drl.roles.probe import relative_error
 from gmi_drl.workload import TASK_SPECS
@@ -23,43 +24,43 @@ BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(probe, "MEASURE_S", 0.05)
+    monkeypatch.setattr(points, "MEASURE_S", 0.05)
 
 
-def prober(seconds=math.inf, node=None, sizes=(1,)):
+def measurer(seconds=math.inf, node=None, sizes=(1,)):
     node = node or this_node()
     config = tiny_config()
-    return Prober(ANT, config, node, Cache(ANT, config, node), sizes, Budget(seconds))
+    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), sizes, Budget(seconds))
 
 
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
     started = []
     enter = Session.__enter__
     monkeypatch.setattr(Session, "__enter__", lambda self: started.append(self) or enter(self))
-    with prober() as measure:
-        points = [measure(1, num_env) for num_env in (4, 8)]
-        assert measure(1, 4) is points[0]
+    with measurer() as measure:
+        measured = [measure(1, num_env) for num_env in (4, 8)]
+        assert measure(1, 4) is measured[0]
     assert len(started) == 1 and [point.num_env for point in measure.points] == [4, 8]
-    assert all(point.runnable and point.steps_per_second > 0 and point.phases for point in points)
-    with prober(seconds=0) as again:
-        assert again(1, 8) == points[1] and again(1, 16) is None
+    assert all(point.runnable and point.steps_per_second > 0 and point.phases for point in measured)
+    with measurer(seconds=0) as again:
+        assert again(1, 8) == measured[1] and again(1, 16) is None
     assert list(again.unmeasured) == [(1, 16)]
 
 
 def test_where_cores_enforce_the_share_one_gmi_is_run():
-    layout = prober(sizes=(1, 2), node=Node(name="n", cpu=Cpu(cores=4, memory_gib=8)))._layout(2)
-    assert [gmi.cores for gmi in layout.gmis] == [(0, 1)] and layout.reduction == "none"
+    layout = measurer(sizes=(1, 2), node=Node(name="n", cpu=Cpu(cores=4, memory_gib=8)))._layout(2)
+    assert [gmi.cores for gmi in layout.gmis] == [(0, 1)] and layout.groups["trainers"].reduction == "none"
 
 
 def test_where_nothing_enforces_it_all_gmis_of_a_device_are_run():
     node = Node(name="n", gpus={"model": "X", "count": 2}, cpu=Cpu(cores=8, memory_gib=8))
-    layout = prober(node=node)._layout(2)
-    assert len(layout.gmis) == 2 and len(layout.devices) == 1 and layout.reduction == "MPR-shm"
+    layout = measurer(node=node)._layout(2)
+    assert len(layout.gmis) == 2 and len(layout.devices) == 1 and layout.groups["trainers"].reduction == "MPR-shm"
 
 
 def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
-    monkeypatch.setattr(probe, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
-    with prober() as measure:
+    monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
+    with measurer() as measure:
         assert "no room for 16" in measure(1, 16).reason and "exited with code 9" in measure(1, 32).reason
         assert measure(1, 8).runnable  # in a process of its own again
         assert measure(1, 16) in measure.points and len(measure.points) == 3, "what has failed is not tried again"
@@ -67,17 +68,17 @@ def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
 
 
 def test_a_point_that_fails_hides_no_larger_one(monkeypatch):
-    monkeypatch.setattr(probe, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
+    monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
     found = explore(ANT, tiny_config(), this_node(), {1: [8, 16, 24]}, Budget(math.inf))
     assert {point.num_env: point.runnable for point in found.profile.points} == {8: True, 16: False, 24: True}
 
 
 def test_the_noise_of_a_probe_lies_in_its_point():
-    with Session(prober()._layout(1), tiny_config()) as session:
+    with Session(measurer()._layout(1), tiny_config()) as session:
         one, many = session.measure(4, 0.0), session.measure(4, 1.0)
     assert one.iterations == 1 and one.relative_error == 0, "one iteration tells no noise"
     assert (many.relative_error > 0) == (many.iterations > 1)
-    assert probe.point_of(many, 1, 1).relative_error == many.relative_error
+    assert points.point_of(many, 1, 1).relative_error == many.relative_error
 
 
 def test_the_noise_is_the_standard_error_of_the_mean_over_the_mean():
@@ -86,8 +87,8 @@ def test_the_noise_is_the_standard_error_of_the_mean_over_the_mean():
 
 
 def test_what_no_point_can_mend_is_an_error(monkeypatch):
-    monkeypatch.setattr(probe, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
-    with prober() as measure, pytest.raises(GmiError, match="mujoco is missing") as failed:
+    monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
+    with measurer() as measure, pytest.raises(GmiError, match="mujoco is missing") as failed:
         measure(1, 128)
     assert failed.value.exit_code == MachineError.exit_code
 
@@ -100,7 +101,7 @@ def known(num_env, runnable=True, mib_each=1):
 
 @pytest.mark.parametrize("failed", [(128, 256), (128, 512), (256, 512)])
 def test_sizes_that_fail_twice_when_small_are_not_run_large(failed):
-    measure = prober()
+    measure = measurer()
     measure.points = [known(num_env, runnable=num_env not in failed) for num_env in (128, 256, 512)]
     point = measure(1, 4096)
     assert not point.runnable and not measure.unmeasured
@@ -109,8 +110,10 @@ def test_sizes_that_fail_twice_when_small_are_not_run_large(failed):
 
 def test_one_small_failure_leaves_large_points_to_the_line_of_the_memory(monkeypatch):
     ran = []
-    monkeypatch.setattr(Prober, "_run", lambda self, size, num_env, expected_s: ran.append(num_env) or known(num_env))
-    measure = prober(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=4)))
+    monkeypatch.setattr(
+        PointMeasurer, "_run", lambda self, size, num_env, expected_s: ran.append(num_env) or known(num_env)
+    )
+    measure = measurer(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=4)))
     measure.points = [known(128), known(256, runnable=False)]
     measure.cache.add(known(128))
     assert measure(1, 2048).runnable and ran == [512, 2048]
@@ -118,8 +121,21 @@ def test_one_small_failure_leaves_large_points_to_the_line_of_the_memory(monkeyp
 
 
 def test_too_many_environments_for_the_memory_are_refused_before_they_are_made():
-    measure = prober(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=1)))
-    for num_env in probe.SMALL:
+    measure = measurer(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=1)))
+    for num_env in points.SMALL:
         measure.cache.add(known(num_env))
     point = measure(1, 2048)
     assert not point.runnable and point.reason == "1 GMIs take 2.0 GiB of the host's 1.0 GiB"
+
+
+def test_devices_in_use_are_refused():
+    with (
+        measurer() as measure,
+        claimed([tiny_layout(1)], "another run"),
+        pytest.raises(LayoutMismatchError, match="another run"),
+    ):
+        measure(1, 4)
+    with measurer() as measure:
+        assert measure(1, 4).runnable
+        with pytest.raises(LayoutMismatchError, match="gmi-drl is measuring"), claimed([tiny_layout(1)], "a training"):
+            pass

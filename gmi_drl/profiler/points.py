@@ -9,12 +9,14 @@ from typing import Self
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError
+from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, Layout
+from gmi_drl.layout import Device, GmiGroup, Layout
 from gmi_drl.profile import Phases, Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.session import Measured, Session
+from gmi_drl.reductions import NONE
 from gmi_drl.scheduler import even_layout
 from gmi_drl.scheduler.cut import TRAINERS
 from gmi_drl.scheduler.memory import fit, shortage
@@ -30,7 +32,7 @@ SMALL = (128, 256)
 INSTEAD = 512  # of one of the two that does not run
 
 
-class Prober:
+class PointMeasurer:
     """A `measure` for the search: runs what is not in the cache, one size of GMIs at a time.
 
     Where cores enforce the share of a GMI, one GMI is run alone; on a GPU, where nothing does, all GMIs of a device.
@@ -133,7 +135,9 @@ class Prober:
         if self._session is None or self._size != size:
             self._end()
             started = time.monotonic()
-            self._session = self._life.enter_context(Session(self._layout(size), self.config))
+            layout = self._layout(size)
+            self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
+            self._session = self._life.enter_context(Session(layout, self.config))
             self._size = size
             self.start_s = time.monotonic() - started
         return self._session
@@ -148,13 +152,12 @@ class Prober:
         device = whole.devices[0]
         gmis = device.gmis[:1] if device.kind == "cpu" else device.gmis
         ids = tuple(gmi.id for gmi in gmis)
+        reduction = whole.groups[TRAINERS].reduction if len(ids) > 1 else NONE.name
         return Layout(
             task=whole.task,
-            algo=whole.algo,
             template=whole.template,
-            reduction=whole.reduction if len(ids) > 1 else "none",
             devices=(Device(kind=device.kind, index=device.index, gmis=gmis),),
-            groups={TRAINERS: ids},
+            groups={TRAINERS: GmiGroup(members=ids, reduction=reduction)},
         )
 
     def _turn_to(self, size: int) -> None:
@@ -180,7 +183,7 @@ class Prober:
             return start_s + 2 * MEASURE_S
         nearest = max(known, key=lambda point: (point.gmis_per_gpu == size, point.num_env))
         share = math.ceil(size / nearest.gmis_per_gpu)
-        iteration_s = num_env * self.config.ppo.horizon / nearest.steps_per_second * share
+        iteration_s = num_env * self.config.learner.horizon / nearest.steps_per_second * share
         return start_s + iteration_s + max(iteration_s, MEASURE_S)
 
 

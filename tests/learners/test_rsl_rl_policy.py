@@ -4,8 +4,9 @@ import yaml
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse
-from gmi_drl.rsl_rl_config import read_rsl_rl_config
-from gmi_drl.rsl_rl_policy import of_today, with_two_networks
+from gmi_drl.learners import RslRlConfig
+from gmi_drl.learners.rsl_rl_file import read_rsl_rl_config
+from gmi_drl.learners.rsl_rl_policy import of_today, with_two_networks
 
 POLICY = {
     "class_name": "ActorCritic",
@@ -28,14 +29,15 @@ AGENT = {
 
 def test_one_policy_becomes_two_networks(tmp_path):
     (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT))
-    section = parse(RunConfig, read_rsl_rl_config(tmp_path / "agent.yaml"), "agent.yaml").rsl_rl
+    section = RslRlConfig(runner=read_rsl_rl_config(tmp_path / "agent.yaml")[0]).runner
     network = {"class_name": "MLPModel", "activation": "relu"}
     gaussian = {"class_name": "GaussianDistribution", "init_std": 0.8, "std_type": "log"}
     unnormalised = {"hidden_dims": [400, 200], "obs_normalization": False, "distribution_cfg": gaussian}
     assert section["actor"] == {**network, **unnormalised}
     assert section["critic"] == {**network, "hidden_dims": [64], "obs_normalization": True}
     assert section["obs_groups"] == {"actor": ["policy"], "critic": ["policy", "critic"]} and "policy" not in section
-    assert parse(RunConfig, yaml.safe_load(dump_yaml(RunConfig(rsl_rl=section))), "config.yaml").rsl_rl == section
+    config = RunConfig(learner=RslRlConfig(runner=section))
+    assert parse(RunConfig, yaml.safe_load(dump_yaml(config)), "config.yaml") == config
 
 
 def test_the_oldest_form_normalises_both_and_names_no_groups():
@@ -117,7 +119,7 @@ def test_noise_of_version_4_is_a_distribution():
     [
         ({"policy": {"class_name": "StudentTeacher"}}, "class_name: StudentTeacher cannot be trained"),
         ({"policy": {"actor_hidden_dim": [3]}}, "actor_hidden_dims"),
-        ({"policy": 3}, "rsl_rl.policy"),
+        ({"policy": 3}, "learner.runner.policy"),
         ({"critic": {"class_name": "MLPModel"}}, "which `actor` and `critic` replace"),
     ],
 )

@@ -4,7 +4,7 @@ from torch import nn
 
 from gmi_drl.algo.networks import make_policy
 from gmi_drl.config import default_config
-from gmi_drl.roles.rsl_rl.runner_config import ppo_arguments, runner_config
+from gmi_drl.learners.rsl_rl import ppo_arguments, runner_config
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
@@ -16,7 +16,7 @@ def test_its_networks_and_settings_are_ours():
     from rsl_rl.runners import OnPolicyRunner
 
     env = RslRlEnv(make("ant", num_env=2))
-    ppo = default_config(env.task.spec).ppo.model_copy(update={"gamma": 0.5, "init_std": 0.4, "activation": "tanh"})
+    ppo = default_config(env.task.spec).learner.model_copy(update={"gamma": 0.5, "init_std": 0.4, "activation": "tanh"})
     runner = OnPolicyRunner(env, runner_config(ppo), device="cpu")
     ours = make_policy(env.task.spec, ppo)
     for theirs, mine in ((runner.alg.actor.mlp, ours.actor), (runner.alg.critic.mlp, ours.critic)):

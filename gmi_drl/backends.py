@@ -1,0 +1,40 @@
+"""The ways to cut devices into GMIs (paper section 3): what each enforces, where its code is."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gmi_drl.registry import Registry
+
+Limit = Literal["share", "memory_limit_bytes", "mig_profile"]
+"""Fields of a GMI that say how much of its device it gets."""
+
+
+@dataclass(frozen=True)
+class BackendEntry:
+    """A way, as layouts name it.
+
+    Args:
+        name: E.g. "process".
+        how: In words.
+        backend: `module:class` of the `gmi.Backend`, which is made without arguments.
+        coexists: Whether two cuts of one device may be alive at once. Where they may not, layouts on the same devices
+            are opened one after the other.
+        enforces: What a layout may ask of it for a GMI.
+    """
+
+    name: str
+    how: str
+    backend: str
+    coexists: bool
+    enforces: frozenset[Limit] = frozenset()
+
+
+PROCESS = BackendEntry(
+    "process",
+    "one process per GMI, on cores of its own; on a GPU nothing is enforced (the paper's Direct-Share)",
+    "gmi_drl.gmi.process:ProcessBackend",
+    coexists=True,
+)
+
+BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS,))
+"""Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `BackendEntry`."""

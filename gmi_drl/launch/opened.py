@@ -1,0 +1,75 @@
+"""The one way to open a layout on this machine: whoever runs GMIs does it by `opened`."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from gmi_drl.config import RunConfig
+from gmi_drl.gmi import cut
+from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.layout import Layout
+from gmi_drl.memory.segment import create_segment
+from gmi_drl.reductions import REDUCTIONS
+from gmi_drl.run.folder import RunFolder
+
+
+@contextmanager
+def opened(
+    layout: Layout,
+    config: RunConfig,
+    folder: RunFolder,
+    roles: Mapping[int, str],
+    params: Mapping[str, Any],
+    *,
+    slot_bytes: int,
+    environment: Mapping[str, str | None] | None = None,
+) -> Iterator[GMIProcesses]:
+    """The GMIs of a layout as running processes, for the time of a `with` block.
+
+    The layout is checked against this machine, the devices are cut, the setup is written into the run folder and the
+    processes are started. However the block ends, processes and cut are undone.
+
+    Args:
+        layout: What to open. Its devices are claimed outside (`gmi.claimed`), since several may live on the same.
+        config: How its GMIs train; their deadline `hang_s` is here.
+        folder: Made by `RunFolder.create`.
+        roles: Location of each GMI's role, by its id: `FILE.py:CLASS` or `MODULE:CLASS`.
+        params: Keyword arguments of `GMI_run` (JSON).
+        slot_bytes: Shared memory per GMI and group; longer vectors are reduced in pieces.
+        environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
+
+    Raises:
+        LayoutMismatchError: if the layout does not fit this machine.
+        MachineError: if the devices cannot be cut, or there is no room for the shared memory.
+    """
+    with cut(layout) as backend, ExitStack() as life:
+        folder.write_setup(layout, config)
+        with _segments(layout, slot_bytes) as segments:
+            processes = life.enter_context(
+                GMIProcesses(
+                    layout,
+                    roles,
+                    params,
+                    folder,
+                    backend,
+                    hang_s=config.hang_s,
+                    resources=segments,
+                    environment=environment or {},
+                )
+            )
+        yield processes
+
+
+@contextmanager
+def _segments(layout: Layout, slot_bytes: int) -> Iterator[dict[str, int]]:
+    """A segment of shared memory for each group whose ranks meet in one, until the processes have inherited them."""
+    segments: dict[str, int] = {}
+    try:
+        for name, group in layout.groups.items():
+            if len(group.members) > 1 and REDUCTIONS.find(group.reduction).meets_in == "segment":
+                segments[name] = create_segment(len(group.members), slot_bytes)
+        yield segments
+    finally:
+        for descriptor in segments.values():
+            os.close(descriptor)

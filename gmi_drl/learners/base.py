@@ -1,0 +1,157 @@
+"""What every learner's configuration tells the rest, and which kinds of learners there are."""
+
+import json
+import re
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from gmi_drl.errors import GmiError
+from gmi_drl.files import FileModel
+from gmi_drl.registry import Registry, class_at
+from gmi_drl.workload import TaskSpec
+
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class LearnerConfig(FileModel):
+    """The section `learner` of a run's configuration: a model of its own for each kind (`learners.LEARNERS`)."""
+
+    kind: str
+    """Which learner, and so what else the section has."""
+
+    reward_scale: Positive = 1.0
+    """Times the task's rewards: brings returns to the order of ten, as clipping of the value loss assumes."""
+
+    @classmethod
+    def for_task(cls, task: TaskSpec) -> Self:
+        """What a new run of a task begins with."""
+        raise NotImplementedError
+
+    @classmethod
+    def model_for(cls, data: object) -> type[FileModel]:
+        """See `FileModel`: the kind's own."""
+        return model_of(data) if isinstance(data, dict) else cls
+
+    if TYPE_CHECKING:  # fields of some kinds, computed by others: pydantic allows no field in place of a property
+
+        @property
+        def horizon(self) -> int:
+            """The paper's m: control steps per world before each training."""
+            raise NotImplementedError
+
+        @property
+        def epochs(self) -> int:
+            """How often an update goes through its samples."""
+            raise NotImplementedError
+
+        @property
+        def minibatches(self) -> int:
+            """Per epoch. Each is a step of the optimizer, and a reduction of the gradients."""
+            raise NotImplementedError
+
+        @property
+        def learning_rate(self) -> float:
+            """What it begins with."""
+            raise NotImplementedError
+
+        @property
+        def networks(self) -> Any:
+            """What a run keeps for good, to be compared: it can only go on with the same networks."""
+            raise NotImplementedError
+
+        @property
+        def hidden(self) -> tuple[int, ...]:
+            """Widths of the hidden layers of the larger network, by which memory is reckoned."""
+            raise NotImplementedError
+
+    def bucket_bytes(self, task: TaskSpec) -> int:
+        """Room for the float32 bucket that GMIs reduce."""
+        return task.bucket_bytes(self.hidden)
+
+
+@dataclass(frozen=True)
+class LearnerEntry:
+    """A kind of learner.
+
+    Args:
+        name: The configuration's `learner.kind`, and what `--algo` takes.
+        what: In words.
+        config: `module:class` of its `LearnerConfig`.
+        role: `module:class` of the role of a GMI that trains by it (`roles.drl_role.DRL_role`).
+        needs: Packages, with the oldest version that will do, e.g. `("rsl-rl-lib", "5.4")`.
+        remedy: How these are installed.
+    """
+
+    name: str
+    what: str
+    config: str
+    role: str
+    needs: tuple[tuple[str, str], ...] = ()
+    remedy: str = ""
+
+    def obstacle(self) -> str | None:
+        """Why this machine cannot run it, with the remedy; None if it can. Imports nothing."""
+        for package, oldest in self.needs:
+            try:
+                found = version(package)
+            except PackageNotFoundError:
+                return f"--algo {self.name} needs {package}: {self.remedy}"
+            if _numbers(found) < _numbers(oldest):
+                return f"--algo {self.name} needs {package} {oldest}, not {found}: {self.remedy}"
+        return None
+
+    @property
+    def model(self) -> type[LearnerConfig]:
+        """The class of its configuration."""
+        model: type[LearnerConfig] = class_at(self.config)
+        return model
+
+
+PPO = LearnerEntry("ppo", "our PPO", "gmi_drl.learners.ppo:PPOConfig", "gmi_drl.roles.holistic:Holistic")
+RSL_RL = LearnerEntry(
+    "rsl_rl",
+    "rsl_rl's own runner and PPO",
+    "gmi_drl.learners.rsl_rl:RslRlConfig",
+    "gmi_drl.roles.rsl_rl.role:RslRl",
+    needs=(("rsl-rl-lib", "5.4"),),
+    remedy="pip install 'gmi-drl[rsl-rl]'",
+)
+
+LEARNERS = Registry("learner", "gmi_drl.learners", (PPO, RSL_RL))
+"""Third parties add entries of their own by entry points: `KIND = "module:ENTRY"`, a `LearnerEntry`."""
+
+
+def model_of(section: dict[str, Any]) -> type[LearnerConfig]:
+    """The class that checks a section of a file, by its `kind`; without one our PPO's.
+
+    Raises:
+        ValueError: if there is no such kind.
+    """
+    kind = section.get("kind", PPO.name)
+    if not isinstance(kind, str):
+        raise ValueError(f"kind must be text, not {kind!r}")
+    try:
+        return LEARNERS.find(kind).model
+    except GmiError as error:
+        raise ValueError(str(error)) from None
+
+
+def _of_its_kind(section: Any) -> Any:
+    """What is no section is left to pydantic: a model of a kind, or a mistake."""
+    if not isinstance(section, dict):
+        return section
+    return model_of(section).model_validate_json(json.dumps(section, default=str))
+
+
+Learner = Annotated[SerializeAsAny[LearnerConfig], BeforeValidator(_of_its_kind)]
+"""The field of a configuration: takes the model of any kind, and a file's section by its `kind`."""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Major and minor version."""
+    return tuple(map(int, re.findall(r"\d+", text)[:2]))

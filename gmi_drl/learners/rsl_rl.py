@@ -1,0 +1,97 @@
+"""The configuration of rsl_rl's runner and PPO as a learner of ours."""
+
+from typing import Any, Literal, Self
+
+from gmi_drl.learners.base import LearnerConfig
+from gmi_drl.learners.ppo import PPOConfig
+from gmi_drl.learners.rsl_rl_file import Algorithm, RslRlSection, algorithm_of
+from gmi_drl.workload import TaskSpec
+
+USUAL_HIDDEN = (256, 256, 256)
+"""rsl_rl's own where a network does not say."""
+
+
+class RslRlConfig(LearnerConfig):
+    """rsl-rl-lib's `OnPolicyRunner` on each GMI."""
+
+    kind: Literal["rsl_rl"] = "rsl_rl"
+
+    runner: RslRlSection
+    """rsl_rl's `train_cfg`, as `--rsl-rl-config FILE` reads it."""
+
+    @classmethod
+    def for_task(cls, task: TaskSpec) -> Self:
+        """Our settings for the task in rsl_rl's terms."""
+        ours = PPOConfig.for_task(task)
+        return cls(runner=runner_config(ours), reward_scale=ours.reward_scale)
+
+    @property
+    def horizon(self) -> int:
+        """See `LearnerConfig`."""
+        return int(self.runner["num_steps_per_env"])
+
+    @property
+    def epochs(self) -> int:
+        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        return self._algorithm.num_learning_epochs
+
+    @property
+    def minibatches(self) -> int:
+        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        return self._algorithm.num_mini_batches
+
+    @property
+    def learning_rate(self) -> float:
+        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        return self._algorithm.learning_rate
+
+    @property
+    def networks(self) -> Any:
+        """See `LearnerConfig`."""
+        return [self.runner["actor"], self.runner["critic"]]
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """See `LearnerConfig`. Convolutions and memories are not counted."""
+        both = (tuple(network.get("hidden_dims") or USUAL_HIDDEN) for network in self.networks)
+        return max(both, key=sum)
+
+    @property
+    def _algorithm(self) -> Algorithm:
+        return algorithm_of(self.runner)
+
+
+def runner_config(config: PPOConfig) -> dict[str, Any]:
+    """Our networks, normalisation and hyper-parameters as the configuration of rsl_rl's `OnPolicyRunner`."""
+    network = {
+        "class_name": "MLPModel",
+        "hidden_dims": list(config.hidden),
+        "activation": config.activation,
+        "obs_normalization": True,
+    }
+    gaussian = {"class_name": "GaussianDistribution", "init_std": config.init_std, "std_type": "log"}
+    return {
+        "num_steps_per_env": config.horizon,
+        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "actor": {**network, "distribution_cfg": gaussian},
+        "critic": dict(network),
+        "algorithm": {"class_name": "PPO", **ppo_arguments(config)},
+    }
+
+
+def ppo_arguments(config: PPOConfig) -> dict[str, Any]:
+    """Our hyper-parameters as arguments of rsl_rl's PPO."""
+    return {
+        "num_learning_epochs": config.epochs,
+        "num_mini_batches": config.minibatches,
+        "clip_param": config.clip,
+        "gamma": config.gamma,
+        "lam": config.lam,
+        "value_loss_coef": config.value_loss_coef,
+        "use_clipped_value_loss": config.clip_value_loss,
+        "entropy_coef": config.entropy_coef,
+        "learning_rate": config.learning_rate,
+        "max_grad_norm": config.max_grad_norm,
+        "schedule": config.schedule,
+        "desired_kl": config.desired_kl,
+    }

@@ -1,0 +1,69 @@
+"""Sessions of several layouts on the same devices, of which one measures at a time."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from gmi_drl.backends import BACKENDS
+from gmi_drl.gmi import claimed
+from gmi_drl.profiler.session import Session
+
+Name = TypeVar("Name")
+
+
+class Sessions(Generic[Name]):
+    """Claims the devices once, for all. A `with` block is their life.
+
+    Where cuts of a device may be alive at once, as sets of cores may, all sessions are started at the beginning and
+    wait for their turns. Otherwise the one that is asked for is started when the one before has been closed.
+
+    Args:
+        sessions: Not started, by whatever tells them apart.
+        purpose: Tells others who holds the devices.
+
+    Raises:
+        LayoutMismatchError: if a layout does not fit this machine, or a device is in use.
+        GmiError: when a GMI fails, dies or does not start.
+    """
+
+    def __init__(self, sessions: Mapping[Name, Session], purpose: str) -> None:
+        self._sessions, self._purpose = dict(sessions), purpose
+        self._coexist = all(BACKENDS.find(session.layout.backend).coexists for session in sessions.values())
+        self._alive: set[Name] = set()
+        self._life = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as life:
+            life.enter_context(claimed([session.layout for session in self._sessions.values()], self._purpose))
+            life.callback(self._close_all)
+            for name in self._sessions if self._coexist else ():
+                self._start(name)
+            self._life = life.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._life.close()
+
+    def __getitem__(self, name: Name) -> Session:
+        """A session that is alive. One that was closed is started again."""
+        if name not in self._alive:
+            if not self._coexist:
+                self._close_all()
+            self._start(name)
+        return self._sessions[name]
+
+    def close(self, name: Name) -> None:
+        """End the GMIs of a session."""
+        self._alive.discard(name)
+        self._sessions[name].close()
+
+    def _start(self, name: Name) -> None:
+        self._sessions[name].__enter__()
+        self._alive.add(name)
+
+    def _close_all(self) -> None:
+        for name in list(self._alive):
+            self.close(name)

@@ -1,0 +1,56 @@
+import os
+
+import pytest
+from conftest import children_of, tiny_config, tiny_layout, two_cores
+from toys import install_backend
+
+from gmi_drl.launch.opened import opened
+from gmi_drl.run.folder import RunFolder
+
+ROLES = """
+import gmi_drl as GMI_DRL
+
+class First(GMI_DRL.DRL_role):
+    def GMI_run(self, **params):
+        return ["first", params, sorted(self.mgr.resources)]
+
+class Second(First):
+    def GMI_run(self, **params):
+        return ["second", params, sorted(self.mgr.resources)]
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A run folder, and two roles."""
+    (tmp_path / "roles.py").write_text(ROLES)
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    return folder, {gmi_id: f"{tmp_path}/roles.py:{name}" for gmi_id, name in enumerate(("First", "Second"))}
+
+
+@two_cores
+@pytest.mark.parametrize(("reduction", "resources"), [("MPR-shm", ["trainers"]), ("MPR-gloo", [])])
+def test_each_gmi_has_its_own_role_and_what_all_share(place, reduction, resources):
+    layout = tiny_layout(2, reduction=reduction)
+    before = os.listdir("/proc/self/fd")
+    with opened(layout, tiny_config(), *place, {"x": 1}, slot_bytes=64) as processes:
+        for _ in processes.events():
+            pass
+    assert processes.results == {0: ["first", {"x": 1}, resources], 1: ["second", {"x": 1}, resources]}
+    assert place[0].read_setup() == (layout, tiny_config())
+    assert os.listdir("/proc/self/fd") == before and not children_of(os.getpid())
+
+
+def test_nothing_is_left_of_a_layout_that_does_not_start(place, install):
+    toy = install_backend(install)
+    folder, roles = place
+    folder.log_file(0).mkdir()  # so that the process cannot be started
+    before = os.listdir("/proc/self/fd")
+    with (
+        pytest.raises(IsADirectoryError),
+        opened(tiny_layout(1, backend="toy"), tiny_config(), folder, roles, {}, slot_bytes=64),
+    ):
+        pass
+    assert (toy.cuts, toy.alive) == (1, 0) and not folder.meeting.exists()
+    assert os.listdir("/proc/self/fd") == before and not children_of(os.getpid())

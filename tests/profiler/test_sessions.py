@@ -1,0 +1,58 @@
+import os
+
+import pytest
+from conftest import children_of, tiny_config, tiny_layout, two_cores
+from toys import install_backend
+
+from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.gmi import claimed
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.profiler import confirm
+from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.session import Session
+from gmi_drl.profiler.sessions import Sessions
+from gmi_drl.scheduler import even_layout
+from gmi_drl.workload import TASK_SPECS
+
+
+@pytest.fixture
+def by_toy(monkeypatch):
+    """Candidates are cut by the backend "toy"."""
+    monkeypatch.setattr(confirm, "MEASURE_S", 0.05)
+    monkeypatch.setattr(confirm, "MOST_ROUNDS", 2)
+
+    def laid_out(*args):
+        return even_layout(*args).model_copy(update={"backend": "toy"})
+
+    monkeypatch.setattr(confirm, "even_layout", laid_out)
+
+
+@two_cores
+@pytest.mark.parametrize(("coexists", "cuts"), [(True, 2), (False, 3)])
+def test_candidates_whose_cuts_cannot_coexist_are_cut_one_after_the_other(install, by_toy, coexists, cuts):
+    """Three cuts in two rounds, the second in the opposite order: the layout that ends the first begins it."""
+    toy = install_backend(install, coexists)
+    places = [(1, 8), (2, 4)]
+    confirmed = confirm.confirm(TASK_SPECS["ant"], tiny_config(), this_node(), places, Budget(600))
+    assert [(one.point.gmis_per_gpu, one.point.runnable) for one in confirmed] == [(1, True), (2, True)]
+    assert (toy.cuts, toy.most, toy.alive) == (cuts, 2 if coexists else 1, 0)
+    assert not children_of(os.getpid())
+
+
+def test_a_session_that_was_closed_is_started_again():
+    with Sessions({"one": Session(tiny_layout(1), tiny_config())}, "a test") as sessions:
+        first = sessions["one"].measure(4, 0.0)
+        sessions.close("one")
+        assert not children_of(os.getpid())
+        assert sessions["one"].measure(4, 0.0).num_env == first.num_env
+
+
+def test_devices_in_use_are_refused_before_anything_starts():
+    sessions = Sessions({"one": Session(tiny_layout(1), tiny_config())}, "a test")
+    with (
+        claimed([tiny_layout(1)], "another run"),
+        pytest.raises(LayoutMismatchError, match=r"in use by .*another run"),
+        sessions,
+    ):
+        pass
+    assert not children_of(os.getpid())
