@@ -34,7 +34,7 @@ def digest(learner):
 def actor():
     """Acts with an agent of its own."""
     elsewhere = make_learner(CONFIG.model_copy(update={"seed": 8}))
-    actor = Actor(make("ant", num_env=N), elsewhere.agent, CONFIG.ppo, torch.Generator().manual_seed(5))
+    actor = Actor(make("ant", num_env=N), elsewhere.agent, CONFIG.learner, torch.Generator().manual_seed(5))
     actor.follow = elsewhere.load_state_dict
     return actor
 
