@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gmi_drl.gmi.inventory import allowed_cores
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
@@ -40,12 +41,15 @@ class Trial:
 
 
 def run(python: Path, arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a client's Python on the CPU, with this checkout of gmi-drl and a thread of torch's.
+    """Run a client's Python on the CPU, with this checkout of gmi-drl and a thread of torch's on each core.
+
+    As many as a GMI alone has: with another number some products of matrices are rounded differently.
 
     Raises:
         RunFailedError: if it takes longer than `LIMIT_S`.
     """
-    ours = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    threads = str(len(allowed_cores()))
+    ours = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": threads, "COLUMNS": "200"}
     try:
         return subprocess.run(
             [str(python), *arguments],
