@@ -43,7 +43,7 @@ def test_an_actor_with_a_copy_of_the_agent_and_two_slots_gives_what_the_direct_j
     """As on another GMI: parameters go one way, and a part of the rollout the other."""
     direct = Replica(SPEC, CONFIG, Solo(), sample_share=1.0, device=CPU, seed=3)
     direct.enter_worlds(make("ant", num_env=N), seed=5)
-    learner, arrived = make_learner(), Rollout(CONFIG.horizon, N, SPEC.num_obs, SPEC.num_actions, CPU)
+    learner, arrived = make_learner(), Rollout(CONFIG.learner.horizon, N, SPEC.num_obs, SPEC.num_actions, CPU)
     slots, began = [actor.make_slot(), actor.make_slot()], digest(learner)
     for iteration in range(4):
         direct.iterate(lambda: Word.GO_ON)
@@ -60,7 +60,7 @@ def test_the_order_of_samples_is_its_own(actor):
     actor.collect(slot := actor.make_slot(), PhaseClock(CPU))
     learners = [make_learner(seed=seed) for seed in (3, 3, 4)]
     for learner in learners:
-        rollout = Rollout(CONFIG.horizon, N, SPEC.num_obs, SPEC.num_actions, CPU)
+        rollout = Rollout(CONFIG.learner.horizon, N, SPEC.num_obs, SPEC.num_actions, CPU)
         for name in TRAVELS:
             getattr(rollout, name).copy_(getattr(slot.rollout, name))
         learn(learner, rollout)
@@ -73,7 +73,7 @@ def test_what_all_have_seen_scales_the_next_observations(actor):
     before = learner.agent.normaliser(obs)
     actor.collect(slot := actor.make_slot(), PhaseClock(CPU))
     learn(learner, slot.rollout)
-    assert learner.agent.normaliser.statistics[0] == CONFIG.horizon * N
+    assert learner.agent.normaliser.statistics[0] == CONFIG.learner.horizon * N
     assert not torch.equal(learner.agent.normaliser(obs), before)
 
 
