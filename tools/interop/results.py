@@ -20,9 +20,9 @@ ABOUT = {
     "mjlab": """
 Every task of its registry, by `gmi-drl train --task mjlab:TASK --algo rsl_rl --rsl-rl-config FILE`. FILE is mjlab's own
 configuration of the task as its `train` dumps it (`params/agent.yaml`), unchanged; its logger, wandb, is left out with
-a warning where it cannot start. Beside it mjlab's own `train` runs with as many environments, the same seed and as
-many threads of torch's, and the weights and statistics of both are compared. Tasks that follow a motion, which mjlab does not
-ship, got one that the tool makes, in which the robot stands.
+a warning where it cannot start. Beside it mjlab's own `train` runs with as many environments, the same seed and as many
+threads of torch's, and the weights and statistics of both are compared. Tasks that follow a motion, which mjlab does
+not ship, got one that the tool makes, in which the robot stands.
 """,
 }
 """What else a section says."""

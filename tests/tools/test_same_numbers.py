@@ -1,0 +1,43 @@
+import json
+
+import pytest
+
+from tools import checkout, same_numbers
+
+
+@pytest.fixture
+def one_pair(tmp_path, monkeypatch):
+    """Of the many trainings one pair, and a page that is thrown away."""
+    for name, value in {"TASKS": ("ball_balance",), "SEEDS": (0,), "GMIS": (1,), "LEARNERS": ("ppo",)}.items():
+        monkeypatch.setattr(same_numbers, name, value)
+    monkeypatch.setattr(same_numbers, "FIXED", {"--num-env": 4, "--iterations": 1})
+    monkeypatch.setattr(same_numbers, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr("sys.argv", ["same_numbers", str(checkout.ROOT)])
+    return tmp_path / "page.md"
+
+
+def test_this_checkout_has_its_own_numbers(one_pair):
+    assert same_numbers.main() == 0
+    (row,) = [line for line in one_pair.read_text().splitlines() if line.startswith("| ball_balance")]
+    _, _, seed, gmis, learner, old, new, verdict, _ = (cell.strip() for cell in row.split("|"))
+    assert (seed, gmis, learner, verdict) == ("0", "1", "ppo", "same") and old == new and len(old) == 12
+
+
+def test_numbers_that_differ_are_told(one_pair, monkeypatch):
+    digests = iter(["a" * 16, "b" * 16])
+    monkeypatch.setattr(same_numbers, "train", lambda *arguments: None)
+    monkeypatch.setattr(same_numbers, "learner_digest", lambda folder: next(digests))
+    assert same_numbers.main() == 1 and "| aaaaaaaaaaaa | bbbbbbbbbbbb | differs |" in one_pair.read_text()
+
+
+def test_the_digest_is_that_of_the_last_checkpoint(tmp_path):
+    for iteration in (2, 10):
+        folder = tmp_path / "checkpoints" / f"{iteration:06}"
+        folder.mkdir(parents=True)
+        (folder / "checkpoint.json").write_text(json.dumps({"learner": str(iteration)}))
+    assert checkout.learner_digest(tmp_path) == "10"
+
+
+def test_a_training_that_fails_tells_its_last_words(tmp_path):
+    with pytest.raises(RuntimeError, match="there is no task 'ent'"):
+        checkout.train(checkout.ROOT, {"--task": "ent"}, tmp_path / "run", cores=[0])
