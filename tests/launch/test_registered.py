@@ -23,6 +23,27 @@ class Toy(SharedMemoryReduction):
         Path(__file__).with_name(f"reduced-{self.group.rank}").touch()
 """
 
+LEARNER = """
+from typing import Literal
+from gmi_drl.learners import LearnerEntry, PPOConfig
+
+class ToyConfig(PPOConfig):
+    kind: Literal["toy"] = "toy"
+    courage: int = 3
+
+ENTRY = LearnerEntry("toy", "our PPO, played with", "toy_learner:ToyConfig", "toy_role:Toy")
+"""
+ROLE = """
+from pathlib import Path
+from gmi_drl.roles.holistic import Holistic
+
+class Toy(Holistic):
+    def GMI_run(self, resume=None):
+        result = super().GMI_run(resume)
+        Path(__file__).with_name(f"courage-{self.config.learner.courage}").touch()
+        return result
+"""
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -54,3 +75,13 @@ def test_devices_that_cannot_be_cut_leave_no_run(folder, install, monkeypatch):
     with pytest.raises(MachineError, match="no rights"):
         train(tiny_layout(1, backend="toy"), tiny_config(), folder)
     folder.create()  # as in an empty one
+
+
+def test_a_learner_of_another_package_trains(command_line, tmp_path, install):
+    site = install({"gmi_drl.learners": "toy = toy_learner:ENTRY"}, {"toy_learner": LEARNER, "toy_role": ROLE})
+    small = ["--num-env", 8, "--gmis-per-gpu", 1, "--iterations", 1, "--run-dir", tmp_path / "run"]
+    code, _, err = command_line("train", "--algo", "toy", "--set", "learner.courage=7", *small)
+    assert code == 0 and (site / "courage-7").exists(), err
+    assert RunFolder(tmp_path / "run").read_setup()[1].learner.courage == 7
+    code, _, err = command_line("train", "--algo", "toy", "--set", "learner.corage=7", *small)
+    assert code == 2 and "learner.corage: unknown key; did you mean 'courage'" in err
