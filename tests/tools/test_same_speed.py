@@ -1,4 +1,5 @@
 import pytest
+
 from tools import same_speed
 from tools.checkout import ROOT
 
