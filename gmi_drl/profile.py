@@ -14,7 +14,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Phases(FileModel):
-    """Seconds of one iteration of a GMI: the paper's T_s, T_a and T_t, and the waiting for other GMIs."""
+    """Seconds of one iteration of a GMI, by phase (`phases.PHASES`)."""
 
     sim_s: NotNegative
     act_s: NotNegative

@@ -4,7 +4,6 @@ import pytest
 
 from gmi_drl.errors import UsageError
 from gmi_drl.profile import Phases, Profile, ProfilePoint, dump_profile, load_profile
-from gmi_drl.run.metrics import PHASES
 
 POINT = {"gmis_per_gpu": 4, "num_env": 4096, "runnable": True, "steps_per_second": 151000, "memory_bytes": 3972844748}
 PROFILE = {"schema": "gmi-drl/profile/1", "task": "ant", "algo": "ppo", "node": "dgx-a100", "points": [POINT]}
@@ -45,7 +44,3 @@ def test_a_profile_is_written_as_it_is_read(tmp_path):
         profile = Profile(task="ant", algo="ppo", node="here", note="ä", points=known)
         (tmp_path / "p.json").write_text(dump_profile(profile))
         assert load_profile(tmp_path / "p.json") == profile
-
-
-def test_phases_are_those_of_the_metrics():
-    assert tuple(Phases.model_fields) == PHASES

@@ -13,8 +13,9 @@ from rich.table import Table
 from gmi_drl.cli.output import say
 from gmi_drl.config import RunConfig
 from gmi_drl.layout import Layout
+from gmi_drl.phases import PHASE_NAMES, PHASES, WAIT
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.metrics import PHASES, Row
+from gmi_drl.run.metrics import Row
 from gmi_drl.units import human_count, human_seconds
 
 Phases = dict[str, float]
@@ -92,11 +93,11 @@ class TrainingView:
 
 def gmi_table(row: Row, layout: Layout, lines: int) -> Table:
     """Milliseconds per phase for each GMI; if they are more than `lines`, for each device and the slowest GMIs."""
-    table = Table("", "simulate", "act", "learn", "wait", box=None, padding=(0, 2), header_style="dim")
+    table = Table("", *(phase.label for phase in PHASES), box=None, padding=(0, 2), header_style="dim")
     gmis = {f"GMI {gmi_id}": phases for gmi_id, phases in row["gmis"].items()}
     shown = gmis if len(gmis) <= lines else _devices(gmis, layout) | _slowest(gmis, lines - len(layout.devices))
     for label, phases in list(shown.items())[:lines]:
-        table.add_row(label, *(f"{phases[name] * 1000:.0f} ms" for name in PHASES))
+        table.add_row(label, *(f"{phases[name] * 1000:.0f} ms" for name in PHASE_NAMES))
     return table
 
 
@@ -107,13 +108,13 @@ def _devices(gmis: dict[str, Phases], layout: Layout) -> dict[str, Phases]:
         members = [gmis[f"GMI {gmi.id}"] for gmi in device.gmis if f"GMI {gmi.id}" in gmis]
         if members:
             label = f"{device.kind} {device.index}, {len(members)} GMIs"
-            means[label] = {name: sum(phases[name] for phases in members) / len(members) for name in PHASES}
+            means[label] = {name: sum(phases[name] for phases in members) / len(members) for name in PHASE_NAMES}
     return means
 
 
 def _slowest(gmis: dict[str, Phases], count: int) -> dict[str, Phases]:
     """Those that wait least: the others wait for them."""
-    return dict(sorted(gmis.items(), key=lambda item: item[1]["sync_s"])[: max(0, count)])
+    return dict(sorted(gmis.items(), key=lambda item: item[1][WAIT.name])[: max(0, count)])
 
 
 def plain_line(row: Row, iterations: int) -> str:

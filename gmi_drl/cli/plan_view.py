@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gmi_drl.phases import PHASES
 from gmi_drl.units import GIB, counted, human_bytes, human_count, human_ranges
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def point_table(profile: "Profile") -> "Table":
     from rich.table import Table
 
     table = Table(box=None, title="one GMI", title_justify="left", pad_edge=False)
-    phases = ("simulate", "act", "learn", "wait")
-    for title in ("GMIs per device", "environments", "steps/s", "memory", *(f"{phase} ms" for phase in phases)):
+    phases = (f"{phase.label} ms" for phase in PHASES)
+    for title in ("GMIs per device", "environments", "steps/s", "memory", *phases):
         table.add_column(title, justify="right")
     for point in profile.points:
         place = (str(point.gmis_per_gpu), str(point.num_env))

@@ -2,7 +2,8 @@
 
 from collections import deque
 
-from gmi_drl.run.metrics import PHASES, Row
+from gmi_drl.phases import ACT, PHASE_NAMES, SIMULATE
+from gmi_drl.run.metrics import Row
 
 EPISODES_AVERAGED = 100
 
@@ -32,15 +33,15 @@ class RowMerger:
         leader = next((row for row in rows.values() if "reward_mean" in row), None)
         if leader is None or (self._last is not None and leader["iteration"] <= self._last["iteration"]):
             return None
-        times = {name: sum(row[name] for row in rows.values()) / len(rows) for name in PHASES}
-        shared = {name: value for name, value in leader.items() if name not in (*PHASES, "kind", "gmi", "clock_s")}
+        times = {name: sum(row[name] for row in rows.values()) / len(rows) for name in PHASE_NAMES}
+        shared = {name: value for name, value in leader.items() if name not in (*PHASE_NAMES, "kind", "gmi", "clock_s")}
         return {
             **shared,
             "steps_per_second": self._steps_per_second(leader, sum(times.values())),
             **self._episode_means(leader),
-            "collect_s": times["sim_s"] + times["act_s"],
+            "collect_s": times[SIMULATE.name] + times[ACT.name],
             **times,
-            "gmis": {str(gmi_id): {name: row[name] for name in PHASES} for gmi_id, row in sorted(rows.items())},
+            "gmis": {str(gmi_id): {name: row[name] for name in PHASE_NAMES} for gmi_id, row in sorted(rows.items())},
         }
 
     def _steps_per_second(self, leader: Row, iteration_s: float) -> float:

@@ -18,10 +18,10 @@ from gmi_drl.launch.events import Report
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_ROW_S
 from gmi_drl.layout import Layout
+from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.line import Message
 from gmi_drl.roles.words import Measure
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.metrics import PHASES
 
 PROBE = "gmi_drl.roles.probe:Probe"
 PATIENCE_S = 120.0
@@ -34,7 +34,7 @@ class Measured:
 
     Speed is that of all its GMIs; memory that of the largest, on a GPU no less than an equal share of all that they
     use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
-    `run.metrics.PHASES`) are means over the iterations and the GMIs. `relative_error` is the standard error of
+    `phases.PHASES`) are means over the iterations and the GMIs. `relative_error` is the standard error of
     `iteration_s` over `iteration_s`, the largest of the GMIs; 0: not known, as after one iteration.
     """
 
@@ -134,7 +134,7 @@ class Session:
             relative_error=max(row["relative_error"] for row in rows),
             memory_bytes=max(*(row["memory_bytes"] for row in rows), share_of_each(self.layout, self._taken)),
             host_bytes=max(row["host_bytes"] for row in rows),
-            phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASES},
+            phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASE_NAMES},
         )
 
     @contextmanager

@@ -15,7 +15,7 @@ class AnyReplica(Protocol):
         """One iteration. `decide` is asked before what all GMIs see is exchanged; rank 0's answer counts, for all."""
 
     def phases(self) -> dict[str, float]:
-        """Seconds of the last iteration by phase (`run.metrics.PHASES`)."""
+        """Seconds of the last iteration by phase (`phases.PHASES`)."""
 
     def metrics(self) -> Mapping[str, float | str]:
         """Losses of the last update, `learning_rate`, and `warning` where people should be told of something."""

@@ -4,6 +4,8 @@ import time
 
 import torch
 
+from gmi_drl.phases import PhaseName
+
 
 class PhaseClock:
     """Sums the time of named phases: each `mark` ends one that began at the mark before.
@@ -19,7 +21,7 @@ class PhaseClock:
         """Begin an iteration."""
         self._marks = [("", self._now())]
 
-    def mark(self, phase: str) -> None:
+    def mark(self, phase: PhaseName) -> None:
         """End a phase."""
         self._marks.append((phase, self._now()))
 

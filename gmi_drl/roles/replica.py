@@ -82,7 +82,7 @@ class Replica:
         return WARM_UP_CALLS + 1 if self.device.type == "cuda" and self.config.cuda_graphs else 1
 
     def phases(self) -> dict[str, float]:
-        """Seconds of the last iteration by phase (`run.metrics.PHASES`). Waits for the device, once."""
+        """Seconds of the last iteration by phase (`phases.PHASES`). Waits for the device, once."""
         phases = self.clock.read()
         phases["learn_s"] -= self.sync_s
         return {**phases, "sync_s": self.sync_s}

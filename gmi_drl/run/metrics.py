@@ -14,9 +14,6 @@ Row = dict[str, Any]
 
 TAIL_BYTES = 256 * 1024
 
-PHASES = ("sim_s", "act_s", "learn_s", "sync_s")
-"""Seconds of an iteration: the paper's T_s, T_a and T_t, and the waiting for other GMIs."""
-
 
 class MetricsFile:
     """Appends rows, each complete or absent after a crash."""

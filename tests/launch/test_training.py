@@ -14,9 +14,10 @@ from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.training import check_trainable, train
 from gmi_drl.layout import Device, GmiGroup, Layout
 from gmi_drl.learners import PPOConfig
+from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.metrics import PHASES, read_metrics
+from gmi_drl.run.metrics import read_metrics
 
 
 def start(path, layout, config, **more):
@@ -89,7 +90,7 @@ def test_a_run_goes_on_from_its_very_first_checkpoint(tmp_path):
     again = train(tiny_layout(1), config, folder, resume=first)
     assert first.name == "000000" and again.iteration == 1 and parts_of(again.checkpoint)
     (row,) = read_metrics(folder.metrics_file)  # what comes again is told once
-    took_s = sum(row[phase] for phase in PHASES)
+    took_s = sum(row[phase] for phase in PHASE_NAMES)
     assert row["iteration"] == 1 and row["steps_per_second"] == pytest.approx(row["env_steps"] / took_s)
 
 

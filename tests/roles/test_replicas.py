@@ -11,9 +11,9 @@ from conftest import tiny_config
 
 from gmi_drl.comm.alone import Solo
 from gmi_drl.memory.segment import create_segment
+from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.replica import Replica
-from gmi_drl.run.metrics import PHASES
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 
@@ -94,8 +94,8 @@ def test_phases_are_of_the_last_iteration_alone():
     replica.enter_worlds(make("ant", num_env=2), seed=0)
     replica.iterate(lambda: Word.GO_ON)
     phases = replica.phases()
-    assert set(phases) == set(PHASES) and phases["sync_s"] == 0
-    assert all(0 < phases[name] < 1000 for name in PHASES if name != "sync_s")
+    assert set(phases) == set(PHASE_NAMES) and phases["sync_s"] == 0
+    assert all(0 < phases[name] < 1000 for name in PHASE_NAMES if name != "sync_s")
 
 
 def test_a_replica_goes_on_with_the_learner_of_another():

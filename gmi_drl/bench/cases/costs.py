@@ -52,13 +52,14 @@ def measure(replica: "Replica", layers: dict[str, float], iterations: int) -> Sa
 
 def _iterate(replica: "Replica", count: int) -> dict[str, float]:
     """Mean seconds by phase."""
+    from gmi_drl.phases import WAIT
     from gmi_drl.roles.agreement import Word
 
     phases: Counter[str] = Counter()
     for _ in range(count):
         replica.iterate(lambda: Word.GO_ON)
         phases.update(replica.phases())
-    return {name: total / count for name, total in phases.items() if name != "sync_s"}
+    return {name: total / count for name, total in phases.items() if name != WAIT.name}
 
 
 def _time_layers(policy: "Module") -> dict[str, float]:

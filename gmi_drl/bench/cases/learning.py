@@ -112,9 +112,9 @@ def wall_s(rows: "list[Row]") -> list[float]:
 
 def phases_of(rows: "list[Row]") -> dict[str, float]:
     """Environment steps and seconds in all; medians of the speed and of the phases' seconds."""
-    from gmi_drl.run.metrics import PHASES
+    from gmi_drl.phases import PHASE_NAMES
 
-    medians = {name: statistics.median(row[name] for row in rows) for name in ("steps_per_second", *PHASES)}
+    medians = {name: statistics.median(row[name] for row in rows) for name in ("steps_per_second", *PHASE_NAMES)}
     return {"env_steps": rows[-1]["env_steps"], "training_s": wall_s(rows)[-1], **medians}
 
 

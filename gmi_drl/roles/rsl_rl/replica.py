@@ -72,7 +72,7 @@ class RslRlReplica:
         return news
 
     def phases(self) -> dict[str, float]:
-        """Seconds of the last iteration by phase (`run.metrics.PHASES`), by the clock of the host.
+        """Seconds of the last iteration by phase (`phases.PHASES`), by the clock of the host.
 
         What waits within gloo, for the KL, the learning rate and the observation statistics, counts as learning.
         """

@@ -4,7 +4,7 @@ from gmi_drl.bench.case import CURVES
 from gmi_drl.bench.cases import late_returns
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.rows import EPISODES_AVERAGED, RowMerger
-from gmi_drl.run.metrics import PHASES
+from gmi_drl.phases import PHASE_NAMES
 
 
 def merged(*told):
@@ -13,7 +13,7 @@ def merged(*told):
     for iteration, (episodes, mean) in enumerate(told, 1):
         group = {"episodes": episodes, "return_sum": episodes * mean, "length_sum": 0.0, "reward_mean": 0.0}
         counts = {"iteration": iteration, "env_steps": 100 * iteration, "clock_s": 2.0 * iteration}
-        row = {**counts, **group, **dict.fromkeys(PHASES, 0.5)}
+        row = {**counts, **group, **dict.fromkeys(PHASE_NAMES, 0.5)}
         rows += merger.add(0, row)
     return rows
 

@@ -4,7 +4,7 @@ import pytest
 
 from gmi_drl.bench.cases import learning
 from gmi_drl.bench.runner import run_case
-from gmi_drl.run.metrics import PHASES
+from gmi_drl.phases import PHASE_NAMES
 
 
 def test_a_training_is_measured_with_its_curves_and_played_before_and_after(monkeypatch):
@@ -20,7 +20,7 @@ def test_a_training_is_measured_with_its_curves_and_played_before_and_after(monk
 
 def test_seconds_add_up():
     rows = [
-        {"steps_per_second": speed, "env_steps": 100 * i, **dict.fromkeys(PHASES, 0.5)}
+        {"steps_per_second": speed, "env_steps": 100 * i, **dict.fromkeys(PHASE_NAMES, 0.5)}
         for i, speed in [(1, 50.0), (2, 25.0)]
     ]
     assert learning.wall_s(rows) == [2.0, 6.0]
