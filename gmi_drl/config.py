@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
@@ -15,7 +15,17 @@ from gmi_drl.learners import LEARNERS, PPO, Learner, PPOConfig
 from gmi_drl.learners.base import Count, Positive
 from gmi_drl.physics import Physics
 from gmi_drl.workload import TaskSpec
+from gmi_drl.writers import WRITERS
 from gmi_drl.yaml_text import read_yaml
+
+
+def _known_writers(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("a writer is given twice")
+    try:
+        return tuple(WRITERS.find(name).name for name in names)
+    except UsageError as error:  # one that the file can mend
+        raise ValueError(str(error)) from None
 
 
 class WarpRoom(FileModel):
@@ -65,8 +75,19 @@ class RunConfig(FileModel):
     warp: WarpRoom = WarpRoom()
     """Warp's room for contacts, should the measured one be too small."""
 
+    writers: Annotated[tuple[str, ...], AfterValidator(_known_writers)] = ()
+    """What takes the metrics beside `metrics.jsonl`: `tensorboard`, `wandb`, or what packages add (entry points of the
+    group `gmi_drl.writers`). One that fails is dropped with a warning."""
+
     learner: Learner = PPOConfig()
     """What learns, and how."""
+
+    @model_validator(mode="after")
+    def _writes_once(self) -> Self:
+        if self.writers and (logger := self.learner.own_logger):
+            remedy = f"leave one out, e.g. --set {logger}=null"
+            raise ValueError(f"writers and {logger} would write the same into the run folder: {remedy}")
+        return self
 
 
 def default_config(task: TaskSpec, kind: str = PPO.name) -> RunConfig:

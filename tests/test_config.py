@@ -38,8 +38,20 @@ def test_a_new_run_gets_what_suits_its_task(name):
         (["iterations=yes"], "valid integer"),
         (["learner.gamma=2024-99-99"], "valid number"),
         (["learner.gamma=0b_"], "not valid YAML"),
+        (["writers=[tensorbord]"], "there is no writer 'tensorbord'; did you mean 'tensorboard'"),
+        (["writers=[wandb, wandb]"], "a writer is given twice"),
     ],
 )
 def test_wrong_settings_are_named(settings, message):
     with pytest.raises(UsageError, match=message):
         apply_settings(RunConfig(), settings)
+
+
+def test_rsl_rls_own_logger_and_our_writers_are_not_both_at_work():
+    network = {"class_name": "MLPModel"}
+    runner = {"num_steps_per_env": 4, "actor": network, "critic": network, "algorithm": {}, "logger": "wandb"}
+    logs = {"learner": {"kind": "rsl_rl", "runner": runner}}
+    assert apply_settings(RunConfig(), [], over=logs).learner.runner["logger"] == "wandb"
+    with pytest.raises(UsageError, match=r"writers and learner.runner.logger would write the same"):
+        apply_settings(RunConfig(), ["writers=[tensorboard]"], over=logs)
+    assert apply_settings(RunConfig(), ["writers=[tensorboard]", "learner.runner.logger=null"], over=logs).writers

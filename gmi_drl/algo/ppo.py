@@ -78,11 +78,12 @@ class PPO:
         self._shuffled, self._gradient_steps = None, []
 
     def metrics(self) -> dict[str, float]:
-        """Means over the mini-batches of the last update, and the learning rate. Synchronises with the host."""
+        """Means over the mini-batches of the last update; learning rate, entropy and noise after it. Synchronises."""
         count = self.config.epochs * self.config.minibatches
         *means, skipped = self.totals.tolist()
         rows = dict(zip(self.METRICS, [total / count for total in means] + [skipped], strict=True))
-        return {**rows, "learning_rate": self.learning_rate.item(), "entropy": self.policy.entropy().item()}
+        rows |= {"learning_rate": self.learning_rate.item(), "entropy": self.policy.entropy().item()}
+        return {**rows, "action_std": self.policy.log_std.exp().mean().item()}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the next update depends on, as tensors."""

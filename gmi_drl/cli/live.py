@@ -62,9 +62,14 @@ class TrainingView:
         except OSError:
             self.is_lost = True
 
+    def warn(self, text: str) -> None:
+        """Tell of something that does not end the training."""
+        with suppress(OSError):
+            self.console.print(f"Warning: {text}", markup=False, soft_wrap=True)
+
     def _show(self, row: Row) -> None:
         if "warning" in row:
-            self.console.print(f"Warning: {row['warning']}", markup=False, soft_wrap=True)
+            self.warn(row["warning"])
         now = time.monotonic()
         self.started = self.started or now
         is_last = row["iteration"] == self.config.iterations

@@ -57,7 +57,7 @@ def train(format: str, **options: Any) -> None:
     layout, config, folder, checkpoint = _resume(**options) if options["resume"] else _begin(**options)
     with TrainingView(layout, config, folder, quiet=format == "json") as view:
         try:
-            outcome = launch(layout, config, folder, resume=checkpoint, on_row=view.show)
+            outcome = launch(layout, config, folder, resume=checkpoint, on_row=view.show, on_warning=view.warn)
         except SecondSignal as second:
             _leave(second.signal, folder)
     _tell(outcome, folder, format)

@@ -20,8 +20,9 @@ from gmi_drl.learners.rsl_rl_file import require_groups
 from gmi_drl.roles.words import Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.metrics import MetricsFile, Row, drop_rows_after
+from gmi_drl.run.metrics import Row, drop_rows_after
 from gmi_drl.run.presence import Presence
+from gmi_drl.run.writers import Writers
 from gmi_drl.scheduler.cut import TRAINERS
 from gmi_drl.task_names import ForeignTask, find_task
 
@@ -45,6 +46,7 @@ def train(
     *,
     resume: Path | None = None,
     on_row: Callable[[Row], None] = lambda row: None,
+    on_warning: Callable[[str], None] = lambda text: None,
 ) -> Outcome:
     """Train in a run folder, whose layout and configuration become these.
 
@@ -54,6 +56,7 @@ def train(
         folder: Made by `RunFolder.create`, or that of the run to go on with.
         resume: The checkpoint to go on from.
         on_row: Called with every row of the metrics.
+        on_warning: Called when one of the configuration's writers is dropped.
 
     Raises:
         UsageError: if the layout or the configuration cannot be trained.
@@ -68,7 +71,7 @@ def train(
         # Signals until the state is written: a second one must not undo a result.
         with claimed([layout], purpose=str(folder.path)), stop_on_signals() as request:
             try:
-                outcome = _train(layout, config, folder, home, resume, on_row, request)
+                outcome = _train(layout, config, folder, home, resume, on_row, on_warning, request)
                 home.require()
                 folder.write_state(outcome.state)
             except OSError as error:
@@ -132,6 +135,7 @@ def _train(
     home: Presence,
     resume: Path | None,
     on_row: Callable[[Row], None],
+    on_warning: Callable[[str], None],
     request: StopRequest,
 ) -> Outcome:
     assert layout.task is not None
@@ -143,10 +147,11 @@ def _train(
     slot_bytes = config.learner.bucket_bytes(spec)
     leader, is_asked = layout.groups[TRAINERS].members[0], False
     with ExitStack() as life:
+        writers = life.enter_context(Writers(folder, config.writers, on_warning))  # end after the processes
         processes = life.enter_context(opened(layout, config, folder, roles, params, slot_bytes=slot_bytes))
         folder.write_state("running")
         drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
-        metrics = life.enter_context(MetricsFile(folder.metrics_file))
+        writers.start()
         rows = life.enter_context(Presence(folder.metrics_file))
         life.callback(request.settle)  # how it ended stands, whoever is impatient while the processes end
         for event in processes.events(silence_s=config.hang_s + PATIENCE_S):
@@ -156,7 +161,7 @@ def _train(
                 processes.say(leader, Stop())
                 is_asked = True
             for merged in merger.add(event.gmi_id, event.row) if isinstance(event, Report) else ():
-                metrics.append(merged)
+                writers.write(merged)
                 on_row(merged)
     result = processes.results[leader]
     saved = list_checkpoints(folder.checkpoints)

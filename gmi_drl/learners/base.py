@@ -69,6 +69,11 @@ class LearnerConfig(FileModel):
             """Widths of the hidden layers of the larger network, by which memory is reckoned."""
             raise NotImplementedError
 
+    @property
+    def own_logger(self) -> str | None:
+        """What of this section lets the learner write metrics into the run folder by itself; None if nothing does."""
+        return None
+
     def bucket_bytes(self, task: TaskSpec) -> int:
         """Room for the float32 bucket that GMIs reduce."""
         return task.bucket_bytes(self.hidden)

@@ -57,6 +57,11 @@ class RslRlConfig(LearnerConfig):
         return max(both, key=sum)
 
     @property
+    def own_logger(self) -> str | None:
+        """See `LearnerConfig`."""
+        return "learner.runner.logger" if self.runner.get("logger") else None
+
+    @property
     def _algorithm(self) -> Algorithm:
         return algorithm_of(self.runner)
 

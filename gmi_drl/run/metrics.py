@@ -21,7 +21,7 @@ class MetricsFile:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8")
 
-    def append(self, row: Row) -> None:
+    def write(self, row: Row) -> None:
         """Write one row; numbers that are not finite become null, as JSON has none.
 
         Raises:
@@ -33,13 +33,17 @@ class MetricsFile:
         except OSError as error:
             raise MachineError(f"{self._file.name} cannot be written: {error.strerror}") from None
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self.close()
 
 
 def read_metrics(path: Path) -> list[Row]:

@@ -66,6 +66,13 @@ def test_update_never_waits_for_the_device():
         ppo.metrics()
 
 
+def test_the_noise_is_told():
+    policy = make_policy()
+    with torch.no_grad():
+        policy.log_std.copy_(torch.linspace(-1, 0, len(policy.log_std)))
+    assert PPO(policy, PPOConfig()).metrics()["action_std"] == pytest.approx(policy.log_std.exp().mean().item())
+
+
 def test_update_improves_what_it_minimises():
     policy = make_policy()
     ppo, rollout = PPO(policy, PPOConfig(epochs=1, learning_rate=3e-4)), make_rollout(policy)

@@ -11,7 +11,7 @@ def make_run(path, state, message=""):
     folder.create()
     folder.write_setup(tiny_layout(), tiny_config())
     with MetricsFile(folder.metrics_file) as metrics:
-        metrics.append({"iteration": 7, "env_steps": 12345, "steps_per_second": 20000.0, "return_mean": 3.25})
+        metrics.write({"iteration": 7, "env_steps": 12345, "steps_per_second": 20000.0, "return_mean": 3.25})
     folder.write_state(state, message)
     return folder
 

@@ -7,6 +7,7 @@ from toys import install_backend
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
 
 METHOD = """
 from dataclasses import replace
@@ -21,6 +22,23 @@ class Toy(SharedMemoryReduction):
     def reduce(self, bucket):
         super().reduce(bucket)
         Path(__file__).with_name(f"reduced-{self.group.rank}").touch()
+"""
+WRITER = """
+from gmi_drl.writers import WriterKind
+KIND = WriterKind("toy", "toy_writer:Toy")
+
+class Toy:
+    def __init__(self, folder):
+        self.file = (folder.path / "toy.txt").open("w")
+
+    def write(self, row):
+        if row["iteration"] == 3:
+            raise ConnectionError("no way to the service")
+        self.file.write(f"{row['iteration']} {row['learning_rate']}\\n")
+        self.file.flush()
+
+    def close(self):
+        self.file.close()
 """
 
 LEARNER = """
@@ -85,3 +103,16 @@ def test_a_learner_of_another_package_trains(command_line, tmp_path, install):
     assert RunFolder(tmp_path / "run").read_setup()[1].learner.courage == 7
     code, _, err = command_line("train", "--algo", "toy", "--set", "learner.corage=7", *small)
     assert code == 2 and "learner.corage: unknown key; did you mean 'courage'" in err
+
+
+def test_a_writer_of_another_package_gets_rows_and_its_failure_ends_nothing(folder, install):
+    install({"gmi_drl.writers": "toy = toy_writer:KIND"}, {"toy_writer": WRITER})
+    warnings = []
+    config = tiny_config(iterations=4, writers=("toy",))
+    assert train(tiny_layout(1), config, folder, on_warning=warnings.append).state == "done"
+    rows = read_metrics(folder.metrics_file)
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
+    written = "".join(f"{row['iteration']} {row['learning_rate']}\n" for row in rows[:2])
+    assert (folder.path / "toy.txt").read_text() == written
+    why = "failed: ConnectionError: no way to the service"
+    assert warnings == [f"the writer toy {why}; the run goes on without it"]

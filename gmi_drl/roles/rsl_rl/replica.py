@@ -84,12 +84,14 @@ class RslRlReplica:
         }
 
     def metrics(self) -> dict[str, float | str]:
-        """Means over the mini-batches of this GMI's last update, the learning rate, and `warning` if there is one."""
+        """Means over the mini-batches of this GMI's last update, learning rate and noise, `warning` if there is one."""
         losses = dict(self.ledger.losses)
         named = {"surrogate_loss": losses.pop("surrogate"), "entropy": losses.pop("entropy")}
         others = {f"{name}_loss": loss for name, loss in losses.items()}
+        noise = self.runner.alg.get_policy().output_std.mean().item()
+        now = {"learning_rate": self.runner.alg.learning_rate, "action_std": noise}
         warning = {"warning": self.ledger.warnings.pop(0)} if self.ledger.warnings else {}
-        return {**named, **others, "learning_rate": self.runner.alg.learning_rate, **warning}
+        return {**named, **others, **now, **warning}
 
     def set_learning_rate(self, rate: float) -> None:
         """Go on with another learning rate."""

@@ -1,0 +1,25 @@
+"""Who may write the metrics of a run beside `metrics.jsonl`, as `config.yaml` names them: where the code of each is."""
+
+from dataclasses import dataclass
+
+from gmi_drl.registry import Registry
+
+
+@dataclass(frozen=True)
+class WriterKind:
+    """A writer, as configurations name it.
+
+    Args:
+        name: E.g. "tensorboard".
+        writer: `module:class` of the `run.writers.writer.Writer`.
+    """
+
+    name: str
+    writer: str
+
+
+TENSORBOARD = WriterKind("tensorboard", "gmi_drl.run.writers.tensorboard:TensorBoard")
+WANDB = WriterKind("wandb", "gmi_drl.run.writers.wandb:WeightsAndBiases")
+
+WRITERS = Registry("writer", "gmi_drl.writers", (TENSORBOARD, WANDB))
+"""Third parties add entries of their own by entry points: `NAME = "module:KIND"`, a `WriterKind`."""
