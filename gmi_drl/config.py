@@ -79,6 +79,9 @@ class RunConfig(FileModel):
     """What takes the metrics beside `metrics.jsonl`: `tensorboard`, `wandb`, or what packages add (entry points of the
     group `gmi_drl.writers`). One that fails is dropped with a warning."""
 
+    reward_terms: bool = False
+    """Whether rows tell the mean of each term of the reward (`reward_terms`): for our tasks and `mujoco:*-v5`."""
+
     learner: Learner = PPOConfig()
     """What learns, and how."""
 

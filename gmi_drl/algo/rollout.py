@@ -34,10 +34,13 @@ class Rollout:
         mean: Of the policy that acted, `[T, N, A]`.
         log_std: Of the policy that acted, `[A]`.
         delta: What the raw observations add to the normaliser, float64 `[1 + 2 O]`.
-        sums: Reward, episodes that ended, their returns, their lengths, and worlds that went wrong, float64 `[5]`.
+        sums: Reward, episodes that ended, their returns, their lengths, worlds that went wrong, and the K terms of the
+            reward, float64 `[5 + K]`.
     """
 
-    def __init__(self, horizon: int, num_env: int, num_obs: int, num_actions: int, device: torch.device) -> None:
+    def __init__(
+        self, horizon: int, num_env: int, num_obs: int, num_actions: int, device: torch.device, num_terms: int = 0
+    ) -> None:
         def empty(*shape: int) -> Tensor:
             return torch.zeros(horizon, num_env, *shape, device=device)
 
@@ -49,7 +52,7 @@ class Rollout:
         self.last_obs = torch.zeros(num_env, num_obs, device=device)
         self.log_std = torch.zeros(num_actions, device=device)
         self.delta = torch.zeros(1 + 2 * num_obs, dtype=torch.float64, device=device)
-        self.sums = torch.zeros(5, dtype=torch.float64, device=device)
+        self.sums = torch.zeros(5 + num_terms, dtype=torch.float64, device=device)
 
     @property
     def transitions(self) -> int:

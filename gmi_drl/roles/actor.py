@@ -13,6 +13,7 @@ from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
+from gmi_drl.tasks.terms import terms_of
 
 
 class Actor:
@@ -29,6 +30,7 @@ class Actor:
 
     Attributes:
         running_episodes: Returns and lengths so far of the episodes that have not ended, `[2, N]`.
+        terms: Of the rewards, where the task tells them.
     """
 
     def __init__(
@@ -44,13 +46,15 @@ class Actor:
         self._sample_on_obs = Captured(self._sample, task.device, is_on=capture)
         self._value_final_obs = Captured(self._value, task.device, is_on=capture)
         self._judge = partial(agent.judge, config=config)
+        self.terms = terms_of(task)
         self._stagger()
 
     def make_slot(self) -> Slot:
         """Room for a rollout of this actor."""
         task = self.task
         sizes = self.config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions
-        return Slot(Rollout(*sizes, task.device), capture=self.capture)
+        num_terms = len(self.terms.names) if self.terms else 0
+        return Slot(Rollout(*sizes, task.device, num_terms), capture=self.capture)
 
     @torch.no_grad()
     def collect(self, slot: Slot, clock: PhaseClock) -> None:
@@ -124,3 +128,5 @@ class Actor:
         ended = rollout.done * rollout.valid
         sums = (so_far * ended[:, None]).sum((0, 2), dtype=torch.float64)
         rollout.sums[:4] = torch.stack((rollout.reward.double().sum(), ended.sum(), *sums))
+        if self.terms:
+            rollout.sums[5:] = self.terms.pop_sums()

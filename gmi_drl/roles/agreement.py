@@ -12,8 +12,6 @@ from gmi_drl.algo.normaliser import merge_moments
 from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
 
-HEAD = 1 + 5 + 3  # word; reward sum and four episode sums; three moments of the advantages
-
 
 class Word(IntEnum):
     """What rank 0 decides for all: it takes effect at the end of the same iteration everywhere."""
@@ -24,7 +22,10 @@ class Word(IntEnum):
 
 @dataclass(frozen=True)
 class News:
-    """Of the whole group: the word of rank 0, sums over the iteration, advantage statistics, normaliser deltas."""
+    """Of the whole group: the word of rank 0, sums over the iteration, advantage statistics, normaliser deltas.
+
+    `term_sums` are those of the terms of the reward, where they are told.
+    """
 
     word: Word
     reward_sum: float
@@ -32,6 +33,7 @@ class News:
     return_sum: float
     length_sum: float
     bad_worlds: float
+    term_sums: tuple[float, ...]
     advantage_mean: float
     advantage_std: float
     deltas: Tensor
@@ -43,17 +45,19 @@ def agree(group: Group, word: Word, sums: Tensor, advantages: Tensor, delta: Ten
     Args:
         group: Who exchange.
         word: What this GMI would say; only rank 0's counts.
-        sums: Reward sum, episodes, return sum, length sum, bad worlds: float64 `[5]`.
+        sums: Reward sum, episodes, return sum, length sum, bad worlds, then the K terms of the reward, as many on all
+            GMIs: float64 `[5 + K]`.
         advantages: Count, mean and M2, float64 `[3]`.
         delta: The normaliser's, float64, on the device of the others.
     """
     said = torch.tensor([float(word)], dtype=torch.float64)
     table = group.gather(torch.cat((said, torch.cat((sums, advantages, delta)).cpu())))
-    moments = [row[6:HEAD] for row in table if row[6] > 0]
+    _, of_sums, of_advantages, deltas = torch.split(table, [1, len(sums), len(advantages), len(delta)], dim=1)
+    moments = [row for row in of_advantages if row[0] > 0]
     if not moments:
         raise GmiError("every world of every GMI went wrong in all steps of an iteration: task or policy are broken")
     count, mean, m2 = reduce(merge_moments, moments).tolist()
     std = math.sqrt(m2 / max(count - 1, 1))
-    reward_sum, episodes, return_sum, length_sum, bad_worlds = table[:, 1:6].sum(0).tolist()
+    reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = of_sums.sum(0).tolist()
     word = Word(int(table[0, 0]))
-    return News(word, reward_sum, episodes, return_sum, length_sum, bad_worlds, mean, std, table[:, HEAD:])
+    return News(word, reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms), mean, std, deltas)

@@ -20,6 +20,7 @@ from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.presence import pinned
 from gmi_drl.tasks import Task
+from gmi_drl.tasks.terms import terms_of
 
 
 class Holistic(DRL_role):
@@ -57,6 +58,7 @@ class Holistic(DRL_role):
         task_seed = self.seed(start, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
+        self.terms = terms_of(task)
         self.replica = self.make_replica(task, start)
 
     def seed(self, start: int, purpose: str) -> int:
@@ -109,5 +111,6 @@ class Holistic(DRL_role):
                 "length_sum": news.length_sum,
                 "bad_worlds": news.bad_worlds,
                 **self.replica.metrics(),
+                **({"reward_terms": self.terms.means(news.term_sums, steps)} if self.terms else {}),
             }
         self.mgr.report(row)

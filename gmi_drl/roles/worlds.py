@@ -18,4 +18,5 @@ def make_worlds(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) ->
         physics=config.physics,
         graphs=config.cuda_graphs,
         room=config.warp,
+        tells_terms=config.reward_terms,
     )

@@ -37,6 +37,7 @@ def make(
     physics: Physics | None = None,
     graphs: bool = True,
     room: WarpRoom = _MEASURED,
+    tells_terms: bool = False,
 ) -> Task:
     """Make a task, ready to step.
 
@@ -51,18 +52,25 @@ def make(
             it is installed, else native.
         graphs: Whether Warp's kernels are launched as graphs.
         room: Warp's, for contacts and constraints.
+        tells_terms: Whether the task sums what its rewards are made of (`SimTask.reward_terms`).
 
     Raises:
-        UsageError: There is no such task, a number is below 1, or `physics` or `room` is not for this simulator.
+        UsageError: There is no such task, a number is below 1, or `physics`, `room` or `tells_terms` is not for this
+            simulator.
         MachineError: mujoco, or what else the simulator needs, is not installed.
     """
     found = find_task(name)
     if isinstance(found, ForeignTask):
         if physics is not None or room != _MEASURED:
             raise UsageError(f"physics and warp are for the tasks of gmi-drl; {found.name} brings its own simulator")
+        if tells_terms:
+            raise UsageError(
+                f"reward_terms are of the tasks of gmi-drl; {found.name} does not tell what a reward is of"
+            )
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
-    return SimTask(definition, make_sim(definition, num_env, device, threads, physics, graphs, room), seed)
+    sim = make_sim(definition, num_env, device, threads, physics, graphs, room)
+    return SimTask(definition, sim, seed, tells_terms=tells_terms)
 
 
 def make_sim(

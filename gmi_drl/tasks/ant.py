@@ -37,8 +37,9 @@ import torch
 from torch import Tensor
 
 from gmi_drl.tasks.ant_mjcf import JOINT_RANGES_RAD, START_HEIGHT_M, ant_mjcf
-from gmi_drl.tasks.locomotion import ROOT_SIZE, observation, running_reward, scaling, start_state
+from gmi_drl.tasks.locomotion import ROOT_SIZE, observation, running_reward, running_terms, scaling, start_state
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms, replaced
 from gmi_drl.workload import TASK_SPECS
 
 FALLEN_HEIGHT_M = 0.31
@@ -60,6 +61,18 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     return reward.masked_fill(fallen, -2.0), fallen
 
 
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, by the names of Isaac Lab."""
+    height, joints, joint_velocities = obs[:, 0], obs[:, 12:20], obs[:, 20:28]
+    costs = {
+        "action_l2": -0.005 * action.square().sum(1),
+        "energy": -0.05 * (action * joint_velocities).abs().sum(1),
+        "joint_pos_limits": -0.1 * (joints > 0.99).sum(1),
+    }
+    terms = running_terms(obs, before, after, step_s=_SPEC.step_s, alive=0.5) | costs
+    return replaced(terms, height < FALLEN_HEIGHT_M, "fallen", -2.0)
+
+
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 15]` and qvel `[N, 14]`, from noise `[N, 16]`, uniform in [-1, 1)."""
     return start_state(noise, START_HEIGHT_M, JOINT_RANGES_RAD)
@@ -78,6 +91,7 @@ ANT = TaskDefinition(
     fields=("qpos", "qvel", "sensordata"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=16,
     reset_state=reset_state,
     remembered=("qpos",),

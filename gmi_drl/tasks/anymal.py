@@ -37,6 +37,7 @@ from torch import Tensor
 from gmi_drl.tasks.anymal_mjcf import DEFAULT_JOINTS_RAD, GUARDED, START_HEIGHT_M, anymal_mjcf
 from gmi_drl.tasks.rotation import into_frame, rotation_matrix
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms
 from gmi_drl.workload import TASK_SPECS
 
 TARGET_RANGE_RAD = 0.5
@@ -73,6 +74,18 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     reward = tracking.sub_(torques.square().sum(1), alpha=2.5e-5).clamp_(min=0).mul_(_SPEC.step_s)
     squared_n = forces.square().reshape(-1, len(GUARDED), 3).sum(2)
     return reward, (squared_n > TOUCH_N**2).any(1)
+
+
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, by the names of Isaac Lab; `at_least_zero` is what the limit gives back."""
+    velocity_error = ((obs[:, 9:11] - obs[:, 0:2]) / _LINEAR).square().sum(1)
+    yaw_rate_error = ((obs[:, 11] - obs[:, 5]) / _ANGULAR).square()
+    terms = {
+        "track_lin_vel_xy_exp": torch.exp(-4 * velocity_error) * _SPEC.step_s,
+        "track_ang_vel_z_exp": torch.exp(-4 * yaw_rate_error) * (0.5 * _SPEC.step_s),
+        "dof_torques_l2": after["sensordata"][:, _FORCES:].square().sum(1) * (-2.5e-5 * _SPEC.step_s),
+    }
+    return terms | {"at_least_zero": (-sum(terms.values(), torch.zeros_like(yaw_rate_error))).clamp(min=0)}
 
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
@@ -114,6 +127,7 @@ ANYMAL = TaskDefinition(
     fields=("qpos", "qvel", "mocap_pos", "sensordata"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=27,
     reset_state=reset_state,
     control=control,

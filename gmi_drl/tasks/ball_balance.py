@@ -38,6 +38,7 @@ from torch import Tensor
 
 from gmi_drl.tasks.ball_balance_mjcf import KNEE_RANGE_RAD, START_QPOS, ball_balance_mjcf
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms
 from gmi_drl.workload import TASK_SPECS
 
 REST_M = (0.0, 0.0, 0.7)
@@ -67,6 +68,11 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     away = torch.linalg.vector_norm(obs[:, 6:9] - _rest(obs.device), dim=1)
     speed = torch.linalg.vector_norm(obs[:, 9:12], dim=1)
     return ((1 + away) * (1 + speed)).reciprocal_(), obs[:, 8] < LOST_HEIGHT_M
+
+
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """One term: the reward is a product."""
+    return {"near_and_slow": reward_done(obs, action, before, after)[0]}
 
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
@@ -103,6 +109,7 @@ BALL_BALANCE = TaskDefinition(
     fields=("qpos", "qvel", "ctrl", "sensordata"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=4,
     reset_state=reset_state,
     control=control,

@@ -43,6 +43,7 @@ from torch import Tensor
 
 from gmi_drl.tasks.franka_cabinet_mjcf import HANDLE_M, JOINT_RANGES, franka_cabinet_mjcf
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms, replaced
 from gmi_drl.workload import TASK_SPECS
 
 START_POSE = (0.0, -0.785, 0.0, -2.356, 0.0, 3.0, -0.785, 0.035, 0.035)
@@ -75,20 +76,42 @@ def control(fields: Fields, action: Tensor) -> Tensor:
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
     """Reward `[N]`, and False, bool `[N]`: nothing ends an episode but its time limit."""
+    near, aligned, around, tight, behind = _posture(obs, after)
+    drawer = after["qpos"][:, 0]
+    reward = 2 * near + 0.25 * aligned + around * (0.125 + 5 * tight)
+    reward += 7.5 * drawer * (1 + 0.5 * around) - 0.01 * action.square().sum(1)
+    reward += 0.5 * (drawer > 0.01) + around * (0.5 * (drawer > 0.2) + (drawer > 0.39))
+    return reward.masked_fill(behind, -1.0), torch.zeros_like(behind)
+
+
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, by the names of Isaac Lab."""
+    near, aligned, around, tight, behind = _posture(obs, after)
+    drawer = after["qpos"][:, 0]
+    terms = {
+        "approach_ee_handle": 2 * near,
+        "align_ee_handle": 0.25 * aligned,
+        "grasp_handle": around * (0.125 + 5 * tight),
+        "open_drawer_bonus": 7.5 * drawer * (1 + 0.5 * around),
+        "multi_stage_open_drawer": 0.5 * (drawer > 0.01) + around * (0.5 * (drawer > 0.2) + (drawer > 0.39)),
+        "action_l2": -0.01 * action.square().sum(1),
+    }
+    return replaced(terms, behind, "behind_bar", -1.0)
+
+
+def _posture(obs: Tensor, after: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Of hand and bar, `[N]` each: how near, how aligned, fingers around it (0 or 1), how tight, one far behind it."""
     grasp, forwards, up = after["sensordata"].view(-1, 3, 3).unbind(1)
-    drawer, fingers = after["qpos"][:, 0], after["qpos"][:, 8:]
-    bar, away = _bar(drawer[:, None]), torch.linalg.vector_norm(obs[:, 18:21], dim=1)
+    drawer, fingers = after["qpos"][:, :1], after["qpos"][:, 8:]
+    bar, away = _bar(drawer), torch.linalg.vector_norm(obs[:, 18:21], dim=1)
     left, right = grasp + up * fingers[:, :1], grasp - up * fingers[:, 1:]
     above, below = left[:, 2] - bar[:, 2], bar[:, 2] - right[:, 2]
     around = ((above > 0) & (below > 0)).float()
 
     near = (1 + (away / NEAR_M).square()).pow(-2) * (1 + (away <= 0.02).float())
     aligned = _signed_square(-forwards[:, 0]) + _signed_square(up[:, 2])
-    reward = 2 * near + 0.25 * aligned + around * (0.125 + 5 * (0.08 - above.abs() - below.abs()))
-    reward += 7.5 * drawer * (1 + 0.5 * around) - 0.01 * action.square().sum(1)
-    reward += 0.5 * (drawer > 0.01) + around * (0.5 * (drawer > 0.2) + (drawer > 0.39))
     behind = torch.minimum(left[:, 0], right[:, 0]) < bar[:, 0] - BEHIND_BAR_M
-    return reward.masked_fill(behind, -1.0), torch.zeros_like(behind)
+    return near, aligned, around, 0.08 - above.abs() - below.abs(), behind
 
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
@@ -129,6 +152,7 @@ FRANKA_CABINET = TaskDefinition(
     fields=("qpos", "qvel", "ctrl", "sensordata"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=9,
     reset_state=reset_state,
     control=control,

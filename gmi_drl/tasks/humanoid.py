@@ -40,8 +40,9 @@ import torch
 from torch import Tensor
 
 from gmi_drl.tasks.humanoid_mjcf import JOINT_RANGES_RAD, START_HEIGHT_M, TORQUES_NM, humanoid_mjcf
-from gmi_drl.tasks.locomotion import observation, running_reward, scaling, start_state
+from gmi_drl.tasks.locomotion import observation, running_reward, running_terms, scaling, start_state
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms, replaced
 from gmi_drl.workload import TASK_SPECS
 
 FALLEN_HEIGHT_M = 0.8
@@ -63,6 +64,19 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     reward.sub_(action.square().mul_(0.01).add_(by_strength).sum(1))
     fallen = height < FALLEN_HEIGHT_M
     return reward.masked_fill(fallen, -1.0), fallen
+
+
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, by the names of Isaac Lab."""
+    height, joints, joint_velocities = obs[:, 0], obs[:, 12:33], obs[:, 33:54]
+    strength, at_limit = _strength(obs.device), (joints.abs() - 0.98).clamp(min=0) / 0.02
+    costs = {
+        "action_l2": -0.01 * action.square().sum(1),
+        "energy": -0.05 * ((action * joint_velocities).abs() * strength).sum(1),
+        "joint_pos_limits": -0.25 * (at_limit * strength).sum(1),
+    }
+    terms = running_terms(obs, before, after, step_s=_SPEC.step_s, alive=2.0) | costs
+    return replaced(terms, height < FALLEN_HEIGHT_M, "fallen", -1.0)
 
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
@@ -91,6 +105,7 @@ HUMANOID = TaskDefinition(
     fields=("qpos", "qvel", "sensordata"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=42,
     reset_state=reset_state,
     remembered=("qpos",),

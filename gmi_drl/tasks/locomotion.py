@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gmi_drl.tasks.rotation import into_frame, rotation_matrix
 from gmi_drl.tasks.sim_task import Fields
+from gmi_drl.tasks.terms import Terms
 
 TARGET_M = (1000.0, 0.0)
 ROOT_SIZE = 12
@@ -36,6 +37,17 @@ def running_reward(obs: Tensor, before: Fields, after: Fields, *, step_s: float,
     up, heading = obs[:, 10], obs[:, 11]
     reward = progress(before["qpos"][:, :2], after["qpos"][:, :2]) / step_s + alive
     return reward.add_(up > 0.93, alpha=0.1).add_((heading / 0.8).clamp_(max=1.0), alpha=0.5)
+
+
+def running_terms(obs: Tensor, before: Fields, after: Fields, *, step_s: float, alive: float) -> Terms:
+    """What `running_reward` adds up, by the names of Isaac Lab."""
+    up, heading = obs[:, 10], obs[:, 11]
+    return {
+        "progress": progress(before["qpos"][:, :2], after["qpos"][:, :2]) / step_s,
+        "alive": torch.full_like(up, alive),
+        "upright": 0.1 * (up > 0.93),
+        "move_to_target": 0.5 * (heading / 0.8).clamp(max=1.0),
+    }
 
 
 def progress(start: Tensor, end: Tensor) -> Tensor:

@@ -51,6 +51,7 @@ from gmi_drl.tasks.shadow_hand_mjcf import (
     shadow_hand_mjcf,
 )
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms
 from gmi_drl.workload import TASK_SPECS
 
 REACHED_RAD = 0.1
@@ -99,6 +100,17 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     away, left = torch.linalg.vector_norm(obs[:, 72:75] - obs[:, 85:88], dim=1), angle(obs[:, 92:96])
     reward = 1 / (left + 0.1) - 10 * away - 0.0002 * action.square().sum(1)
     return reward.add_(left <= REACHED_RAD, alpha=REACHED_BONUS), away >= LOST_M
+
+
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, by the names of Isaac Lab."""
+    away, left = torch.linalg.vector_norm(obs[:, 72:75] - obs[:, 85:88], dim=1), angle(obs[:, 92:96])
+    return {
+        "track_orientation_inv_l2": 1 / (left + 0.1),
+        "track_pos_l2": -10 * away,
+        "action_l2": -0.0002 * action.square().sum(1),
+        "success_bonus": REACHED_BONUS * (left <= REACHED_RAD),
+    }
 
 
 def new_goal(fields: Fields, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -171,6 +183,7 @@ SHADOW_HAND = TaskDefinition(
     fields=("qpos", "qvel", "sensordata", "mocap_quat"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=31,
     reset_state=reset_state,
     control=control,

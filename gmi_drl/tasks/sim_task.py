@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gmi_drl.sim.base import Sim
 from gmi_drl.tasks.task import checked_action
+from gmi_drl.tasks.terms import RewardTerms, Terms
 from gmi_drl.workload import TaskSpec
 
 Fields = Mapping[str, Tensor]
@@ -28,6 +29,8 @@ class TaskDefinition:
         fields: The simulator's fields that the functions read.
         observe: `(fields, last action [N, A]) -> observation [N, O]`.
         reward_done: `(observation, action, remembered fields, fields) -> reward [N], terminated [N]` of a step.
+        reward_terms: What that reward is made of: terms by name, `[N]` each, that add up to it; asked only where they
+            are told.
         reset_noise: Random numbers K that a world draws in every step.
         reset_state: `noise [N, K], uniform in [-1, 1) -> state fields [N, ...]` of new episodes.
         remembered: Fields that `reward_done` reads as they were before the step.
@@ -43,6 +46,7 @@ class TaskDefinition:
     fields: tuple[str, ...]
     observe: Callable[[Fields, Tensor], Tensor]
     reward_done: Callable[[Tensor, Tensor, Fields, Fields], tuple[Tensor, Tensor]]
+    reward_terms: Callable[[Tensor, Tensor, Fields, Fields], Terms]
     reset_noise: int
     reset_state: Callable[[Tensor], dict[str, Tensor]]
     remembered: tuple[str, ...] = ()
@@ -57,11 +61,14 @@ class SimTask:
     The noise of new episodes is drawn for all worlds in every step and used where one ended: what a world draws depends
     on the seed and the step alone, not on the other worlds, and no step waits for a GPU to learn who ended. On the CPU,
     where asking is free, a step in which nothing ended is spared the rest.
+
+    Attributes:
+        reward_terms: Sums of what the rewards were made of, if `tells_terms`; a bad world has none.
     """
 
     counts_by_itself = False
 
-    def __init__(self, definition: TaskDefinition, sim: Sim, seed: int) -> None:
+    def __init__(self, definition: TaskDefinition, sim: Sim, seed: int, *, tells_terms: bool = False) -> None:
         self.spec = definition.spec
         self.num_env = sim.num_env
         self.device = sim.device
@@ -71,6 +78,7 @@ class SimTask:
         self._generator = torch.Generator(sim.device)
         self._generator.manual_seed(seed)
         self.obs = self.reset()
+        self.reward_terms = RewardTerms(self._names_of_terms(), self.device) if tells_terms else None
 
     @torch.no_grad()
     def reset(self) -> Tensor:
@@ -92,6 +100,8 @@ class SimTask:
         reward, terminated = self._definition.reward_done(final_obs, action, before, after)
 
         bad = self._sim.bad() | ~(final_obs.sum(1) + reward).isfinite()
+        if self.reward_terms is not None:
+            self.reward_terms.add(self._definition.reward_terms(final_obs, action, before, after), bad)
         final_obs = torch.where(bad[:, None], self.obs, final_obs)
         self.episode_length += 1
         terminated = terminated & ~bad
@@ -129,6 +139,11 @@ class SimTask:
     def close(self) -> None:
         """Free the worlds."""
         self._sim.close()
+
+    def _names_of_terms(self) -> list[str]:
+        no_action = torch.zeros(self.num_env, self.spec.num_actions, device=self.device)
+        before = {name: self._sim.get(name) for name in self._definition.remembered}
+        return [*self._definition.reward_terms(self.obs, no_action, before, self._fields())]
 
     def _fields(self) -> dict[str, Tensor]:
         return {name: self._sim.get(name) for name in self._definition.fields}

@@ -39,3 +39,12 @@ def test_an_iteration_without_one_valid_transition_is_an_error():
     nothing = torch.zeros(3, dtype=torch.float64)
     with pytest.raises(GmiError, match="every world of every GMI went wrong"):
         agree(Alone(), Word.GO_ON, torch.zeros(5, dtype=torch.float64), nothing, torch.zeros(7, dtype=torch.float64))
+
+
+def test_terms_of_rewards_add_up_over_the_group():
+    sums, advantages = torch.arange(7, dtype=torch.float64), moments(torch.randn(9, 1, dtype=torch.float64))
+    delta = torch.ones(7, dtype=torch.float64)
+    news = agree(Table(message(Word.GO_ON, 10 * sums, advantages, 2 * delta)), Word.GO_ON, sums, advantages, delta)
+    assert (news.bad_worlds, news.term_sums) == (44.0, (55.0, 66.0))
+    assert torch.equal(news.deltas, torch.stack((delta, 2 * delta)))
+    assert agree(Alone(), Word.GO_ON, sums[:5], advantages, delta).term_sums == ()

@@ -19,6 +19,7 @@ from gmi_drl.roles.rsl_rl.packing import pack, unpack
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+from gmi_drl.tasks.terms import terms_of
 
 
 class RslRlReplica:
@@ -67,6 +68,8 @@ class RslRlReplica:
         sums = self.ledger.pop_sums()
         judged = torch.zeros_like(sums[:3])  # only the count: rsl_rl normalises advantages by itself
         judged[0] = self.steps - sums[-1]
+        if terms := terms_of(self.env.task):
+            sums = torch.cat((sums, terms.pop_sums()))
         news = agree(self.group, decide(), sums, judged, sums.new_empty(0))
         self.sync_s = self.group.wait_s - waited_s
         return news

@@ -13,6 +13,7 @@ from torch import Tensor
 from gmi_drl.tasks.mujoco_v5.episode import start_state
 from gmi_drl.tasks.mujoco_v5.model import gymnasium_mjcf
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms
 from gmi_drl.workload import MUJOCO_SPECS
 
 HEALTHY_HEIGHT_M = (0.2, 1.0)
@@ -40,6 +41,19 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     return (velocity + is_healthy - costs).float(), ~is_healthy
 
 
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, as gymnasium's `info` has it."""
+    low, high = HEALTHY_HEIGHT_M
+    height, forces = after["qpos"][:, 2], after["cfrc_ext"].flatten(1).clamp(-1, 1)
+    forward = (after["xpos"][:, TORSO, 0] - before["xpos"][:, TORSO, 0]) / _SPEC.step_s
+    return {
+        "reward_forward": forward.float(),
+        "reward_survive": ((height >= low) & (height <= high)).float(),
+        "reward_ctrl": -CONTROL_COST * action.square().sum(1),
+        "reward_contact": (-CONTACT_COST * forces.square().sum(1)).float(),
+    }
+
+
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 15]` and qvel `[N, 14]`, from noise `[N, 29]`, uniform in [-1, 1)."""
     return start_state(noise, REST, RESET_NOISE, is_normal=True)
@@ -52,6 +66,7 @@ ANT = TaskDefinition(
     fields=("qpos", "qvel", "xpos", "cfrc_ext"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=29,
     reset_state=reset_state,
     remembered=("xpos",),

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.tasks.sim_task import Fields
+from gmi_drl.tasks.terms import Terms
 
 MOST_SPEED = 10.0
 """What Hopper and Walker2d observe of a velocity at most, m/s or rad/s."""
@@ -30,6 +31,17 @@ def start_state(noise: Tensor, rest: Sequence[float], spread: float, *, is_norma
 def x_velocity(before: Fields, after: Fields, step_s: float) -> Tensor:
     """How fast the first coordinate has grown in a step `[N]`, m/s, float64."""
     return (after["qpos"][:, 0] - before["qpos"][:, 0]) / step_s
+
+
+def running_terms(
+    before: Fields, after: Fields, action: Tensor, is_healthy: Tensor, step_s: float, control_cost: float
+) -> Terms:
+    """What Hopper's and Walker2d's rewards are made of, as gymnasium's `info` has it."""
+    return {
+        "reward_forward": x_velocity(before, after, step_s).float(),
+        "reward_survive": is_healthy.float(),
+        "reward_ctrl": -control_cost * action.square().sum(1),
+    }
 
 
 def observe_plane(fields: Fields, most_speed: float = float("inf")) -> Tensor:

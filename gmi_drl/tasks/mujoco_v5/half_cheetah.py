@@ -12,6 +12,7 @@ from torch import Tensor
 from gmi_drl.tasks.mujoco_v5.episode import observe_plane, start_state, x_velocity
 from gmi_drl.tasks.mujoco_v5.model import gymnasium_mjcf
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms
 from gmi_drl.workload import MUJOCO_SPECS
 
 CONTROL_COST = 0.1
@@ -31,6 +32,12 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     return reward.float(), torch.zeros_like(reward, dtype=torch.bool)
 
 
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, as gymnasium's `info` has it."""
+    forward = x_velocity(before, after, _SPEC.step_s).float()
+    return {"reward_forward": forward, "reward_ctrl": -CONTROL_COST * action.square().sum(1)}
+
+
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos and qvel `[N, 9]`, from noise `[N, 18]`, uniform in [-1, 1)."""
     return start_state(noise, REST, RESET_NOISE, is_normal=True)
@@ -43,6 +50,7 @@ HALF_CHEETAH = TaskDefinition(
     fields=("qpos", "qvel"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=18,
     reset_state=reset_state,
     remembered=("qpos",),

@@ -10,9 +10,17 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from gmi_drl.tasks.mujoco_v5.episode import MOST_SPEED, is_within, observe_plane, start_state, x_velocity
+from gmi_drl.tasks.mujoco_v5.episode import (
+    MOST_SPEED,
+    is_within,
+    observe_plane,
+    running_terms,
+    start_state,
+    x_velocity,
+)
 from gmi_drl.tasks.mujoco_v5.model import gymnasium_mjcf
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms
 from gmi_drl.workload import MUJOCO_SPECS
 
 HEALTHY_HEIGHT_M = (0.7, float("inf"))
@@ -31,11 +39,20 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
     """Reward `[N]` and unhealthy, bool `[N]`, of the step that led from `before` to `after`."""
-    qpos, state = after["qpos"], torch.cat((after["qpos"][:, 2:], after["qvel"]), dim=1)
-    stands = is_within(qpos[:, 1], HEALTHY_HEIGHT_M) & is_within(qpos[:, 2], HEALTHY_ANGLE_RAD)
-    is_healthy = stands & is_within(state, HEALTHY_STATE).all(1)
+    is_healthy = _is_healthy(after)
     reward = x_velocity(before, after, _SPEC.step_s) + is_healthy - CONTROL_COST * action.square().sum(1)
     return reward.float(), ~is_healthy
+
+
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, as gymnasium's `info` has it."""
+    return running_terms(before, after, action, _is_healthy(after), _SPEC.step_s, CONTROL_COST)
+
+
+def _is_healthy(after: Fields) -> Tensor:
+    qpos, state = after["qpos"], torch.cat((after["qpos"][:, 2:], after["qvel"]), dim=1)
+    stands = is_within(qpos[:, 1], HEALTHY_HEIGHT_M) & is_within(qpos[:, 2], HEALTHY_ANGLE_RAD)
+    return stands & is_within(state, HEALTHY_STATE).all(1)
 
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
@@ -50,6 +67,7 @@ HOPPER = TaskDefinition(
     fields=("qpos", "qvel"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=12,
     reset_state=reset_state,
     remembered=("qpos",),

@@ -14,6 +14,7 @@ from torch import Tensor
 from gmi_drl.tasks.mujoco_v5.episode import is_within, start_state
 from gmi_drl.tasks.mujoco_v5.model import gymnasium_mjcf
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
+from gmi_drl.tasks.terms import Terms
 from gmi_drl.workload import MUJOCO_SPECS
 
 HEALTHY_HEIGHT_M = (1.0, 2.0)
@@ -52,6 +53,18 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
     return (FORWARD_REWARD * velocity + HEALTHY_REWARD * is_healthy - costs).float(), ~is_healthy
 
 
+def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+    """What the reward of a step is made of, as gymnasium's `info` has it."""
+    velocity = (after["subtree_com"][:, 0, 0] - before["subtree_com"][:, 0, 0]) / _SPEC.step_s
+    contact_cost = CONTACT_COST * after["cfrc_ext"].flatten(1).square().sum(1)
+    return {
+        "reward_forward": (FORWARD_REWARD * velocity).float(),
+        "reward_survive": HEALTHY_REWARD * is_within(after["qpos"][:, 2], HEALTHY_HEIGHT_M),
+        "reward_ctrl": -CONTROL_COST * control(after, action).square().sum(1),
+        "reward_contact": -contact_cost.clamp(max=MOST_CONTACT_COST).float(),
+    }
+
+
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 24]` and qvel `[N, 23]`, from noise `[N, 47]`, uniform in [-1, 1)."""
     return start_state(noise, REST, RESET_NOISE)
@@ -64,6 +77,7 @@ HUMANOID = TaskDefinition(
     fields=("qpos", "qvel", "cinert", "cvel", "qfrc_actuator", "cfrc_ext", "subtree_com"),
     observe=observe,
     reward_done=reward_done,
+    reward_terms=reward_terms,
     reset_noise=47,
     reset_state=reset_state,
     remembered=("subtree_com",),

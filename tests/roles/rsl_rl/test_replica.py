@@ -41,7 +41,7 @@ def test_an_iteration_learns_and_tells_what_a_row_needs(tmp_path):
     assert news.word is Word.STOP and news.reward_sum != 0 and digest(replica) != before
     told = replica.metrics()
     assert {*told} == {"surrogate_loss", "value_loss", "entropy", "learning_rate", "action_std"}
-    assert told["action_std"] == pytest.approx(CONFIG.ppo.init_std, rel=0.1)
+    assert told["action_std"] == pytest.approx(OURS.init_std, rel=0.1)
     phases = replica.phases()
     assert all(phases[name] > 0 for name in ("sim_s", "act_s", "learn_s")) and phases["sync_s"] == 0
     assert replica.runner.current_learning_iteration == 1
