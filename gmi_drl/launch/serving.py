@@ -76,8 +76,8 @@ class Served:
 def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochastic: bool = False) -> Served:
     """Play the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
 
-    All GMIs begin together. GMI i has the worlds that `gmi-drl play --seed SEED+i` plays. The first Ctrl-C ends them
-    in order, with what was done so far.
+    All GMIs begin together. GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`: on a CPU with as many
+    threads it plays the same episodes. The first Ctrl-C ends them in order, with what was done so far.
 
     Args:
         layout: Where, by a template for serving.

@@ -61,7 +61,11 @@ class Template(Protocol):
         """What crosses the borders of GMIs in one iteration."""
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
-        """`module:class` of each GMI's role (`roles.drl_role.DRL_role`), by its id."""
+        """`module:class` of each GMI's role (`roles.drl_role.DRL_role`), by its id.
+
+        One that trains reports and returns what `roles.holistic.Holistic` does, one that serves what
+        `roles.server.Server` does.
+        """
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:
         """The GMIs that the launcher speaks to, and whose results tell how it went."""
