@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
-from gmi_drl.layout import GMI, Device, Role
+from gmi_drl.layout import GMI, HOLISTIC, Device, Role
 from gmi_drl.units import counted
 
 Cores = tuple[int, ...]
@@ -25,11 +25,12 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
     """
     kind: Literal["cpu", "gpu"] = "gpu" if node.num_gpus else "cpu"
     shares = _core_shares(node)
+    given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # a default is not checked 80,000 times
     devices, next_id = [], 0
     for index, cores in enumerate(shares):
         count = cut.gmis_per_gpu
         parts = _deal(cores, count, f"{kind} {index}")
-        gmis = tuple(GMI(id=next_id + i, roles=roles, num_env=cut.num_env, cores=part) for i, part in enumerate(parts))
+        gmis = tuple(GMI(id=next_id + i, num_env=cut.num_env, cores=part, **given) for i, part in enumerate(parts))
         devices.append(Device(kind=kind, index=index, gmis=gmis))
         next_id += count
     return tuple(devices)
