@@ -95,7 +95,7 @@ class Layout(FileModel):
     """A layout file (`version: 2`). What learns, and how, is not here but in `config.yaml`.
 
     Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
-    names of letters, digits, `_` and `-`.
+    names of letters, digits, `_` and `-`. Which `template` it is by is looked up where that matters.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -104,7 +104,7 @@ class Layout(FileModel):
     }
     version: Literal[2] = 2
     task: str | None = None
-    template: Literal["TCG_EX"] | None = None
+    template: str | None = None
     backend: Annotated[str, _known(BACKENDS)] = PROCESS.name
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
     groups: dict[str, GmiGroup] = Field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gmi_drl.cut import Cut
 from gmi_drl.files import FileModel, load_json
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -40,6 +41,11 @@ class ProfilePoint(FileModel):
     phases: Phases | None = None
     reason: str = ""
 
+    @property
+    def cut(self) -> Cut:
+        """How the device was cut."""
+        return Cut(self.gmis_per_gpu, self.num_env)
+
 
 class Profile(FileModel):
     """A profile file: JSON, `schema: gmi-drl/profile/1`. `note` says where its numbers come from."""
@@ -52,16 +58,15 @@ class Profile(FileModel):
     points: tuple[ProfilePoint, ...]
 
     @model_validator(mode="after")
-    def _each_place_once(self) -> Self:
-        places = Counter((point.gmis_per_gpu, point.num_env) for point in self.points)
-        if twice := [f"{size} x {num_env}" for (size, num_env), count in places.items() if count > 1]:
+    def _each_cut_once(self) -> Self:
+        cuts = Counter(point.cut for point in self.points)
+        if twice := [str(cut) for cut, count in cuts.items() if count > 1]:
             raise ValueError(f"points (GMIs per device x environments) given twice: {', '.join(twice)}")
         return self
 
-    def point(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
-        """What was measured there; None where nothing was."""
-        here = (point for point in self.points if (point.gmis_per_gpu, point.num_env) == (gmis_per_gpu, num_env))
-        return next(here, None)
+    def point(self, cut: Cut) -> ProfilePoint | None:
+        """What was measured of a cut; None where nothing was."""
+        return next((point for point in self.points if point.cut == cut), None)
 
 
 def dump_profile(profile: Profile) -> str:

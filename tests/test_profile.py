@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import UsageError
 from gmi_drl.profile import Phases, Profile, ProfilePoint, dump_profile, load_profile
 
@@ -13,8 +14,8 @@ def test_a_profile_is_read(tmp_path):
     path = tmp_path / "points.json"
     path.write_text(json.dumps(PROFILE))
     profile = load_profile(path)
-    assert profile.point(4, 4096).steps_per_second == 151000 and profile.point(4, 4096).relative_error == 0
-    assert profile.point(4, 128) is None
+    assert profile.point(Cut(4, 4096)).steps_per_second == 151000 and profile.point(Cut(4, 4096)).relative_error == 0
+    assert profile.point(Cut(4, 128)) is None
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,10 @@ def train_on_gmis(given: Namespace) -> None:
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.training import train
     from gmi_drl.run.folder import RunFolder
+    from gmi_drl.templates import TCG_EX
 
     name = f"mjlab:{given.task}"
-    layout = make_layout(name, given.num_env // given.gmis, given.gmis).model_copy(update={"algo": "rsl_rl"})
+    layout = make_layout(name, given.num_env // given.gmis, given.gmis, TCG_EX).model_copy(update={"algo": "rsl_rl"})
     settings = [f"iterations={ITERATIONS}", f"time_limit_s={given.seconds}", f"seed={given.seed}"]
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
         agent, folder = Path(path) / "agent.yaml", RunFolder(Path(path) / "run")

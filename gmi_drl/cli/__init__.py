@@ -9,7 +9,7 @@ from typing import NoReturn
 import rich_click as click
 
 from gmi_drl import __version__
-from gmi_drl.cli import bench, doctor, plan, play, profile, status, train
+from gmi_drl.cli import bench, doctor, plan, play, profile, serve, status, train
 from gmi_drl.cli.output import say
 from gmi_drl.errors import GmiError
 
@@ -25,7 +25,17 @@ def cli() -> None:
     """
 
 
-for command in (plan.plan, profile.profile, train.train, play.play, status.status, doctor.doctor, bench.bench):
+COMMANDS = (
+    plan.plan,
+    profile.profile,
+    train.train,
+    play.play,
+    serve.serve,
+    status.status,
+    doctor.doctor,
+    bench.bench,
+)
+for command in COMMANDS:
     cli.add_command(command)
 
 

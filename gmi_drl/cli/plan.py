@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gmi_drl.hardware import Node
     from gmi_drl.layout import Layout
     from gmi_drl.scheduler import Plan
+    from gmi_drl.templates import Template
 
 DEFAULT_NUM_ENV = 256
 CPU_BUDGET_S = 60
@@ -34,6 +35,12 @@ GPU_BUDGET_S = 300
 
 @click.command()
 @click.option("--task", metavar="NAME", default="ant", help=f"What is trained: {known_tasks()}.")
+@click.option(
+    "--template",
+    metavar="NAME",
+    default="training",
+    help="What GMIs do: training, serving (a policy that has been learnt), or a template's name.",
+)
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
 @click.option(
@@ -62,6 +69,7 @@ GPU_BUDGET_S = 300
 @format_option
 def plan(
     task: str,
+    template: str,
     num_env: int | None,
     gmis_per_gpu: int | None,
     keep_batch: int | None,
@@ -72,7 +80,7 @@ def plan(
     output: Path,
     format: str,
 ) -> None:
-    """Find out which GMIs a training should get, and write them to a layout file.
+    """Find out which GMIs a training (or serving) should get, and write them to a layout file.
 
     On this machine by measuring: it tries how one GMI runs for several numbers of GMIs and ever more environments,
     until more no longer pay (two times running, where Algorithm 2 of the paper stops at once), then runs the best
@@ -80,29 +88,35 @@ def plan(
     is elsewhere (--node) by a --profile measured there: the best of its points that fits.
     """
     from gmi_drl.files import dump_yaml
+    from gmi_drl.templates import template_named
 
     require_folder(output)
+    by = template_named(template)
+    if by.purpose != "training":
+        _refuse("nothing is learnt from samples", {"--keep-batch": keep_batch})
+        _refuse(f"the points of a profile are of trainings, not of {by.purpose}", {"--profile": profile})
     verb = "Replaced" if output.is_file() else "Wrote"
     with _no_garbage():
         here = _node(node)
         if profile is not None:
             _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
             _refuse("the --profile decides that", {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
-            chosen = _from_profile(task, here, profile, keep_batch)
+            chosen = _from_profile(task, here, by, profile, keep_batch)
         elif node is not None or budget == 0:
             _refuse("nothing is measured, so nothing can be held", {"--keep-batch": keep_batch})
             elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
             _refuse(f"the machine of {node} cannot be measured here", elsewhere)
-            chosen = _even(task, here, num_env, gmis_per_gpu)
+            chosen = _even(task, here, by, num_env, gmis_per_gpu)
         else:
-            chosen = _measured(task, here, num_env, gmis_per_gpu, keep_batch, budget, fresh)
+            chosen = _measured(task, here, by, num_env, gmis_per_gpu, keep_batch, budget, fresh)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
         print_json("plan", {"layout_file": str(output), **_document(chosen)})
         return
     _show(chosen, here)
     where = f", on the machine of {node}" if node else ""
-    console().print(f"{verb} {output}. Next{where}: gmi-drl train {output}", markup=False, soft_wrap=True)
+    command = f"train {output}" if by.purpose == "training" else f"serve RUN {output} --steps 1000"
+    console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -115,9 +129,20 @@ def _no_garbage() -> Iterator[None]:
         gc.enable()
 
 
-def make_layout(task: str, num_env: int, gmis_per_gpu: int | None) -> "Layout":
+def make_layout(task: str, num_env: int, gmis_per_gpu: int | None, template: "Template") -> "Layout":
     """Cut this machine evenly."""
-    return _even(task, _node(None), num_env, gmis_per_gpu).layout
+    return _even(task, _node(None), template, num_env, gmis_per_gpu).layout
+
+
+def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
+    """A layout file, which options that would decide the same must not contradict."""
+    from gmi_drl.files import load_yaml
+    from gmi_drl.layout import Layout
+
+    given = [name for name, value in overrides.items() if value is not None]
+    if given:
+        raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
+    return load_yaml(Layout, path)
 
 
 def _node(node_file: Path | None) -> "Node":
@@ -131,15 +156,16 @@ def _node(node_file: Path | None) -> "Node":
     return load_yaml(Node, node_file)
 
 
-def _even(task: str, node: "Node", num_env: int | None, gmis_per_gpu: int | None) -> "Plan":
+def _even(task: str, node: "Node", template: "Template", num_env: int | None, gmis_per_gpu: int | None) -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.launch.describe import task_spec
 
-    layout = scheduler.plan(task_spec(task), node, num_env=num_env or DEFAULT_NUM_ENV, gmis_per_gpu=gmis_per_gpu)
+    num_env = num_env or DEFAULT_NUM_ENV
+    layout = scheduler.plan(task_spec(task), node, num_env=num_env, gmis_per_gpu=gmis_per_gpu, template=template)
     return scheduler.Plan(layout)
 
 
-def _from_profile(task: str, node: "Node", profile_file: Path, keep_batch: int | None) -> "Plan":
+def _from_profile(task: str, node: "Node", template: "Template", profile_file: Path, keep_batch: int | None) -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
     from gmi_drl.launch.describe import task_spec
@@ -148,12 +174,13 @@ def _from_profile(task: str, node: "Node", profile_file: Path, keep_batch: int |
     profile, spec = load_profile(profile_file), task_spec(task)
     learner = default_config(spec).learner
     grid = scheduler.profile_grid(profile, node, learner.horizon, keep_batch)
-    return scheduler.plan_measured(spec, learner, node, profile, grid)
+    return scheduler.plan_measured(spec, learner, node, profile, grid, template=template)
 
 
 def _measured(
     task: str,
     node: "Node",
+    template: "Template",
     num_env: int | None,
     gmis_per_gpu: int | None,
     keep_batch: int | None,
@@ -172,7 +199,7 @@ def _measured(
     )
     seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
     say(f"Measuring {spec.name} on {node.name}, about {seconds:.0f} s at most (--budget)")
-    return plan_here(spec, config, node, grid, seconds=seconds, fresh=fresh, tell=say)
+    return plan_here(spec, config, node, grid, template=template, seconds=seconds, fresh=fresh, tell=say)
 
 
 def _refuse(why: str, options: Mapping[str, object]) -> None:

@@ -25,20 +25,23 @@ def candidate_table(plan: "Plan") -> "Table":
     """The best candidates: what each promises for all GMIs together."""
     from rich.table import Table
 
+    from gmi_drl.templates import template_of
+
+    learns = template_of(plan.layout).purpose == "training"
     titles = (
         "GMIs per device",
         "environments each",
-        "samples per update",
+        *(["samples per update"] if learns else []),
         "memory of a GMI",
         "projected",
-        "with communication",
+        *(["with communication"] if learns else []),
         "ran together",
     )
     table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False)
     for title in titles:
         table.add_column(title, justify="right")
     for place, candidate in enumerate(plan.candidates[:SHOWN_CANDIDATES]):
-        table.add_row(*_cells(candidate, plan), style="bold" if place == 0 else None)
+        table.add_row(*_cells(candidate, plan, learns), style="bold" if place == 0 else None)
     if len(plan.candidates) > SHOWN_CANDIDATES:
         table.caption = f"and {len(plan.candidates) - SHOWN_CANDIDATES} more"
     return table
@@ -77,10 +80,7 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
     host = len(plan.layout.gmis) * (chosen.host_bytes or (0 if node.num_gpus else chosen.memory_bytes))
     of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
     lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
-    lines += [
-        f"not runnable: {point.gmis_per_gpu} x {point.num_env} environments: {point.reason}"
-        for point in plan.infeasible[:SHOWN_INFEASIBLE]
-    ]
+    lines += [f"not runnable: {point.cut} environments: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
     if len(plan.infeasible) > SHOWN_INFEASIBLE:
         lines.append(f"and {len(plan.infeasible) - SHOWN_INFEASIBLE} more that are not runnable (--format json)")
     return lines
@@ -108,16 +108,16 @@ def layout_tree(layout: "Layout") -> "Tree":
     return tree
 
 
-def _cells(candidate: "Candidate", plan: "Plan") -> list[str]:
+def _cells(candidate: "Candidate", plan: "Plan", learns: bool) -> list[str]:
     point = candidate.point
     together = "" if candidate.confirmed is None else human_count(candidate.confirmed)
     return [
         str(point.gmis_per_gpu),
         str(point.num_env),
-        human_count(plan.samples_per_update(candidate)),
+        *([human_count(plan.samples_per_update(candidate))] if learns else []),
         human_bytes(point.memory_bytes) if point.memory_bytes else "-",
         human_count(candidate.projected),
-        human_count(candidate.expected),
+        *([human_count(candidate.expected)] if learns else []),
         together,
     ]
 

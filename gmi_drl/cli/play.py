@@ -42,20 +42,16 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
 
     Takes the newest checkpoint, also while the training goes on. Without -o nothing is drawn, and no OpenGL is needed.
     """
-    from gmi_drl.learners import PPOConfig
-    from gmi_drl.roles.player import Player, initial_agent, load_agent
+    from gmi_drl.roles.player import Player, initial_agent, load_agent, require_policy
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.tasks import SimTask, make
 
     folder = RunFolder(run)
     layout, config = folder.read_setup()
-    if layout.task is None:
-        raise UsageError(f"{run}: its layout names no task: nothing to play")
-    if not isinstance(config.learner, PPOConfig):
-        raise UsageError(f"{run} was trained by {config.learner.kind}: play its files (model_*.pt) with its own tools")
+    task_name = require_policy(folder, layout, config)
     if output is None and (options["camera"] or options["size"] != SIZE):
         raise UsageError("--camera and --size are for pictures: name a file with -o")
-    with closing(make(layout.task, num_env=num_env, seed=seed)) as task:
+    with closing(make(task_name, num_env=num_env, seed=seed)) as task:
         if output is not None and not isinstance(task, SimTask):
             raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
         steps = _steps(task.spec, options["steps"], options["seconds"], is_video=output is not None)

@@ -94,10 +94,11 @@ def _tell(found: "Exploration", output: Path, format: str) -> None:
     """What was measured, what was not, and what to do next."""
     if format == "json":
         points = [point.model_dump(mode="json") for point in found.profile.points]
-        print_json("profile-run", {"profile_file": str(output), "points": points, "unmeasured": found.unmeasured})
+        unmeasured = [(cut.gmis_per_gpu, cut.num_env) for cut in found.unmeasured]
+        print_json("profile-run", {"profile_file": str(output), "points": points, "unmeasured": unmeasured})
         return
     console().print(point_table(found.profile))
     if found.unmeasured:
-        left = ", ".join(f"{size} x {num_env}" for size, num_env in found.unmeasured)
+        left = ", ".join(map(str, found.unmeasured))
         console().print(f"not measured for want of time (GMIs per device x environments): {left}", markup=False)
     console().print(f"Wrote {output}. Next: gmi-drl plan --profile {output}", markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import rich_click as click
 
 from gmi_drl.cli.output import format_option, print_json, say, simulator_option
-from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout
+from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout, read_layout
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import as_file_name, find_task, known_tasks
 from gmi_drl.units import counted
@@ -80,11 +80,12 @@ def _begin(
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.learners import LEARNERS, PPO
     from gmi_drl.run.folder import RunFolder
+    from gmi_drl.templates import TCG_EX
 
     if layout is not None:
-        chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+        chosen = read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
-        chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu)
+        chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG_EX)
     kind = LEARNERS.find(algo or PPO.name).name
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
@@ -146,7 +147,7 @@ def _resume(
         raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
     index = read_index(saved[-1])
     if layout is not None:
-        chosen = _read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+        chosen = read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     elif gmis_per_gpu is not None or num_env is not None:
         chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
     if algo not in (None, learner):
@@ -192,21 +193,14 @@ def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
 
 def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: int | None) -> "Layout":
     """An even layout of this machine with `total` environments."""
+    from gmi_drl.templates import template_of
+
     assert layout.task is not None
-    count = len(make_layout(layout.task, 1, gmis_per_gpu).gmis)
+    template = template_of(layout)
+    count = len(make_layout(layout.task, 1, gmis_per_gpu, template).gmis)
     if num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
-    return make_layout(layout.task, num_env or total // count, gmis_per_gpu)
-
-
-def _read_layout(path: Path, overrides: dict[str, object]) -> "Layout":
-    from gmi_drl.files import load_yaml
-    from gmi_drl.layout import Layout
-
-    given = [name for name, value in overrides.items() if value is not None]
-    if given:
-        raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
-    return load_yaml(Layout, path)
+    return make_layout(layout.task, num_env or total // count, gmis_per_gpu, template)
 
 
 def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: Any) -> "RunConfig":

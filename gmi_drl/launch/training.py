@@ -14,7 +14,7 @@ from gmi_drl.launch.events import Report
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
-from gmi_drl.layout import HOLISTIC, Layout
+from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS, RslRlConfig
 from gmi_drl.learners.rsl_rl_file import require_groups
 from gmi_drl.roles.words import Stop
@@ -23,8 +23,8 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row, drop_rows_after
 from gmi_drl.run.presence import Presence
 from gmi_drl.run.writers import Writers
-from gmi_drl.scheduler.cut import TRAINERS
 from gmi_drl.task_names import ForeignTask, find_task
+from gmi_drl.templates import template_for, template_of
 
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
 
@@ -100,18 +100,8 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
     """
     if obstacle := LEARNERS.find(config.learner.kind).obstacle():
         raise MachineError(obstacle)
-    everyone = {TRAINERS: tuple(gmi.id for gmi in layout.gmis)}
-    is_synchronous = layout.template == "TCG_EX" and all(gmi.roles == HOLISTIC for gmi in layout.gmis)
-    groups = {name: tuple(sorted(group.members)) for name, group in layout.groups.items()}
-    if layout.task is None or not is_synchronous or groups != everyone:
-        needs = f"a task, template TCG_EX, all roles on every GMI and the one group {everyone}"
-        has = f"task {layout.task}, template {layout.template}, groups {groups}"
-        raise UsageError(f"training needs {needs}; this layout has {has}")
-    if len({device.kind for device in layout.devices}) > 1:
-        raise UsageError(
-            "training needs devices of one kind, this layout has cpu and gpu: the two round differently, so replicas "
-            "would part, and only on a cpu does the bucket lie in the shared memory; give each kind a layout of its own"
-        )
+    template_for(layout, "training")
+    assert layout.task is not None
     task_spec(layout.task)
     if isinstance(config.learner, RslRlConfig) and not isinstance(find_task(layout.task), ForeignTask):
         require_groups(config.learner.runner, ["policy"])
@@ -142,10 +132,11 @@ def _train(
     spec = task_spec(layout.task)
     drop_drafts(folder.checkpoints)
     merger = RowMerger(len(layout.gmis), config.learner.horizon * layout.num_env)
-    roles = dict.fromkeys(range(len(layout.gmis)), LEARNERS.find(config.learner.kind).role)
+    template = template_of(layout)
+    roles = template.roles(layout, LEARNERS.find(config.learner.kind))
     params = {"resume": str(resume) if resume else None}
     slot_bytes = config.learner.bucket_bytes(spec)
-    leader, is_asked = layout.groups[TRAINERS].members[0], False
+    leaders, is_asked = template.leaders(layout), False
     with ExitStack() as life:
         writers = life.enter_context(Writers(folder, config.writers, on_warning))  # end after the processes
         processes = life.enter_context(opened(layout, config, folder, roles, params, slot_bytes=slot_bytes))
@@ -158,12 +149,13 @@ def _train(
             home.check()
             rows.check()
             if request.signal is not None and not is_asked:
-                processes.say(leader, Stop())
+                for leader in leaders:
+                    processes.say(leader, Stop())
                 is_asked = True
             for merged in merger.add(event.gmi_id, event.row) if isinstance(event, Report) else ():
                 writers.write(merged)
                 on_row(merged)
-    result = processes.results[leader]
+    result = processes.results[leaders[0]]
     saved = list_checkpoints(folder.checkpoints)
     state = "stopped" if request.signal is not None and result["stopped"] else "done"
     return Outcome(state, result["iteration"], request.signal, saved[-1] if saved else None)

@@ -13,6 +13,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile, ProfilePoint, dump_profile, load_profile
 from gmi_drl.run.folder import versions
 from gmi_drl.task_names import as_file_name
+from gmi_drl.templates import TCG_EX, Template
 from gmi_drl.workload import TaskSpec
 
 
@@ -29,16 +30,20 @@ class Cache:
         task: What was measured.
         config: How it trained: its `learner`, `physics`, `warp` and `cuda_graphs`; the rest does not change the speed.
         node: Where.
+        template: What a GMI did.
         fresh: Know nothing; what is measured anew replaces what is there.
     """
 
-    def __init__(self, task: TaskSpec, config: RunConfig, node: Node, *, fresh: bool = False) -> None:
+    def __init__(
+        self, task: TaskSpec, config: RunConfig, node: Node, *, template: Template = TCG_EX, fresh: bool = False
+    ) -> None:
         key = {
             "task": asdict(task),
             "learner": config.learner.model_dump(mode="json"),
             "physics": config.physics,
             "warp": config.warp.model_dump(),
             "cuda_graphs": config.cuda_graphs,
+            "template": template.name,
             "node": node.model_dump(mode="json"),
             "versions": versions(),
         }
@@ -46,14 +51,13 @@ class Cache:
         self.path = cache_folder() / "profiles" / f"{as_file_name(task.name)}-{digest}.json"
         before = self._read()
         self.profile = Profile(task=task.name, algo=config.learner.kind, node=node.name, points=() if fresh else before)
-        self._stored = {(point.gmis_per_gpu, point.num_env): point for point in before}
+        self._stored = {point.cut: point for point in before}
 
     def add(self, point: ProfilePoint) -> None:
         """Remember a point, in place of an older one."""
-        place = (point.gmis_per_gpu, point.num_env)
-        others = [known for known in self.profile.points if (known.gmis_per_gpu, known.num_env) != place]
+        others = [known for known in self.profile.points if known.cut != point.cut]
         self.profile = self.profile.model_copy(update={"points": (*others, point)})
-        self._stored[place] = point
+        self._stored[point.cut] = point
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             everything = self.profile.model_copy(update={"points": tuple(self._stored.values())})

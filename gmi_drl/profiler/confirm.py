@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gmi_drl.config import RunConfig
+from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
@@ -12,11 +13,8 @@ from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.points import MEASURE_S, not_runnable, point_of
 from gmi_drl.profiler.session import PATIENCE_S, Measured, Session
 from gmi_drl.profiler.sessions import Sessions
-from gmi_drl.scheduler import even_layout
+from gmi_drl.templates import TCG_EX, Template
 from gmi_drl.workload import TaskSpec
-
-Place = tuple[int, int]
-"""`(gmis_per_gpu, num_env)`."""
 
 MOST_ROUNDS = 5
 
@@ -29,18 +27,20 @@ class Confirmation:
     steps_per_second: float
 
 
-def rivals(places: Sequence[Place]) -> list[Place]:
-    """The places, and beside each the one with one GMI per device and as many environments in all; each once."""
-    return list(dict.fromkeys(rival for size, num_env in places for rival in ((size, num_env), (1, size * num_env))))
+def rivals(cuts: Sequence[Cut]) -> list[Cut]:
+    """The cuts, and beside each the one with one GMI per device and as many environments in all; each once."""
+    return list(dict.fromkeys(rival for cut in cuts for rival in (cut, cut.uncut)))
 
 
 def confirm(
     task: TaskSpec,
     config: RunConfig,
     node: Node,
-    places: Sequence[Place],
+    cuts: Sequence[Cut],
     budget: Budget,
-    on_round: Callable[[int, Place, float], None] = lambda number, place, steps_per_second: None,
+    on_round: Callable[[int, Cut, float], None] = lambda number, cut, steps_per_second: None,
+    *,
+    template: Template = TCG_EX,
 ) -> list[Confirmation]:
     """Run layouts by turns, each once at least, as often as the budget allows and `MOST_ROUNDS` times at most.
 
@@ -52,31 +52,31 @@ def confirm(
         GmiError: if this machine lacks something (`exit_code` 4), as then no other layout would run either.
     """
     deadline_s = MEASURE_S + PATIENCE_S + budget.left_s
-    rounds: dict[Place, list[Measured]] = {place: [] for place in places}
+    rounds: dict[Cut, list[Measured]] = {cut: [] for cut in cuts}
     failed: list[ProfilePoint] = []
-    layouts = {place: even_layout(task, node, *place) for place in places}
-    with Sessions({place: Session(layout, config) for place, layout in layouts.items()}, "gmi-drl plan") as sessions:
+    layouts = {cut: template.lay_out(task, node, cut) for cut in cuts}
+    with Sessions({cut: Session(layout, config) for cut, layout in layouts.items()}, "gmi-drl plan") as sessions:
         for number in range(MOST_ROUNDS):
             before_s = budget.left_s
-            for place in list(rounds) if number % 2 == 0 else list(reversed(rounds)):
+            for cut in list(rounds) if number % 2 == 0 else list(reversed(rounds)):
                 try:
-                    measured = sessions[place].measure(place[1], MEASURE_S, deadline_s=deadline_s)
+                    measured = sessions[cut].measure(cut.num_env, MEASURE_S, deadline_s=deadline_s)
                 except GmiError as error:
                     if error.exit_code != GmiError.exit_code:
                         raise
-                    sessions.close(place)  # one that hangs would go on taking the cores
-                    del rounds[place]
-                    failed.append(not_runnable(*place, f"all together: {str(error).splitlines()[0]}"))
+                    sessions.close(cut)  # one that hangs would go on taking the cores
+                    del rounds[cut]
+                    failed.append(not_runnable(cut, f"all together: {str(error).splitlines()[0]}"))
                     continue
-                rounds[place].append(measured)
-                on_round(number, place, measured.steps_per_second)
+                rounds[cut].append(measured)
+                on_round(number, cut, measured.steps_per_second)
             if budget.left_s <= before_s - budget.left_s:  # another round would take as long
                 break
-    ran = [_summary(place, some, len(layouts[place].gmis)) for place, some in rounds.items()]
+    ran = [_summary(cut, some, len(layouts[cut].gmis)) for cut, some in rounds.items()]
     return ran + [Confirmation(point, 0.0) for point in failed]
 
 
-def _summary(place: Place, rounds: Sequence[Measured], num_gmis: int) -> Confirmation:
+def _summary(cut: Cut, rounds: Sequence[Measured], num_gmis: int) -> Confirmation:
     typical = sorted(rounds, key=lambda measured: measured.steps_per_second)[len(rounds) // 2]
     speed = median(measured.steps_per_second for measured in rounds)
-    return Confirmation(point_of(typical, place[0], num_gmis), speed)
+    return Confirmation(point_of(typical, cut.gmis_per_gpu, num_gmis), speed)

@@ -4,18 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gmi_drl.config import RunConfig
+from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
-from gmi_drl.profiler.confirm import Confirmation, Place, confirm, rivals
+from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.plan import candidates_of
 from gmi_drl.scheduler.search import Candidate, Grid
-from gmi_drl.templates import devices_of
+from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
@@ -33,7 +34,7 @@ class Exploration:
     """The points that were measured, those that there was no time for, and how long a process takes to start."""
 
     profile: Profile
-    unmeasured: tuple[Place, ...]
+    unmeasured: tuple[Cut, ...]
     start_s: float
 
 
@@ -43,6 +44,7 @@ def plan_here(
     node: Node,
     grid: Grid,
     *,
+    template: Template = TCG_EX,
     seconds: float,
     fresh: bool = False,
     tell: Tell = lambda line: None,
@@ -54,6 +56,7 @@ def plan_here(
         config: How.
         node: This machine.
         grid: What to look at.
+        template: What a GMI does.
         seconds: For everything. What there is no time for is named in the reasons.
         fresh: Measure anew what was measured before.
         tell: Told what is going on, in a line.
@@ -63,26 +66,28 @@ def plan_here(
         LayoutMismatchError: if a device is in use.
     """
     budget = Budget(seconds)
-    asked = [(size, num_env) for size, num_envs in grid.items() for num_env in num_envs]
-    if len(asked) <= CONFIRMED and all(size * num_env <= CAREFUL_ABOVE for size, num_env in asked):
+    asked = [Cut(size, num_env) for size, num_envs in grid.items() for num_env in num_envs]
+    if len(asked) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in asked):
         found = Exploration(Profile(task=task.name, algo=config.learner.kind, node=node.name, points=()), (), 0.0)
-        places = rivals(asked)  # so few and small: run them all at once
+        cuts = rivals(asked)  # so few and small: run them all at once
     else:
-        found = explore(task, config, node, grid, budget.part(EXPLORED), fresh=fresh, tell=tell)
+        time = budget.part(EXPLORED)
+        found = explore(task, config, node, grid, time, template=template, fresh=fresh, tell=tell)
         if not found.profile.points:
             raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
-        candidates, _ = candidates_of(task, config.learner, node, found.profile, grid)
-        places = _affordable(candidates, found, node, config.learner.horizon, budget)
-    confirmations = _confirm(task, config, node, places, budget, tell) if places else []
-    confirmed = {place_of(one.point): one.steps_per_second for one in confirmations if one.point.runnable}
+        candidates, _ = candidates_of(task, config.learner, node, found.profile, grid, template)
+        cuts = _affordable(candidates, found, node, config.learner.horizon, budget)
+    confirmations = _confirm(task, config, node, cuts, budget, template, tell) if cuts else []
+    confirmed = {one.point.cut: one.steps_per_second for one in confirmations if one.point.runnable}
     return plan_measured(
         task,
         config.learner,
         node,
         _with_points(found.profile, [one.point for one in confirmations]),
-        _with_rivals(grid, places),
+        _with_rivals(grid, cuts),
+        template=template,
         confirmed=confirmed,
-        unmeasured=[place for place in found.unmeasured if place not in confirmed],
+        unmeasured=[cut for cut in found.unmeasured if cut not in confirmed],
     )
 
 
@@ -93,6 +98,7 @@ def explore(
     grid: Grid,
     budget: Budget,
     *,
+    template: Template = TCG_EX,
     exhaustive: bool = False,
     fresh: bool = False,
     tell: Tell = lambda line: None,
@@ -104,40 +110,37 @@ def explore(
         config: How it trains.
         node: This machine.
         grid: What to look at.
+        template: What a GMI does.
         budget: For everything.
         exhaustive: All of the grid; else what `search` looks at.
         fresh: Measure anew what was measured before.
         tell: Told of every point, in a line.
     """
-    cache = Cache(task, config, node, fresh=fresh)
-    with PointMeasurer(task, config, node, cache, grid, budget, lambda point: tell(_described(point))) as measure:
+    cache = Cache(task, config, node, template=template, fresh=fresh)
+    told = lambda point: tell(_described(point))  # noqa: E731
+    with PointMeasurer(task, config, node, cache, grid, budget, told, template=template) as measure:
         if exhaustive:
             for size, num_envs in grid.items():
                 for num_env in num_envs:
-                    measure(size, num_env)
+                    measure(Cut(size, num_env))
         else:
             search(measure, grid)
             for point in cache.profile.points:  # measured before, perhaps beyond where this search has stopped
                 if point.num_env in grid.get(point.gmis_per_gpu, ()):
-                    measure(*place_of(point))
+                    measure(point.cut)
         return Exploration(measure.profile, tuple(measure.unmeasured), measure.start_s)
-
-
-def place_of(point: ProfilePoint) -> Place:
-    """Where a point lies in the grid."""
-    return point.gmis_per_gpu, point.num_env
 
 
 def _affordable(
     candidates: Sequence[Candidate], found: Exploration, node: Node, horizon: int, budget: Budget
-) -> list[Place]:
+) -> list[Cut]:
     """The best candidates and their rivals, as many as can start, live at once and run a round within the budget."""
     num_devices, _ = devices_of(node)
-    affordable: list[Place] = []
+    affordable: list[Cut] = []
     cost_s = 0.0
     for candidate in candidates[:CONFIRMED]:
-        pair = [place for place in rivals([place_of(candidate.point)]) if place not in affordable]
-        steps = candidate.point.num_env * candidate.point.gmis_per_gpu * num_devices * horizon
+        pair = [cut for cut in rivals([candidate.point.cut]) if cut not in affordable]
+        steps = candidate.point.cut.uncut.num_env * num_devices * horizon
         round_s = max(MEASURE_S, steps / candidate.expected) if candidate.expected else 0.0
         cost_s += len(pair) * (found.start_s + 2 * round_s)
         if cost_s > budget.left_s or shortage_together(node, num_devices, found.profile.points, affordable + pair):
@@ -147,38 +150,43 @@ def _affordable(
 
 
 def _confirm(
-    task: TaskSpec, config: RunConfig, node: Node, places: list[Place], budget: Budget, tell: Tell
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    cuts: list[Cut],
+    budget: Budget,
+    template: Template,
+    tell: Tell,
 ) -> list[Confirmation]:
-    named = ", ".join(f"{size} x {num_env}" for size, num_env in places)
-    tell(f"running together, by turns (GMIs per device x environments): {named}")
+    tell(f"running together, by turns (GMIs per device x environments): {', '.join(map(str, cuts))}")
 
-    def on_round(number: int, place: Place, steps_per_second: float) -> None:
-        tell(f"round {number + 1}: {place[0]} x {place[1]}  {human_count(steps_per_second)} steps/s in all")
+    def on_round(number: int, cut: Cut, steps_per_second: float) -> None:
+        tell(f"round {number + 1}: {cut}  {human_count(steps_per_second)} steps/s in all")
 
-    confirmations = confirm(task, config, node, places, budget, on_round)
+    confirmations = confirm(task, config, node, cuts, budget, on_round, template=template)
     for one in confirmations:
         if not one.point.runnable:
             tell(_described(one.point))
     return confirmations
 
 
-def _with_rivals(grid: Grid, places: Sequence[Place]) -> Grid:
+def _with_rivals(grid: Grid, cuts: Sequence[Cut]) -> Grid:
     """Where one GMI per device may have any number of environments, those that it ran with count, too."""
     solo = grid.get(1, ())
     if len(solo) < 2:
         return grid
-    return {**grid, 1: sorted({*solo, *(num_env for size, num_env in places if size == 1)})}
+    return {**grid, 1: sorted({*solo, *(cut.num_env for cut in cuts if cut.gmis_per_gpu == 1)})}
 
 
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:
     """A profile with the points that it does not have, and those that have turned out not to run."""
-    known = {place_of(point): point for point in profile.points}
-    known |= {place_of(point): point for point in points if not point.runnable or place_of(point) not in known}
+    known = {point.cut: point for point in profile.points}
+    known |= {point.cut: point for point in points if not point.runnable or point.cut not in known}
     return profile.model_copy(update={"points": tuple(known.values())})
 
 
 def _described(point: ProfilePoint) -> str:
-    where = f"{point.gmis_per_gpu} x {point.num_env} environments"
+    where = f"{point.cut} environments"
     if not point.runnable:
         return f"{where}: not runnable: {point.reason}"
     return f"{where}: one GMI does {human_count(point.steps_per_second)} steps/s"

@@ -8,19 +8,17 @@ from types import TracebackType
 from typing import Self
 
 from gmi_drl.config import RunConfig
+from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, GmiGroup, Layout
+from gmi_drl.layout import Device, Layout
 from gmi_drl.profile import Phases, Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.session import Measured, Session
-from gmi_drl.reductions import NONE
-from gmi_drl.scheduler import even_layout
-from gmi_drl.scheduler.cut import TRAINERS
 from gmi_drl.scheduler.memory import fit, shortage
-from gmi_drl.templates import devices_of
+from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.workload import TaskSpec
 
 MEASURE_S = 1.5  # of iterations at each point, one at least
@@ -46,6 +44,7 @@ class PointMeasurer:
         sizes: GMIs per device that will be asked for.
         budget: What does not fit into it is left unmeasured.
         on_point: Told of every point that is measured.
+        template: What its GMIs do.
     """
 
     def __init__(
@@ -57,24 +56,26 @@ class PointMeasurer:
         sizes: Iterable[int],
         budget: Budget,
         on_point: Callable[[ProfilePoint], None] = lambda point: None,
+        *,
+        template: Template = TCG_EX,
     ) -> None:
-        self.task, self.config, self.node, self.cache = task, config, node, cache
+        self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
         self.budget, self.on_point = budget, on_point
         self.points: list[ProfilePoint] = []
-        self.unmeasured: dict[tuple[int, int], None] = {}
+        self.unmeasured: dict[Cut, None] = {}
         self.start_s = START_S
         self._sizes_to_come, self._share = list(sizes), budget
         self._life = ExitStack()
         self._session: Session | None = None
         self._size = 0
 
-    def __call__(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
+    def __call__(self, cut: Cut) -> ProfilePoint | None:
         """The point, from the cache or measured now; None if there is no time for it. `points` keeps it."""
-        self._turn_to(gmis_per_gpu)
-        known = self.profile.point(gmis_per_gpu, num_env)  # failures, too: nothing is tried twice
+        self._turn_to(cut.gmis_per_gpu)
+        known = self.profile.point(cut)  # failures, too: nothing is tried twice
         if known is not None:
             return known
-        point = self.cache.profile.point(gmis_per_gpu, num_env) or self._measured(gmis_per_gpu, num_env)
+        point = self.cache.profile.point(cut) or self._measured(cut)
         self.points.extend([] if point is None else [point])
         return point
 
@@ -91,23 +92,23 @@ class PointMeasurer:
     ) -> None:
         self._end()
 
-    def _measured(self, gmis_per_gpu: int, num_env: int) -> ProfilePoint | None:
-        if num_env > CAREFUL_ABOVE:
-            smaller = self._smaller(gmis_per_gpu)
+    def _measured(self, cut: Cut) -> ProfilePoint | None:
+        if cut.num_env > CAREFUL_ABOVE:
+            smaller = self._smaller(cut.gmis_per_gpu)
             if None in smaller:
-                self.unmeasured[gmis_per_gpu, num_env] = None
+                self.unmeasured[cut] = None
                 return None
             failed = [point for point in smaller if point is not None and not point.runnable]
             if len(failed) > 1:
                 few = " and ".join(str(point.num_env) for point in failed)
-                return not_runnable(gmis_per_gpu, num_env, f"nor do {few}: {failed[-1].reason}")
-        if why := self._too_large(gmis_per_gpu, num_env):
-            return not_runnable(gmis_per_gpu, num_env, why)
-        expected_s = self._expected_s(gmis_per_gpu, num_env)
+                return not_runnable(cut, f"nor do {few}: {failed[-1].reason}")
+        if why := self._too_large(cut):
+            return not_runnable(cut, why)
+        expected_s = self._expected_s(cut)
         if expected_s > self._share.left_s:
-            self.unmeasured[gmis_per_gpu, num_env] = None
+            self.unmeasured[cut] = None
             return None
-        point = self._run(gmis_per_gpu, num_env, expected_s)
+        point = self._run(cut, expected_s)
         self.on_point(point)
         if point.runnable:  # what failed may have had its reason in the moment
             self.cache.add(point)
@@ -115,21 +116,21 @@ class PointMeasurer:
 
     def _smaller(self, size: int) -> list[ProfilePoint | None]:
         """Small points up to the second that runs, and so tells the line of the memory, or the second that does not."""
-        smaller = [self(size, few) for few in SMALL]
+        smaller = [self(Cut(size, few)) for few in SMALL]
         ran = [point.runnable for point in smaller if point is not None]
-        return [*smaller, self(size, INSTEAD)] if sorted(ran) == [False, True] else smaller
+        return [*smaller, self(Cut(size, INSTEAD))] if sorted(ran) == [False, True] else smaller
 
-    def _run(self, size: int, num_env: int, expected_s: float) -> ProfilePoint:
-        session = self._session_of(size)
+    def _run(self, cut: Cut, expected_s: float) -> ProfilePoint:
+        session = self._session_of(cut.gmis_per_gpu)
         deadline_s = min(10 + PATIENCE * expected_s, max(LEAST_PATIENCE_S, self.budget.left_s))
         try:
-            measured = session.measure(num_env, MEASURE_S, deadline_s=deadline_s)
+            measured = session.measure(cut.num_env, MEASURE_S, deadline_s=deadline_s)
         except GmiError as error:
             if error.exit_code != GmiError.exit_code:  # a package is missing, say: no other point would run either
                 raise
             self._end()
-            return not_runnable(size, num_env, str(error).splitlines()[0])
-        return point_of(measured, size, len(session.layout.gmis))
+            return not_runnable(cut, str(error).splitlines()[0])
+        return point_of(measured, cut.gmis_per_gpu, len(session.layout.gmis))
 
     def _session_of(self, size: int) -> Session:
         if self._session is None or self._size != size:
@@ -148,16 +149,15 @@ class PointMeasurer:
 
     def _layout(self, size: int) -> Layout:
         """What is run for a size: one GMI where cores enforce its share, else all those of one device."""
-        whole = even_layout(self.task, self.node, size, SMALL[0])
+        whole = self.template.lay_out(self.task, self.node, Cut(size, SMALL[0]))
         device = whole.devices[0]
         gmis = device.gmis[:1] if device.kind == "cpu" else device.gmis
-        ids = tuple(gmi.id for gmi in gmis)
-        reduction = whole.groups[TRAINERS].reduction if len(ids) > 1 else NONE.name
         return Layout(
             task=whole.task,
             template=whole.template,
+            backend=whole.backend,
             devices=(Device(kind=device.kind, index=device.index, gmis=gmis),),
-            groups={TRAINERS: GmiGroup(members=ids, reduction=reduction)},
+            groups=self.template.groups(tuple(gmi.id for gmi in gmis), self.node.cpu.architecture),
         )
 
     def _turn_to(self, size: int) -> None:
@@ -166,8 +166,9 @@ class PointMeasurer:
             self._share = self.budget.part(1 / len(self._sizes_to_come))
             self._sizes_to_come.remove(size)
 
-    def _too_large(self, size: int, num_env: int) -> str | None:
+    def _too_large(self, cut: Cut) -> str | None:
         """Why the memory will not do, as far as smaller points of this size tell."""
+        size, num_env = cut.gmis_per_gpu, cut.num_env
         points = [point for point in self.cache.profile.points if point.gmis_per_gpu == size and point.runnable]
         device = fit((point.num_env, point.memory_bytes) for point in points)
         host = fit((point.num_env, point.host_bytes) for point in points)
@@ -175,8 +176,9 @@ class PointMeasurer:
         device_bytes, host_bytes = (model(num_env) if model else 0 for model in (device, host))
         return shortage(self.node, num_gmis, size, device_bytes, host_bytes)
 
-    def _expected_s(self, size: int, num_env: int) -> float:
+    def _expected_s(self, cut: Cut) -> float:
         """How long a point will take: its start, a warm-up and a measurement, by the nearest smaller one."""
+        size, num_env = cut.gmis_per_gpu, cut.num_env
         start_s = 0.0 if self._session is not None and self._size == size else self.start_s
         known = [point for point in self.cache.profile.points if point.runnable and point.num_env <= num_env]
         if not known:
@@ -187,9 +189,9 @@ class PointMeasurer:
         return start_s + iteration_s + max(iteration_s, MEASURE_S)
 
 
-def not_runnable(size: int, num_env: int, reason: str) -> ProfilePoint:
+def not_runnable(cut: Cut, reason: str) -> ProfilePoint:
     """A point that was tried or ruled out."""
-    return ProfilePoint(gmis_per_gpu=size, num_env=num_env, runnable=False, reason=reason)
+    return ProfilePoint(gmis_per_gpu=cut.gmis_per_gpu, num_env=cut.num_env, runnable=False, reason=reason)
 
 
 def point_of(measured: Measured, gmis_per_gpu: int, num_gmis: int) -> ProfilePoint:

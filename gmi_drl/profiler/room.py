@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import ceil, inf
 
 from gmi_drl.config import RunConfig
+from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
 from gmi_drl.hardware import Node
@@ -14,6 +15,7 @@ from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.points import SMALL, PointMeasurer
 from gmi_drl.scheduler.memory import fit, shortage
+from gmi_drl.templates import template_of
 from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
 
@@ -67,7 +69,7 @@ def require_room(
     if not isinstance(config.learner, PPOConfig):  # others keep much the same; our PPO stands for them
         config = config.model_copy(update={"learner": PPOConfig.for_task(task)})
     try:
-        points = _points_of_few(task, config, node, size)
+        points = _points_of_few(layout, task, config, node, size)
     except GmiError as error:  # it measures on the first device, busy perhaps; the training says what concerns it
         tell(f"the memory is not known: {error}")
         return
@@ -84,11 +86,13 @@ def require_room(
         )
 
 
-def _points_of_few(task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:
+def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:
     """What a GMI takes with few environments. Raises GmiError, with the reason, where they do not run."""
-    with PointMeasurer(task, config, node, Cache(task, config, node), [size], Budget(inf)) as measure:
+    template = template_of(layout)
+    cache = Cache(task, config, node, template=template)
+    with PointMeasurer(task, config, node, cache, [size], Budget(inf), template=template) as measure:
         for few in SMALL:
-            point = measure(size, few)
+            point = measure(Cut(size, few))
             if point is not None and not point.runnable:
                 raise GmiError(point.reason)
         return measure.points

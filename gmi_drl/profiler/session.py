@@ -22,8 +22,8 @@ from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.line import Message
 from gmi_drl.roles.words import Measure
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.templates import template_of
 
-PROBE = "gmi_drl.roles.probe:Probe"
 PATIENCE_S = 120.0
 """How much longer than asked for a measurement may take, if nothing is known of it: then a GMI hangs."""
 
@@ -56,7 +56,7 @@ class Session:
     Args:
         layout: What to start. Its GMIs' own `num_env` do not matter.
         config: How they train.
-        role: A subclass of `roles.probe.Probe`, by location.
+        role: A subclass of `roles.probe.Probe`, by location; None for the one of the layout's template.
         environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
 
     Raises:
@@ -68,10 +68,11 @@ class Session:
         layout: Layout,
         config: RunConfig,
         *,
-        role: str = PROBE,
+        role: str | None = None,
         environment: Mapping[str, str | None] | None = None,
     ) -> None:
-        self.layout, self.config, self.role, self.environment = layout, config, role, environment
+        self.layout, self.config, self.environment = layout, config, environment
+        self.role = role or template_of(layout).probe
         self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
         self._life = ExitStack()
 

@@ -10,6 +10,7 @@ from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.slot import Slot
 from gmi_drl.learners import PPOConfig
+from gmi_drl.roles.acting import Acting
 from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
@@ -39,11 +40,9 @@ class Actor:
         self.task, self.agent, self.config, self.generator = task, agent, config, generator
         self.capture = capture
         self.running_episodes = torch.zeros(2, task.num_env, device=task.device)
-        self._obs, self._final_obs = torch.zeros_like(task.obs), torch.zeros_like(task.obs)
-        shape = task.num_env, task.spec.num_actions
-        self._noise, self._action, self._mean = (torch.zeros(shape, device=task.device) for _ in range(3))
+        self._act = Acting(task, agent, capture=capture)
+        self._final_obs = torch.zeros_like(task.obs)
         self._final_value = torch.zeros(task.num_env, device=task.device)
-        self._sample_on_obs = Captured(self._sample, task.device, is_on=capture)
         self._value_final_obs = Captured(self._value, task.device, is_on=capture)
         self._judge = partial(agent.judge, config=config)
         self.terms = terms_of(task)
@@ -59,17 +58,15 @@ class Actor:
     @torch.no_grad()
     def collect(self, slot: Slot, clock: PhaseClock) -> None:
         """Play `horizon` steps into the slot and judge them; the time of judging is left to the mark that follows."""
-        rollout = slot.rollout
+        rollout, act = slot.rollout, self._act
         rollout.bootstrap.zero_()
         rollout.sums.zero_()
         noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
         for t in range(self.config.horizon):
-            self._obs.copy_(self.task.obs)
-            self._noise.copy_(noise[t])
-            self._sample_on_obs()
-            rollout.obs[t], rollout.action[t], rollout.mean[t] = self._obs, self._action, self._mean
+            act(noise[t])
+            rollout.obs[t], rollout.action[t], rollout.mean[t] = act.obs, act.action, act.mean
             clock.mark("act_s")
-            _, reward, terminated, truncated, info = self.task.step(self._action)
+            _, reward, terminated, truncated, info = self.task.step(act.action)
             clock.mark("sim_s")
             rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, info["valid"]
             rollout.sums[4] += info["bad"].sum()
@@ -101,12 +98,6 @@ class Actor:
         steps = (0, self.task.spec.episode_steps)
         shape = self.task.episode_length.shape
         self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))
-
-    def _sample(self) -> None:
-        """What the agent does about `_obs`."""
-        action, mean = self.agent.sample(self._obs, self._noise)
-        self._action.copy_(action)
-        self._mean.copy_(mean)
 
     def _value(self) -> None:
         self._final_value.copy_(self.agent.value(self._final_obs))

@@ -83,11 +83,15 @@ class GMI_manager:
     def get_group(self, *GMI_ids: int) -> Group:
         """The smallest group that holds all these GMIs; `get_group(i, i)`, as the paper writes it, is GMI i's own.
 
+        A GMI that the layout has in no group is alone.
+
         Raises:
             UsageError: if there is none.
         """
         known = {name: group.members for name, group in self.layout.groups.items()}
         groups = [Group(name, members) for name, members in known.items() if set(GMI_ids) <= set(members)]
+        if not groups and set(GMI_ids) == {self.gmi.id}:
+            return Group("alone", (self.gmi.id,))
         if not groups:
             raise UsageError(f"the layout has no group with GMIs {sorted(set(GMI_ids))}: groups {known}")
         return min(groups, key=lambda group: len(group.members))

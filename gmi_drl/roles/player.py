@@ -1,6 +1,7 @@
 """Playing: what a run has learnt acts in worlds of its own, and nothing is learnt."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -11,11 +12,15 @@ from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
+from gmi_drl.layout import Layout
+from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -28,19 +33,33 @@ class Episode:
     ended: Literal["terminated", "truncated", "bad", "running"]
 
 
+def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
+    """The task that a run has learnt.
+
+    Raises:
+        UsageError: if its policy is not one that an `Agent` can act by.
+    """
+    if layout.task is None:
+        raise UsageError(f"{folder.path}: its layout names no task: nothing to play")
+    if not isinstance(config.learner, PPOConfig):
+        kind = config.learner.kind
+        raise UsageError(f"{folder.path} was trained by {kind}: play its files (model_*.pt) with its own tools")
+    return layout.task
+
+
 def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
     """The agent that a run begins with, on the CPU."""
-    return _new_agent(spec, config)[0]
+    return _new_agent(spec, config, CPU)[0]
 
 
-def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig) -> Agent:
-    """The agent of a run's newest checkpoint, on the CPU; a training may go on meanwhile.
+def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: torch.device = CPU) -> Agent:
+    """The agent of a run's newest checkpoint; a training may go on meanwhile.
 
     Raises:
         UsageError: There is none, it is broken, or its sizes are not those of the task and the configuration.
     """
-    agent, parameters = _new_agent(spec, config)
-    iteration, learner = _newest(folder)
+    agent, parameters = _new_agent(spec, config, device)
+    iteration, learner = newest_learner(folder)
     saved = learner["parameters"]
     if saved.shape != parameters.shape:
         raise UsageError(
@@ -48,7 +67,7 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig) -> Agent:
             f"has {parameters.numel()}: play it with the version that trained it (versions.json)"
         )
     parameters.copy_(saved)
-    agent.normaliser.load(learner["normaliser"])
+    agent.normaliser.load(learner["normaliser"].to(device))
     return replace(agent, iteration=iteration)
 
 
@@ -89,19 +108,19 @@ class Player:
         self._total[world], self._length[world] = 0, 0
 
 
-def _new_agent(spec: TaskSpec, config: RunConfig) -> tuple[Agent, Tensor]:
+def _new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
     """As a run begins, and the vector that its parameters are views of, in the order that checkpoints have."""
-    agent = make_agent(spec, config, torch.device("cpu"))
-    flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
+    agent = make_agent(spec, config, device)
+    flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=partial(torch.zeros, device=device))
     return agent, flat.vector
 
 
-def _newest(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
+def newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
     """Iteration and learner of the newest checkpoint, read again if training replaced it meanwhile."""
     saved = checkpoint.list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{folder.path} has no complete checkpoint yet: a training saves its first at once")
-    return _read(saved[-1]) or _newest(folder)
+    return _read(saved[-1]) or newest_learner(folder)
 
 
 def _read(saved: Path) -> tuple[int, dict[str, Tensor]] | None:

@@ -1,10 +1,10 @@
-"""The probe: a training that is measured instead of kept (paper section 5.2, Algorithm 2's `profile`)."""
+"""The probe: an iteration that is measured instead of kept (paper section 5.2, Algorithm 2's `profile`)."""
 
 import ctypes
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean, stdev
@@ -29,6 +29,7 @@ class Probe(DRL_role):
     """Trains as a holistic GMI does, with as many environments as the launcher says, and tells how fast that was.
 
     The learner stays when the number of environments changes, so that walking it upward costs one start-up in all.
+    Other templates measure other iterations: a subclass may bring its own.
     """
 
     replica: Replica | None = None
@@ -55,18 +56,20 @@ class Probe(DRL_role):
 
     def _measure(self, num_env: int, seconds: float) -> dict[str, float]:
         """Iterate for about so long, once at least after the warm-up; means over the iterations."""
-        replica = self._with_worlds(num_env)
-        for _ in range(replica.warm_up_iterations):
+        self.leave_worlds()  # before the next worlds are made, or the peak would count both
+        _forget_peak(self.mgr.device)
+        self.enter_worlds(self.make_task(num_env, self.seed("task")))
+        for _ in range(self.warm_up_iterations):
             started = time.monotonic()
-            replica.iterate(lambda: Word.GO_ON)
-            replica.phases()
+            self.iterate(lambda: Word.GO_ON)
+            self.phases()
         self._left = max(1, round(seconds / (time.monotonic() - started)))
         phases: Counter[str] = Counter()
         word, times = Word.GO_ON, list[float]()
         while word is Word.GO_ON:
             started = time.monotonic()
-            word = replica.iterate(self._decide).word
-            phases.update(replica.phases())
+            word = self.iterate(self._decide)
+            phases.update(self.phases())
             times.append(time.monotonic() - started)
         means = {name: value / len(times) for name, value in phases.items()}
         speed = {"iterations": len(times), "iteration_s": fmean(times), "relative_error": relative_error(times)}
@@ -78,14 +81,33 @@ class Probe(DRL_role):
         self._left -= 1
         return Word.GO_ON if self._left > 0 else Word.STOP
 
-    def _with_worlds(self, num_env: int) -> Replica:
-        task_seed, agent_seed, learner_seed = (
-            seed_of(self.config, 0, self.GMI_id, purpose) for purpose in ("task", "agent", "learner")
-        )
+    def seed(self, purpose: str) -> int:
+        """What this GMI draws from for a purpose ("task", "agent", "learner")."""
+        return seed_of(self.config, 0, self.GMI_id, purpose)
+
+    def iterate(self, decide: Callable[[], Word]) -> Word:
+        """One iteration. `decide` says whether another one follows; where GMIs must agree rank 0's answer counts."""
+        assert self.replica is not None
+        return self.replica.iterate(decide).word
+
+    def phases(self) -> dict[str, float]:
+        """Seconds of the last iteration by phase (`phases.PHASES`)."""
+        assert self.replica is not None
+        return self.replica.phases()
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """Iterations until each is like the next."""
+        assert self.replica is not None
+        return self.replica.warm_up_iterations
+
+    def leave_worlds(self) -> None:
+        """Close the worlds, if there are any, and let go of all that was made for them."""
         if self.replica is not None:
-            self.replica.leave_worlds()  # before the next worlds are made, or the peak would count both
-        _forget_peak(self.mgr.device)
-        task = self.make_task(num_env, task_seed)
+            self.replica.leave_worlds()
+
+    def enter_worlds(self, task: Task) -> None:
+        """Iterate in these worlds from now on."""
         if self.replica is None:
             self.replica = Replica(
                 task.spec,
@@ -93,10 +115,9 @@ class Probe(DRL_role):
                 self.mgr.reduction(self.group),
                 sample_share=1 / len(self.group.members),
                 device=self.mgr.device,
-                seed=learner_seed,
+                seed=self.seed("learner"),
             )
-        self.replica.enter_worlds(task, agent_seed)
-        return self.replica
+        self.replica.enter_worlds(task, self.seed("agent"))
 
 
 def relative_error(times: Sequence[float]) -> float:

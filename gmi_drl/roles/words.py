@@ -10,6 +10,11 @@ class Stop:
 
 
 @dataclass(frozen=True)
+class Start:
+    """All are ready: begin."""
+
+
+@dataclass(frozen=True)
 class Measure:
     """Iterate with `num_env` environments for about `seconds`, and report how that went."""
 
@@ -24,7 +29,7 @@ class Reduce:
     method: str
 
 
-LauncherWord = Stop | Measure | Reduce
+LauncherWord = Start | Stop | Measure | Reduce
 _WORDS = {word.__name__: word for word in get_args(LauncherWord)}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from gmi_drl.cut import Cut
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.scheduler.search import SATURATION_THRESHOLD, Candidate, Grid, Measure, saturation
 
@@ -39,7 +40,7 @@ def _walk(measure: Measure, size: int, num_envs: Sequence[int], threshold: float
     """The runnable points of one size, up to and with the one that shows saturation."""
     before: ProfilePoint | None = None
     for num_env in num_envs:
-        point = measure(size, num_env)
+        point = measure(Cut(size, num_env))
         if point is None or not point.runnable:
             continue
         yield point

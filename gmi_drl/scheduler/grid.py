@@ -51,9 +51,9 @@ def profile_grid(profile: Profile, node: Node, horizon: int, keep_batch: int | N
     """The points of a profile that a node has the cores for, and that have `keep_batch` samples per update."""
     num_devices, most = devices_of(node)
     grid: dict[int, list[int]] = {}
-    for size, num_env in sorted({(point.gmis_per_gpu, point.num_env) for point in profile.points}):
-        if size <= most and keep_batch in (None, horizon * size * num_devices * num_env):
-            grid.setdefault(size, []).append(num_env)
+    for cut in sorted({point.cut for point in profile.points}):
+        if cut.gmis_per_gpu <= most and keep_batch in (None, horizon * num_devices * cut.uncut.num_env):
+            grid.setdefault(cut.gmis_per_gpu, []).append(cut.num_env)
     return grid
 
 

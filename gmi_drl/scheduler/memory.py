@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.units import GIB
@@ -65,19 +66,18 @@ def shortage(node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, ho
     return None
 
 
-def shortage_together(
-    node: Node, num_devices: int, points: Sequence[ProfilePoint], places: Sequence[tuple[int, int]]
-) -> str | None:
+def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoint], cuts: Sequence[Cut]) -> str | None:
     """As `shortage`, for layouts that live on a node at the same time.
 
     Args:
         node: With `num_devices` devices, each cut alike.
         num_devices: GPUs, or CPU devices.
         points: What was measured. A number of GMIs that it does not know is taken to need what the next smaller does.
-        places: `(GMIs per device, environments of each)`, a pair for each layout.
+        cuts: One for each layout.
     """
     device_bytes = host_bytes = 0
-    for size, num_env in places:
+    for cut in cuts:
+        size, num_env = cut.gmis_per_gpu, cut.num_env
         known = [point for point in points if point.runnable and point.gmis_per_gpu <= size]
         nearest = [point for point in known if point.gmis_per_gpu == max(other.gmis_per_gpu for other in known)]
         device = fit((point.num_env, point.memory_bytes) for point in nearest)

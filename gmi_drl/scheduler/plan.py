@@ -3,26 +3,25 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.reductions import usual_reduction
-from gmi_drl.scheduler.cut import even_layout
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.reasons import reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
-from gmi_drl.templates import devices_of
-from gmi_drl.templates.cost import Communication, training_throughput
+from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
+from gmi_drl.templates.cost import throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
 TOLD = 4
 """Points at most of which an error says why they do not run."""
 
-Confirmed = Mapping[tuple[int, int], float]
-"""`(gmis_per_gpu, num_env)` -> steps per second of all GMIs run together."""
+Confirmed = Mapping[Cut, float]
+"""Steps per second of all GMIs of a layout that were run together."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +44,26 @@ class Plan:
 
     def samples_per_update(self, candidate: Candidate) -> int:
         """Environments in all times the horizon: what an update learns from."""
-        point = candidate.point
-        return point.gmis_per_gpu * len(self.layout.devices) * point.num_env * self.horizon
+        return candidate.point.cut.uncut.num_env * len(self.layout.devices) * self.horizon
 
 
-def plan(task: TaskSpec, node: Node, *, num_env: int, gmis_per_gpu: int | None = None) -> Layout:
-    """Cut a node evenly for synchronous PPO training. Nothing is measured, and the layout says so.
+def plan(
+    task: TaskSpec, node: Node, *, num_env: int, gmis_per_gpu: int | None = None, template: Template = TCG_EX
+) -> Layout:
+    """Cut a node evenly. Nothing is measured, and the layout says so.
 
     Args:
-        task: What is trained.
+        task: What is run.
         node: Where.
         num_env: Environments of each GMI.
         gmis_per_gpu: None for one per physical core (one per GPU).
+        template: What a GMI does.
 
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
-    return even_layout(task, node, gmis_per_gpu, num_env, why=[why])
+    return template.lay_out(task, node, Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env), why=[why])
 
 
 def plan_measured(
@@ -72,19 +73,21 @@ def plan_measured(
     profile: Profile,
     grid: Grid,
     *,
+    template: Template = TCG_EX,
     confirmed: Confirmed | None = None,
-    unmeasured: Sequence[tuple[int, int]] = (),
+    unmeasured: Sequence[Cut] = (),
 ) -> Plan:
-    """Choose what a profile measured best, for synchronous PPO training.
+    """Choose what a profile measured best.
 
     Every point of the grid that runs and fits the node is a candidate: what was measured is paid for.
 
     Args:
-        task: What is trained.
-        learner: How; the profile was measured so.
+        task: What is run.
+        learner: How it trains; the profile was measured so.
         node: Where.
         profile: What is known.
         grid: Which of its points may be chosen.
+        template: What a GMI does.
         confirmed: What ran together. What was confirmed goes before what is only expected.
         unmeasured: Points that there was no time for; the reasons list them.
 
@@ -94,16 +97,18 @@ def plan_measured(
     """
     if profile.task != task.name:
         raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
-    candidates, infeasible = candidates_of(task, learner, node, profile, grid)
+    candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
-    known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node))
+    known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node, template))
     best = next(candidate for candidate in known if _is_in(grid, candidate.point))
     projection = Projection(
         measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
     )
-    why = reasons_for(best, known, profile, devices_of(node)[0], learner.horizon, unmeasured)
-    layout = even_layout(task, node, best.point.gmis_per_gpu, best.point.num_env, projection, why)
+    samples = devices_of(node)[0] * best.point.cut.uncut.num_env * learner.horizon
+    learns = samples if template.purpose == "training" else None
+    why = reasons_for(best, known, profile, devices_of(node)[0], learns, unmeasured)
+    layout = template.lay_out(task, node, best.point.cut, projection, why)
     return Plan(
         layout,
         (best, *(candidate for candidate in known if candidate is not best)),
@@ -114,14 +119,19 @@ def plan_measured(
 
 
 def candidates_of(
-    task: TaskSpec, learner: LearnerConfig, node: Node, profile: Profile, grid: Grid
+    task: TaskSpec,
+    learner: LearnerConfig,
+    node: Node,
+    profile: Profile,
+    grid: Grid,
+    template: Template = TCG_EX,
 ) -> tuple[list[Candidate], list[ProfilePoint]]:
     """The points of a profile that lie in a grid: those that run on this node, best first, and those that cannot."""
-    judge = judge_for(task, learner, node)
+    judge = judge_for(task, learner, node, template)
     candidates, infeasible = [], []
     for gmis_per_gpu, num_envs in grid.items():
         for num_env in num_envs:
-            point = profile.point(gmis_per_gpu, num_env)
+            point = profile.point(Cut(gmis_per_gpu, num_env))
             if point is None:
                 continue
             if why := unfit(point, node):
@@ -131,14 +141,12 @@ def candidates_of(
     return sorted(candidates, key=lambda candidate: -candidate.expected), infeasible
 
 
-def judge_for(task: TaskSpec, learner: LearnerConfig, node: Node) -> Callable[[ProfilePoint], Candidate]:
-    """What a point of this workload promises for all GMIs of this node, by `estimate` and by equation 3."""
+def judge_for(
+    task: TaskSpec, learner: LearnerConfig, node: Node, template: Template = TCG_EX
+) -> Callable[[ProfilePoint], Candidate]:
+    """What a point of this workload promises for all GMIs of this node, by `estimate` and by equations 2 and 3."""
     num_devices, _ = devices_of(node)
-    communication = Communication(
-        reduces=learner.epochs * learner.minibatches,
-        bucket_bytes=learner.bucket_bytes(task),
-        method=usual_reduction(2, node.cpu.architecture),
-    )
+    communication = template.communication(task, learner, node)
 
     def judge(point: ProfilePoint) -> Candidate:
         num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * learner.horizon
@@ -148,7 +156,7 @@ def judge_for(task: TaskSpec, learner: LearnerConfig, node: Node) -> Callable[[P
         iteration_s = steps / point.steps_per_second
         ran_together = point.gmis_per_gpu if node.num_gpus else 1  # what these wait for each other is in iteration_s
         communication_s = communication.seconds(num_gmis) - communication.seconds(ran_together)
-        expected = training_throughput(num_gmis, steps, iteration_s, communication_s)
+        expected = throughput(num_gmis, steps, iteration_s, communication_s)
         return Candidate(point, projected, expected)
 
     return judge
@@ -169,9 +177,9 @@ def _confirmed(
     judge: Callable[[ProfilePoint], Candidate],
 ) -> list[Candidate]:
     """The candidates, those that ran together first. What was run beside them is one, though it lies in no grid."""
-    in_grid = {(candidate.point.gmis_per_gpu, candidate.point.num_env): candidate for candidate in candidates}
-    beside = {place: judge(point) for place in confirmed if (point := profile.point(*place)) is not None}
-    known = [replace(candidate, confirmed=confirmed.get(place)) for place, candidate in (beside | in_grid).items()]
+    in_grid = {candidate.point.cut: candidate for candidate in candidates}
+    beside = {cut: judge(point) for cut in confirmed if (point := profile.point(cut)) is not None}
+    known = [replace(candidate, confirmed=confirmed.get(cut)) for cut, candidate in (beside | in_grid).items()]
     return sorted(known, key=lambda candidate: (candidate.confirmed is None, -candidate.steps_per_second))
 
 
@@ -179,16 +187,14 @@ def _is_in(grid: Grid, point: ProfilePoint) -> bool:
     return point.num_env in grid.get(point.gmis_per_gpu, ())
 
 
-def _nothing_left(
-    profile: Profile, node: Node, infeasible: Sequence[ProfilePoint], unmeasured: Sequence[tuple[int, int]]
-) -> str:
+def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoint], unmeasured: Sequence[Cut]) -> str:
     """Why no point of a profile can be used."""
     known = (
         f"{counted(len(profile.points), 'point')}, {sum(point.runnable for point in profile.points)} of them runnable"
     )
     limits = f"at most {devices_of(node)[1]} GMIs per device, and the samples per update that were asked for"
     told = infeasible[:TOLD]
-    reasons = [f"{point.gmis_per_gpu} x {point.num_env} environments: {point.reason}" for point in told]
+    reasons = [f"{point.cut} environments: {point.reason}" for point in told]
     reasons += [f"and {len(infeasible) - TOLD} more"] if len(infeasible) > TOLD else []
     if unmeasured:
         reasons.append(f"{counted(len(unmeasured), 'point')} not measured for want of time: give more with --budget")

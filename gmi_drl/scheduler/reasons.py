@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gmi_drl.cut import Cut
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.units import counted, human_bytes, human_count
@@ -12,8 +13,8 @@ def reasons_for(
     candidates: Sequence[Candidate],
     profile: Profile,
     num_devices: int,
-    horizon: int,
-    unmeasured: Sequence[tuple[int, int]],
+    samples: int | None,
+    unmeasured: Sequence[Cut],
 ) -> list[str]:
     """What was chosen, the runner-up, what one GMI per device does, and what is not known.
 
@@ -22,7 +23,7 @@ def reasons_for(
         candidates: All of them, best first.
         profile: Where their points are from.
         num_devices: Devices that are cut alike.
-        horizon: Steps of each world per update.
+        samples: Per update; None where nothing is learnt.
         unmeasured: Points that there was no time for.
     """
     others = [candidate for candidate in candidates if candidate is not best]
@@ -33,18 +34,19 @@ def reasons_for(
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
         _against_solo(best, candidates, num_devices),
         _certainty(best),
-        f"{human_count(best.point.num_env * best.point.gmis_per_gpu * num_devices * horizon)} samples per update: "
-        "another number learns differently per step (--keep-batch holds it)",
     ]
+    if samples is not None:
+        differs = "another number learns differently per step (--keep-batch holds it)"
+        lines.append(f"{human_count(samples)} samples per update: {differs}")
     if unmeasured:
-        points = ", ".join(f"{size} x {num_env}" for size, num_env in unmeasured)
+        points = ", ".join(map(str, unmeasured))
         lines.append(f"not measured for want of time (GMIs per device x environments): {points}")
     return lines
 
 
 def _described(candidate: Candidate, num_devices: int) -> str:
     point = candidate.point
-    each = f"{point.gmis_per_gpu} x {point.num_env} environments"
+    each = f"{point.cut} environments"
     each += f" on each of {num_devices} devices" if num_devices > 1 else ""
     verb = "project to" if candidate.confirmed is None else "ran together at"
     memory = f", {human_bytes(point.memory_bytes)} for each GMI" if point.memory_bytes else ""

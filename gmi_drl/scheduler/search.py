@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gmi_drl.cut import Cut
 from gmi_drl.profile import ProfilePoint
 
 NUM_ENVS = tuple(128 * 2**i for i in range(8))
@@ -23,8 +24,8 @@ ASSUMED_ERROR = 0.02
 IN_A_ROW = 2
 """Saturated steps, or failures, that end a walk: one may have its reason in the moment."""
 
-Measure = Callable[[int, int], ProfilePoint | None]
-"""`(gmis_per_gpu, num_env) -> point`: a profiler, a profile file, or made-up numbers; None where nothing is known."""
+Measure = Callable[[Cut], ProfilePoint | None]
+"""A profiler, a profile file, or made-up numbers; None where nothing is known."""
 
 Grid = Mapping[int, Sequence[int]]
 """For each number of GMIs per device the numbers of environments of a GMI to try, ascending."""
@@ -37,7 +38,7 @@ class Candidate:
     Args:
         point: As measured.
         projected: Steps per second when all GMIs run as this one did: the paper's `estimate`.
-        expected: The same with equation 3's communication.
+        expected: The same with the communication of equations 2 and 3.
         confirmed: Steps per second of all GMIs run together; None if that was not done.
     """
 
@@ -92,7 +93,7 @@ def _walk(measure: Measure, size: int, num_envs: Sequence[int]) -> Iterator[Prof
     before: ProfilePoint | None = None
     saturated = failed = 0
     for num_env in num_envs:
-        point = measure(size, num_env)
+        point = measure(Cut(size, num_env))
         if point is None:
             continue
         failed = 0 if point.runnable else failed + 1

@@ -1,5 +1,61 @@
 """Templates: how the roles of a workload lie on GMIs (paper section 5.1). Pure data in, pure data out."""
 
-from gmi_drl.templates.tcg_ex import devices_of, tcg_ex
+from gmi_drl.errors import UsageError
+from gmi_drl.layout import Layout
+from gmi_drl.registry import Registry
+from gmi_drl.templates.even import devices_of, usual_gmis_per_gpu
+from gmi_drl.templates.tcg import TCG
+from gmi_drl.templates.tcg_ex import TCG_EX
+from gmi_drl.templates.template import Purpose, Template
 
-__all__ = ["devices_of", "tcg_ex"]
+__all__ = [
+    "TCG",
+    "TCG_EX",
+    "TEMPLATES",
+    "Purpose",
+    "Template",
+    "devices_of",
+    "template_for",
+    "template_named",
+    "template_of",
+    "usual_gmis_per_gpu",
+]
+
+TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_EX, TCG))
+"""Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `Template`."""
+
+
+def template_named(text: str) -> Template:
+    """The usual template of a purpose, or the one of this name.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    usual: dict[str, Template] = {template.purpose: template for template in (TCG_EX, TCG)}
+    return usual[text] if text in usual else TEMPLATES.find(text)
+
+
+def template_of(layout: Layout) -> Template:
+    """The template that a layout names.
+
+    Raises:
+        UsageError: if it names none, or one that is not there.
+    """
+    if layout.template is None:
+        raise UsageError("the layout names no template: make one with `gmi-drl plan`")
+    return TEMPLATES.find(layout.template)
+
+
+def template_for(layout: Layout, purpose: Purpose) -> Template:
+    """The template of a layout that keeps to it.
+
+    Raises:
+        UsageError: with every mistake, or because the layout names no template, or one for another purpose.
+    """
+    template = template_of(layout)
+    if template.purpose != purpose:
+        remedy = f"make another with `gmi-drl plan --template {purpose}`"
+        raise UsageError(f"a layout by {template.name} is for {template.purpose}, not for {purpose}: {remedy}")
+    if mistakes := template.check(layout):
+        raise UsageError("; ".join(mistakes))
+    return template

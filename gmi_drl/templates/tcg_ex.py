@@ -1,75 +1,87 @@
 """TCG_EX, the template of synchronous training: every GMI is holistic (paper section 5.1, Figure 6a)."""
 
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import chain, pairwise
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
-from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
-from gmi_drl.layout import GMI, Device
+from gmi_drl.layout import HOLISTIC, GmiGroup, Layout, Projection
+from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.reductions import REDUCTIONS, usual_reduction
+from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.even import described, even_devices
+from gmi_drl.templates.template import UNMEASURED, Purpose
+from gmi_drl.workload import TaskSpec
 
-Cores = tuple[int, ...]
-
-
-def tcg_ex(node: Node, gmis_per_gpu: int | None, num_env: int) -> tuple[Device, ...]:
-    """Cut every device of the node into equal holistic GMIs of `num_env` environments.
-
-    Devices are the GPUs, or else the described CPU devices, or else all cores as one device. On a CPU the default is
-    one GMI per physical core, on a GPU one. Hardware threads of a core stay together unless GMIs outnumber the cores.
-
-    Raises:
-        NoFeasiblePlanError: if a device has fewer cores than GMIs.
-    """
-    kind: Literal["cpu", "gpu"] = "gpu" if node.num_gpus else "cpu"
-    shares = _core_shares(node)
-    devices, next_id = [], 0
-    for index, cores in enumerate(shares):
-        count = gmis_per_gpu or (1 if kind == "gpu" else len(cores))
-        parts = _deal(cores, count, f"{kind} {index}")
-        gmis = tuple(GMI(id=next_id + i, num_env=num_env, cores=part) for i, part in enumerate(parts))
-        devices.append(Device(kind=kind, index=index, gmis=gmis))
-        next_id += count
-    return tuple(devices)
+TRAINERS = "trainers"
+"""The group of the GMIs whose gradients are summed: all of them."""
 
 
-@lru_cache(4)
-def devices_of(node: Node) -> tuple[int, int]:
-    """How many devices a node has, and how many GMIs each can hold at most: every GMI needs a core."""
-    shares = _core_shares(node)
-    return len(shares), min(sum(map(len, share)) for share in shares)
+class TcgEx:
+    """See `Template`."""
+
+    name = "TCG_EX"
+    what = "simulator, agent and trainer share a GMI, so only gradients cross its border (paper section 5.1)"
+    purpose: Purpose = "training"
+    probe = "gmi_drl.roles.probe:Probe"
+
+    def lay_out(
+        self, task: TaskSpec, node: Node, cut: Cut, projection: Projection = UNMEASURED, why: Sequence[str] = ()
+    ) -> Layout:
+        """See `Template`: all devices are cut evenly."""
+        devices = even_devices(node, cut, HOLISTIC)
+        ids = tuple(gmi.id for device in devices for gmi in device.gmis)
+        groups = self.groups(ids, node.cpu.architecture)
+        reasons = [*why, described(devices, cut, node), f"{self.name}: {self.what}"]
+        if len(ids) > 1:
+            method = REDUCTIONS.find(groups[TRAINERS].reduction)
+            reasons.append(f"{method.name}: {method.how}")
+        return Layout(
+            task=task.name,
+            template=self.name,
+            devices=devices,
+            groups=groups,
+            projection=projection,
+            reasons=tuple(reasons),
+        )
+
+    def groups(self, members: tuple[int, ...], architecture: str) -> dict[str, GmiGroup]:
+        """See `Template`."""
+        return {TRAINERS: GmiGroup(members=members, reduction=usual_reduction(len(members), architecture).name)}
+
+    def check(self, layout: Layout) -> list[str]:
+        """See `Template`: replicas must stay alike."""
+        everyone = {TRAINERS: tuple(gmi.id for gmi in layout.gmis)}
+        groups = {name: tuple(sorted(group.members)) for name, group in layout.groups.items()}
+        mistakes = []
+        if layout.task is None:
+            mistakes.append(f"{self.name} needs a task, this layout names none")
+        if partial := [gmi.id for gmi in layout.gmis if gmi.roles != HOLISTIC]:
+            mistakes.append(f"{self.name} needs all of {', '.join(HOLISTIC)} on every GMI, which GMIs {partial} lack")
+        if groups != everyone:
+            mistakes.append(f"{self.name} needs the one group {everyone}, this layout has {groups}")
+        if len({device.kind for device in layout.devices}) > 1:
+            mistakes.append(
+                f"{self.name} needs devices of one kind, this layout has cpu and gpu: the two round differently, so "
+                "replicas would part, and only on a cpu does the bucket lie in the shared memory; give each kind a "
+                "layout of its own"
+            )
+        return mistakes
+
+    def communication(self, task: TaskSpec, learner: LearnerConfig, node: Node) -> Communication:
+        """See `Template`: Table 5, once for every mini-batch."""
+        return Communication(
+            reduces=learner.epochs * learner.minibatches,
+            bucket_bytes=learner.bucket_bytes(task),
+            method=usual_reduction(2, node.cpu.architecture),
+        )
+
+    def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
+        """See `Template`."""
+        return {gmi.id: learner.role for gmi in layout.gmis}
+
+    def leaders(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: rank 0, whose answer counts for all in the exchange of every iteration."""
+        return layout.groups[TRAINERS].members[:1]
 
 
-@lru_cache(4)
-def _core_shares(node: Node) -> list[Sequence[Cores]]:
-    """Physical cores (tuples of core indices) for each device. Remembered, as plans ask for each of their points."""
-    physical = node.cpu.physical
-    if node.num_gpus:
-        return _even(physical, node.num_gpus, "GPUs")
-    if node.cpus is None:
-        return [physical]
-    each = node.cpus.cores_each
-    singles = _threads(physical)
-    return [singles[i * each : (i + 1) * each] for i in range(node.cpus.count)]
-
-
-def _deal(physical: Sequence[Cores], count: int, device: str) -> list[Cores]:
-    """Cores for `count` GMIs of one device, as even as whole physical cores allow."""
-    if count > len(physical):  # siblings must be parted
-        physical = _threads(physical)
-    if count > len(physical):
-        raise NoFeasiblePlanError(f"{count} GMIs on {device} need {count} cores, it has {len(physical)}: ask for fewer")
-    return [tuple(sorted(chain.from_iterable(part))) for part in _even(physical, count, "GMIs")]
-
-
-def _threads(physical: Sequence[Cores]) -> list[Cores]:
-    """Every hardware thread as a core of its own."""
-    return [(core,) for group in physical for core in group]
-
-
-def _even(items: Sequence[Cores], parts: int, what: str) -> list[Sequence[Cores]]:
-    """Consecutive parts whose lengths differ by at most one."""
-    if parts > len(items):
-        raise NoFeasiblePlanError(f"{parts} {what} need {parts} physical cores, the node has {len(items)}")
-    ends = [round(len(items) * i / parts) for i in range(parts + 1)]
-    return [items[start:end] for start, end in pairwise(ends)]
+TCG_EX = TcgEx()

@@ -5,7 +5,9 @@ from conftest import tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
 from gmi_drl.errors import MachineError
+from gmi_drl.files import load_yaml
 from gmi_drl.launch.training import train
+from gmi_drl.layout import Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
@@ -63,6 +65,28 @@ class Toy(Holistic):
 """
 
 
+TEMPLATE = """
+from gmi_drl.templates.tcg_ex import TcgEx
+
+class Toy(TcgEx):
+    name, what = "toy", "as TCG_EX, by a role of its own"
+
+    def roles(self, layout, learner):
+        return {gmi.id: "toy_role:Toy" for gmi in layout.gmis}
+
+ENTRY = Toy()
+"""
+TEMPLATES_ROLE = """
+from pathlib import Path
+from gmi_drl.roles.holistic import Holistic
+
+class Toy(Holistic):
+    def GMI_run(self, **params):
+        Path(__file__).with_name(f"ran-{self.GMI_id}").touch()
+        return super().GMI_run(**params)
+"""
+
+
 @pytest.fixture
 def folder(tmp_path):
     folder = RunFolder(tmp_path / "run")
@@ -116,3 +140,18 @@ def test_a_writer_of_another_package_gets_rows_and_its_failure_ends_nothing(fold
     assert (folder.path / "toy.txt").read_text() == written
     why = "failed: ConnectionError: no way to the service"
     assert warnings == [f"the writer toy {why}; the run goes on without it"]
+
+
+@two_cores
+def test_a_template_of_another_package_plans_and_trains(install, command_line, tmp_path):
+    modules = {"toy_template": TEMPLATE, "toy_role": TEMPLATES_ROLE}
+    site = install({"gmi_drl.templates": "toy = toy_template:ENTRY"}, modules)
+    plan = ("plan", "--template", "toy", "--budget", 0, "--num-env", 8, "--gmis-per-gpu", 2)
+    code, out, _ = command_line(*plan)
+    assert code == 0 and "toy: as TCG_EX, by a role of its own" in out
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert layout.template == "toy" and len(layout.gmis) == 2
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    assert train(layout, tiny_config(), folder).state == "done"
+    assert {path.name for path in site.glob("ran-*")} == {"ran-0", "ran-1"}

@@ -1,6 +1,7 @@
 import pytest
 
 from gmi_drl.config import RunConfig
+from gmi_drl.cut import Cut
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import ProfilePoint
@@ -22,7 +23,7 @@ def test_what_was_measured_is_remembered():
     cache.add(point(64))
     cache.add(point(128))
     cache.add(point(64, 2.0))
-    assert Cache(ANT, RunConfig(), NODE).profile.point(1, 64).steps_per_second == 2.0
+    assert Cache(ANT, RunConfig(), NODE).profile.point(Cut(1, 64)).steps_per_second == 2.0
     assert len(Cache(ANT, RunConfig(), NODE).profile.points) == 2
     fresh = Cache(ANT, RunConfig(), NODE, fresh=True)
     assert fresh.profile.points == ()
@@ -48,7 +49,7 @@ def test_another_workload_node_or_version_is_another_memory(monkeypatch, config,
 
 def test_how_a_run_is_kept_is_no_part_of_the_memory():
     Cache(ANT, RunConfig(), NODE).add(point(64))
-    assert Cache(ANT, RunConfig(seed=3, iterations=7), NODE).profile.point(1, 64) is not None
+    assert Cache(ANT, RunConfig(seed=3, iterations=7), NODE).profile.point(Cut(1, 64)) is not None
 
 
 def test_a_broken_or_forbidden_memory_costs_nothing_but_itself(monkeypatch, tmp_path):
@@ -60,4 +61,4 @@ def test_a_broken_or_forbidden_memory_costs_nothing_but_itself(monkeypatch, tmp_
     monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path / "file"))
     unwritable = Cache(ANT, RunConfig(), NODE)
     unwritable.add(point(64))
-    assert unwritable.profile.point(1, 64) is not None
+    assert unwritable.profile.point(Cut(1, 64)) is not None

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from conftest import tiny_config, two_cores
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.profile import ProfilePoint
@@ -26,7 +27,7 @@ def quick(monkeypatch):
 
 
 def test_every_candidate_has_its_rival_once():
-    assert rivals([(2, 256), (2, 512), (1, 512)]) == [(2, 256), (1, 512), (2, 512), (1, 1024)]
+    assert rivals([Cut(2, 256), Cut(2, 512), Cut(1, 512)]) == [Cut(2, 256), Cut(1, 512), Cut(2, 512), Cut(1, 1024)]
 
 
 @two_cores
@@ -60,8 +61,8 @@ def test_what_is_remembered_counts_beyond_where_a_search_stops(monkeypatch):
 def test_a_budget_that_is_over_leaves_one_round(monkeypatch):
     monkeypatch.setattr(confirm, "MOST_ROUNDS", 2)
     rounds = []
-    confirm.confirm(ANT, tiny_config(), this_node(), [(1, 4)], Budget(0), lambda *told: rounds.append(told))
-    assert [number for number, place, speed in rounds] == [0]
+    confirm.confirm(ANT, tiny_config(), this_node(), [Cut(1, 4)], Budget(0), lambda *told: rounds.append(told))
+    assert [number for number, cut, speed in rounds] == [0]
 
 
 @two_cores

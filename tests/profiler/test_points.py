@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from conftest import tiny_config, tiny_layout
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
@@ -38,13 +39,13 @@ def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
     enter = Session.__enter__
     monkeypatch.setattr(Session, "__enter__", lambda self: started.append(self) or enter(self))
     with measurer() as measure:
-        measured = [measure(1, num_env) for num_env in (4, 8)]
-        assert measure(1, 4) is measured[0]
+        measured = [measure(Cut(1, num_env)) for num_env in (4, 8)]
+        assert measure(Cut(1, 4)) is measured[0]
     assert len(started) == 1 and [point.num_env for point in measure.points] == [4, 8]
     assert all(point.runnable and point.steps_per_second > 0 and point.phases for point in measured)
     with measurer(seconds=0) as again:
-        assert again(1, 8) == measured[1] and again(1, 16) is None
-    assert list(again.unmeasured) == [(1, 16)]
+        assert again(Cut(1, 8)) == measured[1] and again(Cut(1, 16)) is None
+    assert list(again.unmeasured) == [Cut(1, 16)]
 
 
 def test_where_cores_enforce_the_share_one_gmi_is_run():
@@ -61,9 +62,9 @@ def test_where_nothing_enforces_it_all_gmis_of_a_device_are_run():
 def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
     monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
     with measurer() as measure:
-        assert "no room for 16" in measure(1, 16).reason and "exited with code 9" in measure(1, 32).reason
-        assert measure(1, 8).runnable  # in a process of its own again
-        assert measure(1, 16) in measure.points and len(measure.points) == 3, "what has failed is not tried again"
+        assert "no room for 16" in measure(Cut(1, 16)).reason and "exited with code 9" in measure(Cut(1, 32)).reason
+        assert measure(Cut(1, 8)).runnable  # in a process of its own again
+        assert measure(Cut(1, 16)) in measure.points and len(measure.points) == 3, "what has failed is not tried again"
     assert [point.num_env for point in measure.cache.profile.points] == [8]
 
 
@@ -89,7 +90,7 @@ def test_the_noise_is_the_standard_error_of_the_mean_over_the_mean():
 def test_what_no_point_can_mend_is_an_error(monkeypatch):
     monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
     with measurer() as measure, pytest.raises(GmiError, match="mujoco is missing") as failed:
-        measure(1, 128)
+        measure(Cut(1, 128))
     assert failed.value.exit_code == MachineError.exit_code
 
 
@@ -103,7 +104,7 @@ def known(num_env, runnable=True, mib_each=1):
 def test_sizes_that_fail_twice_when_small_are_not_run_large(failed):
     measure = measurer()
     measure.points = [known(num_env, runnable=num_env not in failed) for num_env in (128, 256, 512)]
-    point = measure(1, 4096)
+    point = measure(Cut(1, 4096))
     assert not point.runnable and not measure.unmeasured
     assert point.reason == f"nor do {failed[0]} and {failed[1]}: bang"
 
@@ -111,20 +112,20 @@ def test_sizes_that_fail_twice_when_small_are_not_run_large(failed):
 def test_one_small_failure_leaves_large_points_to_the_line_of_the_memory(monkeypatch):
     ran = []
     monkeypatch.setattr(
-        PointMeasurer, "_run", lambda self, size, num_env, expected_s: ran.append(num_env) or known(num_env)
+        PointMeasurer, "_run", lambda self, cut, expected_s: ran.append(cut.num_env) or known(cut.num_env)
     )
     measure = measurer(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=4)))
     measure.points = [known(128), known(256, runnable=False)]
     measure.cache.add(known(128))
-    assert measure(1, 2048).runnable and ran == [512, 2048]
-    assert measure(1, 8192).reason == "1 GMIs take 8.0 GiB of the host's 4.0 GiB" and ran == [512, 2048]
+    assert measure(Cut(1, 2048)).runnable and ran == [512, 2048]
+    assert measure(Cut(1, 8192)).reason == "1 GMIs take 8.0 GiB of the host's 4.0 GiB" and ran == [512, 2048]
 
 
 def test_too_many_environments_for_the_memory_are_refused_before_they_are_made():
     measure = measurer(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=1)))
     for num_env in points.SMALL:
         measure.cache.add(known(num_env))
-    point = measure(1, 2048)
+    point = measure(Cut(1, 2048))
     assert not point.runnable and point.reason == "1 GMIs take 2.0 GiB of the host's 1.0 GiB"
 
 
@@ -134,8 +135,8 @@ def test_devices_in_use_are_refused():
         claimed([tiny_layout(1)], "another run"),
         pytest.raises(LayoutMismatchError, match="another run"),
     ):
-        measure(1, 4)
+        measure(Cut(1, 4))
     with measurer() as measure:
-        assert measure(1, 4).runnable
+        assert measure(Cut(1, 4)).runnable
         with pytest.raises(LayoutMismatchError, match="gmi-drl is measuring"), claimed([tiny_layout(1)], "a training"):
             pass

@@ -4,6 +4,7 @@ import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
@@ -11,7 +12,7 @@ from gmi_drl.profiler import confirm
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.session import Session
 from gmi_drl.profiler.sessions import Sessions
-from gmi_drl.scheduler import even_layout
+from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
 
 
@@ -21,21 +22,19 @@ def by_toy(monkeypatch):
     monkeypatch.setattr(confirm, "MEASURE_S", 0.05)
     monkeypatch.setattr(confirm, "MOST_ROUNDS", 2)
 
-    def laid_out(*args):
-        return even_layout(*args).model_copy(update={"backend": "toy"})
-
-    monkeypatch.setattr(confirm, "even_layout", laid_out)
+    lay_out = TCG_EX.lay_out
+    monkeypatch.setattr(TCG_EX, "lay_out", lambda *args: lay_out(*args).model_copy(update={"backend": "toy"}))
 
 
 @two_cores
-@pytest.mark.parametrize(("coexists", "cuts"), [(True, 2), (False, 3)])
-def test_candidates_whose_cuts_cannot_coexist_are_cut_one_after_the_other(install, by_toy, coexists, cuts):
+@pytest.mark.parametrize(("coexists", "count"), [(True, 2), (False, 3)])
+def test_candidates_whose_cuts_cannot_coexist_are_cut_one_after_the_other(install, by_toy, coexists, count):
     """Three cuts in two rounds, the second in the opposite order: the layout that ends the first begins it."""
     toy = install_backend(install, coexists)
-    places = [(1, 8), (2, 4)]
-    confirmed = confirm.confirm(TASK_SPECS["ant"], tiny_config(), this_node(), places, Budget(600))
+    cuts = [Cut(1, 8), Cut(2, 4)]
+    confirmed = confirm.confirm(TASK_SPECS["ant"], tiny_config(), this_node(), cuts, Budget(600))
     assert [(one.point.gmis_per_gpu, one.point.runnable) for one in confirmed] == [(1, True), (2, True)]
-    assert (toy.cuts, toy.most, toy.alive) == (cuts, 2 if coexists else 1, 0)
+    assert (toy.cuts, toy.most, toy.alive) == (count, 2 if coexists else 1, 0)
     assert not children_of(os.getpid())
 
 

@@ -18,8 +18,9 @@ def measured(table):
     """A `measure` that knows `{(gmis, num_env): (speed, memory[, error])}`, and the list of what it was asked."""
     asked = []
 
-    def measure(gmis, num_env):
-        asked.append((gmis, num_env))
-        return point(gmis, num_env, *table[gmis, num_env]) if (gmis, num_env) in table else None
+    def measure(cut):
+        asked.append(cut)
+        place = cut.gmis_per_gpu, cut.num_env
+        return point(*place, *table[place]) if place in table else None
 
     return measure, asked

@@ -29,8 +29,8 @@ def test_a_dip_of_a_thousandth_stops_it():
 
 
 def test_what_does_not_run_is_passed_over():
-    def measure(gmis, num_env):
-        return point(gmis, num_env, 10.0 * num_env, num_env, runnable=num_env != 256)
+    def measure(cut):
+        return point(1, cut.num_env, 10.0 * cut.num_env, cut.num_env, runnable=cut.num_env != 256)
 
     found = algorithm_2(measure, {1: [128, 256, 512]}, estimate)
     assert [candidate.point.num_env for candidate in found] == [512, 128]

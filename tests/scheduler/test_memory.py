@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gmi_drl.cut import Cut
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.scheduler.memory import fit, memory_models, shortage, shortage_together
@@ -45,15 +46,17 @@ def test_layouts_that_live_together_share_the_memory():
         ProfilePoint(gmis_per_gpu=size, num_env=n, runnable=True, memory_bytes=held)
         for (size, n), held in sizes.items()
     ]
-    assert shortage_together(cpu, 1, points, [(1, 1024), (2, 512)]) is None  # 2 GiB and 2 x 1
-    assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [(1, 5120), (2, 1536)])
-    assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [(4, 2048)]), "as the next smaller size"
-    assert shortage_together(cpu, 1, [], [(1, 2**20)]) is None, "nothing is known"
+    assert shortage_together(cpu, 1, points, [Cut(1, 1024), Cut(2, 512)]) is None  # 2 GiB and 2 x 1
+    assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [Cut(1, 5120), Cut(2, 1536)])
+    assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [Cut(4, 2048)]), (
+        "as the next smaller size"
+    )
+    assert shortage_together(cpu, 1, [], [Cut(1, 2**20)]) is None, "nothing is known"
 
 
 def test_every_device_takes_its_part_of_the_host():
     gpu = Node(name="g", gpus=Gpus(model="X", count=3, memory_gib=40), cpu=Cpu(cores=8, memory_gib=10))
     rows = [{"num_env": n, "memory_bytes": GIB, "host_bytes": GIB + n * 2**20} for n in (128, 256)]
     points = [ProfilePoint(gmis_per_gpu=2, runnable=True, **row) for row in rows]
-    assert shortage_together(gpu, 3, points, [(2, 512)]) is None  # 2 x 3 x 1.5 GiB
-    assert shortage_together(gpu, 3, points, [(2, 768)]).startswith("1 GMIs take 10.5 GiB of the host's")
+    assert shortage_together(gpu, 3, points, [Cut(2, 512)]) is None  # 2 x 3 x 1.5 GiB
+    assert shortage_together(gpu, 3, points, [Cut(2, 768)]).startswith("1 GMIs take 10.5 GiB of the host's")

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.files import dump_yaml, parse
 from gmi_drl.hardware import Cpu, Gpus, Node
@@ -150,7 +151,7 @@ def test_no_plan_tells_of_a_few_points_why_they_do_not_run():
 def test_no_plan_says_what_was_not_measured():
     with pytest.raises(NoFeasiblePlanError, match="2 points not measured for want of time: give more with --budget"):
         plan_measured(
-            TASK_SPECS["ant"], PPO, NODE, profile((1, 128, 0.0, 0)), {1: [128]}, unmeasured=[(1, 64), (2, 64)]
+            TASK_SPECS["ant"], PPO, NODE, profile((1, 128, 0.0, 0)), {1: [128]}, unmeasured=[Cut(1, 64), Cut(2, 64)]
         )
 
 
@@ -177,7 +178,7 @@ def test_kept_samples_per_update_leave_only_what_has_them():
 
 def test_what_ran_together_goes_before_what_is_expected():
     points = profile((2, 256, 90.0, 1), (1, 512, 120.0, 1), (1, 1024, 130.0, 1))
-    chosen = measured(NODE, points, confirmed={(2, 256): 110.0, (1, 512): 125.0})
+    chosen = measured(NODE, points, confirmed={Cut(2, 256): 110.0, Cut(1, 512): 125.0})
     assert [candidate.confirmed for candidate in chosen.candidates] == [125.0, 110.0, None]
     assert len(chosen.layout.gmis) == 1 and chosen.layout.num_env == 512
     text = " ".join(chosen.layout.reasons)
@@ -186,12 +187,14 @@ def test_what_ran_together_goes_before_what_is_expected():
 
 def test_solo_that_wins_is_told_even_when_it_was_not_asked_for():
     points = profile((2, 256, 90.0, 1), (1, 512, 120.0, 1))
-    only = plan_measured(TASK_SPECS["ant"], PPO, NODE, points, {2: [256]}, confirmed={(2, 256): 110.0, (1, 512): 125.0})
+    only = plan_measured(
+        TASK_SPECS["ant"], PPO, NODE, points, {2: [256]}, confirmed={Cut(2, 256): 110.0, Cut(1, 512): 125.0}
+    )
     assert len(only.layout.gmis) == 2 and "cutting does not pay here, but was asked for" in " ".join(
         only.layout.reasons
     )
 
 
 def test_what_there_was_no_time_for_is_listed():
-    chosen = measured(NODE, profile((1, 512, 120.0, 1)), unmeasured=[(2, 256), (2, 512)])
+    chosen = measured(NODE, profile((1, 512, 120.0, 1)), unmeasured=[Cut(2, 256), Cut(2, 512)])
     assert "for want of time (GMIs per device x environments): 2 x 256, 2 x 512" in " ".join(chosen.layout.reasons)

@@ -11,10 +11,11 @@ def walked(speeds, errors=None, memory=0):
     errors = errors or [0.0] * len(speeds)
     asked = []
 
-    def measure(gmis, num_env):
+    def measure(cut):
+        num_env = cut.num_env
         asked.append(num_env)
         speed = speeds[num_env]
-        return point(gmis, num_env + 1, speed, memory * 2**num_env, errors[num_env], runnable=speed > 0)
+        return point(1, num_env + 1, speed, memory * 2**num_env, errors[num_env], runnable=speed > 0)
 
     search(measure, {1: range(len(speeds))})
     return len(asked)
@@ -75,8 +76,8 @@ def test_one_failure_ends_nothing_and_two_in_a_row_end_a_walk():
 
 
 def test_points_that_run_behind_one_that_fails_are_found():
-    def measure(gmis, num_env):
-        return point(gmis, num_env, 10.0 * num_env, num_env, runnable=num_env != 512)
+    def measure(cut):
+        return point(1, cut.num_env, 10.0 * cut.num_env, cut.num_env, runnable=cut.num_env != 512)
 
     assert [found.num_env for found in search(measure, {1: [128, 256, 512, 1024]})] == [128, 256, 1024]
 

@@ -1,5 +1,5 @@
 from gmi_drl.reductions import MPR_GLOO
-from gmi_drl.templates.cost import Communication, training_throughput
+from gmi_drl.templates.cost import NO_COMMUNICATION, Communication, throughput
 
 
 def test_communication_is_that_of_table_5():
@@ -9,5 +9,9 @@ def test_communication_is_that_of_table_5():
     assert communication.seconds(100) < 16 * 2 * 1e6 / 9e8
 
 
+def test_nothing_costs_nothing():
+    assert NO_COMMUNICATION.seconds(1) == NO_COMMUNICATION.seconds(8) == 0
+
+
 def test_throughput_is_equation_3():
-    assert training_throughput(4, steps=100, iteration_s=0.75, communication_s=0.25) == 400
+    assert throughput(4, steps=100, iteration_s=0.75, communication_s=0.25) == 400

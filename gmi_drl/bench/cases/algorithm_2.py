@@ -11,8 +11,8 @@ from gmi_drl.bench.cases.sessions import of_layouts, training_side
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
+    from gmi_drl.cut import Cut
     from gmi_drl.hardware import Node
-    from gmi_drl.profiler.confirm import Place
     from gmi_drl.profiler.sessions import Sessions
     from gmi_drl.scheduler.search import Grid
 
@@ -31,7 +31,8 @@ def opener(hidden: tuple[int, ...], keep_batch: int | None) -> Callable[[bool], 
     def open_sides(quick: bool) -> Iterator[Sides]:
         from gmi_drl.config import default_config
         from gmi_drl.gmi.inventory import this_node
-        from gmi_drl.scheduler import even_layout, search_grid
+        from gmi_drl.scheduler import search_grid
+        from gmi_drl.templates import TCG_EX
         from gmi_drl.workload import TASK_SPECS
 
         task, node = TASK_SPECS["ant"], this_node().model_copy(update={"gpus": None})
@@ -39,31 +40,31 @@ def opener(hidden: tuple[int, ...], keep_batch: int | None) -> Callable[[bool], 
         config = usual.model_copy(update={"learner": usual.learner.model_copy(update={"hidden": hidden})})
         whole = search_grid(node, config.learner.horizon, keep_batch=keep_batch)
         grid = dict.fromkeys(whole, QUICK_NUM_ENVS) if quick else whole
-        places = {"gmi-drl plan": planned(config, node, grid), "Algorithm 2": choice(config, node, grid)}
-        with of_layouts({size: even_layout(task, node, size, 1) for size in grid}, config) as sessions:
-            places["the best of the grid"] = exhaustive_best(sessions, grid)
-            sides = {place: training_side(sessions, place[0], place[1], SECONDS) for place in places.values()}
-            yield {name: sides[place] for name, place in places.items()}
+        cuts = {"gmi-drl plan": planned(config, node, grid), "Algorithm 2": choice(config, node, grid)}
+        with of_layouts({size: TCG_EX.lay_out(task, node, Cut(size, 1)) for size in grid}, config) as sessions:
+            cuts["the best of the grid"] = exhaustive_best(sessions, grid)
+            sides = {cut: training_side(sessions, cut.gmis_per_gpu, cut.num_env, SECONDS) for cut in cuts.values()}
+            yield {name: sides[cut] for name, cut in cuts.items()}
 
     return open_sides
 
 
-def planned(config: "RunConfig", node: "Node", grid: "Grid") -> "Place":
+def planned(config: "RunConfig", node: "Node", grid: "Grid") -> "Cut":
     """What `gmi-drl plan` writes, measured afresh. It may be one GMI with more environments than the grid has."""
+    from gmi_drl.cut import Cut
     from gmi_drl.profiler.planning import plan_here
     from gmi_drl.workload import TASK_SPECS
 
     layout = plan_here(TASK_SPECS["ant"], config, node, grid, seconds=PLAN_S, fresh=True).layout
-    return len(layout.gmis), layout.gmis[0].num_env
+    return Cut(len(layout.gmis), layout.gmis[0].num_env)
 
 
-def choice(config: "RunConfig", node: "Node", grid: "Grid") -> "Place":
+def choice(config: "RunConfig", node: "Node", grid: "Grid") -> "Cut":
     """What Algorithm 2 chooses with the paper's stop, measured afresh."""
     import math
 
     from gmi_drl.profiler.budget import Budget
     from gmi_drl.profiler.cache import Cache
-    from gmi_drl.profiler.planning import place_of
     from gmi_drl.profiler.points import PointMeasurer
     from gmi_drl.scheduler import algorithm_2
     from gmi_drl.scheduler.plan import judge_for
@@ -72,18 +73,20 @@ def choice(config: "RunConfig", node: "Node", grid: "Grid") -> "Place":
     task = TASK_SPECS["ant"]
     cache = Cache(task, config, node, fresh=True)
     with PointMeasurer(task, config, node, cache, grid, Budget(math.inf)) as measure:
-        return place_of(algorithm_2(measure, grid, judge_for(task, config.learner, node))[0].point)
+        return algorithm_2(measure, grid, judge_for(task, config.learner, node))[0].point.cut
 
 
-def exhaustive_best(sessions: "Sessions[int]", grid: "Grid") -> "Place":
+def exhaustive_best(sessions: "Sessions[int]", grid: "Grid") -> "Cut":
     """Every layout of the grid with all its GMIs, several times: the one with the highest median."""
-    speeds: dict[Place, list[float]] = {}
+    from gmi_drl.cut import Cut
+
+    speeds: dict[Cut, list[float]] = {}
     for _ in range(SWEEPS):
         for size, num_envs in grid.items():
             for num_env in num_envs:
                 measured = sessions[size].measure(num_env, SECONDS / SWEEPS)
-                speeds.setdefault((size, num_env), []).append(measured.steps_per_second)
-    return max(speeds, key=lambda place: median(speeds[place]))
+                speeds.setdefault(Cut(size, num_env), []).append(measured.steps_per_second)
+    return max(speeds, key=lambda cut: median(speeds[cut]))
 
 
 def case(name: str, workload: str, hidden: tuple[int, ...], keep_batch: int | None = None) -> Case:

@@ -41,13 +41,15 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 def _solo(task: str, config: "RunConfig", node: "Node") -> "Session":
     """One GMI on one device, with everything that the device has."""
-    from gmi_drl.layout import GmiGroup
+    from gmi_drl.cut import Cut
     from gmi_drl.profiler.session import Session
-    from gmi_drl.scheduler import even_layout
+    from gmi_drl.templates import TCG_EX
     from gmi_drl.workload import TASK_SPECS
 
-    whole = even_layout(TASK_SPECS[task], node, 1, 1)
-    layout = whole.model_copy(update={"devices": whole.devices[:1], "groups": {"trainers": GmiGroup(members=(0,))}})
+    whole = TCG_EX.lay_out(TASK_SPECS[task], node, Cut(1, 1))
+    layout = whole.model_copy(
+        update={"devices": whole.devices[:1], "groups": TCG_EX.groups((0,), node.cpu.architecture)}
+    )
     return Session(layout, config)
 
 

@@ -26,9 +26,10 @@ TOTALS = (256, 512, 1024, 2048, 4096)
 
 def layouts() -> "Mapping[str, Layout]":
     """Two cores as two GMIs, and as one with 1 or 2 torch threads (the physics of all uses both cores)."""
+    from gmi_drl.cut import Cut
     from gmi_drl.hardware import Cpu, Node
     from gmi_drl.layout import Layout
-    from gmi_drl.scheduler import even_layout
+    from gmi_drl.templates import TCG_EX
     from gmi_drl.workload import TASK_SPECS
 
     cpu = this_node().cpu
@@ -36,7 +37,7 @@ def layouts() -> "Mapping[str, Layout]":
     pair = Node(name="pair", cpu=Cpu(cores=2, memory_gib=cpu.memory_gib, architecture=cpu.architecture))
 
     def cut(gmis: int, threads: int | None = None) -> Layout:
-        plain = even_layout(TASK_SPECS["ant"], pair, gmis, TOTAL // gmis).model_dump()
+        plain = TCG_EX.lay_out(TASK_SPECS["ant"], pair, Cut(gmis, TOTAL // gmis)).model_dump()
         for device in plain["devices"]:
             for gmi in device["gmis"]:
                 gmi |= {"threads": threads, "cores": tuple(cores[core] for core in gmi["cores"])}

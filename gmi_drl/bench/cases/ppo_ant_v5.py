@@ -48,15 +48,17 @@ def peer_threads(peer: str) -> list[int]:
 
 def our_layout(task: str, num_env: int, cores: int) -> "Layout":
     """One holistic GMI per core."""
-    from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.layout import GMI, Device, Layout
+    from gmi_drl.templates import TCG_EX
 
     ids = tuple(range(cores))
     gmis = tuple(GMI(id=core, num_env=num_env // cores, cores=(core,)) for core in ids)
     return Layout(
         task=task,
-        template="TCG_EX",
+        template=TCG_EX.name,
         devices=(Device(kind="cpu", gmis=gmis),),
-        groups={"trainers": GmiGroup(members=ids, reduction="none" if cores == 1 else "MPR-shm")},
+        groups=TCG_EX.groups(ids, this_node().cpu.architecture),
     )
 
 

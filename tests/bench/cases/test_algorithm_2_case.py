@@ -4,6 +4,7 @@ from conftest import two_cores
 from gmi_drl.bench.cases import algorithm_2
 from gmi_drl.bench.result import SAME
 from gmi_drl.bench.runner import run_case
+from gmi_drl.cut import Cut
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +31,8 @@ def test_all_choices_come_from_the_grid_and_run():
 @two_cores
 def test_what_both_choose_runs_once_as_one_side(monkeypatch):
     for chooser in ("planned", "choice"):
-        monkeypatch.setattr(algorithm_2, chooser, lambda *_: (1, 16))
-    monkeypatch.setattr(algorithm_2, "exhaustive_best", lambda *_: (2, 16))
+        monkeypatch.setattr(algorithm_2, chooser, lambda *_: Cut(1, 16))
+    monkeypatch.setattr(algorithm_2, "exhaustive_best", lambda *_: Cut(2, 16))
     result = run_case(algorithm_2.case("tiny", "a tiny network", (16,)), repeats=1, quick=True)
     assert [result.against(name) for name in ("gmi-drl plan", "Algorithm 2")] == ["", SAME]
     assert result.samples["Algorithm 2"] == result.samples["gmi-drl plan"] and list(result.ratios) == [

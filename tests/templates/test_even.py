@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
-from gmi_drl.layout import Layout
-from gmi_drl.templates import tcg_ex
+from gmi_drl.layout import HOLISTIC, Layout
+from gmi_drl.templates import usual_gmis_per_gpu
+from gmi_drl.templates.even import even_devices
 
 
 def node(cores=8, **more):
@@ -16,29 +18,38 @@ def node(cores=8, **more):
     return Node(name="n", cpu=Cpu(cores=cores, memory_gib=8, siblings=siblings), **more)
 
 
+def cut(node, gmis, num_env=4):
+    return even_devices(node, Cut(gmis or usual_gmis_per_gpu(node), num_env), HOLISTIC)
+
+
 def cores_of(devices):
     return [[gmi.cores for gmi in device.gmis] for device in devices]
 
 
 def test_a_cpu_is_cut_into_one_gmi_per_physical_core():
-    assert cores_of(tcg_ex(node(cores=2), None, 4)) == [[(0,), (1,)]]
+    assert cores_of(cut(node(cores=2), None)) == [[(0,), (1,)]]
     siblings = ((0, 2), (1, 3))
-    assert cores_of(tcg_ex(node(cores=4, siblings=siblings), None, 4)) == [[(0, 2), (1, 3)]]
+    assert cores_of(cut(node(cores=4, siblings=siblings), None)) == [[(0, 2), (1, 3)]]
+    assert usual_gmis_per_gpu(node(cpus=CpuDevices(cores_each=3, count=2))) == 3
+
+
+def test_a_gpu_has_one_gmi_where_nobody_says_how_many():
+    assert usual_gmis_per_gpu(node(gpus=Gpus(model="A100", count=2))) == 1
 
 
 def test_siblings_stay_together_until_there_are_more_gmis_than_cores():
     siblings = ((0, 2), (1, 3))
-    assert cores_of(tcg_ex(node(cores=4, siblings=siblings), 1, 4)) == [[(0, 1, 2, 3)]]
-    assert cores_of(tcg_ex(node(cores=4, siblings=siblings), 4, 4)) == [[(0,), (2,), (1,), (3,)]]
+    assert cores_of(cut(node(cores=4, siblings=siblings), 1)) == [[(0, 1, 2, 3)]]
+    assert cores_of(cut(node(cores=4, siblings=siblings), 4)) == [[(0,), (2,), (1,), (3,)]]
 
 
 def test_described_devices_and_gpus():
-    assert cores_of(tcg_ex(node(cpus=CpuDevices(cores_each=2, count=3)), 2, 4)) == [
+    assert cores_of(cut(node(cpus=CpuDevices(cores_each=2, count=3)), 2)) == [
         [(0,), (1,)],
         [(2,), (3,)],
         [(4,), (5,)],
     ]
-    devices = tcg_ex(node(gpus=Gpus(model="A100", count=2)), 2, 4)
+    devices = cut(node(gpus=Gpus(model="A100", count=2)), 2)
     assert [device.kind for device in devices] == ["gpu", "gpu"] and [g.id for d in devices for g in d.gmis] == [
         0,
         1,
@@ -51,14 +62,14 @@ def test_described_devices_and_gpus():
 @pytest.mark.parametrize(("cores", "gmis", "more"), [(2, 3, {}), (2, 1, {"gpus": Gpus(model="A100", count=3)})])
 def test_more_gmis_than_cores_is_not_feasible(cores, gmis, more):
     with pytest.raises(NoFeasiblePlanError, match=f"have|has {cores}"):
-        tcg_ex(node(cores=cores, **more), gmis, 4)
+        cut(node(cores=cores, **more), gmis)
 
 
 @given(st.integers(1, 64), st.integers(1, 64))
 def test_every_core_goes_to_one_gmi_and_shares_differ_by_one_at_most(cores, gmis):
     if gmis > cores:
         return
-    (device,) = tcg_ex(node(cores=cores), gmis, 1)
+    (device,) = cut(node(cores=cores), gmis, 1)
     shares = [gmi.cores for gmi in device.gmis]
     assert sorted(core for share in shares for core in share) == list(range(cores))
     assert len(shares) == gmis and max(map(len, shares)) - min(map(len, shares)) <= 1
@@ -70,7 +81,7 @@ def test_what_is_made_is_what_a_file_may_hold(gpus, cores, gmis, has_threads):
     siblings = tuple((core, core + cores) for core in range(cores)) if has_threads else None
     described = node(cores=cores * (1 + has_threads), siblings=siblings, gpus=Gpus(model="A100", count=gpus))
     try:
-        devices = tcg_ex(described, gmis, 8)
+        devices = cut(described, gmis, 8)
     except NoFeasiblePlanError:
         return
     made = Layout(devices=devices)

@@ -1,0 +1,120 @@
+"""`gmi-drl serve`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
+from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout, read_layout
+from gmi_drl.units import human_count
+from gmi_drl.workload import MOST_ENVIRONMENTS
+
+if TYPE_CHECKING:
+    from gmi_drl.launch.serving import Served, ServedGMI
+    from gmi_drl.run.folder import RunFolder
+
+SHOWN = 16
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
+@click.option("--steps", type=click.IntRange(min=1), required=True, help="Control steps of every world.")
+@click.option(
+    "--num-env",
+    type=click.IntRange(1, MOST_ENVIRONMENTS),
+    help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
+)
+@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
+@click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
+@simulator_option
+@format_option
+def serve(
+    run: Path, layout: Path | None, num_env: int | None, gmis_per_gpu: int | None, format: str, **options: Any
+) -> None:
+    """Let what a RUN has learnt act on all GMIs of a LAYOUT file, or of this machine cut evenly.
+
+    `gmi-drl plan --template serving` makes such a layout. Nobody learns, and nothing is written into the run. Ctrl-C
+    ends it with what was done so far.
+    """
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.serving import serve as launch
+    from gmi_drl.launch.signals import SecondSignal
+    from gmi_drl.profiler.room import require_room
+    from gmi_drl.roles.player import require_policy
+    from gmi_drl.run.folder import RunFolder
+    from gmi_drl.templates import TCG, template_for
+
+    folder = RunFolder(run)
+    trained, config = folder.read_setup()
+    task = require_policy(folder, trained, config)
+    if layout is not None:
+        chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+    else:
+        chosen = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG)
+    template_for(chosen, "serving")
+    require_room(chosen, config, task_spec(task), this_node(), tell=say)
+    try:
+        served = launch(chosen, folder, **options)
+    except SecondSignal as second:
+        say("gmi-drl: ended at once")
+        raise SystemExit(128 + second.signal) from None
+    _tell(served, folder, task, format)
+    if served.signal is not None:
+        raise SystemExit(128 + served.signal)
+
+
+def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None:
+    """Speed and episodes of all GMIs, and of each."""
+    episodes = sum(gmi.episodes for gmi in served.gmis.values())
+    returns = sum(gmi.return_sum for gmi in served.gmis.values())
+    lengths = sum(gmi.length_sum for gmi in served.gmis.values())
+    if format == "json":
+        document = {
+            "run": str(folder.path),
+            "task": task,
+            "iteration": served.iteration,
+            "state": "stopped" if served.signal else "done",
+            "env_steps": sum(gmi.env_steps for gmi in served.gmis.values()),
+            "steps_per_second": served.steps_per_second,
+            "episodes": episodes,
+            "return_mean": returns / episodes if episodes else None,
+            "episode_length_mean": lengths / episodes if episodes else None,
+            "bad": sum(gmi.bad for gmi in served.gmis.values()),
+            "gmis": {str(gmi_id): _document(gmi) for gmi_id, gmi in served.gmis.items()},
+        }
+        print_json("serve", document)
+        return
+    speed = human_count(served.steps_per_second)
+    console().print(f"{folder.path}, iteration {served.iteration}: {task}, {speed} steps/s in all", markup=False)
+    _print(served)
+    if episodes:
+        console().print(
+            f"Mean of {episodes} finished: return {returns / episodes:.1f}, length {lengths / episodes:.1f}"
+        )
+    if served.signal is not None:
+        say("Stopped before all steps were done.")
+
+
+def _document(gmi: "ServedGMI") -> dict[str, Any]:
+    numbers = ("num_env", "steps", "steps_per_second", "sim_s", "act_s", "episodes", "return_sum", "length_sum", "bad")
+    return {name: getattr(gmi, name) for name in numbers}
+
+
+def _print(served: "Served") -> None:
+    from rich.table import Table
+
+    titles = ("GMI", "environments", "steps", "steps/s", "simulate s", "act s", "episodes", "return", "length")
+    table = Table(*titles, box=None, padding=(0, 2, 0, 0))
+    for gmi_id, gmi in list(served.gmis.items())[:SHOWN]:
+        means = (gmi.return_sum / gmi.episodes, gmi.length_sum / gmi.episodes) if gmi.episodes else ()
+        table.add_row(
+            *(str(gmi_id), str(gmi.num_env), str(gmi.steps), human_count(gmi.steps_per_second)),
+            *(f"{gmi.sim_s:.2f}", f"{gmi.act_s:.2f}", str(gmi.episodes), *(f"{mean:.1f}" for mean in means)),
+        )
+    console().print(table)
+    if len(served.gmis) > SHOWN:
+        console().print(f"... and {len(served.gmis) - SHOWN} more: --format json shows all")

@@ -1,0 +1,143 @@
+"""Serving on this host: the learnt policy of a run plays on every GMI of a layout (TCG, paper section 5.1)."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import UsageError
+from gmi_drl.gmi import claimed
+from gmi_drl.launch.describe import task_spec
+from gmi_drl.launch.events import Report
+from gmi_drl.launch.opened import opened
+from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.signals import StopRequest, stop_on_signals
+from gmi_drl.layout import Layout
+from gmi_drl.learners import LEARNERS
+from gmi_drl.roles.checkpointer import LEARNER_PART
+from gmi_drl.roles.player import load_agent, newest_learner, require_policy
+from gmi_drl.roles.words import Start, Stop
+from gmi_drl.run import checkpoint
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.templates import template_for
+from gmi_drl.workload import TaskSpec
+
+
+@dataclass(frozen=True)
+class ServedGMI:
+    """What one GMI has done, in which time (seconds of `time.monotonic`), and the sums over its whole episodes.
+
+    `bad` counts those that ended because the physics went wrong; their returns are left out.
+    """
+
+    num_env: int
+    steps: int
+    started_s: float
+    ended_s: float
+    sim_s: float
+    act_s: float
+    episodes: int
+    return_sum: float
+    length_sum: float
+    bad: int
+
+    @property
+    def env_steps(self) -> int:
+        """Control steps of all its worlds."""
+        return self.steps * self.num_env
+
+    @property
+    def steps_per_second(self) -> float:
+        """Its own."""
+        return self.env_steps / max(self.ended_s - self.started_s, 1e-9)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What all GMIs have done, by id, with the policy of which iteration, and the signal that ended it early."""
+
+    gmis: dict[int, ServedGMI]
+    iteration: int
+    signal: Signals | None
+
+    @property
+    def steps_per_second(self) -> float:
+        """Of all, from the first start to the last end."""
+        began = min(gmi.started_s for gmi in self.gmis.values())
+        ended = max(gmi.ended_s for gmi in self.gmis.values())
+        return sum(gmi.env_steps for gmi in self.gmis.values()) / max(ended - began, 1e-9)
+
+
+def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochastic: bool = False) -> Served:
+    """Play the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
+
+    All GMIs begin together. GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`: on a CPU with as many
+    threads it plays the same episodes. The first Ctrl-C ends them in order, with what was done so far.
+
+    Args:
+        layout: Where, by a template for serving.
+        run: Whose policy.
+        steps: Control steps of every world.
+        seed: Of worlds and noise.
+        stochastic: Act with the noise of training, not by the mean.
+
+    Raises:
+        UsageError: if the layout is not for serving or of another task, or the run has no policy of ours.
+        LayoutMismatchError: if the layout does not fit this machine, or a device is in use.
+        GmiError: when a GMI fails; its message names it.
+    """
+    template = template_for(layout, "serving")
+    trained, config = run.read_setup()
+    task = require_policy(run, trained, config)
+    if layout.task != task:
+        raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: make one for that")
+    roles = template.roles(layout, LEARNERS.find(config.learner.kind))
+    params = {"steps": steps, "seed": seed, "stochastic": stochastic}
+    slot_bytes = config.learner.bucket_bytes(task_spec(task))
+    with _folder_with_policy(run, task_spec(task), config) as (folder, iteration), stop_on_signals() as request:
+        with (
+            claimed([layout], purpose=f"gmi-drl serve {run.path}"),
+            opened(layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
+        ):
+            _supervise(processes, template.leaders(layout), config.hang_s, request)
+        results: dict[int, dict[str, Any]] = processes.results
+    gmis = {gmi.id: ServedGMI(gmi.num_env, **results[gmi.id]) for gmi in layout.gmis}
+    return Served(gmis, iteration, request.signal)
+
+
+def _supervise(processes: GMIProcesses, leaders: tuple[int, ...], hang_s: float, request: StopRequest) -> None:
+    """Let all begin when the last is ready; say stop once a signal asks for it."""
+    waiting, is_asked = set(leaders), False
+    for event in processes.events(silence_s=hang_s):
+        if isinstance(event, Report) and event.gmi_id in waiting:
+            waiting.discard(event.gmi_id)
+            for leader in () if waiting or is_asked else leaders:
+                processes.say(leader, Start())
+        if request.signal is not None and not is_asked:
+            is_asked = True
+            for leader in leaders:
+                processes.say(leader, Stop())
+    request.settle()  # all are done
+
+
+@contextmanager
+def _folder_with_policy(run: RunFolder, spec: TaskSpec, config: RunConfig) -> Iterator[tuple[RunFolder, int]]:
+    """A folder for the time of a `with` block in which all GMIs find one policy, whatever the run saves meanwhile."""
+    load_agent(run, spec, config)  # says what is wrong with it before anything starts
+    iteration, learner = newest_learner(run)
+    path = Path(tempfile.mkdtemp(prefix="gmi-drl-serve-"))
+    try:
+        folder = RunFolder(path)
+        folder.create()
+        policy = {name: learner[name] for name in ("parameters", "normaliser")}
+        checkpoint.write_part(checkpoint.draft(folder.checkpoints, iteration), LEARNER_PART, policy)
+        facts = dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": iteration}
+        checkpoint.commit(folder.checkpoints, iteration, facts, kept=1)
+        yield folder, iteration
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,46 @@
+"""The probe of serving: worlds and an agent that nobody trains, measured (paper section 5.2)."""
+
+from collections.abc import Callable
+
+import torch
+
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.roles.agreement import Word
+from gmi_drl.roles.probe import Probe
+from gmi_drl.roles.service import Service
+from gmi_drl.phases import PHASE_NAMES
+from gmi_drl.tasks import Task
+
+
+class ServingProbe(Probe):
+    """An iteration is a block of `horizon` steps, as many as a training takes in one. Nothing is agreed on."""
+
+    service: Service | None = None
+
+    def iterate(self, decide: Callable[[], Word]) -> Word:
+        """See `Probe`."""
+        assert self.service is not None
+        self.service.play(self.config.learner.horizon)
+        return decide()
+
+    def phases(self) -> dict[str, float]:
+        """See `Probe`."""
+        assert self.service is not None
+        return dict.fromkeys(PHASE_NAMES, 0.0) | self.service.phases()
+
+    def leave_worlds(self) -> None:
+        """See `Probe`."""
+        if self.service is not None:
+            self.service.close()
+        self.service = None
+
+    def enter_worlds(self, task: Task) -> None:
+        """See `Probe`."""
+        agent = make_agent(task.spec, self.config, self.mgr.device)
+        noise = torch.Generator(self.mgr.device).manual_seed(self.seed("agent"))
+        self.service = Service(task, agent, noise, capture=self.config.cuda_graphs)
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """See `Probe`."""
+        return 1

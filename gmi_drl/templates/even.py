@@ -1,0 +1,91 @@
+"""Even cuts: every device of a node is cut into GMIs that are alike, for templates whose GMIs are."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Any, Literal
+
+from gmi_drl.cut import Cut
+from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.hardware import Node
+from gmi_drl.layout import GMI, HOLISTIC, Device, Role
+from gmi_drl.units import counted
+
+Cores = tuple[int, ...]
+
+
+def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device, ...]:
+    """Cut every device of the node into equal GMIs with the same roles.
+
+    Devices are the GPUs, or else the described CPU devices, or else all cores as one device. Hardware threads of a core
+    stay together unless GMIs outnumber the cores.
+
+    Raises:
+        NoFeasiblePlanError: if a device has fewer cores than GMIs.
+    """
+    kind: Literal["cpu", "gpu"] = "gpu" if node.num_gpus else "cpu"
+    shares = _core_shares(node)
+    given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # a default is not checked 80,000 times
+    devices, next_id = [], 0
+    for index, cores in enumerate(shares):
+        count = cut.gmis_per_gpu
+        parts = _deal(cores, count, f"{kind} {index}")
+        gmis = tuple(GMI(id=next_id + i, num_env=cut.num_env, cores=part, **given) for i, part in enumerate(parts))
+        devices.append(Device(kind=kind, index=index, gmis=gmis))
+        next_id += count
+    return tuple(devices)
+
+
+def usual_gmis_per_gpu(node: Node) -> int:
+    """Where nobody says how many: on a CPU one GMI per physical core, on a GPU one."""
+    return 1 if node.num_gpus else len(_core_shares(node)[0])
+
+
+def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
+    """The form of an even layout in a sentence."""
+    num_gmis, kind = len(devices) * cut.gmis_per_gpu, devices[0].kind.upper()
+    where = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
+    each = " each" if num_gmis > 1 else ""
+    return f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}"
+
+
+@lru_cache(4)
+def devices_of(node: Node) -> tuple[int, int]:
+    """How many devices a node has, and how many GMIs each can hold at most: every GMI needs a core."""
+    shares = _core_shares(node)
+    return len(shares), min(sum(map(len, share)) for share in shares)
+
+
+@lru_cache(4)
+def _core_shares(node: Node) -> list[Sequence[Cores]]:
+    """Physical cores (tuples of core indices) for each device. Remembered, as plans ask for each of their points."""
+    physical = node.cpu.physical
+    if node.num_gpus:
+        return _even(physical, node.num_gpus, "GPUs")
+    if node.cpus is None:
+        return [physical]
+    each = node.cpus.cores_each
+    singles = _threads(physical)
+    return [singles[i * each : (i + 1) * each] for i in range(node.cpus.count)]
+
+
+def _deal(physical: Sequence[Cores], count: int, device: str) -> list[Cores]:
+    """Cores for `count` GMIs of one device, as even as whole physical cores allow."""
+    if count > len(physical):  # siblings must be parted
+        physical = _threads(physical)
+    if count > len(physical):
+        raise NoFeasiblePlanError(f"{count} GMIs on {device} need {count} cores, it has {len(physical)}: ask for fewer")
+    return [tuple(sorted(chain.from_iterable(part))) for part in _even(physical, count, "GMIs")]
+
+
+def _threads(physical: Sequence[Cores]) -> list[Cores]:
+    """Every hardware thread as a core of its own."""
+    return [(core,) for group in physical for core in group]
+
+
+def _even(items: Sequence[Cores], parts: int, what: str) -> list[Sequence[Cores]]:
+    """Consecutive parts whose lengths differ by at most one."""
+    if parts > len(items):
+        raise NoFeasiblePlanError(f"{parts} {what} need {parts} physical cores, the node has {len(items)}")
+    ends = [round(len(items) * i / parts) for i in range(parts + 1)]
+    return [items[start:end] for start, end in pairwise(ends)]

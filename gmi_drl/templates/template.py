@@ -1,0 +1,71 @@
+"""What a template is: how the roles of a workload lie on GMIs (paper section 5.1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+from gmi_drl.cut import Cut
+from gmi_drl.hardware import Node
+from gmi_drl.layout import GmiGroup, Layout, Projection
+from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.templates.cost import Communication
+from gmi_drl.workload import TaskSpec
+
+Purpose = Literal["training", "serving"]
+
+UNMEASURED = Projection(measured=False)
+
+
+class Template(Protocol):
+    """An entry of `TEMPLATES`: pure data in, pure data out. Layouts name it.
+
+    Attributes:
+        name: As layouts have it.
+        what: In words.
+        purpose: Which command runs its layouts: `gmi-drl train` or `gmi-drl serve`.
+        probe: `module:class` of the role that measures one iteration of its GMIs (`roles.probe.Probe`).
+    """
+
+    name: str
+    what: str
+    purpose: Purpose
+    probe: str
+
+    def lay_out(
+        self,
+        task: TaskSpec,
+        node: Node,
+        cut: Cut,
+        projection: Projection = UNMEASURED,
+        why: Sequence[str] = (),
+    ) -> Layout:
+        """The layout of a cut, with its groups and its reasons.
+
+        Args:
+            task: What is run.
+            node: Where.
+            cut: How each device is cut.
+            projection: What is expected of it.
+            why: Reasons that go before those of its form.
+
+        Raises:
+            NoFeasiblePlanError: if the node cannot hold so many GMIs.
+        """
+
+    def groups(self, members: tuple[int, ...], architecture: str) -> dict[str, GmiGroup]:
+        """The groups that these GMIs form on a host with such a processor."""
+
+    def check(self, layout: Layout) -> list[str]:
+        """Why a layout that names this template is none of its kind, each mistake in a sentence; empty if it is."""
+
+    def communication(self, task: TaskSpec, learner: LearnerConfig, node: Node) -> Communication:
+        """What crosses the borders of GMIs in one iteration."""
+
+    def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
+        """`module:class` of each GMI's role (`roles.drl_role.DRL_role`), by its id.
+
+        One that trains reports and returns what `roles.holistic.Holistic` does, one that serves what
+        `roles.server.Server` does.
+        """
+
+    def leaders(self, layout: Layout) -> tuple[int, ...]:
+        """The GMIs that the launcher speaks to, and whose results tell how it went."""

@@ -1,0 +1,94 @@
+import json
+
+import pytest
+from conftest import tiny_config, tiny_layout, two_cores
+
+from gmi_drl.cut import Cut
+from gmi_drl.files import dump_yaml, load_yaml
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.layout import Layout
+from gmi_drl.learners import RslRlConfig
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.templates import TCG, template_for
+from gmi_drl.workload import TASK_SPECS
+
+ROBOT = ("--task", "ball_balance")
+
+
+@pytest.fixture
+def run(command_line):
+    assert (
+        command_line("train", *ROBOT, "--iterations", 1, "--num-env", 8, "--gmis-per-gpu", 1, "--run-dir", "run")[0]
+        == 0
+    )
+    return "run"
+
+
+@two_cores
+def test_what_was_planned_is_served(command_line, run, tmp_path):
+    """A layout that was searched for by measuring, and the policy of a run."""
+    plan = ("plan", "--template", "serving", *ROBOT, "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 30)
+    code, out, err = command_line(*plan)
+    assert code == 0 and "round 1: 2 x 8" in err and "1 x 16" in err
+    assert out.splitlines()[-1] == "Wrote layout.yaml. Next: gmi-drl serve RUN layout.yaml --steps 1000"
+    assert "samples per update" not in out and "with communication" not in out and "ran together" in out
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert template_for(layout, "serving") is TCG and layout.projection.steps_per_second > 0 and layout.groups == {}
+    code, out, err = command_line("serve", run, "layout.yaml", "--steps", 120)
+    assert code == 0 and "iteration 1: ball_balance" in out and "steps/s in all" in out and "Mean of" in out
+    assert [line.split()[:3] for line in out.splitlines()[2:4]] == [["0", "8", "120"], ["1", "8", "120"]]
+    code, _, err = command_line("train", "layout.yaml")
+    assert code == 2 and "by TCG is for serving, not for training" in err
+
+
+def test_programs_get_numbers(command_line, run, tmp_path):
+    alone = TCG.lay_out(TASK_SPECS["ball_balance"], Node(name="n", cpu=Cpu(cores=1, memory_gib=8)), Cut(1, 4))
+    (tmp_path / "one_core.yaml").write_text(dump_yaml(alone))
+    code, out, _ = command_line("serve", run, "one_core.yaml", "--steps", 100, "--seed", 5, "--format", "json")
+    document = json.loads(out)
+    assert code == 0 and document["schema"] == "gmi-drl/serve/1" and document["state"] == "done"
+    assert document["env_steps"] == 400 and document["steps_per_second"] > 0 and list(document["gmis"]) == ["0"]
+    _, out, _ = command_line("play", run, "--steps", 100, "--num-env", 4, "--seed", 5, "--format", "json")
+    played = json.loads(out)
+    for name in ("iteration", "episodes", "return_mean", "episode_length_mean"):
+        assert document[name] == pytest.approx(played[name])
+
+
+def test_a_run_of_another_learner_is_refused(command_line, tmp_path):
+    folder = RunFolder(tmp_path / "theirs")
+    folder.create()
+    task = TASK_SPECS["ant"]
+    folder.write_setup(tiny_layout(1), tiny_config(learner=RslRlConfig.for_task(task)))
+    code, out, err = command_line("serve", "theirs", "--steps", 1)
+    assert (code, out) == (2, "") and "was trained by rsl_rl" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("serve", "nowhere", "--steps", 1), "nowhere is not a run folder"),
+        (("serve", "nowhere"), "Missing option '--steps'"),
+        (("plan", "--template", "TCGG"), "no template 'TCGG'; did you mean 'TCG'"),
+        (("plan", "--template", "serving", "--keep-batch", 64), "--keep-batch: nothing is learnt"),
+        (
+            ("plan", "--template", "serving", "--profile", "x.json"),
+            "--profile: the points of a profile are of trainings",
+        ),
+    ],
+)
+def test_mistakes_are_exit_2(command_line, arguments, message):
+    code, out, err = command_line(*arguments)
+    assert (code, out) == (2, "") and message in " ".join(err.split())
+
+
+def test_a_layout_for_training_is_not_served(command_line, run):
+    assert command_line("plan", *ROBOT, "--budget", 0, "-o", "training.yaml")[0] == 0
+    code, _, err = command_line("serve", run, "training.yaml", "--steps", 1)
+    assert code == 2 and "by TCG_EX is for training, not for serving" in err
+    code, _, err = command_line("serve", run, "training.yaml", "--steps", 1, "--num-env", 4)
+    assert code == 2 and "--num-env: the layout file decides that" in err
+
+
+def test_an_even_plan_for_serving_says_what_it_is(command_line):
+    code, out, _ = command_line("plan", "--template", "TCG", "--budget", 0, "--num-env", 4)
+    assert code == 0 and "TCG: simulator and agent share a GMI" in out and "nothing was measured" in out

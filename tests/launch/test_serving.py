@@ -1,0 +1,126 @@
+"""Serving with real processes: what GMIs play is what `play` plays, and a signal ends them in order."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+import torch
+from conftest import children_of, tiny_config, tiny_layout, two_cores
+
+from gmi_drl.comm.alone import Solo
+from gmi_drl.cut import Cut
+from gmi_drl.errors import UsageError
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.launch import serving
+from gmi_drl.launch.serving import serve
+from gmi_drl.roles.player import Player, load_agent
+from gmi_drl.roles.replica import Replica
+from gmi_drl.run import checkpoint
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import make
+from gmi_drl.templates import TCG
+from gmi_drl.workload import TASK_SPECS
+
+SPEC = TASK_SPECS["ball_balance"]
+STEPS = 150
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of two iterations, left as it is by every test."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
+    folder.create()
+    folder.write_setup(tiny_layout(task="ball_balance"), tiny_config())
+    replica = Replica(SPEC, tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
+    checkpoint.commit(folder.checkpoints, 2, dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": 2}, kept=2)
+    before = files(folder.path)
+    yield folder
+    assert files(folder.path) == before, "serving writes nothing into the run"
+
+
+def files(path):
+    return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
+
+
+def layout(gmis, task=SPEC):
+    """A core, and so a thread, for each GMI: with more, sums are rounded differently."""
+    return TCG.lay_out(task, Node(name="n", cpu=Cpu(cores=gmis, memory_gib=8)), Cut(gmis, 6))
+
+
+def played(run, seed, stochastic):
+    noise = torch.Generator().manual_seed(seed) if stochastic else None
+    player = Player(make("ball_balance", num_env=6, seed=seed), load_agent(run, SPEC, tiny_config()), noise)
+    for _ in range(STEPS):
+        player.step()
+    return player.finished
+
+
+@two_cores
+@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("gmis", [1, 2])
+def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(run, gmis, stochastic):
+    served = serve(layout(gmis), run, steps=STEPS, seed=3, stochastic=stochastic)
+    assert list(served.gmis) == list(range(gmis)) and (served.iteration, served.signal) == (2, None)
+    for gmi_id, gmi in served.gmis.items():
+        episodes = played(run, 3 + gmi_id, stochastic)
+        assert (gmi.steps, gmi.env_steps, gmi.bad) == (STEPS, STEPS * 6, 0) and gmi.episodes == len(episodes) > 0
+        assert gmi.return_sum == pytest.approx(sum(one.total for one in episodes))
+        assert gmi.length_sum == sum(one.length for one in episodes)
+        assert 0 < gmi.sim_s + gmi.act_s <= gmi.ended_s - gmi.started_s and gmi.steps_per_second > 0
+    begun = [gmi.started_s for gmi in served.gmis.values()]
+    assert max(begun) < min(gmi.ended_s for gmi in served.gmis.values()), "they serve side by side"
+    assert 0 < served.steps_per_second <= 1.01 * sum(gmi.steps_per_second for gmi in served.gmis.values())
+    assert not children_of(os.getpid())
+
+
+def test_a_signal_ends_it_with_what_was_done(run, monkeypatch):
+    say = serving.GMIProcesses.say
+
+    def say_and_interrupt(processes, gmi_id, word):
+        say(processes, gmi_id, word)
+        if word == serving.Start():
+            threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
+
+    monkeypatch.setattr(serving.GMIProcesses, "say", say_and_interrupt)
+    served = serve(layout(1), run, steps=10**8)
+    assert served.signal is signal.SIGINT and 0 < served.gmis[0].steps < 10**8
+    assert not children_of(os.getpid())
+
+
+@two_cores
+def test_a_signal_before_all_are_ready_serves_nothing(run, monkeypatch):
+    monkeypatch.setattr(serving, "opened", interrupted(serving.opened))
+    served = serve(layout(2), run, steps=STEPS)
+    assert served.signal is signal.SIGTERM and [gmi.steps for gmi in served.gmis.values()] == [0, 0]
+    assert served.steps_per_second == 0 and served.gmis[0].episodes == 0
+
+
+def interrupted(opened):
+    def open_and_interrupt(*args, **more):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return opened(*args, **more)
+
+    return open_and_interrupt
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (tiny_layout(1), "for training, not for serving: make another with `gmi-drl plan --template serving`"),
+        (layout(1, TASK_SPECS["ant"]), "has learnt ball_balance, this layout is for ant"),
+    ],
+)
+def test_layouts_that_cannot_serve_the_run_are_refused(run, wrong, message):
+    with pytest.raises(UsageError, match=message):
+        serve(wrong, run, steps=1)
+
+
+def test_a_run_without_policy_is_refused(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    folder.write_setup(tiny_layout(task="ball_balance"), tiny_config())
+    with pytest.raises(UsageError, match="no complete checkpoint"):
+        serve(layout(1), folder, steps=1)

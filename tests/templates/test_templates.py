@@ -1,0 +1,146 @@
+"""What every template keeps to, those of other packages, too."""
+
+import json
+
+import pytest
+from conftest import tiny_layout
+
+from gmi_drl.config import default_config
+from gmi_drl.cut import Cut
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
+from gmi_drl.files import parse
+from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
+from gmi_drl.layout import Layout
+from gmi_drl.learners import LEARNERS, PPO
+from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.reductions import usual_reduction
+from gmi_drl.roles.child import load_role
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.probe import Probe
+from gmi_drl.scheduler import plan_measured, profile_grid
+from gmi_drl.templates import TCG, TCG_EX, TEMPLATES, template_for, template_named, template_of
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+NODE = Node(name="n", cpus=CpuDevices(cores_each=4, count=2), cpu=Cpu(cores=8, memory_gib=8))
+each_template = pytest.mark.parametrize(
+    "template", [TEMPLATES.find(name) for name in TEMPLATES.names], ids=TEMPLATES.names
+)
+
+
+@each_template
+def test_a_cut_is_laid_out_and_keeps_to_its_template(template):
+    layout = template.lay_out(ANT, NODE, Cut(2, 64), why=["because"])
+    assert [[gmi.cores for gmi in device.gmis] for device in layout.devices] == [[(0, 1), (2, 3)], [(4, 5), (6, 7)]]
+    assert {gmi.num_env for gmi in layout.gmis} == {64} and layout.task == "ant"
+    assert layout.reasons[:2] == ("because", "4 GMIs on the 2 CPU devices of n, 64 environments each")
+    assert template_of(layout) is template and template.check(layout) == []
+    assert template_for(layout, template.purpose) is template
+    assert parse(Layout, json.loads(layout.model_dump_json()), "again") == layout
+    assert layout.groups == template.groups((0, 1, 2, 3), NODE.cpu.architecture)
+
+
+@each_template
+def test_one_gmi_is_spoken_of_as_one(template):
+    layout = template.lay_out(ANT, Node(name="n", cpu=Cpu(cores=2, memory_gib=8)), Cut(1, 64))
+    assert layout.reasons[0] == "1 GMI on the CPU of n, 64 environments"
+
+
+@each_template
+def test_every_gmi_has_a_role_and_the_launcher_somebody_to_speak_to(template):
+    layout = template.lay_out(ANT, NODE, Cut(2, 64))
+    for learner in map(LEARNERS.find, LEARNERS.names):
+        roles = template.roles(layout, learner)
+        assert list(roles) == [0, 1, 2, 3]
+    roles = template.roles(layout, PPO)
+    assert all(issubclass(load_role(role), DRL_role) for role in set(roles.values()))
+    assert template.leaders(layout) and set(template.leaders(layout)) <= set(roles)
+    assert issubclass(load_role(template.probe), Probe)
+
+
+@each_template
+def test_communication_of_one_gmi_costs_nothing_and_of_more_not_less(template):
+    communication = template.communication(ANT, default_config(ANT).learner, NODE)
+    assert 0 == communication.seconds(1) <= communication.seconds(2) <= communication.seconds(8)
+
+
+@each_template
+def test_more_gmis_than_cores_are_no_layout(template):
+    with pytest.raises(NoFeasiblePlanError):
+        template.lay_out(ANT, NODE, Cut(5, 64))
+
+
+@each_template
+def test_every_template_is_planned_by_the_same_search(template):
+    points = tuple(
+        ProfilePoint(gmis_per_gpu=size, num_env=64, runnable=True, steps_per_second=speed)
+        for size, speed in ((1, 9.0), (2, 7.0))
+    )
+    profile = Profile(task="ant", algo="ppo", node="n", points=points)
+    learner = default_config(ANT).learner
+    grid = profile_grid(profile, NODE, learner.horizon)
+    chosen = plan_measured(ANT, learner, NODE, profile, grid, template=template)
+    assert chosen.layout.template == template.name and chosen.candidates[0].point.cut == Cut(2, 64)
+    learns = any("samples per update" in reason for reason in chosen.layout.reasons)
+    assert learns == (template.purpose == "training")
+
+
+def without_task(layout):
+    return layout | {"task": None}
+
+
+def with_other_roles(layout):
+    layout["devices"][0]["gmis"][0]["roles"] = ["agent"]
+    return layout
+
+
+def with_other_groups(layout):
+    return layout | {"groups": {} if layout["groups"] else {"trainers": {"members": [0, 1], "reduction": "MPR-gloo"}}}
+
+
+@each_template
+@pytest.mark.parametrize("broken", [without_task, with_other_roles, with_other_groups])
+def test_what_is_no_layout_of_the_template_is_told(template, broken):
+    whole = template.lay_out(ANT, NODE, Cut(1, 64)).model_dump(mode="json")
+    layout = parse(Layout, broken(whole), "broken")
+    (mistake,) = template.check(layout)
+    assert template.name in mistake
+    with pytest.raises(UsageError, match=template.name):
+        template_for(layout, template.purpose)
+
+
+def test_a_training_sums_gradients_once_for_every_mini_batch():
+    learner = default_config(ANT).learner
+    communication = TCG_EX.communication(ANT, learner, NODE)
+    assert communication.reduces == learner.epochs * learner.minibatches
+    assert communication.bucket_bytes == learner.bucket_bytes(ANT)
+    assert communication.method is usual_reduction(2, NODE.cpu.architecture)
+    assert TCG.communication(ANT, learner, NODE).seconds(8) == 0
+
+
+def test_devices_of_two_kinds_part_replicas_and_not_servers():
+    node = Node(name="n", gpus=Gpus(model="X", count=2), cpu=Cpu(cores=2, memory_gib=8))
+    for template, count in ((TCG_EX, 1), (TCG, 0)):
+        first, second = template.lay_out(ANT, node, Cut(1, 64)).devices
+        mixed = template.lay_out(ANT, node, Cut(1, 64)).model_copy(
+            update={"devices": (first.model_copy(update={"kind": "cpu"}), second)}
+        )
+        assert len(template.check(mixed)) == count
+
+
+def test_purposes_name_the_usual_templates():
+    assert template_named("training") is template_named("TCG_EX") is TCG_EX
+    assert template_named("serving") is template_named("TCG") is TCG
+    with pytest.raises(UsageError, match="no template 'TCG_EXX'; did you mean 'TCG_EX'"):
+        template_named("TCG_EXX")
+
+
+def test_a_layout_without_template_is_nobodys():
+    with pytest.raises(UsageError, match="names no template"):
+        template_for(tiny_layout(1, template=None), "training")
+
+
+def test_a_layout_by_an_unknown_template_can_be_read_and_not_run():
+    layout = parse(Layout, tiny_layout(1).model_dump() | {"template": "TCG_EXX"}, "layout")
+    with pytest.raises(UsageError, match="did you mean 'TCG_EX'"):
+        template_for(layout, "training")

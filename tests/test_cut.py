@@ -1,0 +1,19 @@
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from gmi_drl.cut import Cut
+
+
+def test_a_cut_is_a_key():
+    assert {Cut(2, 512): "a"}[Cut(2, 512)] == "a" and Cut(2, 512) != Cut(512, 2)
+    with pytest.raises(FrozenInstanceError):
+        Cut(2, 512).num_env = 1
+
+
+def test_cuts_are_told_and_sorted_by_gmis_and_then_environments():
+    assert [str(cut) for cut in sorted([Cut(2, 8), Cut(1, 64), Cut(2, 4)])] == ["1 x 64", "2 x 4", "2 x 8"]
+
+
+def test_an_uncut_device_has_as_many_environments():
+    assert Cut(4, 256).uncut == Cut(1, 1024) and Cut(1, 64).uncut == Cut(1, 64)
