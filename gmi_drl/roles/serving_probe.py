@@ -5,10 +5,10 @@ from collections.abc import Callable
 import torch
 
 from gmi_drl.algo.agent import make_agent
+from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.probe import Probe
 from gmi_drl.roles.service import Service
-from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.tasks import Task
 
 
