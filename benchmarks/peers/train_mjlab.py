@@ -51,22 +51,22 @@ def train_on_gmis(given: Namespace) -> None:
     """As `gmi-drl train` does, from this checkout."""
     sys.path.append(str(REPOSITORY))
     os.environ["PYTHONPATH"] = str(REPOSITORY)  # for the GMIs
-    from gmi_drl.rsl_rl_config import read_rsl_rl_config
-
     from gmi_drl.cli.plan import make_layout
     from gmi_drl.config import apply_settings, default_config
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.training import train
+    from gmi_drl.learners.rsl_rl import read_over
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG_EX
 
     name = f"mjlab:{given.task}"
-    layout = make_layout(name, given.num_env // given.gmis, given.gmis, TCG_EX).model_copy(update={"algo": "rsl_rl"})
+    layout = make_layout(name, given.num_env // given.gmis, given.gmis, TCG_EX)
+    usual = default_config(task_spec(name), "rsl_rl")
     settings = [f"iterations={ITERATIONS}", f"time_limit_s={given.seconds}", f"seed={given.seed}"]
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
         agent, folder = Path(path) / "agent.yaml", RunFolder(Path(path) / "run")
         dump_yaml(agent, asdict(load_rl_cfg(given.task)) | {"logger": None})
-        config = apply_settings(default_config(task_spec(name)), settings, str(agent), read_rsl_rl_config(agent))
+        config = apply_settings(usual, settings, str(agent), read_over(usual.learner, agent))
         folder.create()
         updates = Updates(given.seconds)
         train(layout, config, folder, on_row=lambda row: updates.report(row["env_steps"], row["return_mean"]))

@@ -207,7 +207,7 @@ def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: A
     """The configuration with what the command line sets, also within a file of rsl_rl's."""
     from gmi_drl.config import apply_settings
     from gmi_drl.learners import RslRlConfig
-    from gmi_drl.learners.rsl_rl_file import read_rsl_rl_config
+    from gmi_drl.learners.rsl_rl import read_over
 
     settings = _settings(**given)
     if any(setting.partition("=")[0].strip() == "learner.kind" for setting in settings):
@@ -216,9 +216,7 @@ def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: A
         return apply_settings(base, settings)
     if not isinstance(base.learner, RslRlConfig):
         raise UsageError(f"--rsl-rl-config is for --algo rsl_rl, not for {base.learner.kind}")
-    runner, theirs = read_rsl_rl_config(rsl_rl_config)
-    learner = base.learner.model_dump() | {"runner": runner}
-    return apply_settings(base, settings, f"{rsl_rl_config} with --set", {**theirs, "learner": learner})
+    return apply_settings(base, settings, f"{rsl_rl_config} with --set", read_over(base.learner, rsl_rl_config))
 
 
 def _settings(iterations: int | None, seed: int | None, set: tuple[str, ...], **rest: Any) -> list[str]:

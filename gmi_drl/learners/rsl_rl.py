@@ -1,10 +1,11 @@
 """The configuration of rsl_rl's runner and PPO as a learner of ours."""
 
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from gmi_drl.learners.base import LearnerConfig
 from gmi_drl.learners.ppo import PPOConfig
-from gmi_drl.learners.rsl_rl_file import Algorithm, RslRlSection, algorithm_of
+from gmi_drl.learners.rsl_rl_file import Algorithm, RslRlSection, algorithm_of, read_rsl_rl_config
 from gmi_drl.workload import TaskSpec
 
 USUAL_HIDDEN = (256, 256, 256)
@@ -64,6 +65,16 @@ class RslRlConfig(LearnerConfig):
     @property
     def _algorithm(self) -> Algorithm:
         return algorithm_of(self.runner)
+
+
+def read_over(learner: RslRlConfig, path: Path) -> dict[str, Any]:
+    """What a file of rsl_rl's says, to be laid over the configuration of a run (`config.apply_settings`).
+
+    Raises:
+        UsageError: if it is no such file.
+    """
+    runner, settings = read_rsl_rl_config(path)
+    return {**settings, "learner": learner.model_dump() | {"runner": runner}}
 
 
 def runner_config(config: PPOConfig) -> dict[str, Any]:
