@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
-from gmi_drl.learners import LEARNERS, PPO, Learner, PPOConfig
+from gmi_drl.learners import LEARNERS, PPO, AnyLearnerConfig, PPOConfig
 from gmi_drl.learners.base import Count, Positive
 from gmi_drl.physics import Physics
 from gmi_drl.workload import TaskSpec
@@ -82,7 +82,7 @@ class RunConfig(FileModel):
     reward_terms: bool = False
     """Whether rows tell the mean of each term of the reward (`reward_terms`): for our tasks and `mujoco:*-v5`."""
 
-    learner: Learner = PPOConfig()
+    learner: AnyLearnerConfig = PPOConfig()
     """What learns, and how."""
 
     @model_validator(mode="after")

@@ -49,10 +49,11 @@ class Registry(Generic[Entry]):
         for entry_point in entry_points(group=self._group, name=name):
             try:
                 entry: Entry = entry_point.load()
-            except (ImportError, AttributeError) as error:
+                named = entry.name
+            except Exception as error:  # code of others
                 raise MachineError(f"{self._what} {name}: {entry_point.value} cannot be imported: {error}") from error
-            if entry.name != name:
-                text = f"{entry_point.value} is the {self._what} {entry.name!r}: the entry point must have its name"
+            if named != name:
+                text = f"{entry_point.value} is the {self._what} {named!r}: the entry point must have its name"
                 raise MachineError(f"{self._what} {name}: {text}")
             return entry
         raise UsageError(f"there is no {self._what} {name!r}{did_you_mean(name, self.names)}")
@@ -67,5 +68,5 @@ def class_at(location: str) -> Any:
     module, _, name = location.partition(":")
     try:
         return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # code of others
         raise MachineError(f"{location} cannot be imported: {error}") from error

@@ -13,7 +13,7 @@ class Part:
 
 OWN = Part("own")
 GROUP = "gmi_drl.parts_under_test"
-PART_OF_OTHERS = "from types import SimpleNamespace\nPART = SimpleNamespace(name='added')\n"
+PART_OF_OTHERS = "from types import SimpleNamespace\nPART = SimpleNamespace(name='added')\nNAMELESS = 3\n"
 
 
 @pytest.fixture
@@ -24,14 +24,16 @@ def parts(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         f"[{GROUP}]\nadded = added_part:PART\nalias = added_part:PART\nbroken = nowhere:PART\n"
+        "nameless = added_part:NAMELESS\nfails = failing_part:PART\n"
     )
     (tmp_path / "added_part.py").write_text(PART_OF_OTHERS)
+    (tmp_path / "failing_part.py").write_text("raise RuntimeError('no driver')\n")
     monkeypatch.syspath_prepend(tmp_path)
     return Registry("part", GROUP, [OWN])
 
 
 def test_ours_and_those_of_others_are_found(parts):
-    assert parts.names == ["own", "added", "alias", "broken"]
+    assert parts.names == ["own", "added", "alias", "broken", "fails", "nameless"]
     assert parts.find("own") is OWN and parts.find("added").name == "added"
 
 
@@ -44,6 +46,12 @@ def test_what_cannot_be_found_is_named(parts):
         parts.find("alias")
     with pytest.raises(MachineError, match="part broken: nowhere:PART cannot be imported: No module named 'nowhere'"):
         parts.find("broken")
+    with pytest.raises(
+        MachineError, match="part nameless: added_part:NAMELESS cannot be imported: 'int' object has no"
+    ):
+        parts.find("nameless")
+    with pytest.raises(MachineError, match="part fails: failing_part:PART cannot be imported: no driver"):
+        parts.find("fails")
 
 
 def test_the_code_of_an_entry_is_found_or_named():

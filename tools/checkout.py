@@ -6,10 +6,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 3600.0
-COMMAND = "from gmi_drl.cli import main; main()"
+_MAIN = "from gmi_drl.cli import main; main()"
 
 
 def commit(checkout: Path) -> str:
@@ -18,6 +19,12 @@ def commit(checkout: Path) -> str:
     changed = subprocess.run([*git, "status", "--porcelain", "gmi_drl"], capture_output=True, text=True, check=True)
     named = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     return named.stdout.strip() + ("-dirty" if changed.stdout else "")
+
+
+def command(checkout: Path, *arguments: str) -> dict[str, Any]:
+    """A command of a checkout, whatever folder it is run in: what `subprocess.run` takes."""
+    line = [sys.executable, "-P", "-c", _MAIN, *arguments]  # -P: else the working directory goes before PYTHONPATH
+    return {"args": line, "env": os.environ | {"PYTHONPATH": str(checkout)}}
 
 
 def train(checkout: Path, options: Mapping[str, object], folder: Path, cores: Sequence[int] | None = None) -> None:
@@ -34,10 +41,11 @@ def train(checkout: Path, options: Mapping[str, object], folder: Path, cores: Se
     """
     given = [str(part) for option in {**options, "--run-dir": folder}.items() for part in option]
     pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+    asked = command(checkout, "train", *given)
     ended = subprocess.run(
-        [*pinned, sys.executable, "-c", COMMAND, "train", *given],
+        [*pinned, *asked["args"]],
         cwd=folder.parent,
-        env=os.environ | {"PYTHONPATH": str(checkout), "GMI_DRL_CLAIMS": str(folder.parent / f"{folder.name}.claims")},
+        env=asked["env"] | {"GMI_DRL_CLAIMS": str(folder.parent / f"{folder.name}.claims")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

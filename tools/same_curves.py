@@ -43,8 +43,10 @@ def main() -> int:
 
         def curve(name: str, seed: int) -> Curve:
             core, folder = free.get(), Path(path) / f"{name}-{seed}"
-            train(sides[name], options | {"--seed": seed}, folder, [core])
-            free.put(core)
+            try:
+                train(sides[name], options | {"--seed": seed}, folder, [core])
+            finally:
+                free.put(core)
             rows = read_metrics(RunFolder(folder).metrics_file)
             found = [(row["env_steps"], row["return_mean"]) for row in rows if row["return_mean"] is not None]
             print(f"{name} seed {seed}: {found[-1][1]:.1f} after {found[-1][0]} steps", flush=True)

@@ -6,14 +6,13 @@ every other round; ratios are taken round by round. Writes docs/same_speed.md.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tools.checkout import COMMAND, ROOT, commit
+from tools.checkout import ROOT, command, commit
 
 CASES = ("ppo_update", "costs", "gmis_512")
 ROUNDS, REPEATS = 3, 3
@@ -55,9 +54,8 @@ def main() -> int:
 
 def measured(checkout: Path, case: str) -> dict[str, Any]:
     """The result of a case by a checkout."""
-    line = [sys.executable, "-c", COMMAND, "bench", case, "--repeats", str(REPEATS), "--format", "json"]
-    environment = os.environ | {"PYTHONPATH": str(checkout)}
-    ended = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    asked = command(checkout, "bench", case, "--repeats", str(REPEATS), "--format", "json")
+    ended = subprocess.run(**asked, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     result: dict[str, Any] = json.loads(ended.stdout)
     return result
 

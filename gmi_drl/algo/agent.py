@@ -60,5 +60,7 @@ class Agent:
 
 def make_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> Agent:
     """The agent that a run begins with, the same on every GMI."""
-    torch.manual_seed(config.seed)
-    return Agent(make_policy(spec, ppo_of(config)).to(device), Normaliser(spec.num_obs, device))
+    with torch.random.fork_rng(devices=[]):  # some simulators draw from torch's own generator, and not all the same
+        torch.default_generator.manual_seed(config.seed)
+        policy = make_policy(spec, ppo_of(config))
+    return Agent(policy.to(device), Normaliser(spec.num_obs, device))

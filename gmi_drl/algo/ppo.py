@@ -30,7 +30,7 @@ class PPO:
         sample_share: Samples that this GMI learns from divided by those of its whole group.
         reduce: Sums a float32 vector in place over the group; the identity when alone.
         make_bucket: Gives memory on the device that `reduce` reads with the fewest copies.
-        capture: On a GPU, replay what happens before and after each `reduce` as CUDA graphs.
+        cuda_graphs: On a GPU, replay what happens before and after each `reduce` as CUDA graphs.
     """
 
     METRICS = ("surrogate_loss", "value_loss", "kl", "skipped_updates")
@@ -43,10 +43,10 @@ class PPO:
         sample_share: float = 1.0,
         reduce: Callable[[Tensor], None] = lambda bucket: None,
         make_bucket: Callable[[int], Tensor] | None = None,
-        capture: bool = True,
+        cuda_graphs: bool = True,
     ) -> None:
         self.policy, self.config, self.sample_share, self.reduce = policy, config, sample_share, reduce
-        self._capture = capture
+        self._cuda_graphs = cuda_graphs
         device = policy.log_std.device
         make_bucket = make_bucket or partial(torch.zeros, device=device)
         self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
@@ -55,7 +55,7 @@ class PPO:
         self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
         self.old_log_std = torch.zeros_like(policy.log_std)
         self.totals = torch.zeros(len(self.METRICS), device=device)
-        self._apply_step = Captured(self._apply, device, is_on=capture)
+        self._apply_step = Captured(self._apply, device, is_on=cuda_graphs)
         self._shuffled: MiniBatch | None = None
         self._gradient_steps: list[Captured] = []
 
@@ -109,7 +109,7 @@ class PPO:
             self.release()
             self._shuffled = rollout.empty_batch()
             steps = [partial(self._compute_gradient, part) for part in split(self._shuffled, self.config.minibatches)]
-            self._gradient_steps = [Captured(step, self.totals.device, is_on=self._capture) for step in steps]
+            self._gradient_steps = [Captured(step, self.totals.device, is_on=self._cuda_graphs) for step in steps]
         return self._shuffled
 
     def _compute_gradient(self, batch: MiniBatch) -> None:

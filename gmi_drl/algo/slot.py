@@ -14,16 +14,16 @@ class Slot:
 
     Args:
         rollout: The memory.
-        capture: On a GPU, replay what is run over it as CUDA graphs.
+        cuda_graphs: On a GPU, replay what is run over it as CUDA graphs.
     """
 
-    def __init__(self, rollout: Rollout, *, capture: bool = True) -> None:
-        self.rollout, self._capture = rollout, capture
+    def __init__(self, rollout: Rollout, *, cuda_graphs: bool = True) -> None:
+        self.rollout, self._cuda_graphs = rollout, cuda_graphs
         self._captured: dict[Callable[[Rollout], None], Captured] = {}
 
     def run(self, function: Callable[[Rollout], None]) -> None:
         """Run a function over the rollout; as `Captured`, one for each function."""
         if function not in self._captured:
             device = self.rollout.obs.device
-            self._captured[function] = Captured(partial(function, self.rollout), device, is_on=self._capture)
+            self._captured[function] = Captured(partial(function, self.rollout), device, is_on=self._cuda_graphs)
         self._captured[function]()

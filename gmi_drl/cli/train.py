@@ -200,7 +200,8 @@ def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: in
     count = len(make_layout(layout.task, 1, gmis_per_gpu, template).gmis)
     if num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
-    return make_layout(layout.task, num_env or total // count, gmis_per_gpu, template)
+    resized = make_layout(layout.task, num_env or total // count, gmis_per_gpu, template)
+    return resized.model_copy(update={"backend": layout.backend})
 
 
 def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: Any) -> "RunConfig":
@@ -210,8 +211,8 @@ def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: A
     from gmi_drl.learners.rsl_rl import read_over
 
     settings = _settings(**given)
-    if any(setting.partition("=")[0].strip() == "learner.kind" for setting in settings):
-        raise UsageError("--set learner.kind: --algo says what learns")
+    if any(setting.partition("=")[0].strip() in ("learner", "learner.kind") for setting in settings):
+        raise UsageError("--set learner.kind: --algo says what learns, and learner.KEY=VALUE sets one of its values")
     if rsl_rl_config is None:
         return apply_settings(base, settings)
     if not isinstance(base.learner, RslRlConfig):

@@ -51,8 +51,7 @@ def open_group(
     place = meeting.get(method.meets_in)
     if method.meets_in in meeting and place is None:
         raise UsageError(f"{method.name} needs the {method.meets_in} where its ranks meet")
-    make = class_at(method.group)
-    group: Group = make() if method.meets_in == "nothing" else make(rank, size, place, hang_s)
+    group: Group = class_at(method.group)(rank, size, place, hang_s)
     return group
 
 

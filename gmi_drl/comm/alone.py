@@ -10,7 +10,8 @@ from gmi_drl.comm.reduction import PlainBucket, check_bucket
 class Alone:
     """The `Group` of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0, size: int = 1, place: None = None, hang_s: float = 0.0) -> None:
+        """Takes what every group takes, of which nothing is needed."""
         self.rank = 0
         self.size = 1
         self.wait_s = 0.0

@@ -106,7 +106,7 @@ class LearnerEntry:
                 found = version(package)
             except PackageNotFoundError:
                 return f"--algo {self.name} needs {package}: {self.remedy}"
-            if _numbers(found) < _numbers(oldest):
+            if release(found) < release(oldest):
                 return f"--algo {self.name} needs {package} {oldest}, not {found}: {self.remedy}"
         return None
 
@@ -153,10 +153,10 @@ def _of_its_kind(section: Any) -> Any:
     return model_of(section).model_validate_json(json.dumps(section, default=str))
 
 
-Learner = Annotated[SerializeAsAny[LearnerConfig], BeforeValidator(_of_its_kind)]
+AnyLearnerConfig = Annotated[SerializeAsAny[LearnerConfig], BeforeValidator(_of_its_kind)]
 """The field of a configuration: takes the model of any kind, and a file's section by its `kind`."""
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def release(text: str) -> tuple[int, ...]:
     """Major and minor version."""
     return tuple(map(int, re.findall(r"\d+", text)[:2]))

@@ -65,5 +65,6 @@ class Sessions(Generic[Name]):
         self._alive.add(name)
 
     def _close_all(self) -> None:
-        for name in list(self._alive):
-            self.close(name)
+        with ExitStack() as all_of_them:  # whichever fails, the others are closed, too
+            for name in self._alive:
+                all_of_them.callback(self.close, name)

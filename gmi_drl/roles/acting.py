@@ -14,7 +14,7 @@ class Acting:
     Args:
         task: The worlds, already on their first observation.
         agent: Who acts.
-        capture: Replay what the agent does as a CUDA graph, on a GPU.
+        cuda_graphs: Replay what the agent does as a CUDA graph, on a GPU.
 
     Attributes:
         obs: What the agent saw in the last call, `[N, O]`.
@@ -22,12 +22,12 @@ class Acting:
         mean: Of its policy there, `[N, A]`.
     """
 
-    def __init__(self, task: Task, agent: Agent, *, capture: bool = True) -> None:
+    def __init__(self, task: Task, agent: Agent, *, cuda_graphs: bool = True) -> None:
         self._task, self._agent = task, agent
         self.obs = torch.zeros_like(task.obs)
         shape = task.num_env, task.spec.num_actions
         self._noise, self.action, self.mean = (torch.zeros(shape, device=task.device) for _ in range(3))
-        self._sample_on_obs = Captured(self._sample, task.device, is_on=capture)
+        self._sample_on_obs = Captured(self._sample, task.device, is_on=cuda_graphs)
 
     def __call__(self, noise: Tensor) -> None:
         """Act on the current observation, with standard normal noise `[N, A]`; with zeros by the mean."""

@@ -11,7 +11,7 @@ from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.slot import Slot
 from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.acting import Acting
-from gmi_drl.roles.phases import PhaseClock
+from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
@@ -27,7 +27,7 @@ class Actor:
         agent: Who acts and judges, whoever trains it, if anybody does.
         config: Horizon, and how to judge.
         generator: Of the noise, on the task's device.
-        capture: Replay what the agent does as CUDA graphs, on a GPU.
+        cuda_graphs: Replay what the agent does as CUDA graphs, on a GPU.
 
     Attributes:
         running_episodes: Returns and lengths so far of the episodes that have not ended, `[2, N]`.
@@ -35,15 +35,15 @@ class Actor:
     """
 
     def __init__(
-        self, task: Task, agent: Agent, config: PPOConfig, generator: torch.Generator, *, capture: bool = True
+        self, task: Task, agent: Agent, config: PPOConfig, generator: torch.Generator, *, cuda_graphs: bool = True
     ) -> None:
         self.task, self.agent, self.config, self.generator = task, agent, config, generator
-        self.capture = capture
+        self.cuda_graphs = cuda_graphs
         self.running_episodes = torch.zeros(2, task.num_env, device=task.device)
-        self._act = Acting(task, agent, capture=capture)
+        self._act = Acting(task, agent, cuda_graphs=cuda_graphs)
         self._final_obs = torch.zeros_like(task.obs)
         self._final_value = torch.zeros(task.num_env, device=task.device)
-        self._value_final_obs = Captured(self._value, task.device, is_on=capture)
+        self._value_final_obs = Captured(self._value, task.device, is_on=cuda_graphs)
         self._judge = partial(agent.judge, config=config)
         self.terms = terms_of(task)
         self._stagger()
@@ -53,7 +53,7 @@ class Actor:
         task = self.task
         sizes = self.config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions
         num_terms = len(self.terms.names) if self.terms else 0
-        return Slot(Rollout(*sizes, task.device, num_terms), capture=self.capture)
+        return Slot(Rollout(*sizes, task.device, num_terms), cuda_graphs=self.cuda_graphs)
 
     @torch.no_grad()
     def collect(self, slot: Slot, clock: PhaseClock) -> None:

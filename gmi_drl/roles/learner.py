@@ -45,7 +45,7 @@ class Learner:
             sample_share=sample_share,
             reduce=reduction.reduce,
             make_bucket=reduction.bucket,
-            capture=config.cuda_graphs,
+            cuda_graphs=config.cuda_graphs,
         )
         self.generator = torch.Generator(device).manual_seed(seed)
 

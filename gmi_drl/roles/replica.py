@@ -18,8 +18,8 @@ from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config import RunConfig, ppo_of
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import News, Word, agree
+from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.roles.learner import Learner
-from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
@@ -48,7 +48,7 @@ class Replica:
     def enter_worlds(self, task: Task, seed: int) -> None:
         """Act in these worlds from now on; `seed` is of the noise."""
         noise = torch.Generator(self.device).manual_seed(seed)
-        self.actor = Actor(task, self.learner.agent, ppo_of(self.config), noise, capture=self.config.cuda_graphs)
+        self.actor = Actor(task, self.learner.agent, ppo_of(self.config), noise, cuda_graphs=self.config.cuda_graphs)
         self.slot = self.actor.make_slot()
 
     def iterate(self, decide: Callable[[], Word]) -> News:

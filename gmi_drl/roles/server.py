@@ -31,10 +31,9 @@ class Server(DRL_role):
         config, own_seed = load_config(folder.config_file), (seed + self.GMI_id) % SEEDS
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
         with closing(make_worlds(self.mgr, config, self.mgr.gmi.num_env, own_seed)) as task:
-            with torch.random.fork_rng():  # every GMI makes the agent from the same seed, and its worlds go on apart
-                agent = load_agent(folder, task.spec, config, self.mgr.device)
+            agent = load_agent(folder, task.spec, config, self.mgr.device)
             noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
-            service = Service(task, agent, noise, capture=config.cuda_graphs)
+            service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs)
             self.mgr.line.deliver({"kind": "row"})  # ready
             return self._serve(service, steps if self._may_start() else 0, config.learner.horizon)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from gmi_drl.algo.agent import Agent
 from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.roles.acting import Acting
-from gmi_drl.roles.phases import PhaseClock
+from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.tasks import Task
 
 
@@ -19,20 +19,22 @@ class Service:
         task: The worlds, already on their first observation.
         agent: Who acts, on the task's device.
         noise: Generator of the noise, on the device; None to act by the mean.
-        capture: Replay what the agent does as a CUDA graph, on a GPU.
+        cuda_graphs: Replay what the agent does as a CUDA graph, on a GPU.
 
     Attributes:
         sums: Over the episodes that have ended, float64 `[4]`: how many, their returns and their lengths, and how many
             more went wrong.
     """
 
-    def __init__(self, task: Task, agent: Agent, noise: torch.Generator | None = None, *, capture: bool = True) -> None:
+    def __init__(
+        self, task: Task, agent: Agent, noise: torch.Generator | None = None, *, cuda_graphs: bool = True
+    ) -> None:
         self.task, self.clock = task, PhaseClock(task.device)
-        self._act, self._noise = Acting(task, agent, capture=capture), noise
+        self._act, self._noise = Acting(task, agent, cuda_graphs=cuda_graphs), noise
         self._still = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
         self._total, self._length = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)
-        for _ in range(WARM_UP_CALLS + 1 if capture and task.device.type == "cuda" else 1):
+        for _ in range(WARM_UP_CALLS + 1 if cuda_graphs and task.device.type == "cuda" else 1):
             self._act(self._still)  # choose kernels and make the graph before anybody looks at the clock
 
     @torch.no_grad()

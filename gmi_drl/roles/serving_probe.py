@@ -38,7 +38,7 @@ class ServingProbe(Probe):
         """See `Probe`."""
         agent = make_agent(task.spec, self.config, self.mgr.device)
         noise = torch.Generator(self.mgr.device).manual_seed(self.seed("agent"))
-        self.service = Service(task, agent, noise, capture=self.config.cuda_graphs)
+        self.service = Service(task, agent, noise, cuda_graphs=self.config.cuda_graphs)
 
     @property
     def warm_up_iterations(self) -> int:

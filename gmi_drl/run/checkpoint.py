@@ -18,7 +18,7 @@ from gmi_drl.units import human_bytes
 if TYPE_CHECKING:
     from torch import Tensor  # imported where tensors are: listing checkpoints needs no torch
 
-SCHEMA = "gmi-drl/checkpoint/2"
+SCHEMA = "gmi-drl/checkpoint/3"
 INDEX = "checkpoint.json"
 FACTS = ("iteration", "env_steps", "layout", "num_env", "learner", "learning_rate")
 """What the index tells beside its parts: how far the run is, digests of layout and learner, environments in all."""
@@ -103,7 +103,8 @@ def read_index(checkpoint: Path) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json.loads((checkpoint / INDEX).read_text())
         if index["schema"] != SCHEMA:
-            raise UsageError(f"{checkpoint}: schema {index['schema']!r}, this version reads {SCHEMA!r}")
+            differs = f"schema {index['schema']!r}, this version reads {SCHEMA!r}"
+            raise UsageError(f"{checkpoint}: {differs}: resume with the gmi-drl that began the run (versions.json)")
         parts = dict(index["parts"])
         missing = [name for name in FACTS if name not in index]
         if missing or not parts:

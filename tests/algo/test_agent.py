@@ -24,6 +24,15 @@ def test_agents_of_a_seed_begin_alike():
     assert torch.equal(first.act(obs), same.act(obs)) and not torch.equal(first.act(obs), other.act(obs))
 
 
+def test_making_one_leaves_what_others_draw_alone():
+    """Worlds of some simulators draw from torch's own generator, and those of each GMI shall differ."""
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    make_agent(SPEC, RunConfig(seed=2), CPU)
+    assert torch.equal(torch.rand(3), expected)
+
+
 def test_without_noise_it_acts_by_the_mean_of_what_it_samples(agent):
     obs, noise = torch.randn(2, N, SPEC.num_obs), torch.randn(2, N, SPEC.num_actions)
     action, mean = agent.sample(obs[0], noise[0])

@@ -274,7 +274,7 @@ def test_an_update_by_graphs_is_the_update_without():
     device, results = torch.device("cuda"), []
     for capture in (True, False):
         policy = make_policy().to(device)
-        ppo, rollout = PPO(policy, PPOConfig(), capture=capture), make_rollout(make_policy())
+        ppo, rollout = PPO(policy, PPOConfig(), cuda_graphs=capture), make_rollout(make_policy())
         for name, tensor in vars(rollout).items():
             if isinstance(tensor, torch.Tensor):
                 setattr(rollout, name, tensor.to(device))

@@ -55,3 +55,23 @@ def test_devices_in_use_are_refused_before_anything_starts():
     ):
         pass
     assert not children_of(os.getpid())
+
+
+def test_a_session_that_cannot_be_closed_keeps_no_other_alive(monkeypatch):
+    """As when Ctrl-C comes while one ends."""
+    ended = []
+
+    class Fake:
+        layout = tiny_layout(1)
+
+        def __enter__(self):
+            return self
+
+        def close(self):
+            ended.append(self)
+            raise KeyboardInterrupt
+
+    sessions = Sessions({"one": Fake(), "other": Fake()}, "a test")
+    with pytest.raises(KeyboardInterrupt), sessions:
+        pass
+    assert len(ended) == 2

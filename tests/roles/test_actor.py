@@ -13,7 +13,7 @@ from gmi_drl.algo.ppo import PPO
 from gmi_drl.config import RunConfig
 from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.actor import Actor
-from gmi_drl.roles.phases import PhaseClock
+from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.tasks import make
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
 

@@ -7,8 +7,8 @@ from gmi_drl.algo.rollout import MiniBatch, Rollout
 from gmi_drl.comm.alone import Solo
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import Word, agree
+from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.roles.learner import Learner
-from gmi_drl.roles.phases import PhaseClock
 from gmi_drl.roles.replica import Replica
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS

@@ -85,7 +85,10 @@ def other_schema(saved):
         (cut_index, "checkpoint.json is missing or broken"),
         (nest_index, "checkpoint.json is missing or broken"),
         (forget_parts, "checkpoint.json is missing or broken"),
-        (other_schema, "schema 'gmi-drl/checkpoint/99'"),
+        (
+            other_schema,
+            "schema 'gmi-drl/checkpoint/99', this version reads .*resume with the gmi-drl that began the run",
+        ),
     ],
 )
 def test_damage_is_refused(tmp_path, damage, message):

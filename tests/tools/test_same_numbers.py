@@ -1,4 +1,5 @@
 import json
+import subprocess
 
 import pytest
 
@@ -41,3 +42,13 @@ def test_the_digest_is_that_of_the_last_checkpoint(tmp_path):
 def test_a_training_that_fails_tells_its_last_words(tmp_path):
     with pytest.raises(RuntimeError, match="there is no task 'ent'"):
         checkout.train(checkout.ROOT, {"--task": "ent"}, tmp_path / "run", cores=[0])
+
+
+def test_a_command_runs_the_package_of_its_checkout_wherever_it_is_started(tmp_path):
+    """Also in the root of another one, whose package the working directory would bring in."""
+    (tmp_path / "gmi_drl" / "cli").mkdir(parents=True)
+    (tmp_path / "gmi_drl" / "__init__.py").touch()
+    (tmp_path / "gmi_drl" / "cli" / "__init__.py").write_text("def main():\n    print('the other one')\n")
+    asked = checkout.command(tmp_path, "bench")
+    ended = subprocess.run(**asked, cwd=checkout.ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout == "the other one\n"

@@ -1,9 +1,9 @@
 """Which rsl-rl-lib is installed, without importing it."""
 
-import re
 from importlib.metadata import version
 
-OLDEST = (5, 4)
+from gmi_drl.learners.base import release
+
 SHARES_STATISTICS = (5, 5)
 """Since then the observation normalisers of a group take in the observations of all its processes."""
 
@@ -14,7 +14,7 @@ def installed() -> tuple[int, ...]:
     Raises:
         PackageNotFoundError: if it is not installed.
     """
-    return tuple(map(int, re.findall(r"\d+", version("rsl-rl-lib"))[:2]))
+    return release(version("rsl-rl-lib"))
 
 
 def text(parts: tuple[int, ...]) -> str:
