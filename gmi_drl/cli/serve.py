@@ -7,6 +7,7 @@ import rich_click as click
 
 from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout, read_layout
+from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.units import human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -107,7 +108,8 @@ def _document(gmi: "ServedGMI") -> dict[str, Any]:
 def _print(served: "Served") -> None:
     from rich.table import Table
 
-    titles = ("GMI", "environments", "steps", "steps/s", "simulate s", "act s", "episodes", "return", "length")
+    phases = (f"{phase.label} s" for phase in (SIMULATE, ACT))
+    titles = ("GMI", "environments", "steps", "steps/s", *phases, "episodes", "return", "length")
     table = Table(*titles, box=None, padding=(0, 2, 0, 0))
     for gmi_id, gmi in list(served.gmis.items())[:SHOWN]:
         means = (gmi.return_sum / gmi.episodes, gmi.length_sum / gmi.episodes) if gmi.episodes else ()

@@ -117,8 +117,11 @@ def explore(
         tell: Told of every point, in a line.
     """
     cache = Cache(task, config, node, template=template, fresh=fresh)
-    told = lambda point: tell(_described(point))  # noqa: E731
-    with PointMeasurer(task, config, node, cache, grid, budget, told, template=template) as measure:
+
+    def on_point(point: ProfilePoint) -> None:
+        tell(_described(point))
+
+    with PointMeasurer(task, config, node, cache, grid, budget, on_point, template=template) as measure:
         if exhaustive:
             for size, num_envs in grid.items():
                 for num_env in num_envs:

@@ -111,8 +111,8 @@ def test_a_checkpoint_whose_digest_an_earlier_version_made_goes_on_with_new_worl
     ("change", "arguments", "message"),
     [
         ({"task": "elephant"}, [], "there is no task 'elephant'"),
-        ({"task": None}, [], "this layout has task None"),
-        ({"template": None}, [], "template None"),
+        ({"task": None}, [], "this layout names none"),
+        ({"template": None}, [], "names no template"),
         ({}, ["--num-env", 4], "--num-env: the layout file decides that"),
     ],
 )

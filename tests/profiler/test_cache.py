@@ -6,6 +6,7 @@ from gmi_drl.hardware import Cpu, Node
 from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.cache import Cache, cache_folder
+from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
 
 NODE = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
@@ -45,6 +46,11 @@ def test_another_workload_node_or_version_is_another_memory(monkeypatch, config,
     if version:
         monkeypatch.setattr("gmi_drl.profiler.cache.versions", lambda: {"torch": version})
     assert Cache(ANT, config, node).profile.points == ()
+
+
+def test_another_template_is_another_memory():
+    Cache(ANT, RunConfig(), NODE).add(point(64))
+    assert Cache(ANT, RunConfig(), NODE, template=TCG).profile.points == ()
 
 
 def test_how_a_run_is_kept_is_no_part_of_the_memory():

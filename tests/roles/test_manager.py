@@ -50,6 +50,12 @@ def test_a_group_of_one_sums_nothing_whatever_its_reduction(manager):
     assert type(manager.reduction(manager.get_group(0, 0))) is Solo
 
 
+def test_a_gmi_in_no_group_is_alone(manager):
+    manager.layout = manager.layout.model_copy(update={"groups": {}})
+    role = Doubler(0, "simulator+agent", 0)
+    assert role.group.members == (0,) and role.GMI_run(value=4) == [4, 4, 4]
+
+
 def test_groups_that_do_not_exist_are_refused(manager):
     with pytest.raises(UsageError, match="no group with GMIs"):
         manager.get_group(0, 5)

@@ -30,6 +30,7 @@ def opener(hidden: tuple[int, ...], keep_batch: int | None) -> Callable[[bool], 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
         from gmi_drl.config import default_config
+        from gmi_drl.cut import Cut
         from gmi_drl.gmi.inventory import this_node
         from gmi_drl.scheduler import search_grid
         from gmi_drl.templates import TCG_EX
