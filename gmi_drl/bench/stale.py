@@ -28,7 +28,9 @@ PACKAGE = "gmi_drl"
 DESCRIBES = frozenset({PACKAGE, f"{PACKAGE}.bench.case", f"{PACKAGE}.bench.cases"})
 DRIVERS, RUNS_DRIVERS = "benchmarks/peers", f"{PACKAGE}.bench.peers"
 STARTS_GMIS = f"{PACKAGE}/launch/gmi_process.py"
-HAS_ENTRIES = " = Registry("
+ENTRIES = tuple(f"{PACKAGE}/{name}" for name in ("backends", "learners", "reductions", "templates", "writers"))
+"""Where entries of registries are."""
+
 GIT_S = 60.0
 _LOCATION = re.compile(rf"({PACKAGE}(?:\.\w+)+)(?::\w+)?")
 _HAS_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -64,10 +66,11 @@ def _reached(root: Path, module: str, *, by_entries: bool) -> set[str]:
         file = _file_of(root, name)
         if file is not None and name not in found and name not in DESCRIBES:
             found[name] = file
-            waiting += [*_imports(file.read_text(), by_entries), name.rpartition(".")[0]]
+            has_locations = by_entries or not str(file.relative_to(root)).startswith(ENTRIES)
+            waiting += [*_imports(file.read_text(), has_locations), name.rpartition(".")[0]]
             if name == RUNS_DRIVERS:
                 waiting += chain.from_iterable(
-                    _imports(driver.read_text(), by_entries) for driver in (root / DRIVERS).rglob("*.py")
+                    _imports(driver.read_text(), has_locations=True) for driver in (root / DRIVERS).rglob("*.py")
                 )
     drivers = (root / DRIVERS).rglob("*.*") if RUNS_DRIVERS in found else ()
     return {str(file.relative_to(root)) for file in (*found.values(), *drivers)}
@@ -108,9 +111,8 @@ def _meaning(source: str) -> str:
 
 
 @cache
-def _imports(source: str, by_entries: bool) -> frozenset[str]:
+def _imports(source: str, has_locations: bool) -> frozenset[str]:
     """Names that may be modules of the package: what is imported, what it is imported from, and locations as text."""
-    has_locations = by_entries or HAS_ENTRIES not in source
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
