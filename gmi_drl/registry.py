@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, Protocol, TypeVar
 
-from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 
 
 class Named(Protocol):
@@ -68,5 +68,7 @@ def class_at(location: str) -> Any:
     module, _, name = location.partition(":")
     try:
         return getattr(import_module(module), name)
+    except GmiError:  # which says what is missing
+        raise
     except Exception as error:  # code of others
         raise MachineError(f"{location} cannot be imported: {error}") from error
