@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "same_speed.md"
 HEAD = """# Same speed
 
 What a redesign must not slow down: our side of benchmark cases, measured with the commits {old} and {new} by turns on
-one machine, {rounds} rounds of {repeats} samples each. A ratio above 1 says that {new} is faster: the median of the
+one machine, {rounds} rounds, samples in each: {repeats}. A ratio above 1 says that {new} is faster: the median of the
 rounds, and their range. Others took up to {busy:.0%} of the cores meanwhile. Made by
 `python -m tools.same_speed CHECKOUT`.
 
