@@ -10,9 +10,9 @@ from gmi_drl.bench.report import load_results
 from gmi_drl.bench.result import Result
 from gmi_drl.bench.stale import ROOT, stale
 from gmi_drl.errors import UsageError
+from tools.checkout import command
 
 RESULTS = ROOT / "benchmarks" / "results"
-COMMAND = "from gmi_drl.cli import main; main()"
 
 
 def main() -> int:
@@ -40,8 +40,8 @@ def measured(name: str) -> bool:
     if obstacle := CASES[name].obstacle():
         print(f"{name}: left out: {obstacle}", flush=True)
         return True
-    line = [sys.executable, "-c", COMMAND, "bench", name, "-o", str(RESULTS / f"{name}.json")]
-    return subprocess.run(line, check=False).returncode == 0
+    asked = command(ROOT, "bench", name, "-o", str(RESULTS / f"{name}.json"))
+    return subprocess.run(**asked, check=False).returncode == 0
 
 
 if __name__ == "__main__":
