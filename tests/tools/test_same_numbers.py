@@ -5,13 +5,14 @@ import pytest
 
 from tools import checkout, same_numbers
 
+SMALL = {"--task": "ball_balance", "--seed": 0, "--gmis-per-gpu": 1, "--algo": "ppo", "--num-env": 4, "--iterations": 1}
+
 
 @pytest.fixture
 def one_pair(tmp_path, monkeypatch):
     """Of the many trainings one pair, and a page that is thrown away."""
-    for name, value in {"TASKS": ("ball_balance",), "SEEDS": (0,), "GMIS": (1,), "LEARNERS": ("ppo",)}.items():
-        monkeypatch.setattr(same_numbers, name, value)
-    monkeypatch.setattr(same_numbers, "FIXED", {"--num-env": 4, "--iterations": 1})
+    monkeypatch.setattr(same_numbers, "short_trainings", list)
+    monkeypatch.setattr(same_numbers, "LIKE_MAKE_TRAIN", SMALL)
     monkeypatch.setattr(same_numbers, "PAGE", tmp_path / "page.md")
     monkeypatch.setattr("sys.argv", ["same_numbers", str(checkout.ROOT)])
     return tmp_path / "page.md"
@@ -20,8 +21,8 @@ def one_pair(tmp_path, monkeypatch):
 def test_this_checkout_has_its_own_numbers(one_pair):
     assert same_numbers.main() == 0
     (row,) = [line for line in one_pair.read_text().splitlines() if line.startswith("| ball_balance")]
-    _, _, seed, gmis, learner, old, new, verdict, _ = (cell.strip() for cell in row.split("|"))
-    assert (seed, gmis, learner, verdict) == ("0", "1", "ppo", "same") and old == new and len(old) == 12
+    _, _, *settings, old, new, verdict, _ = (cell.strip() for cell in row.split("|"))
+    assert (settings, verdict) == (["0", "1", "ppo", "4", "1"], "same") and old == new and len(old) == 12
 
 
 def test_numbers_that_differ_are_told(one_pair, monkeypatch):
@@ -29,6 +30,12 @@ def test_numbers_that_differ_are_told(one_pair, monkeypatch):
     monkeypatch.setattr(same_numbers, "train", lambda *arguments: None)
     monkeypatch.setattr(same_numbers, "learner_digest", lambda folder: next(digests))
     assert same_numbers.main() == 1 and "| aaaaaaaaaaaa | bbbbbbbbbbbb | differs |" in one_pair.read_text()
+
+
+def test_every_training_is_another_one():
+    trainings = [*same_numbers.short_trainings(), same_numbers.LIKE_MAKE_TRAIN]
+    assert len({tuple(options.values()) for options in trainings}) == len(trainings) == 3 * 2 * 2 * 2 + 1
+    assert len({tuple(options) for options in trainings}) == 1, "the page has one order of columns"
 
 
 def test_the_digest_is_that_of_the_last_checkpoint(tmp_path):
