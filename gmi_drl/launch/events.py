@@ -1,16 +1,16 @@
-"""What the launcher hears of its GMIs."""
+"""What those who run GMIs are told meanwhile."""
 
 from dataclasses import dataclass
 
-from gmi_drl.roles.line import Message
+from gmi_drl.roles.words import Ready, Report
 
 
 @dataclass(frozen=True)
-class Report:
-    """A row of numbers that a GMI has sent."""
+class Heard:
+    """A GMI says that it is ready, or reports. Its other words are the launcher's own affair."""
 
     gmi_id: int
-    row: Message
+    word: Ready | Report
 
 
 @dataclass(frozen=True)
@@ -18,4 +18,4 @@ class Tick:
     """Nothing has come for a moment, or all that came has been told: time to look at the clock and at signals."""
 
 
-Event = Report | Tick
+Event = Heard | Tick

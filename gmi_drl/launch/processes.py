@@ -11,21 +11,22 @@ from typing import Any, Self
 
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Backend
-from gmi_drl.launch.events import Event, Report, Tick
+from gmi_drl.launch.events import Event, Heard, Tick
 from gmi_drl.launch.gmi_process import UNKNOWN, GMIProcess, how_it_ended
 from gmi_drl.launch.guard import Guard
 from gmi_drl.launch.started import StartedGMI
 from gmi_drl.layout import Layout
 from gmi_drl.memory.peers import Waiting
-from gmi_drl.roles.line import Message, decode, encode
-from gmi_drl.roles.words import LauncherWord, to_message
+from gmi_drl.roles.line import decode, encode
+from gmi_drl.roles.words import Attached, Done, Failed, GMIWord, LauncherWord, Ready, Report, said_by_gmi
 from gmi_drl.run.folder import RunFolder
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
 START_S = 120.0  # until a process must have imported torch and reported
-FIRST_ROW_S = 1200.0  # until the first row: simulators load, and kernels are compiled, for minutes
+FIRST_WORD_S = 1200.0  # until a role is ready or reports: simulators load, and kernels are compiled, for minutes
 GRACE_S = 3.0  # between asking a process to end and killing it
 BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
+SHOWN = 200  # bytes of a message that is not understood
 
 
 class GMIProcesses:
@@ -67,9 +68,9 @@ class GMIProcesses:
             "hang_s": hang_s,
         }
         self._children: dict[int, StartedGMI] = {}
-        self._ready, self._failed = set[int](), set[int]()
+        self._attached, self._failed = set[int](), set[int]()
         self._selector = selectors.DefaultSelector()
-        self._has_told = False  # a row, of any GMI
+        self._has_told = False  # the role of any GMI
 
     def __enter__(self) -> Self:
         # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
@@ -92,37 +93,37 @@ class GMIProcesses:
 
     def say(self, gmi_id: int, word: LauncherWord) -> None:
         """Send a word to one GMI; one that has ended does not hear it."""
-        self._children[gmi_id].say(encode(to_message(word)))
+        self._children[gmi_id].say(encode(word))
 
     def events(self, silence_s: float = math.inf) -> Iterator[Event]:
-        """Rows as they come, until all GMIs are done, and a tick at least every `TICK_S`.
+        """What roles say as it comes, until all GMIs are done, and a tick at least every `TICK_S`.
 
         Args:
-            silence_s: How long all GMIs together may say nothing; `START_S` at least, before the first row
-                `FIRST_ROW_S`.
+            silence_s: How long all GMIs together may say nothing; `START_S` at least, before a first role is ready or
+                reports `FIRST_WORD_S`.
 
         Raises:
             GmiDiedError: when a GMI dies.
-            GmiError: when one fails, or none is heard of in time; both name the GMI and its log.
+            GmiError: when one fails or cannot be understood, or none is heard of in time; all name the GMI and its log.
         """
         heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
         while self._children.keys() != self.results.keys():
-            for gmi_id, message in self._receive(TICK_S):
+            for gmi_id, word in self._receive(TICK_S):
                 heard = Waiting()
-                if message.get("kind") == "row":
+                if isinstance(word, Ready | Report):
                     self._has_told = True
-                    yield Report(gmi_id, message)
+                    yield Heard(gmi_id, word)
                     heard = Waiting()  # what the caller took its time for is not the GMIs' silence
             self._check_silence(heard.look(), silence_s)
             yield Tick()
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
-        late = [gmi_id for gmi_id in self._children if gmi_id not in self._ready]
+        late = [gmi_id for gmi_id in self._children if gmi_id not in self._attached]
         if late and silent_s > START_S:
             raise GmiError(
                 f"GMI {late[0]} has not started within {START_S:.0f} s{self._children[late[0]].last_words()}"
             )
-        if silent_s > max(silence_s, START_S if self._has_told else FIRST_ROW_S):
+        if silent_s > max(silence_s, START_S if self._has_told else FIRST_WORD_S):
             raise GmiError(
                 f"no GMI has been heard of for {silent_s:.0f} s: see the logs in {self.folder.log_file(0).parent}"
             )
@@ -154,20 +155,22 @@ class GMIProcesses:
         self._selector.register(child.line_fd, selectors.EVENT_READ, (gmi_id, False))
         self._selector.register(child.exit_fd, selectors.EVENT_READ, (gmi_id, True))
 
-    def _receive(self, wait_s: float) -> list[tuple[int, Message]]:
-        """Messages that have come within `wait_s`; complaints about peers give way to the peers' own errors."""
-        received, complaint, deadline = [], None, time.monotonic() + wait_s
+    def _receive(self, wait_s: float) -> list[tuple[int, GMIWord]]:
+        """Words that have come within `wait_s`; complaints about peers give way to the peers' own errors."""
+        received, complaint, deadline = list[tuple[int, GMIWord]](), None, time.monotonic() + wait_s
         while True:
             for key, _ in self._selector.select(max(0.0, deadline - time.monotonic())):
                 gmi_id, has_ended = key.data
-                message = self._read(gmi_id, has_ended)
-                if message.get("kind") == "error" and message["blames_peer"]:
-                    complaint = complaint or self._failure(gmi_id, message)
-                    deadline = time.monotonic() + BLAME_S
-                elif message.get("kind") == "error":
-                    raise self._failure(gmi_id, message)
-                else:
-                    received.append((gmi_id, message))
+                match self._read(gmi_id, has_ended):
+                    case Failed(blames_peer=True) as word:
+                        complaint = complaint or self._failure(gmi_id, word)
+                        deadline = time.monotonic() + BLAME_S
+                    case Failed() as word:
+                        raise self._failure(gmi_id, word)
+                    case None:
+                        pass
+                    case word:
+                        received.append((gmi_id, word))
             if complaint is None and received:
                 return received
             if time.monotonic() >= deadline:
@@ -175,42 +178,48 @@ class GMIProcesses:
                     raise complaint
                 return received
 
-    def _read(self, gmi_id: int, has_ended: bool) -> Message:
-        """One message of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
+    def _read(self, gmi_id: int, has_ended: bool) -> GMIWord | None:
+        """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
 
         Both are watched, since what a role has started may hold the line open.
         """
         child = self._children[gmi_id]
         if gmi_id in self._failed:
-            return {}
+            return None
         data = child.receive()
         if not data:
             if data is None and not has_ended:
-                return {}
+                return None
             self._selector.unregister(child.exit_fd if has_ended else child.line_fd)
             if gmi_id not in self.results:
                 raise self._death(gmi_id)
             if has_ended:
                 child.end()
-            return {}
-        message = decode(data)
-        if message.get("kind") == "error":  # its last words: that the line ends now is no news
-            self._selector.unregister(child.line_fd)
-            self._selector.unregister(child.exit_fd)
-            self._failed.add(gmi_id)
-        if message.get("kind") == "ready":
-            self.backend.prove_attached(gmi_id, child.pid)
-            self._ready.add(gmi_id)
-        if message.get("kind") == "done":
-            self.results[gmi_id] = message.get("result")
-        return message
+            return None
+        word = self._understood(gmi_id, data)
+        match word:
+            case Attached():
+                self.backend.prove_attached(gmi_id, child.pid)
+                self._attached.add(gmi_id)
+            case Done(result):
+                self.results[gmi_id] = result
+            case Failed():  # that the line ends now is no news
+                self._selector.unregister(child.line_fd)
+                self._selector.unregister(child.exit_fd)
+                self._failed.add(gmi_id)
+        return word
 
-    def _failure(self, gmi_id: int, message: Message) -> GmiError:
+    def _understood(self, gmi_id: int, data: bytes) -> GMIWord:
+        try:
+            return said_by_gmi(decode(data))
+        except ValueError as error:
+            text = f"GMI {gmi_id} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
+            raise GmiError(f"{text}{self._children[gmi_id].last_words()}") from None
+
+    def _failure(self, gmi_id: int, word: Failed) -> GmiError:
         """The error that a GMI has told of, with the exit code that it asks for."""
-        error = GmiError(f"GMI {gmi_id}: {message['message']}\n  its log is {self._children[gmi_id].log}")
-        error.exit_code = int(message["exit_code"])
-        if message["blames_peer"]:
-            error.exit_code = GmiError.exit_code
+        error = GmiError(f"GMI {gmi_id}: {word.message}\n  its log is {self._children[gmi_id].log}")
+        error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
         return error
 
     def _death(self, gmi_id: int) -> GmiError:

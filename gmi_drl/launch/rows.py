@@ -34,7 +34,7 @@ class RowMerger:
         if leader is None or (self._last is not None and leader["iteration"] <= self._last["iteration"]):
             return None
         times = {name: sum(row[name] for row in rows.values()) / len(rows) for name in PHASE_NAMES}
-        shared = {name: value for name, value in leader.items() if name not in (*PHASE_NAMES, "kind", "gmi", "clock_s")}
+        shared = {name: value for name, value in leader.items() if name not in (*PHASE_NAMES, "gmi", "clock_s")}
         return {
             **shared,
             "steps_per_second": self._steps_per_second(leader, sum(times.values())),

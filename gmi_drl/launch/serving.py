@@ -13,7 +13,7 @@ from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi import claimed
 from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.events import Report
+from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
@@ -21,7 +21,7 @@ from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS
 from gmi_drl.roles.checkpointer import LEARNER_PART
 from gmi_drl.roles.player import load_agent, newest_learner, require_policy
-from gmi_drl.roles.words import Start, Stop
+from gmi_drl.roles.words import Ready, Start, Stop
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import template_for
@@ -114,7 +114,7 @@ def _supervise(processes: GMIProcesses, leaders: tuple[int, ...], hang_s: float,
     """Let all begin when the last is ready; say stop once a signal asks for it."""
     waiting, is_asked = set(leaders), False
     for event in processes.events(silence_s=hang_s):
-        if isinstance(event, Report) and event.gmi_id in waiting:
+        if isinstance(event, Heard) and isinstance(event.word, Ready):
             waiting.discard(event.gmi_id)
             for leader in () if waiting or is_asked else leaders:
                 processes.say(leader, Start())

@@ -10,14 +10,14 @@ from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.gmi import claimed
 from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.events import Report
+from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS, RslRlConfig
 from gmi_drl.learners.rsl_rl_file import require_groups
-from gmi_drl.roles.words import Stop
+from gmi_drl.roles.words import Report, Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row, drop_rows_after
@@ -152,9 +152,10 @@ def _train(
                 for leader in leaders:
                     processes.say(leader, Stop())
                 is_asked = True
-            for merged in merger.add(event.gmi_id, event.row) if isinstance(event, Report) else ():
-                writers.write(merged)
-                on_row(merged)
+            if isinstance(event, Heard) and isinstance(event.word, Report):
+                for merged in merger.add(event.gmi_id, event.word.row):
+                    writers.write(merged)
+                    on_row(merged)
     result = processes.results[leaders[0]]
     saved = list_checkpoints(folder.checkpoints)
     state = "stopped" if request.signal is not None and result["stopped"] else "done"

@@ -8,21 +8,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.events import Report
+from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
-from gmi_drl.launch.processes import FIRST_ROW_S
+from gmi_drl.launch.processes import FIRST_WORD_S
 from gmi_drl.layout import Layout
 from gmi_drl.phases import PHASE_NAMES
-from gmi_drl.roles.line import Message
-from gmi_drl.roles.words import Measure
+from gmi_drl.roles.words import Measure, Ready, Report
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import template_of
+
+Said = TypeVar("Said", Ready, Report)
 
 PATIENCE_S = 120.0
 """How much longer than asked for a measurement may take, if nothing is known of it: then a GMI hangs."""
@@ -95,7 +96,7 @@ class Session:
             with self._watching_memory():
                 self._processes = life.enter_context(gmis)
                 self._events = self._processes.events()
-                self._rows(FIRST_ROW_S)  # each says that it is ready
+                self._hear(Ready, FIRST_WORD_S)
             self._life = life.pop_all()
         return self
 
@@ -124,7 +125,7 @@ class Session:
         with self._watching_memory():
             for gmi in self.layout.gmis:
                 self._processes.say(gmi.id, Measure(num_env, seconds))
-            rows = self._rows(limit_s)
+            rows = [report.row for report in self._hear(Report, limit_s)]
         iteration_s = max(row["iteration_s"] for row in rows)
         steps = num_env * len(rows) * self.config.learner.horizon
         return Measured(
@@ -151,17 +152,17 @@ class Session:
             taken + new.used_bytes - old.used_bytes for taken, old, new in zip(self._taken, before, now, strict=True)
         ]
 
-    def _rows(self, limit_s: float) -> list[Message]:
-        """One row of each GMI."""
-        rows: dict[int, Message] = {}
+    def _hear(self, kind: type[Said], limit_s: float) -> list[Said]:
+        """One such word of each GMI."""
+        heard: dict[int, Said] = {}
         deadline = time.monotonic() + limit_s
         for event in self._events:
-            if isinstance(event, Report):
-                rows[event.gmi_id] = event.row
-            if len(rows) == len(self.layout.gmis):
-                return list(rows.values())
+            if isinstance(event, Heard) and isinstance(event.word, kind):
+                heard[event.gmi_id] = event.word
+            if len(heard) == len(self.layout.gmis):
+                return list(heard.values())
             if time.monotonic() > deadline:
-                silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in rows)
+                silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in heard)
                 raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
         raise PeerSilentError("a GMI has ended before it answered")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from gmi_drl.roles.line import Line
+    from gmi_drl.roles.words import Failed
 
 PR_SET_PDEATHSIG = 1
 
@@ -30,33 +31,33 @@ def main() -> int:
 
     from gmi_drl.errors import GmiError
     from gmi_drl.roles.line import Line
+    from gmi_drl.roles.words import Done
 
     line = Line(order["line"])
     try:
-        result = _run(order, line)
-        line.deliver({"kind": "done", "result": result})
+        line.deliver(Done(_run(order, line)))
     except Exception as error:
         if not isinstance(error, GmiError):
             traceback.print_exc()
-        said = describe(error)
-        line.deliver(said)
-        if said["blames_peer"]:
+        failed = describe(error)
+        line.deliver(failed)
+        if failed.blames_peer:
             _end_at_once()
         return 1
     return 0
 
 
-def describe(error: Exception) -> dict[str, Any]:
-    """An error as a message to the launcher. That a peer failed is the peer's error first of all."""
+def describe(error: Exception) -> "Failed":
+    """An error as a word to the launcher. That a peer failed is the peer's error first of all."""
     from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
+    from gmi_drl.roles.words import Failed
 
     is_ours = isinstance(error, GmiError)
-    return {
-        "kind": "error",
-        "message": (str(error) if is_ours else f"{type(error).__name__}: {error}")[:4000],
-        "exit_code": error.exit_code if isinstance(error, GmiError) else 1,
-        "blames_peer": isinstance(error, PeerDiedError | PeerSilentError),
-    }
+    return Failed(
+        message=(str(error) if is_ours else f"{type(error).__name__}: {error}")[:4000],
+        exit_code=error.exit_code if isinstance(error, GmiError) else 1,
+        blames_peer=isinstance(error, PeerDiedError | PeerSilentError),
+    )
 
 
 def _end_at_once() -> NoReturn:
@@ -76,6 +77,7 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     from gmi_drl.files import load_yaml
     from gmi_drl.layout import HOLISTIC, Layout
     from gmi_drl.roles.manager import GMI_manager
+    from gmi_drl.roles.words import Attached
 
     layout = load_yaml(Layout, Path(order["layout"]))
     gmi = layout.gmis[order["gmi"]]
@@ -84,7 +86,7 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     folders = Path(order["run_folder"]), Path(order["meeting"])
     with GMI_manager(layout, gmi, *folders, line, order["resources"], order["hang_s"]) as manager:
         manager.become_current()
-        line.deliver({"kind": "ready"})
+        line.deliver(Attached())
         role_class = load_role(order["role"])
         name = "holistic" if gmi.roles == HOLISTIC else "+".join(gmi.roles)
         return role_class(gmi.id, name, layout.device_of(gmi.id).index).GMI_run(**order["params"])

@@ -4,12 +4,11 @@ import json
 import os
 import socket
 from select import select
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gmi_drl.errors import GmiError
-from gmi_drl.roles.words import LauncherWord, from_message
+from gmi_drl.roles.words import GMIWord, LauncherWord, said_by_launcher, to_message
 
-Message = dict[str, Any]
 MAX_BYTES = 64 * 1024
 """Longest message; `SOCK_SEQPACKET` keeps each whole."""
 
@@ -19,18 +18,25 @@ def line_pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def encode(message: Message) -> bytes:
-    """One message as bytes."""
-    data = json.dumps(message).encode()
+def encode(word: LauncherWord | GMIWord) -> bytes:
+    """One message.
+
+    Raises:
+        GmiError: if it is too long.
+    """
+    data = json.dumps(to_message(word)).encode()
     if len(data) > MAX_BYTES:
         raise GmiError(f"a message of {len(data)} bytes is longer than {MAX_BYTES}: write it to the run folder instead")
     return data
 
 
-def decode(data: bytes) -> Message:
-    """One message from bytes."""
-    message = json.loads(data)
-    return message if isinstance(message, dict) else {}
+def decode(data: bytes) -> object:
+    """What one message holds: `words` tells what is said by it. Raises ValueError for what is no JSON."""
+    try:
+        message: object = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return message
 
 
 class Line:
@@ -40,23 +46,23 @@ class Line:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
 
-    def report(self, message: Message) -> None:
+    def report(self, word: GMIWord) -> None:
         """Send without ever waiting: a launcher that does not read misses the message."""
         try:
-            self._socket.send(encode(message))
+            self._socket.send(encode(word))
         except BlockingIOError:
             return
         except OSError:
             self._leave()
 
-    def deliver(self, message: Message) -> None:
+    def deliver(self, word: GMIWord) -> None:
         """Send what must arrive, such as a result or an error.
 
         A launcher that is stopped is waited for; with one that dies the kernel ends this process.
         """
         self._socket.setblocking(True)
         try:
-            self._socket.send(encode(message))
+            self._socket.send(encode(word))
         except OSError:
             self._leave()
         finally:
@@ -74,7 +80,7 @@ class Line:
                 self._leave()
             if not data:
                 self._leave()
-            words.append(from_message(decode(data)))
+            words.append(said_by_launcher(decode(data)))
 
     def await_words(self, wait_s: float) -> list[LauncherWord]:
         """As `words`, after waiting at most `wait_s` for one."""

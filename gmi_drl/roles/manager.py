@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -12,7 +12,8 @@ from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import GMI, Layout
 from gmi_drl.reductions import NONE, REDUCTIONS
-from gmi_drl.roles.line import Line, Message
+from gmi_drl.roles.line import Line
+from gmi_drl.roles.words import Report
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,9 @@ class GMI_manager:
             self._reductions[group.name] = open_reduction(method, ranks, self.device)
         return self._reductions[group.name]
 
-    def report(self, row: Message) -> None:
-        """Send a row of numbers to the launcher, never waiting for it."""
-        self.line.report({"kind": "row", **row})
+    def report(self, row: dict[str, Any]) -> None:
+        """Send a row of numbers (JSON) to the launcher, never waiting for it."""
+        self.line.report(Report(row))
 
     def close(self) -> None:
         """Leave all groups."""

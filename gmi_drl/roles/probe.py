@@ -16,7 +16,7 @@ from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica
 from gmi_drl.roles.seeds import seed_of
-from gmi_drl.roles.words import Measure
+from gmi_drl.roles.words import Measure, Ready, Report
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.sim.engine import warp_bytes
@@ -39,9 +39,9 @@ class Probe(DRL_role):
         self.config = load_config(RunFolder(self.mgr.run_folder).config_file)
         if self.mgr.device.type == "cuda":
             self.make_task(1, seed=0).close()  # the first time MuJoCo Warp compiles for minutes, outside all deadlines
-        self.mgr.line.deliver({"kind": "row"})  # ready
+        self.mgr.line.deliver(Ready())
         for order in self._orders():
-            self.mgr.line.deliver({"kind": "row", **self._measure(order.num_env, order.seconds)})
+            self.mgr.line.deliver(Report(self._measure(order.num_env, order.seconds)))
 
     def make_task(self, num_env: int, seed: int) -> Task:
         """The worlds to measure; a subclass may make others."""

@@ -10,7 +10,7 @@ from gmi_drl.config import load_config
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.player import load_agent
 from gmi_drl.roles.service import Service
-from gmi_drl.roles.words import Start, Stop
+from gmi_drl.roles.words import Ready, Start, Stop
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.folder import RunFolder
 
@@ -34,7 +34,7 @@ class Server(DRL_role):
             agent = load_agent(folder, task.spec, config, self.mgr.device)
             noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
             service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs)
-            self.mgr.line.deliver({"kind": "row"})  # ready
+            self.mgr.line.deliver(Ready())
             return self._serve(service, steps if self._may_start() else 0, config.learner.horizon)
 
     def _may_start(self) -> bool:

@@ -1,17 +1,20 @@
-"""What a launcher says to a GMI that runs."""
+"""What launcher and GMIs say to each other. `roles/line.py` carries it, as JSON."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, get_args, get_origin
 
-
-@dataclass(frozen=True)
-class Stop:
-    """End this iteration, save, and be done."""
+# The launcher says:
 
 
 @dataclass(frozen=True)
 class Start:
     """All are ready: begin."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End this iteration, save, and be done."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,76 @@ class Reduce:
     method: str
 
 
+# A GMI says:
+
+
+@dataclass(frozen=True)
+class Attached:
+    """The process has its share of the device, and makes its role."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The role is made and waits for the launcher's words."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How an iteration, or what the launcher asked for, went."""
+
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The role has returned this (JSON). It is the last word."""
+
+    result: Any
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The role has failed. `blames_peer`: because of another GMI, whose own error tells more. It is the last word."""
+
+    message: str
+    exit_code: int
+    blames_peer: bool
+
+
 LauncherWord = Start | Stop | Measure | Reduce
-_WORDS = {word.__name__: word for word in get_args(LauncherWord)}
+GMIWord = Attached | Ready | Report | Done | Failed
+_OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
+_OF_GMI = {word.__name__: word for word in get_args(GMIWord)}
 
 
-def to_message(word: LauncherWord) -> dict[str, Any]:
-    """A word as a message."""
-    return {"word": type(word).__name__, **asdict(word)}
+def to_message(word: LauncherWord | GMIWord) -> dict[str, Any]:
+    """A word as a message, e.g. `{"word": "Measure", "num_env": 256, "seconds": 1.0}`."""
+    return {"word": type(word).__name__, **vars(word)}
 
 
-def from_message(message: dict[str, Any]) -> LauncherWord:
-    """The word that `to_message` has made a message of."""
-    word: LauncherWord = _WORDS[message.pop("word")](**message)
+def said_by_launcher(message: object) -> LauncherWord:
+    """The launcher's word in a message that `to_message` has made. Raises ValueError for another one."""
+    word: LauncherWord = _word(message, _OF_LAUNCHER)
     return word
+
+
+def said_by_gmi(message: object) -> GMIWord:
+    """A GMI's word in a message that `to_message` has made. Raises ValueError for another one."""
+    word: GMIWord = _word(message, _OF_GMI)
+    return word
+
+
+def _word(message: object, known: Mapping[str, Any]) -> Any:
+    if not isinstance(message, Mapping) or str(message.get("word")) not in known:
+        raise ValueError(f"expected one of {', '.join(known)}")
+    word = known[message["word"]]
+    wanted: dict[str, Any] = {field.name: field.type for field in fields(word)}
+    values = {name: value for name, value in message.items() if name != "word"}
+    if values.keys() != wanted.keys() or not all(_is_a(value, wanted[name]) for name, value in values.items()):
+        known_as = ", ".join(f"{name}: {kind.__name__}" for name, kind in wanted.items())
+        raise ValueError(f"{word.__name__} comes with {known_as or 'nothing'}")
+    return word(**values)
+
+
+def _is_a(value: object, wanted: Any) -> bool:
+    return wanted is Any or isinstance(value, (int, float) if wanted is float else get_origin(wanted) or wanted)

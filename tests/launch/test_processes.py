@@ -11,10 +11,10 @@ from conftest import children_of, environment, tiny_config, tiny_layout
 
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
-from gmi_drl.launch.events import Report
+from gmi_drl.launch.events import Heard
 from gmi_drl.launch.gmi_process import how_it_ended
 from gmi_drl.launch.opened import opened
-from gmi_drl.launch.processes import FIRST_ROW_S, START_S, GMIProcesses
+from gmi_drl.launch.processes import FIRST_WORD_S, START_S, GMIProcesses
 from gmi_drl.run.folder import RunFolder
 
 ROLE = """
@@ -29,6 +29,11 @@ class Late(GMI_DRL.DRL_role):
             raise ValueError("a bug in my role")
         return "a result"
 
+class Riddling(GMI_DRL.DRL_role):
+    def GMI_run(self, bytes_sent):
+        self.mgr.line._socket.send(bytes_sent.encode())
+        time.sleep(600)
+
 class Beating(GMI_DRL.DRL_role):
     def GMI_run(self):
         while True:
@@ -39,13 +44,13 @@ LAUNCHER = """
 import sys, time
 from pathlib import Path
 from gmi_drl.launch import processes
-from gmi_drl.launch.events import Report
+from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
 with opened(*folder.read_setup(), folder, {0: sys.argv[2]}, {}, slot_bytes=64) as started:
     for event in started.events(silence_s=5):
-        if isinstance(event, Report):
+        if isinstance(event, Heard):
             processes.START_S = 5  # when it has started
             print("row", flush=True)
 """
@@ -64,7 +69,7 @@ def ended_processes(tmp_path, **params):
 
 def test_a_gmi_that_has_ended_is_heard_first(tmp_path):
     with ended_processes(tmp_path, fails=False) as processes:
-        told = [event.row["number"] for event in processes.events() if isinstance(event, Report)]
+        told = [event.word.row["number"] for event in processes.events() if isinstance(event, Heard)]
     assert told == [1, 2] and processes.results == {0: "a result"}
 
 
@@ -77,12 +82,35 @@ def test_the_error_of_a_gmi_that_has_ended_is_told_not_its_exit_code(tmp_path):
             pass
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ("hello", "Expecting value"),
+        ("[" * 60_000, "it is nested too deeply"),
+        ('{"word": "Report", "row": 3}', "Report comes with row: dict"),
+    ],
+)
+def test_a_gmi_that_is_not_understood_is_named(tmp_path, sent, told):
+    (tmp_path / "role.py").write_text(ROLE)
+    folder, roles = RunFolder(tmp_path / "run"), {0: f"{tmp_path / 'role.py'}:Riddling"}
+    folder.create()
+    with (
+        opened(tiny_layout(1), tiny_config(), folder, roles, {"bytes_sent": sent}, slot_bytes=64) as processes,
+        pytest.raises(GmiError) as caught,
+    ):
+        for _ in processes.events():
+            pass
+    said = str(caught.value)
+    assert said.startswith(f"GMI 0 has said what is no word of a GMI, {told}")
+    assert repr(sent.encode()[:200]) in said and "gmi-0.log" in said
+
+
 def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
     place = RunFolder(tmp_path), ProcessBackend()
     processes = GMIProcesses(tiny_layout(1), {}, {}, *place, hang_s=60, resources={}, environment={})
-    processes._check_silence(FIRST_ROW_S - 1, silence_s=60)
+    processes._check_silence(FIRST_WORD_S - 1, silence_s=60)
     with pytest.raises(GmiError, match="no GMI has been heard of for 1201 s"):
-        processes._check_silence(FIRST_ROW_S + 1, silence_s=60)
+        processes._check_silence(FIRST_WORD_S + 1, silence_s=60)
     processes._has_told = True
     processes._check_silence(START_S - 1, silence_s=60)
     with pytest.raises(GmiError, match="no GMI has been heard of for 121 s"):

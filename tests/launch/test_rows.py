@@ -8,7 +8,7 @@ PHASES = {"sim_s": 1.0, "act_s": 0.5, "learn_s": 2.0, "sync_s": 0.0}
 def row(gmi, iteration, **more):
     group = {"reward_mean": 0.1, "episodes": 0.0, "return_sum": 0.0, "length_sum": 0.0} if gmi == 0 else {}
     counts = {"iteration": iteration, "env_steps": 64 * iteration, "clock_s": 1000.0 + 4.0 * iteration}
-    return {"gmi": gmi, "kind": "row", **counts, **PHASES, **group, **more}
+    return {"gmi": gmi, **counts, **PHASES, **group, **more}
 
 
 def test_a_row_is_merged_when_all_gmis_have_sent_theirs():
@@ -16,7 +16,7 @@ def test_a_row_is_merged_when_all_gmis_have_sent_theirs():
     assert merger.add(1, row(1, 1, sim_s=3.0)) == []
     (merged,) = merger.add(0, row(0, 1))
     assert merged["sim_s"] == 2.0 and merged["collect_s"] == 2.5 and merged["env_steps"] == 64
-    assert merged["gmis"]["1"]["sim_s"] == 3.0 and not {"kind", "clock_s"} & {*merged, *merged["gmis"]["0"]}
+    assert merged["gmis"]["1"]["sim_s"] == 3.0 and not {"gmi", "clock_s"} & {*merged, *merged["gmis"]["0"]}
     assert merged["return_mean"] is None
     assert merged["steps_per_second"] == pytest.approx(64 / 4.5)
 

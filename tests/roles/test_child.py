@@ -7,6 +7,7 @@ from conftest import environment
 
 from gmi_drl.errors import MachineError, PeerDiedError, UsageError
 from gmi_drl.roles.child import describe, load_role
+from gmi_drl.roles.words import Failed
 
 
 def test_a_role_is_loaded_from_a_file_or_a_module(tmp_path):
@@ -30,10 +31,10 @@ def test_a_role_that_cannot_be_loaded_is_named(location):
         load_role(location)
 
 
-def test_errors_become_messages():
-    assert describe(MachineError("full")) == {"kind": "error", "message": "full", "exit_code": 4, "blames_peer": False}
-    assert describe(PeerDiedError("rank 1"))["blames_peer"]
-    assert describe(ZeroDivisionError("oops"))["message"] == "ZeroDivisionError: oops"
+def test_errors_become_words():
+    assert describe(MachineError("full")) == Failed("full", exit_code=4, blames_peer=False)
+    assert describe(PeerDiedError("rank 1")).blames_peer
+    assert describe(ZeroDivisionError("oops")).message == "ZeroDivisionError: oops"
 
 
 SLEEPER = """

@@ -20,7 +20,7 @@ from gmi_drl.roles.holistic import Holistic
 from gmi_drl.roles.line import Line, encode, line_pair
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.replica import Replica
-from gmi_drl.roles.words import Reduce, Stop, to_message
+from gmi_drl.roles.words import Reduce, Stop
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.workload import TASK_SPECS
@@ -139,7 +139,7 @@ def test_a_run_stops_when_its_time_is_over_or_when_it_is_told_to(make_role, laun
     role = make_role(Holistic, tiny_config(time_limit_s=limit_s))
     role.started = time.monotonic() - 1
     for word in words:
-        launcher.send(encode(to_message(word)))
+        launcher.send(encode(word))
     assert role._decide() is expected
 
 

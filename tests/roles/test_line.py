@@ -5,7 +5,7 @@ import pytest
 
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.line import MAX_BYTES, Line, decode, encode, line_pair
-from gmi_drl.roles.words import Measure, Reduce, Stop, to_message
+from gmi_drl.roles.words import Done, Measure, Reduce, Report, Stop, said_by_gmi
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def ends():
 def test_messages_stay_whole_and_in_order(ends):
     ours, line = ends
     for i in range(3):
-        line.report({"i": i})
-    assert [decode(ours.recv(MAX_BYTES))["i"] for _ in range(3)] == [0, 1, 2]
+        line.report(Report({"i": i}))
+    assert [said_by_gmi(decode(ours.recv(MAX_BYTES))) for _ in range(3)] == [Report({"i": i}) for i in range(3)]
 
 
 def test_words_are_read_without_waiting(ends):
@@ -28,19 +28,19 @@ def test_words_are_read_without_waiting(ends):
     assert line.words() == []
     said = [Measure(8, 0.1 + 0.2), Reduce("MPR-shm"), Stop()]
     for word in said:
-        ours.send(encode(to_message(word)))
+        ours.send(encode(word))
     assert line.words() == said and line.words() == []
 
 
 def test_a_launcher_that_does_not_read_never_blocks_a_gmi(ends):
     _, line = ends
     for _ in range(5000):
-        line.report({"row": "x" * 1000})
+        line.report(Report({"text": "x" * 1000}))
 
 
 def test_a_message_too_long_is_an_error_not_a_torn_message(ends):
     with pytest.raises(GmiError, match="longer than"):
-        ends[1].deliver({"x": "y" * MAX_BYTES})
+        ends[1].deliver(Done("y" * MAX_BYTES))
 
 
 ORPHAN = "import sys; from gmi_drl.roles.line import Line; Line(int(sys.argv[1])).words(); print('still here')"

@@ -49,14 +49,15 @@ def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
 def _ask(processes: "GMIProcesses", method: str) -> Sample:
     """Have both ranks reduce by one method, and take in what the first of them saw."""
     from gmi_drl.errors import GmiError
-    from gmi_drl.launch.events import Report
-    from gmi_drl.roles.words import Reduce
+    from gmi_drl.launch.events import Heard
+    from gmi_drl.roles.words import Reduce, Report
 
     for rank in range(RANKS):
         processes.say(rank, Reduce(method))
     for event in processes.events(silence_s=HANG_S):
-        if isinstance(event, Report):
-            return Sample(event.row["median_s"], {"copy_s": event.row["copy_s"]})
+        if isinstance(event, Heard) and isinstance(event.word, Report):
+            row = event.word.row
+            return Sample(row["median_s"], {"copy_s": row["copy_s"]})
     raise GmiError(f"the GMIs ended before they had reduced by {method}")
 
 
