@@ -5,18 +5,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from select import POLLIN, poll
 from typing import Any
 
 from gmi_drl.launch.guard import Guard
+from gmi_drl.launch.started import UNKNOWN, Starter
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 
 KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
 LOG_LINES = 5
-UNKNOWN = 256  # no exit code
 
 
 class GMIProcess:
@@ -127,21 +128,14 @@ class GMIProcess:
         return ""
 
 
-def how_it_ended(code: int | None) -> str:
-    """`exited with code 1`, `was killed by SIGKILL`, or that it still runs, for an `exit_code`."""
-    if code is None:
-        return "has closed its line but still runs"
-    if code == UNKNOWN:
-        return "has ended, how is not known (SIGCHLD is ignored here)"
-    if code >= 0:
-        return f"exited with code {code}"
-    more = " (by hand, or for want of memory)" if -code == signal.SIGKILL else ""
-    return f"was killed by {_name(-code)}{more}"
+@contextmanager
+def processes_here() -> Iterator[Starter]:
+    """Starts GMIs as processes of this machine, for the time of a `with` block, which ends after the last of them.
 
-
-def _name(number: int) -> str:
-    """`SIGTERM`; of real-time signals only the first and the last have names of their own."""
+    Meanwhile a guard ends them with all that they have started if this process is killed.
+    """
+    guard = Guard()
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number} (SIGRTMIN+{number - signal.SIGRTMIN})"
+        yield partial(GMIProcess, guard=guard)
+    finally:
+        guard.close()

@@ -7,6 +7,7 @@ from typing import Any
 
 from gmi_drl.config import RunConfig
 from gmi_drl.gmi import cut
+from gmi_drl.launch.gmi_process import processes_here
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.layout import Layout
 from gmi_drl.memory.segment import create_segment
@@ -43,7 +44,7 @@ def opened(
         LayoutMismatchError: if the layout does not fit this machine.
         MachineError: if the devices cannot be cut, or there is no room for the shared memory.
     """
-    with cut(layout) as backend, ExitStack() as life:
+    with cut(layout) as backend, processes_here() as start, ExitStack() as life:
         folder.write_setup(layout, config)
         with _segments(layout, slot_bytes) as segments:
             processes = life.enter_context(
@@ -53,6 +54,7 @@ def opened(
                     params,
                     folder,
                     backend,
+                    start,
                     hang_s=config.hang_s,
                     resources=segments,
                     environment=environment or {},

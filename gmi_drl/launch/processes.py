@@ -12,9 +12,7 @@ from typing import Any, Self
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Backend
 from gmi_drl.launch.events import Event, Heard, Tick
-from gmi_drl.launch.gmi_process import UNKNOWN, GMIProcess, how_it_ended
-from gmi_drl.launch.guard import Guard
-from gmi_drl.launch.started import StartedGMI
+from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended
 from gmi_drl.layout import Layout
 from gmi_drl.memory.peers import Waiting
 from gmi_drl.roles.line import decode, encode
@@ -40,6 +38,7 @@ class GMIProcesses:
         params: Keyword arguments of `GMI_run` (JSON).
         folder: The run folder.
         backend: Has cut the devices for this layout.
+        start: Starts one GMI.
         hang_s: Deadline of every wait between GMIs.
         resources: What they share: descriptors by name, which must be open until all have started.
         environment: Variables that differ from what the backend gives; None takes one away.
@@ -52,6 +51,7 @@ class GMIProcesses:
         params: Mapping[str, Any],
         folder: RunFolder,
         backend: Backend,
+        start: Starter,
         *,
         hang_s: float,
         resources: Mapping[str, int],
@@ -59,7 +59,7 @@ class GMIProcesses:
     ) -> None:
         self.layout, self.folder, self.backend = layout, folder, backend
         self.results: dict[int, Any] = {}
-        self._roles, self._resources, self._environment = roles, resources, environment
+        self._start, self._roles, self._resources, self._environment = start, roles, resources, environment
         self._order = {
             "params": dict(params),
             "layout": str(folder.layout_file),
@@ -75,12 +75,11 @@ class GMIProcesses:
     def __enter__(self) -> Self:
         # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
         self._home = os.open(self.folder.path, os.O_PATH | os.O_DIRECTORY)
-        self._guard = Guard()
         try:
             shutil.rmtree(self.folder.meeting, ignore_errors=True)  # of a launcher that was killed
             self.folder.meeting.mkdir()
             for gmi in self.layout.gmis:
-                self._start(gmi.id)
+                self._add(gmi.id)
         except BaseException:
             self.end()
             raise
@@ -141,16 +140,15 @@ class GMIProcesses:
             for child in self._children.values():
                 child.end()
                 child.close()
-            self._guard.close()
             self._selector.close()
             shutil.rmtree(self.folder.meeting.name, ignore_errors=True, dir_fd=self._home)
             os.close(self._home)
 
-    def _start(self, gmi_id: int) -> None:
+    def _add(self, gmi_id: int) -> None:
         order = self._order | {"gmi": gmi_id, "role": self._roles[gmi_id]}
         wanted = {**os.environ, **self.backend.environment(gmi_id), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
-        child = GMIProcess(order, environment, self.folder.log_file(gmi_id), self._resources, self._guard)
+        child = self._start(order, environment, self.folder.log_file(gmi_id), self._resources)
         self._children[gmi_id] = child
         self._selector.register(child.line_fd, selectors.EVENT_READ, (gmi_id, False))
         self._selector.register(child.exit_fd, selectors.EVENT_READ, (gmi_id, True))

@@ -1,7 +1,12 @@
 """What those who supervise GMIs need of one that was started, wherever and however it runs."""
 
+import signal
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+UNKNOWN = 256
+"""An exit code that nobody can tell any more."""
 
 
 class StartedGMI(Protocol):
@@ -43,3 +48,39 @@ class StartedGMI(Protocol):
 
     def last_words(self) -> str:
         """The place and the end of its log, to come after a message."""
+
+
+class Starter(Protocol):
+    """A way to start GMIs."""
+
+    def __call__(
+        self, order: Mapping[str, Any], environment: Mapping[str, str], log: Path, resources: Mapping[str, int]
+    ) -> StartedGMI:
+        """Start one.
+
+        Args:
+            order: What `roles.child` reads, but for its line, the resources and who its parent is.
+            environment: All variables of its process, which are complete before torch is imported there.
+            log: Takes what it prints.
+            resources: What the GMIs share: descriptors of this process by name, open during this call.
+        """
+
+
+def how_it_ended(code: int | None) -> str:
+    """`exited with code 1`, `was killed by SIGKILL`, or that it still runs, for an `exit_code`."""
+    if code is None:
+        return "has closed its line but still runs"
+    if code == UNKNOWN:
+        return "has ended, how is not known (SIGCHLD is ignored here)"
+    if code >= 0:
+        return f"exited with code {code}"
+    more = " (by hand, or for want of memory)" if -code == signal.SIGKILL else ""
+    return f"was killed by {_name(-code)}{more}"
+
+
+def _name(number: int) -> str:
+    """`SIGTERM`; of real-time signals only the first and the last have names of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number} (SIGRTMIN+{number - signal.SIGRTMIN})"

@@ -12,9 +12,9 @@ from conftest import children_of, environment, tiny_config, tiny_layout
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.events import Heard
-from gmi_drl.launch.gmi_process import how_it_ended
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_WORD_S, START_S, GMIProcesses
+from gmi_drl.launch.started import how_it_ended
 from gmi_drl.run.folder import RunFolder
 
 ROLE = """
@@ -106,7 +106,7 @@ def test_a_gmi_that_is_not_understood_is_named(tmp_path, sent, told):
 
 
 def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
-    place = RunFolder(tmp_path), ProcessBackend()
+    place = RunFolder(tmp_path), ProcessBackend(), None  # nothing is started
     processes = GMIProcesses(tiny_layout(1), {}, {}, *place, hang_s=60, resources={}, environment={})
     processes._check_silence(FIRST_WORD_S - 1, silence_s=60)
     with pytest.raises(GmiError, match="no GMI has been heard of for 1201 s"):
