@@ -22,7 +22,7 @@ class FileModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     former: ClassVar[Mapping[str, str]] = {}
-    """Keys of earlier versions, and what there is today."""
+    """Keys of earlier versions, or that had lists there for today's objects, and what there is today."""
 
     @classmethod
     def model_for(cls, data: object) -> "type[FileModel]":
@@ -126,6 +126,9 @@ def _explain(model: type[FileModel], data: object, mistake: Any) -> str:
         for today in (m.former[key] for m in models if issubclass(m, FileModel) and key in m.former):
             return f"{place}: of version 1, today {today}"
         return f"{place}: unknown key{did_you_mean(key, [name for m in models for name in m.model_fields])}"
+    became = model.former.get(place.partition(".")[0])
+    if became and mistake["type"] == "model_type" and isinstance(mistake["input"], list):
+        return f"{place}: of version 1, today {became}"
     message = mistake["msg"].removeprefix("Value error, ")
     if mistake["loc"] == ("version",):
         reads = f"this gmi-drl reads {mistake['ctx']['expected']}, not {mistake['input']!r}"

@@ -23,6 +23,9 @@ Role = Literal["simulator", "agent", "trainer"]
 HOLISTIC: tuple[Role, ...] = ("simulator", "agent", "trainer")
 """The roles of a holistic training GMI (paper section 5.1, TCG_EX)."""
 
+ITS_OWN_REDUCTION = "each group has its own reduction: `groups: {trainers: {members: [0, 1], reduction: MPR-shm}}`"
+"""What became of version 1's groups, lists of members, which had one reduction."""
+
 
 @lru_cache
 def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
@@ -99,7 +102,8 @@ class Layout(FileModel):
     """
 
     former: ClassVar[Mapping[str, str]] = {
-        "reduction": "each group has its own: `groups: {trainers: {members: [0, 1], reduction: MPR-shm}}`",
+        "reduction": ITS_OWN_REDUCTION,
+        "groups": ITS_OWN_REDUCTION,
         "algo": "the configuration says what learns: `--algo`",
     }
     version: Literal[2] = 2

@@ -62,7 +62,9 @@ def test_a_file_of_version_1_is_told_what_has_changed():
         layout(gmi(0, [0]), version=1, reduction="MPR-shm", algo="ppo", groups={"all": [0]})
     said = str(caught.value)
     assert "version: this gmi-drl reads 2, not 1: make it anew, or use the gmi-drl that made it" in said
-    assert "reduction: of version 1, today each group has its own: `groups: {trainers: {members: [0, 1]" in said
+    its_own = "each group has its own reduction: `groups: {trainers: {members: [0, 1], reduction: MPR-shm}}`"
+    assert f"\n  reduction: of version 1, today {its_own}\n" in said
+    assert f"\n  groups.all: of version 1, today {its_own}\n" in said
     assert "algo: of version 1, today the configuration says what learns: `--algo`" in said
 
 
