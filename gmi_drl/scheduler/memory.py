@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.units import GIB
+from gmi_drl.units import GIB, counted
 
 SPARE = 0.1
 """Part of the memory that a plan leaves to the system and to what grows."""
@@ -58,12 +58,7 @@ def shortage(node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, ho
         host_bytes: Of one GMI on the host; the same as `memory_bytes` on a CPU.
     """
     host = num_gmis * max(host_bytes, 0 if node.num_gpus else memory_bytes)
-    if host > (1 - SPARE) * node.cpu.memory_gib * GIB:
-        return f"{num_gmis} GMIs take {_gib(host)} of the host's {node.cpu.memory_gib:.1f} GiB"
-    device_gib = node.gpu_memory_gib
-    if device_gib is not None and gmis_per_gpu * memory_bytes > (1 - SPARE) * device_gib * GIB:
-        return f"{gmis_per_gpu} GMIs take {_gib(gmis_per_gpu * memory_bytes)} of a GPU's {device_gib:.1f} GiB"
-    return None
+    return _shortage(node, num_gmis, host, gmis_per_gpu, gmis_per_gpu * memory_bytes)
 
 
 def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoint], cuts: Sequence[Cut]) -> str | None:
@@ -84,7 +79,19 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
         host = fit((point.num_env, point.host_bytes) for point in nearest)
         device_bytes += size * (device(num_env) if device else 0)
         host_bytes += size * num_devices * (host(num_env) if host else 0)
-    return shortage(node, 1, 1, device_bytes, host_bytes)
+    here = sum(cut.gmis_per_gpu for cut in cuts)
+    host_bytes = max(host_bytes, 0 if node.num_gpus else device_bytes)
+    return _shortage(node, here * num_devices, host_bytes, here, device_bytes)
+
+
+def _shortage(node: Node, num_gmis: int, host_bytes: int, gmis_here: int, device_bytes: int) -> str | None:
+    """Why the host does not hold `num_gmis` or a device `gmis_here`, which take so many bytes together."""
+    if host_bytes > (1 - SPARE) * node.cpu.memory_gib * GIB:
+        return f"{counted(num_gmis, 'GMI')} would take {_gib(host_bytes)} of the host's {node.cpu.memory_gib:.1f} GiB"
+    device_gib = node.gpu_memory_gib
+    if device_gib is not None and device_bytes > (1 - SPARE) * device_gib * GIB:
+        return f"{counted(gmis_here, 'GMI')} would take {_gib(device_bytes)} of a GPU's {device_gib:.1f} GiB"
+    return None
 
 
 def _gib(size: int) -> str:

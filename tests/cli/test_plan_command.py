@@ -120,7 +120,7 @@ def test_a_plan_on_this_machine_is_measured(command_line, tmp_path):
 def test_too_many_environments_are_refused_before_they_are_started(command_line, monkeypatch):
     monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
     code, _, err = command_line("plan", "--num-env", 2**20, "--gmis-per-gpu", 1, "--budget", 600)
-    assert code == 3 and "GMIs take" in err and "of the host's" in err
+    assert code == 3 and "1 GMI would take" in err and "of the host's" in err
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_one_small_failure_leaves_large_points_to_the_line_of_the_memory(monkeyp
     measure.points = [known(128), known(256, runnable=False)]
     measure.cache.add(known(128))
     assert measure(Cut(1, 2048)).runnable and ran == [512, 2048]
-    assert measure(Cut(1, 8192)).reason == "1 GMIs take 8.0 GiB of the host's 4.0 GiB" and ran == [512, 2048]
+    assert measure(Cut(1, 8192)).reason == "1 GMI would take 8.0 GiB of the host's 4.0 GiB" and ran == [512, 2048]
 
 
 def test_too_many_environments_for_the_memory_are_refused_before_they_are_made():
@@ -126,7 +126,7 @@ def test_too_many_environments_for_the_memory_are_refused_before_they_are_made()
     for num_env in points.SMALL:
         measure.cache.add(known(num_env))
     point = measure(Cut(1, 2048))
-    assert not point.runnable and point.reason == "1 GMIs take 2.0 GiB of the host's 1.0 GiB"
+    assert not point.runnable and point.reason == "1 GMI would take 2.0 GiB of the host's 1.0 GiB"
 
 
 def test_devices_in_use_are_refused():

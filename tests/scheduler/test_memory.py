@@ -31,12 +31,13 @@ def test_models_are_by_size_and_of_what_runs():
 def test_shortage_names_the_numbers():
     cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
     assert shortage(cpu, 4, 4, 2 * GIB, 2 * GIB) is None
-    assert shortage(cpu, 5, 5, 2 * GIB, 2 * GIB) == "5 GMIs take 10.0 GiB of the host's 10.0 GiB"
+    assert shortage(cpu, 5, 5, 2 * GIB, 2 * GIB) == "5 GMIs would take 10.0 GiB of the host's 10.0 GiB"
+    assert shortage(cpu, 1, 1, 10 * GIB, GIB) == "1 GMI would take 10.0 GiB of the host's 10.0 GiB"
     assert shortage(cpu, 9, 9, GIB, GIB) is None, "what is spared is left, and no more is asked for"
     gpu = Node(name="g", gpus=Gpus(model="X", count=2, memory_gib=40), cpu=Cpu(cores=8, memory_gib=10))
     assert shortage(gpu, 4, 2, 17 * GIB, GIB) is None
-    assert shortage(gpu, 4, 2, 19 * GIB, GIB) == "2 GMIs take 38.0 GiB of a GPU's 40.0 GiB"
-    assert shortage(gpu, 4, 2, GIB, 3 * GIB) == "4 GMIs take 12.0 GiB of the host's 10.0 GiB"
+    assert shortage(gpu, 4, 2, 19 * GIB, GIB) == "2 GMIs would take 38.0 GiB of a GPU's 40.0 GiB"
+    assert shortage(gpu, 4, 2, GIB, 3 * GIB) == "4 GMIs would take 12.0 GiB of the host's 10.0 GiB"
 
 
 def test_layouts_that_live_together_share_the_memory():
@@ -47,10 +48,9 @@ def test_layouts_that_live_together_share_the_memory():
         for (size, n), held in sizes.items()
     ]
     assert shortage_together(cpu, 1, points, [Cut(1, 1024), Cut(2, 512)]) is None  # 2 GiB and 2 x 1
-    assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [Cut(1, 5120), Cut(2, 1536)])
-    assert "take 10.0 GiB of the host's" in shortage_together(cpu, 1, points, [Cut(4, 2048)]), (
-        "as the next smaller size"
-    )
+    beyond = "would take 10.0 GiB of the host's 10.0 GiB"
+    assert shortage_together(cpu, 1, points, [Cut(1, 5120), Cut(2, 1536)]) == f"3 GMIs {beyond}"
+    assert shortage_together(cpu, 1, points, [Cut(4, 2048)]) == f"4 GMIs {beyond}", "as the next smaller size"
     assert shortage_together(cpu, 1, [], [Cut(1, 2**20)]) is None, "nothing is known"
 
 
@@ -59,4 +59,9 @@ def test_every_device_takes_its_part_of_the_host():
     rows = [{"num_env": n, "memory_bytes": GIB, "host_bytes": GIB + n * 2**20} for n in (128, 256)]
     points = [ProfilePoint(gmis_per_gpu=2, runnable=True, **row) for row in rows]
     assert shortage_together(gpu, 3, points, [Cut(2, 512)]) is None  # 2 x 3 x 1.5 GiB
-    assert shortage_together(gpu, 3, points, [Cut(2, 768)]).startswith("1 GMIs take 10.5 GiB of the host's")
+    assert shortage_together(gpu, 3, points, [Cut(2, 768)]) == "6 GMIs would take 10.5 GiB of the host's 10.0 GiB"
+    small = gpu.model_copy(update={"gpus": gpu.gpus.model_copy(update={"memory_gib": 4})})
+    assert shortage_together(small, 3, points, [Cut(2, 128)]) is None
+    told = "4 GMIs would take 4.0 GiB of a GPU's 4.0 GiB"
+    roomy = small.model_copy(update={"cpu": Cpu(cores=8, memory_gib=100)})
+    assert shortage_together(roomy, 3, points, [Cut(2, 128), Cut(2, 256)]) == told, "of one device"

@@ -164,8 +164,12 @@ def test_what_does_not_fit_the_memory_is_refused_with_the_numbers():
     small = DGX.model_copy(update={"gpus": Gpus(model="A100", count=8, memory_gib=4)})
     points = [(1, 4096, 100_000.0, 2**30), (4, 4096, 90_000.0, 2**30)]
     chosen = measured(small, profile(*points))
-    assert len(chosen.layout.gmis) == 8 and "4 GMIs take 4.0 GiB of a GPU's 4.0 GiB" in chosen.infeasible[0].reason
-    with pytest.raises(NoFeasiblePlanError, match=r"8 GMIs take 64.0 GiB of the host's 8.0 GiB|take .* of the host"):
+    assert (
+        len(chosen.layout.gmis) == 8 and "4 GMIs would take 4.0 GiB of a GPU's 4.0 GiB" in chosen.infeasible[0].reason
+    )
+    with pytest.raises(
+        NoFeasiblePlanError, match=r"8 GMIs would take 64.0 GiB of the host's 8.0 GiB|take .* of the host"
+    ):
         measured(NODE, profile((2, 64, 10.0, 8 * 2**30)))
 
 
