@@ -130,9 +130,9 @@ def _explain(model: type[FileModel], data: object, mistake: Any) -> str:
     if became and mistake["type"] == "model_type" and isinstance(mistake["input"], list):
         return f"{place}: of version 1, today {became}"
     message = mistake["msg"].removeprefix("Value error, ")
-    if mistake["loc"] == ("version",):
+    if mistake["loc"] in (("version",), ("schema",)):
         reads = f"this gmi-drl reads {mistake['ctx']['expected']}, not {mistake['input']!r}"
-        return f"version: {reads}: make it anew, or use the gmi-drl that made it"
+        return f"{place}: {reads}: make it anew, or use the gmi-drl that made it"
     if mistake["type"] == "missing":
         return f"{place}: missing"
     if isinstance(mistake["input"], (str, int, float, bool)) and mistake["type"] != "value_error":

@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -48,11 +49,15 @@ class ProfilePoint(FileModel):
 
 
 class Profile(FileModel):
-    """A profile file: JSON, `schema: gmi-drl/profile/1`. `note` says where its numbers come from."""
+    """A profile file: JSON, `schema: gmi-drl/profile/2`. `note` says where its numbers come from.
 
-    schema_: Annotated[Literal["gmi-drl/profile/1"], Field(alias="schema")] = "gmi-drl/profile/1"
+    `learner` is the kind of learner that was measured (`learner.kind` of a configuration).
+    """
+
+    former: ClassVar[Mapping[str, str]] = {"algo": "`learner`"}
+    schema_: Annotated[Literal["gmi-drl/profile/2"], Field(alias="schema")] = "gmi-drl/profile/2"
     task: str
-    algo: str
+    learner: str
     node: str
     note: str = ""
     points: tuple[ProfilePoint, ...]

@@ -7,7 +7,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.profile import Phases, Profile, ProfilePoint, dump_profile, load_profile
 
 POINT = {"gmis_per_gpu": 4, "num_env": 4096, "runnable": True, "steps_per_second": 151000, "memory_bytes": 3972844748}
-PROFILE = {"schema": "gmi-drl/profile/1", "task": "ant", "algo": "ppo", "node": "dgx-a100", "points": [POINT]}
+PROFILE = {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "dgx-a100", "points": [POINT]}
 
 
 def test_a_profile_is_read(tmp_path):
@@ -35,6 +35,17 @@ def test_what_is_no_profile_is_refused(tmp_path, text, message):
         load_profile(path)
 
 
+def test_a_file_of_version_1_is_told_what_has_changed(tmp_path):
+    path = tmp_path / "points.json"
+    rest = {key: value for key, value in PROFILE.items() if key != "learner"}
+    path.write_text(json.dumps(rest | {"schema": "gmi-drl/profile/1", "algo": "ppo"}))
+    with pytest.raises(UsageError) as caught:
+        load_profile(path)
+    reads = "this gmi-drl reads 'gmi-drl/profile/2', not 'gmi-drl/profile/1'"
+    assert f"schema: {reads}: make it anew, or use the gmi-drl that made it" in str(caught.value)
+    assert "algo: of version 1, today `learner`" in str(caught.value)
+
+
 def test_a_profile_is_written_as_it_is_read(tmp_path):
     points = (
         ProfilePoint(gmis_per_gpu=2, num_env=128, runnable=True, steps_per_second=5.5, memory_bytes=7, host_bytes=8)
@@ -42,6 +53,6 @@ def test_a_profile_is_written_as_it_is_read(tmp_path):
         ProfilePoint(gmis_per_gpu=1, num_env=64, runnable=False, reason='it said "no"\nand died'),
     )  # fmt: skip
     for known in (points, ()):
-        profile = Profile(task="ant", algo="ppo", node="here", note="ä", points=known)
+        profile = Profile(task="ant", learner="ppo", node="here", note="ä", points=known)
         (tmp_path / "p.json").write_text(dump_profile(profile))
         assert load_profile(tmp_path / "p.json") == profile

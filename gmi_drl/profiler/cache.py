@@ -50,7 +50,9 @@ class Cache:
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         self.path = cache_folder() / "profiles" / f"{as_file_name(task.name)}-{digest}.json"
         before = self._read()
-        self.profile = Profile(task=task.name, algo=config.learner.kind, node=node.name, points=() if fresh else before)
+        self.profile = Profile(
+            task=task.name, learner=config.learner.kind, node=node.name, points=() if fresh else before
+        )
         self._stored = {point.cut: point for point in before}
 
     def add(self, point: ProfilePoint) -> None:

@@ -68,7 +68,7 @@ def plan_here(
     budget = Budget(seconds)
     asked = [Cut(size, num_env) for size, num_envs in grid.items() for num_env in num_envs]
     if len(asked) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in asked):
-        found = Exploration(Profile(task=task.name, algo=config.learner.kind, node=node.name, points=()), (), 0.0)
+        found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
         cuts = rivals(asked)  # so few and small: run them all at once
     else:
         time = budget.part(EXPLORED)

@@ -78,7 +78,7 @@ POINTS = [
     {"gmis_per_gpu": 1, "num_env": 8192, "runnable": True, "steps_per_second": 140000, "memory_bytes": 6000000000},
     {"gmis_per_gpu": 4, "num_env": 4096, "runnable": True, "steps_per_second": 60000, "memory_bytes": 3972844748},
 ]
-PROFILE = {"schema": "gmi-drl/profile/1", "task": "ant", "algo": "ppo", "node": "dgx-a100", "points": POINTS}
+PROFILE = {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "dgx-a100", "points": POINTS}
 
 
 def test_node_and_profile_are_all_that_a_plan_needs(command_line, tmp_path):

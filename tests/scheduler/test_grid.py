@@ -32,6 +32,6 @@ def test_kept_samples_per_update_give_each_size_one_number():
 
 def test_a_profiles_grid_is_what_the_node_can_hold():
     points = [{"gmis_per_gpu": g, "num_env": n, "runnable": True} for g, n in ((5, 64), (2, 64), (2, 32), (1, 128))]
-    profile = parse(Profile, {"task": "ant", "algo": "ppo", "node": "n", "points": points}, "profile")
+    profile = parse(Profile, {"task": "ant", "learner": "ppo", "node": "n", "points": points}, "profile")
     assert profile_grid(profile, SMALL, 16) == {1: [128], 2: [32, 64]}
     assert profile_grid(profile, SMALL, 16, keep_batch=2048) == {1: [128], 2: [64]}

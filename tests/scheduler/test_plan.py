@@ -51,7 +51,9 @@ def profile(*points, task="ant"):
         for g, n, s, m in points
     ]
     return parse(
-        Profile, {"schema": "gmi-drl/profile/1", "task": task, "algo": "ppo", "node": "a100", "points": rows}, "profile"
+        Profile,
+        {"schema": "gmi-drl/profile/2", "task": task, "learner": "ppo", "node": "a100", "points": rows},
+        "profile",
     )
 
 

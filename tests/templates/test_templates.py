@@ -76,7 +76,7 @@ def test_every_template_is_planned_by_the_same_search(template):
         ProfilePoint(gmis_per_gpu=size, num_env=64, runnable=True, steps_per_second=speed)
         for size, speed in ((1, 9.0), (2, 7.0))
     )
-    profile = Profile(task="ant", algo="ppo", node="n", points=points)
+    profile = Profile(task="ant", learner="ppo", node="n", points=points)
     learner = default_config(ANT).learner
     grid = profile_grid(profile, NODE, learner.horizon)
     chosen = plan_measured(ANT, learner, NODE, profile, grid, template=template)

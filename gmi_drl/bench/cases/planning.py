@@ -35,7 +35,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
         {"gmis_per_gpu": gmis, "num_env": 4096, "runnable": True, "steps_per_second": speed}
         for gmis, speed in SPEEDS.items()
     ]
-    profile = {"schema": "gmi-drl/profile/1", "task": "ant", "algo": "ppo", "node": "made up", "points": points}
+    profile = {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "made up", "points": points}
     with tempfile.TemporaryDirectory(prefix="gmi-drl-planning-") as name:
         folder = Path(name)
         (folder / "node.yaml").write_text(json.dumps(NODE))  # JSON is YAML, too
