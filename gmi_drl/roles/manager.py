@@ -17,8 +17,8 @@ from gmi_drl.roles.words import Report
 
 
 @dataclass(frozen=True)
-class Group:
-    """GMIs that reduce together; a member's place in `members` is its rank."""
+class NamedGroup:
+    """A group of the layout by its name; a member's place in `members` is its rank."""
 
     name: str
     members: tuple[int, ...]
@@ -81,7 +81,7 @@ class GMI_manager:
         """Where this GMI's tensors live. A GMI sees one GPU only, so it is always `cuda:0`."""
         return torch.device("cuda:0" if self.layout.device_of(self.gmi.id).kind == "gpu" else "cpu")
 
-    def get_group(self, *GMI_ids: int) -> Group:
+    def get_group(self, *GMI_ids: int) -> NamedGroup:
         """The smallest group that holds all these GMIs; `get_group(i, i)`, as the paper writes it, is GMI i's own.
 
         A GMI that the layout has in no group is alone.
@@ -90,18 +90,18 @@ class GMI_manager:
             UsageError: if there is none.
         """
         known = {name: group.members for name, group in self.layout.groups.items()}
-        groups = [Group(name, members) for name, members in known.items() if set(GMI_ids) <= set(members)]
+        groups = [NamedGroup(name, members) for name, members in known.items() if set(GMI_ids) <= set(members)]
         if not groups and set(GMI_ids) == {self.gmi.id}:
-            return Group("alone", (self.gmi.id,))
+            return NamedGroup("alone", (self.gmi.id,))
         if not groups:
             raise UsageError(f"the layout has no group with GMIs {sorted(set(GMI_ids))}: groups {known}")
         return min(groups, key=lambda group: len(group.members))
 
-    def allreduce(self, data: Tensor, group: Group) -> None:
+    def allreduce(self, data: Tensor, group: NamedGroup) -> None:
         """Sum a flat float32 tensor in place over a group; all members must call it, in the same order."""
         self.reduction(group).reduce(data)
 
-    def reduction(self, group: Group) -> Reduction:
+    def reduction(self, group: NamedGroup) -> Reduction:
         """The reduction of a group, opened at its first use (every member must come)."""
         if group.name not in self._reductions:
             if self.gmi.id not in group.members:
