@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
-from gmi_drl.learners import LEARNERS, PPO, AnyLearnerConfig, PPOConfig
+from gmi_drl.learners import LEARNERS, OUR_PPO, AnyLearnerConfig, PPOConfig
 from gmi_drl.learners.base import Count, Positive
 from gmi_drl.physics import Physics
 from gmi_drl.workload import TaskSpec
@@ -93,7 +93,7 @@ class RunConfig(FileModel):
         return self
 
 
-def default_config(task: TaskSpec, kind: str = PPO.name) -> RunConfig:
+def default_config(task: TaskSpec, kind: str = OUR_PPO.name) -> RunConfig:
     """The configuration of a new run of this task by a kind of learner."""
     return RunConfig(learner=LEARNERS.find(kind).model.for_task(task))
 

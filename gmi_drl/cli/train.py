@@ -78,7 +78,7 @@ def _begin(
     """A new run."""
     from gmi_drl.config import RunConfig, default_config
     from gmi_drl.launch.describe import task_spec
-    from gmi_drl.learners import LEARNERS, PPO
+    from gmi_drl.learners import LEARNERS, OUR_PPO
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG_EX
 
@@ -86,7 +86,7 @@ def _begin(
         chosen = read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG_EX)
-    kind = LEARNERS.find(algo or PPO.name).name
+    kind = LEARNERS.find(algo or OUR_PPO.name).name
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
     _check_here(chosen, config)

@@ -117,7 +117,7 @@ class LearnerEntry:
         return model
 
 
-PPO = LearnerEntry("ppo", "our PPO", "gmi_drl.learners.ppo:PPOConfig", "gmi_drl.roles.holistic:Holistic")
+OUR_PPO = LearnerEntry("ppo", "our PPO", "gmi_drl.learners.ppo:PPOConfig", "gmi_drl.roles.holistic:Holistic")
 RSL_RL = LearnerEntry(
     "rsl_rl",
     "rsl_rl's own runner and PPO",
@@ -127,7 +127,7 @@ RSL_RL = LearnerEntry(
     remedy="pip install 'gmi-drl[rsl-rl]'",
 )
 
-LEARNERS = Registry("learner", "gmi_drl.learners", (PPO, RSL_RL))
+LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL))
 """Third parties add entries of their own by entry points: `KIND = "module:ENTRY"`, a `LearnerEntry`."""
 
 
@@ -137,7 +137,7 @@ def model_of(section: dict[str, Any]) -> type[LearnerConfig]:
     Raises:
         ValueError: if there is no such kind.
     """
-    kind = section.get("kind", PPO.name)
+    kind = section.get("kind", OUR_PPO.name)
     if not isinstance(kind, str):
         raise ValueError(f"kind must be text, not {kind!r}")
     try:

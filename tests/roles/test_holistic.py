@@ -14,7 +14,7 @@ from gmi_drl.comm.alone import Solo
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.launch.training import train
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.learners import LEARNERS, PPO, PPOConfig, RslRlConfig
+from gmi_drl.learners import LEARNERS, OUR_PPO, PPOConfig, RslRlConfig
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.holistic import Holistic
 from gmi_drl.roles.line import Line, encode, line_pair
@@ -38,7 +38,7 @@ def train_by(folder, monkeypatch):
     """Train by a role of `roles_under_test.py`."""
 
     def start(role, layout, config):
-        entry = replace(PPO, role=f"{roles_under_test.__file__}:{role}")
+        entry = replace(OUR_PPO, role=f"{roles_under_test.__file__}:{role}")
         monkeypatch.setattr(LEARNERS, "find", lambda kind: entry)
         return train(layout, config, folder)
 

@@ -11,7 +11,7 @@ from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
 from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS, PPO
+from gmi_drl.learners import LEARNERS, OUR_PPO
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.reductions import usual_reduction
 from gmi_drl.roles.child import load_role
@@ -52,7 +52,7 @@ def test_every_gmi_has_a_role_and_the_launcher_somebody_to_speak_to(template):
     for learner in map(LEARNERS.find, LEARNERS.names):
         roles = template.roles(layout, learner)
         assert list(roles) == [0, 1, 2, 3]
-    roles = template.roles(layout, PPO)
+    roles = template.roles(layout, OUR_PPO)
     assert all(issubclass(load_role(role), DRL_role) for role in set(roles.values()))
     assert template.leaders(layout) and set(template.leaders(layout)) <= set(roles)
     assert issubclass(load_role(template.probe), Probe)
