@@ -64,7 +64,7 @@ class PointMeasurer:
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
         self.start_s = START_S
-        self._sizes_to_come, self._share = list(sizes), budget
+        self._sizes_to_come, self._part = list(sizes), budget
         self._life = ExitStack()
         self._session: Session | None = None
         self._size = 0
@@ -105,7 +105,7 @@ class PointMeasurer:
         if why := self._too_large(cut):
             return not_runnable(cut, why)
         expected_s = self._expected_s(cut)
-        if expected_s > self._share.left_s:
+        if expected_s > self._part.left_s:
             self.unmeasured[cut] = None
             return None
         point = self._run(cut, expected_s)
@@ -163,7 +163,7 @@ class PointMeasurer:
     def _turn_to(self, size: int) -> None:
         """Sizes share what is left of the budget evenly, so that the first does not take it all."""
         if size in self._sizes_to_come:
-            self._share = self.budget.part(1 / len(self._sizes_to_come))
+            self._part = self.budget.part(1 / len(self._sizes_to_come))
             self._sizes_to_come.remove(size)
 
     def _too_large(self, cut: Cut) -> str | None:
@@ -184,8 +184,8 @@ class PointMeasurer:
         if not known:
             return start_s + 2 * MEASURE_S
         nearest = max(known, key=lambda point: (point.gmis_per_gpu == size, point.num_env))
-        share = math.ceil(size / nearest.gmis_per_gpu)
-        iteration_s = num_env * self.config.learner.horizon / nearest.steps_per_second * share
+        slowdown = math.ceil(size / nearest.gmis_per_gpu)
+        iteration_s = num_env * self.config.learner.horizon / nearest.steps_per_second * slowdown
         return start_s + iteration_s + max(iteration_s, MEASURE_S)
 
 

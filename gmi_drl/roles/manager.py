@@ -18,7 +18,7 @@ from gmi_drl.roles.words import Report
 
 @dataclass(frozen=True)
 class NamedGroup:
-    """A group of the layout by its name; a member's place in `members` is its rank."""
+    """GMIs that reduce together, and their group's name; a member's place in `members` is its rank."""
 
     name: str
     members: tuple[int, ...]

@@ -36,9 +36,9 @@ def search_grid(
     sizes = [gmis_per_gpu] if gmis_per_gpu else [1, *range(largest, 1, -1)]
     if keep_batch is None:
         return {size: (num_env,) if num_env else NUM_ENVS for size in sizes}
-    kept = {size: _share(keep_batch, horizon * size * num_devices) for size in sizes}
+    kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
     grid: dict[int, tuple[int, ...]] = {
-        size: (share,) for size, share in kept.items() if share and num_env in (None, share)
+        size: (each,) for size, each in kept.items() if each and num_env in (None, each)
     }
     if not grid:
         wanted = f"{keep_batch} samples per update are not {horizon} steps (learner.horizon) of as many environments"
@@ -57,6 +57,6 @@ def profile_grid(profile: Profile, node: Node, horizon: int, keep_batch: int | N
     return grid
 
 
-def _share(whole: int, part: int) -> int:
-    """`whole / part` where it divides; 0 where not."""
-    return whole // part if whole % part == 0 else 0
+def _quotient(number: int, divisor: int) -> int:
+    """`number / divisor` where it divides; 0 where not."""
+    return number // divisor if number % divisor == 0 else 0
