@@ -66,7 +66,7 @@ class RunConfig(FileModel):
     """The deadline of every wait for another GMI."""
 
     cuda_graphs: bool = True
-    """Replay the kernels of physics, agent and learner as graphs on a GPU."""
+    """Replay the kernels of physics, agent and learner as graphs on a GPU; those of Warp on a CPU, too."""
 
     physics: Physics | None = None
     """MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where it is

@@ -16,7 +16,7 @@ def make_worlds(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) ->
         seed=seed,
         threads=len(mgr.gmi.cores),
         physics=config.physics,
-        graphs=config.cuda_graphs,
+        cuda_graphs=config.cuda_graphs,
         room=config.warp,
         tells_terms=config.reward_terms,
     )

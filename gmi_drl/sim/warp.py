@@ -65,7 +65,7 @@ class WarpSim:
         device: Where the physics and the tensors are. On the CPU it is one thread, and much slower than NativeSim.
         nconmax: Room for contacts per world; more geoms than that may not be near each other, either.
         njmax: Room for constraint rows per world. Both are measured by default (`warp_sizes`).
-        graphs: False launches every kernel from Python.
+        cuda_graphs: False launches every kernel from Python. Warp has graphs on the CPU, too.
 
     Raises:
         MachineError: mujoco 4 is not installed.
@@ -82,7 +82,7 @@ class WarpSim:
         device: str | torch.device = "cuda",
         nconmax: int | None = None,
         njmax: int | None = None,
-        graphs: bool = True,
+        cuda_graphs: bool = True,
     ) -> None:
         if num_env < 1:
             raise UsageError(f"num_env must be at least 1, but is {num_env}.")
@@ -100,7 +100,7 @@ class WarpSim:
         self._state_kinds = int(mujoco.mjtState.mjSTATE_INTEGRATION)
         self._state_size = mujoco.mj_stateSize(model, self._state_kinds)
         with wp.ScopedDevice(wp.device_from_torch(self.device)):
-            self._model = _put_model(model, fields, graphs)
+            self._model = _put_model(model, fields, cuda_graphs)
             measured = measure_sizes(mujoco, batch, model, self._model.nxn_geom_pair_filtered.numpy())
             self._room = {"nconmax": nconmax or measured[0], "njmax": njmax or measured[1]}
             self._data = mjw.make_data(model, nworld=num_env, **self._room)
@@ -114,7 +114,7 @@ class WarpSim:
         self._overflow_seen = torch.zeros(1, dtype=torch.int32, pin_memory=self.device.type == "cuda")
         self._overflow_logged = 0
         launches = (self._launch_step, self._launch_reset, self._launch_forward)
-        self._step, self._reset, self._forward = (Work(launch, self.device, graphs) for launch in launches)
+        self._step, self._reset, self._forward = (Work(launch, self.device, cuda_graphs) for launch in launches)
         self.reset(self._every_world.tensor)
         self.forward()
         self._bad.tensor.zero_()
@@ -242,7 +242,7 @@ class WarpSim:
             )
 
 
-def _put_model(model: Any, fields: Sequence[str], graphs: bool) -> Any:
+def _put_model(model: Any, fields: Sequence[str], cuda_graphs: bool) -> Any:
     """The model on Warp's current device.
 
     In a graph the solver's loop ends on the device when it has converged; without one the host would have to look.
@@ -252,7 +252,7 @@ def _put_model(model: Any, fields: Sequence[str], graphs: bool) -> Any:
     placed.opt.disableflags |= mjw.DisableBit.NATIVECCD  # its way with boxes loses contacts
     placed.opt.warn_overflow = 0  # kernels would print it; `_report_overflow` logs it
     if wp.get_device().is_cuda:
-        is_captured = graphs and can_capture(wp.get_device())
+        is_captured = cuda_graphs and can_capture(wp.get_device())
         placed.opt.graph_conditional = is_captured and wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
     return placed
 

@@ -35,7 +35,7 @@ def make(
     seed: int = 0,
     threads: int = 1,
     physics: Physics | None = None,
-    graphs: bool = True,
+    cuda_graphs: bool = True,
     room: WarpRoom = _MEASURED,
     tells_terms: bool = False,
 ) -> Task:
@@ -50,7 +50,7 @@ def make(
         threads: CPU threads for native physics.
         physics: "native" (MuJoCo on CPU threads) or "warp" (MuJoCo Warp on the device); None takes Warp on a GPU where
             it is installed, else native.
-        graphs: Whether Warp's kernels are launched as graphs.
+        cuda_graphs: Whether Warp's kernels are launched as graphs; on the CPU, too.
         room: Warp's, for contacts and constraints.
         tells_terms: Whether the task sums what its rewards are made of (`SimTask.reward_terms`).
 
@@ -69,7 +69,7 @@ def make(
             )
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
-    sim = make_sim(definition, num_env, device, threads, physics, graphs, room)
+    sim = make_sim(definition, num_env, device, threads, physics, cuda_graphs, room)
     return SimTask(definition, sim, seed, tells_terms=tells_terms)
 
 
@@ -79,7 +79,7 @@ def make_sim(
     device: str = "cpu",
     threads: int = 1,
     physics: Physics | None = None,
-    graphs: bool = True,
+    cuda_graphs: bool = True,
     room: WarpRoom = _MEASURED,
 ) -> Sim:
     """The simulator of a task of ours alone; see `make`."""
@@ -95,7 +95,9 @@ def make_sim(
         from gmi_drl.sim import WarpSim
 
         sizes = room.model_dump()
-        return WarpSim(model, num_env, substeps=substeps, fields=fields, device=device, graphs=graphs, **sizes)
+        return WarpSim(
+            model, num_env, substeps=substeps, fields=fields, device=device, cuda_graphs=cuda_graphs, **sizes
+        )
     if room != _MEASURED:
         raise UsageError("warp.nconmax and warp.njmax are for MuJoCo Warp, but the physics here is native")
     return NativeSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)

@@ -86,7 +86,7 @@ def test_fields_are_those_of_the_native_simulator_from_the_start_and_after_steps
 
 
 def test_replayed_graphs_compute_what_python_launches():
-    graphs, launches = warp_sim(), warp_sim("launches", graphs=False)
+    graphs, launches = warp_sim(), warp_sim("launches", cuda_graphs=False)
     for ctrl in controls(4):
         for sim in (graphs, launches):
             sim.step(ctrl)
@@ -254,7 +254,7 @@ def test_a_missing_package_names_the_install_line(monkeypatch):
 
 
 def test_closing_twice_is_fine():
-    sim = WarpSim(MODEL, 1, substeps=1, fields=("qpos",), device="cpu", graphs=False)
+    sim = WarpSim(MODEL, 1, substeps=1, fields=("qpos",), device="cpu", cuda_graphs=False)
     sim.close()
     sim.close()
 
@@ -266,7 +266,7 @@ def test_closing_twice_is_fine():
 def test_a_gpu_computes_what_the_cpu_computes(graphs, side_stream):
     native = native_sim()
     with torch.cuda.stream(torch.cuda.Stream() if side_stream else torch.cuda.default_stream()):
-        sim = WarpSim(MODEL, NUM_ENV, substeps=2, fields=FIELDS, device="cuda", graphs=graphs)
+        sim = WarpSim(MODEL, NUM_ENV, substeps=2, fields=FIELDS, device="cuda", cuda_graphs=graphs)
         for ctrl in controls(8):
             native.step(ctrl)
             sim.step(ctrl.cuda())

@@ -29,28 +29,28 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
     sides = {task: partial(measure, task, quick) for task in TASK_SPECS}
     if torch.cuda.is_available():
-        sides |= {f"{task}, no graphs": partial(measure, task, quick, graphs=False) for task in TASK_SPECS}
+        sides |= {f"{task}, no graphs": partial(measure, task, quick, cuda_graphs=False) for task in TASK_SPECS}
     with all_cores():
         yield sides
 
 
-def measure(task: str, quick: bool, graphs: bool = True) -> Sample:
+def measure(task: str, quick: bool, cuda_graphs: bool = True) -> Sample:
     """Control steps of all worlds per second at the best number of worlds; all of them as a curve."""
     num_envs = QUICK_NUM_ENVS if quick else NUM_ENVS
-    speeds = [speed(task, num_env, QUICK_STEPS if quick else STEPS, graphs) for num_env in num_envs]
+    speeds = [speed(task, num_env, QUICK_STEPS if quick else STEPS, cuda_graphs) for num_env in num_envs]
     curves = {f"environments {DOUBLINGS}": list(num_envs), "steps/s": speeds}
     best = max(speeds)
     return Sample(best, {"num_env": num_envs[speeds.index(best)], CURVES: curves})
 
 
-def speed(task: str, num_env: int, steps: int, graphs: bool = True) -> float:
+def speed(task: str, num_env: int, steps: int, cuda_graphs: bool = True) -> float:
     """Control steps per second of `num_env` worlds with random actions; neither observed nor judged nor reset."""
     import torch
 
     from gmi_drl.tasks import TASKS, make_sim
 
     definition, device = TASKS[task], torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    with closing(make_sim(definition, num_env, str(device), len(allowed_cores()), graphs=graphs)) as sim:
+    with closing(make_sim(definition, num_env, str(device), len(allowed_cores()), cuda_graphs=cuda_graphs)) as sim:
         everywhere = torch.ones(num_env, dtype=torch.bool, device=device)
         noise = 2 * torch.rand(num_env, definition.reset_noise, device=device) - 1
         for name, value in definition.reset_state(noise).items():
