@@ -43,7 +43,7 @@ def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
         raise UsageError(f"{folder.path}: its layout names no task: nothing to play")
     if not isinstance(config.learner, PPOConfig):
         kind = config.learner.kind
-        raise UsageError(f"{folder.path} was trained by {kind}: play its files (model_*.pt) with its own tools")
+        raise UsageError(f"{folder.path} was trained by {kind}: play its files with its own tools (rsl_rl: model_*.pt)")
     return layout.task
 
 
