@@ -25,6 +25,7 @@ from gmi_drl.workload import MOST_ENVIRONMENTS
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
     from gmi_drl.layout import Layout
+    from gmi_drl.profile import Profile
     from gmi_drl.scheduler import Plan
     from gmi_drl.templates import Template
 
@@ -40,6 +41,11 @@ GPU_BUDGET_S = 300
     metavar="NAME",
     default="training",
     help="What GMIs do: training, serving (a policy that has been learnt), or a template's name.",
+)
+@click.option(
+    "--algo",
+    metavar="NAME",
+    help="What learns: ppo (ours), rsl_rl, or a package's.  [default: the --profile's, or ppo]",
 )
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
@@ -70,6 +76,7 @@ GPU_BUDGET_S = 300
 def plan(
     task: str,
     template: str,
+    algo: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
     keep_batch: int | None,
@@ -88,12 +95,14 @@ def plan(
     is elsewhere (--node) by a --profile measured there: the best of its points that fits.
     """
     from gmi_drl.files import dump_yaml
+    from gmi_drl.learners import OUR_PPO
+    from gmi_drl.profile import load_profile
     from gmi_drl.templates import template_named
 
     require_folder(output)
     by = template_named(template)
     if by.purpose != "training":
-        _refuse("nothing is learnt from samples", {"--keep-batch": keep_batch})
+        _refuse("nothing is learnt", {"--algo": algo, "--keep-batch": keep_batch})
         _refuse(f"the points of a profile are of trainings, not of {by.purpose}", {"--profile": profile})
     verb = "Replaced" if output.is_file() else "Wrote"
     with _no_garbage():
@@ -101,21 +110,26 @@ def plan(
         if profile is not None:
             _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
             _refuse("the --profile decides that", {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
-            chosen = _from_profile(task, here, by, profile, keep_batch)
+            points = load_profile(profile)
+            algo = algo or points.learner
+            chosen = _from_profile(task, here, by, algo, points, keep_batch)
         elif node is not None or budget == 0:
             _refuse("nothing is measured, so nothing can be held", {"--keep-batch": keep_batch})
+            _refuse("nothing is measured, and an even cut is the same for all", {"--algo": algo})
             elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
             _refuse(f"the machine of {node} cannot be measured here", elsewhere)
             chosen = _even(task, here, by, num_env, gmis_per_gpu)
         else:
-            chosen = _measured(task, here, by, num_env, gmis_per_gpu, keep_batch, budget, fresh)
+            algo = algo or OUR_PPO.name
+            chosen = _measured(task, here, by, algo, num_env, gmis_per_gpu, keep_batch, budget, fresh)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
         print_json("plan", {"layout_file": str(output), **_document(chosen)})
         return
     _show(chosen, here)
     where = f", on the machine of {node}" if node else ""
-    command = f"train {output}" if by.purpose == "training" else f"serve RUN {output} --steps 1000"
+    train = f"train {output}" + (f" --algo {algo}" if algo not in (None, OUR_PPO.name) else "")
+    command = train if by.purpose == "training" else f"serve RUN {output} --steps 1000"
     console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
 
 
@@ -165,14 +179,15 @@ def _even(task: str, node: "Node", template: "Template", num_env: int | None, gm
     return scheduler.Plan(layout)
 
 
-def _from_profile(task: str, node: "Node", template: "Template", profile_file: Path, keep_batch: int | None) -> "Plan":
+def _from_profile(
+    task: str, node: "Node", template: "Template", algo: str, profile: "Profile", keep_batch: int | None
+) -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
     from gmi_drl.launch.describe import task_spec
-    from gmi_drl.profile import load_profile
 
-    profile, spec = load_profile(profile_file), task_spec(task)
-    learner = default_config(spec).learner
+    spec = task_spec(task)
+    learner = default_config(spec, algo).learner
     grid = scheduler.profile_grid(profile, node, learner.horizon, keep_batch)
     return scheduler.plan_measured(spec, learner, node, profile, grid, template=template)
 
@@ -181,6 +196,7 @@ def _measured(
     task: str,
     node: "Node",
     template: "Template",
+    algo: str,
     num_env: int | None,
     gmis_per_gpu: int | None,
     keep_batch: int | None,
@@ -193,12 +209,13 @@ def _measured(
     from gmi_drl.profiler.planning import plan_here
 
     spec = task_spec(task)
-    config = default_config(spec)
+    config = default_config(spec, algo)
     grid = scheduler.search_grid(
         node, config.learner.horizon, gmis_per_gpu=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
     )
     seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
-    say(f"Measuring {spec.name} on {node.name}, about {seconds:.0f} s at most (--budget)")
+    learns = f" by {config.learner.kind}" if template.purpose == "training" else ""
+    say(f"Measuring {spec.name}{learns} on {node.name}, about {seconds:.0f} s at most (--budget)")
     return plan_here(spec, config, node, grid, template=template, seconds=seconds, fresh=fresh, tell=say)
 
 

@@ -39,6 +39,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 
 @click.command()
 @click.option("--task", metavar="NAME", default="ant", help=f"What is measured: {known_tasks()}.")
+@click.option("--algo", metavar="NAME", help="What learns: ppo (ours), rsl_rl, or a package's.  [default: ppo]")
 @click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
 @click.option("--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling]")
 @click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
@@ -54,6 +55,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @format_option
 def profile(
     task: str,
+    algo: str | None,
     gmis_per_gpu: tuple[int, ...] | None,
     num_env: tuple[int, ...] | None,
     budget: float | None,
@@ -70,6 +72,7 @@ def profile(
     from gmi_drl.config import default_config
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
+    from gmi_drl.learners import OUR_PPO
     from gmi_drl.profile import dump_profile
     from gmi_drl.profiler.budget import Budget
     from gmi_drl.profiler.planning import explore
@@ -78,7 +81,7 @@ def profile(
 
     require_folder(output)
     spec = task_spec(task)
-    node, config = this_node(), default_config(spec)
+    node, config = this_node(), default_config(spec, algo or OUR_PPO.name)
     sizes = gmis_per_gpu or scheduler.search_grid(node, config.learner.horizon)
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:

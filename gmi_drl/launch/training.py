@@ -15,8 +15,7 @@ from gmi_drl.launch.opened import opened
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS, RslRlConfig
-from gmi_drl.learners.rsl_rl_file import require_groups
+from gmi_drl.learners import LEARNERS
 from gmi_drl.roles.words import Report, Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
@@ -96,15 +95,15 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
 
     Raises:
         UsageError: with the numbers, or because there is no such task.
-        MachineError: the task's simulator, or rsl_rl if it is asked for, is not installed.
+        MachineError: the task's simulator, or what the learner needs, is not installed.
     """
     if obstacle := LEARNERS.find(config.learner.kind).obstacle():
         raise MachineError(obstacle)
     template_for(layout, "training")
     assert layout.task is not None
-    task_spec(layout.task)
-    if isinstance(config.learner, RslRlConfig) and not isinstance(find_task(layout.task), ForeignTask):
-        require_groups(config.learner.runner, ["policy"])
+    groups = None if isinstance(find_task(layout.task), ForeignTask) else ["policy"]
+    if mistakes := config.learner.check(task_spec(layout.task), groups):
+        raise UsageError("; ".join(mistakes))
     fewest = min(gmi.num_env for gmi in layout.gmis) * config.learner.horizon
     if fewest < config.learner.minibatches:
         wanted = config.learner.minibatches

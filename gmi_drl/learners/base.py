@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -16,6 +17,17 @@ from gmi_drl.workload import TaskSpec
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+
+FLOAT_BYTES = 4
+
+LEARNER_COPIES = 6
+"""Parameters, gradients, their sum in the group, two moments of Adam and what a step needs for a moment."""
+
+ROLLOUT_COPIES = 2
+"""The rollout is shuffled into another of the same size."""
+
+KEPT = 3
+"""Numbers that stay for the backward pass for each unit of a hidden layer and each sample of a mini-batch, at most."""
 
 
 class LearnerConfig(FileModel):
@@ -66,7 +78,7 @@ class LearnerConfig(FileModel):
 
         @property
         def hidden(self) -> tuple[int, ...]:
-            """Widths of the hidden layers of the larger network, by which memory is reckoned."""
+            """Widths of the hidden layers of the larger network, by which `bucket_bytes` and `memory_bytes` reckon."""
             raise NotImplementedError
 
     @property
@@ -78,6 +90,30 @@ class LearnerConfig(FileModel):
         """Room for the float32 bucket that GMIs reduce."""
         return task.bucket_bytes(self.hidden)
 
+    def memory_bytes(self, task: TaskSpec, num_env: int) -> int:
+        """Bytes that learning takes on a GMI of `num_env` worlds, generously: networks, optimizer and samples.
+
+        Not the worlds, nor the process. Where all GMIs of a device and what is left for the rest fit, nothing is
+        measured before a training; else a few worlds are run first. This is for two networks, Adam, a float32 rollout
+        of observations `[T, N, O]`, actions and their means `[T, N, A]`, and a mini-batch of it; a learner that keeps
+        more, a replay table for one, says so.
+        """
+        networks = LEARNER_COPIES * self.bucket_bytes(task)
+        rollout = FLOAT_BYTES * self.horizon * ROLLOUT_COPIES * (task.num_obs + 2 * task.num_actions)
+        activations = FLOAT_BYTES * self.horizon * KEPT * 2 * sum(self.hidden) // self.minibatches
+        return networks + (rollout + activations) * num_env
+
+    def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
+        """Why a task cannot be learnt so, each mistake in a sentence with its remedy; empty if it can.
+
+        Asked before a training starts, and again in each GMI once the worlds are made.
+
+        Args:
+            task: Its sizes.
+            groups: Of observations that the worlds offer; None where only the simulator knows them, before it starts.
+        """
+        return []
+
 
 @dataclass(frozen=True)
 class LearnerEntry:
@@ -88,7 +124,10 @@ class LearnerEntry:
         what: In words.
         config: `module:class` of its `LearnerConfig`.
         role: `module:class` of the role of a GMI that trains by it (`roles.drl_role.DRL_role`).
-        needs: Packages, with the oldest version that will do, e.g. `("rsl-rl-lib", "5.4")`.
+        probe: `module:class` of the role that measures an iteration of it (`roles.probe.Probe`), for plans; None where
+            our PPO, with as many steps, epochs and mini-batches, is to be measured in its place, which users are told.
+        needs: Packages, with the oldest version that will do, e.g. `("rsl-rl-lib", "5.4")`. What was measured is
+            remembered for the installed ones.
         remedy: How these are installed.
     """
 
@@ -96,6 +135,7 @@ class LearnerEntry:
     what: str
     config: str
     role: str
+    probe: str | None = None
     needs: tuple[tuple[str, str], ...] = ()
     remedy: str = ""
 
@@ -117,12 +157,19 @@ class LearnerEntry:
         return model
 
 
-OUR_PPO = LearnerEntry("ppo", "our PPO", "gmi_drl.learners.ppo:PPOConfig", "gmi_drl.roles.holistic:Holistic")
+OUR_PPO = LearnerEntry(
+    "ppo",
+    "our PPO",
+    "gmi_drl.learners.ppo:PPOConfig",
+    "gmi_drl.roles.holistic:Holistic",
+    "gmi_drl.roles.ppo_probe:PPOProbe",
+)
 RSL_RL = LearnerEntry(
     "rsl_rl",
     "rsl_rl's own runner and PPO",
     "gmi_drl.learners.rsl_rl:RslRlConfig",
     "gmi_drl.roles.rsl_rl.role:RslRl",
+    "gmi_drl.roles.rsl_rl.probe:RslRlProbe",
     needs=(("rsl-rl-lib", "5.4"),),
     remedy="pip install 'gmi-drl[rsl-rl]'",
 )

@@ -1,11 +1,12 @@
 """The configuration of rsl_rl's runner and PPO as a learner of ours."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from gmi_drl.learners.base import LearnerConfig
 from gmi_drl.learners.ppo import PPOConfig
-from gmi_drl.learners.rsl_rl_file import Algorithm, RslRlSection, algorithm_of, read_rsl_rl_config
+from gmi_drl.learners.rsl_rl_file import Algorithm, RslRlSection, algorithm_of, read_rsl_rl_config, unknown_groups
 from gmi_drl.workload import TaskSpec
 
 USUAL_HIDDEN = (256, 256, 256)
@@ -61,6 +62,10 @@ class RslRlConfig(LearnerConfig):
     def own_logger(self) -> str | None:
         """See `LearnerConfig`."""
         return "learner.runner.logger" if self.runner.get("logger") else None
+
+    def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
+        """See `LearnerConfig`: its networks see groups that there are."""
+        return [] if groups is None else unknown_groups(self.runner, groups)
 
     @property
     def _algorithm(self) -> Algorithm:

@@ -77,19 +77,17 @@ trains. Classes that it names are imported, as rsl_rl does, but not from the wor
 """
 
 
-def require_groups(section: dict[str, Any], known: Collection[str]) -> None:
-    """Refuse a configuration whose networks see groups of observations that a task does not have.
-
-    Raises:
-        UsageError: with what there is.
-    """
+def unknown_groups(section: dict[str, Any], known: Collection[str]) -> list[str]:
+    """A sentence with the remedy if networks see groups of observations that are not `known`; else nothing."""
     sets = section["obs_groups"]
-    if unknown := {group for groups in sets.values() for group in groups} - set(known):
-        every = ", ".join(f"{name}: [policy]" for name in sets)
-        raise UsageError(
-            f"{PLACE}.obs_groups: the task has no group {', '.join(sorted(unknown))}, only {', '.join(sorted(known))}: "
-            f"give, for example, --set '{PLACE}.obs_groups={{{every}}}'"
-        )
+    unknown = {group for groups in sets.values() for group in groups} - set(known)
+    if not unknown:
+        return []
+    every = ", ".join(f"{name}: [policy]" for name in sets)
+    return [
+        f"{PLACE}.obs_groups: the task has no group {', '.join(sorted(unknown))}, only {', '.join(sorted(known))}: "
+        f"give, for example, --set '{PLACE}.obs_groups={{{every}}}'"
+    ]
 
 
 def algorithm_of(section: dict[str, Any]) -> Algorithm:

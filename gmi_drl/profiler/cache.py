@@ -10,6 +10,7 @@ from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import write_atomically
 from gmi_drl.hardware import Node
+from gmi_drl.learners import LEARNERS
 from gmi_drl.profile import Profile, ProfilePoint, dump_profile, load_profile
 from gmi_drl.run.folder import versions
 from gmi_drl.task_names import as_file_name
@@ -28,7 +29,8 @@ class Cache:
 
     Args:
         task: What was measured.
-        config: How it trained: its `learner`, `physics`, `warp` and `cuda_graphs`; the rest does not change the speed.
+        config: How it trained: its `learner` (and the versions of what that needs), `physics`, `warp` and
+            `cuda_graphs`; the rest does not change the speed.
         node: Where.
         template: What a GMI did.
         fresh: Know nothing; what is measured anew replaces what is there.
@@ -45,7 +47,7 @@ class Cache:
             "cuda_graphs": config.cuda_graphs,
             "template": template.name,
             "node": node.model_dump(mode="json"),
-            "versions": versions(),
+            "versions": versions(*(package for package, _ in LEARNERS.find(config.learner.kind).needs)),
         }
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         self.path = cache_folder() / "profiles" / f"{as_file_name(task.name)}-{digest}.json"

@@ -12,6 +12,7 @@ from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
+from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.plan import candidates_of
@@ -53,7 +54,7 @@ def plan_here(
 
     Args:
         task: What is trained.
-        config: How.
+        config: How; by our PPO where its learner brings no probe, see `measurable`.
         node: This machine.
         grid: What to look at.
         template: What a GMI does.
@@ -64,8 +65,10 @@ def plan_here(
     Raises:
         NoFeasiblePlanError: if nothing runs or fits.
         LayoutMismatchError: if a device is in use.
+        MachineError: if this machine lacks what the learner needs.
     """
-    budget = Budget(seconds)
+    budget, learner = Budget(seconds), config.learner
+    config = measurable(task, config, template, tell)
     asked = [Cut(size, num_env) for size, num_envs in grid.items() for num_env in num_envs]
     if len(asked) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in asked):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
@@ -75,13 +78,13 @@ def plan_here(
         found = explore(task, config, node, grid, time, template=template, fresh=fresh, tell=tell)
         if not found.profile.points:
             raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
-        candidates, _ = candidates_of(task, config.learner, node, found.profile, grid, template)
-        cuts = _affordable(candidates, found, node, config.learner.horizon, budget)
+        candidates, _ = candidates_of(task, learner, node, found.profile, grid, template)
+        cuts = _affordable(candidates, found, node, learner.horizon, budget)
     confirmations = _confirm(task, config, node, cuts, budget, template, tell) if cuts else []
     confirmed = {one.point.cut: one.steps_per_second for one in confirmations if one.point.runnable}
     return plan_measured(
         task,
-        config.learner,
+        learner,
         node,
         _with_points(found.profile, [one.point for one in confirmations]),
         _with_rivals(grid, cuts),
@@ -107,7 +110,7 @@ def explore(
 
     Args:
         task: What is measured.
-        config: How it trains.
+        config: How it trains; by our PPO where its learner brings no probe, see `measurable`.
         node: This machine.
         grid: What to look at.
         template: What a GMI does.
@@ -115,7 +118,11 @@ def explore(
         exhaustive: All of the grid; else what `search` looks at.
         fresh: Measure anew what was measured before.
         tell: Told of every point, in a line.
+
+    Raises:
+        MachineError: if this machine lacks what the learner needs.
     """
+    config = measurable(task, config, template, tell)
     cache = Cache(task, config, node, template=template, fresh=fresh)
 
     def on_point(point: ProfilePoint) -> None:

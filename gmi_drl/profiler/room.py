@@ -9,27 +9,18 @@ from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
-from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.points import SMALL, PointMeasurer
+from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.templates import template_of
 from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
 
 PLENTY_BYTES = 2**20
-"""More than an environment of any task here takes, beside its part of the rollout: what fits so is not measured."""
-
-FLOAT_BYTES, COPIES = 4, 2
-"""The rollout is shuffled into another of the same size."""
-
-KEPT = 3
-"""Numbers that stay for the backward pass for each unit of a hidden layer and each sample of a mini-batch, at most."""
-
-LEARNER_COPIES = 6
-"""Parameters, gradients, their sum in the group, two moments of Adam and what a step needs for a moment."""
+"""More than an environment of any task here takes, beside what is learnt from it: what fits so is not measured."""
 
 FIXED_BYTES = 2**30
 """More than a process takes without environments and networks."""
@@ -40,8 +31,8 @@ def require_room(
 ) -> None:
     """Refuse a training that would run out of memory.
 
-    Where a MiB for each environment and its part of the rollout and of a mini-batch do not fit, one GMI is run with few
-    environments, unless that is remembered, and a line through what it took is held against the memory.
+    Where a MiB for each environment and what its learner takes (`LearnerConfig.memory_bytes`) do not fit, one GMI is
+    run with few environments, unless that is remembered, and a line through what it took is held against the memory.
 
     Args:
         layout: Where it would train.
@@ -57,18 +48,12 @@ def require_room(
         return  # of another machine: that is refused where the devices are claimed
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
-    rollout = FLOAT_BYTES * config.learner.horizon * COPIES * (task.num_obs + 2 * task.num_actions)
-    activations = (
-        FLOAT_BYTES * config.learner.horizon * KEPT * 2 * sum(config.learner.hidden) // config.learner.minibatches
-    )
-    learner = LEARNER_COPIES * config.learner.bucket_bytes(task)
-    generous = FIXED_BYTES + learner + (PLENTY_BYTES + rollout + activations) * most
+    generous = FIXED_BYTES + PLENTY_BYTES * most + config.learner.memory_bytes(task, most)
     if shortage(node, len(layout.gmis), size, generous, generous) is None:
         return
     tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
-    if not isinstance(config.learner, PPOConfig):  # others keep much the same; our PPO stands for them
-        config = config.model_copy(update={"learner": PPOConfig.for_task(task)})
     try:
+        config = measurable(task, config, template_of(layout), tell)
         points = _points_of_few(layout, task, config, node, size)
     except GmiError as error:  # it measures on the first device, busy perhaps; the training says what concerns it
         tell(f"the memory is not known: {error}")

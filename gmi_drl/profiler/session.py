@@ -11,13 +11,14 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import PeerSilentError
+from gmi_drl.errors import PeerSilentError, UsageError
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_WORD_S
 from gmi_drl.layout import Layout
+from gmi_drl.learners import LEARNERS
 from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.words import Measure, Ready, Report
 from gmi_drl.run.folder import RunFolder
@@ -57,10 +58,11 @@ class Session:
     Args:
         layout: What to start. Its GMIs' own `num_env` do not matter.
         config: How they train.
-        role: A subclass of `roles.probe.Probe`, by location; None for the one of the layout's template.
+        role: A subclass of `roles.probe.Probe`, by location; None for the one of the layout's template and learner.
         environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
 
     Raises:
+        UsageError: if nothing is there that could measure the learner.
         GmiError: when a GMI fails, dies or does not start.
     """
 
@@ -73,7 +75,7 @@ class Session:
         environment: Mapping[str, str | None] | None = None,
     ) -> None:
         self.layout, self.config, self.environment = layout, config, environment
-        self.role = role or template_of(layout).probe
+        self.role = role or probe_of(layout, config)
         self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
         self._life = ExitStack()
 
@@ -165,6 +167,19 @@ class Session:
                 silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in heard)
                 raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
         raise PeerSilentError("a GMI has ended before it answered")
+
+
+def probe_of(layout: Layout, config: RunConfig) -> str:
+    """The role that measures a layout, by location.
+
+    Raises:
+        UsageError: if the learner brings none; see `profiler.stand_in`.
+    """
+    learner = LEARNERS.find(config.learner.kind)
+    probe = template_of(layout).probe(learner)
+    if probe is None:
+        raise UsageError(f"the learner {learner.name} brings no probe, so that nothing can measure it")
+    return probe
 
 
 def share_of_each(layout: Layout, taken: Sequence[int]) -> int:

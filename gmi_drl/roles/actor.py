@@ -7,9 +7,8 @@ from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
 from gmi_drl.algo.captured import Captured
-from gmi_drl.algo.rollout import Rollout
+from gmi_drl.algo.rollout import Rollout, RolloutConfig
 from gmi_drl.algo.slot import Slot
-from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.acting import Acting
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.run.checkpoint import prefixed, with_prefix
@@ -25,7 +24,7 @@ class Actor:
     Args:
         task: The worlds, already on their first observation.
         agent: Who acts and judges, whoever trains it, if anybody does.
-        config: Horizon, and how to judge.
+        config: Horizon, and how to judge; of any learner.
         generator: Of the noise, on the task's device.
         cuda_graphs: Replay what the agent does as CUDA graphs, on a GPU.
 
@@ -35,7 +34,7 @@ class Actor:
     """
 
     def __init__(
-        self, task: Task, agent: Agent, config: PPOConfig, generator: torch.Generator, *, cuda_graphs: bool = True
+        self, task: Task, agent: Agent, config: RolloutConfig, generator: torch.Generator, *, cuda_graphs: bool = True
     ) -> None:
         self.task, self.agent, self.config, self.generator = task, agent, config, generator
         self.cuda_graphs = cuda_graphs

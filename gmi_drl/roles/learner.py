@@ -38,7 +38,7 @@ class Learner:
         seed: int,
     ) -> None:
         self.group, self.device = reduction.group, device
-        self.agent = make_agent(spec, config, device)
+        self.agent = make_agent(spec, ppo_of(config), device, seed=config.seed)
         self.ppo = PPO(
             self.agent.policy,
             ppo_of(config),

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.flat import FlatParameters
-from gmi_drl.config import RunConfig
+from gmi_drl.config import RunConfig, ppo_of
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import Layout
 from gmi_drl.learners import PPOConfig
@@ -43,7 +43,7 @@ def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
         raise UsageError(f"{folder.path}: its layout names no task: nothing to play")
     if not isinstance(config.learner, PPOConfig):
         kind = config.learner.kind
-        raise UsageError(f"{folder.path} was trained by {kind}: play its files (model_*.pt) with its own tools")
+        raise UsageError(f"{folder.path} was trained by {kind}: play its files with its own tools (rsl_rl: model_*.pt)")
     return layout.task
 
 
@@ -110,7 +110,7 @@ class Player:
 
 def _new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
     """As a run begins, and the vector that its parameters are views of, in the order that checkpoints have."""
-    agent = make_agent(spec, config, device)
+    agent = make_agent(spec, ppo_of(config), device, seed=config.seed)
     flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=partial(torch.zeros, device=device))
     return agent, flat.vector
 

@@ -1,6 +1,7 @@
 """The probe: an iteration that is measured instead of kept (paper section 5.2, Algorithm 2's `profile`)."""
 
 import ctypes
+import gc
 import math
 import time
 from collections import Counter
@@ -13,8 +14,8 @@ import torch
 
 from gmi_drl.config import load_config
 from gmi_drl.roles.agreement import Word
+from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.replica import Replica
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.words import Measure, Ready, Report
 from gmi_drl.roles.worlds import make_worlds
@@ -26,13 +27,13 @@ WAIT_S = 1.0
 
 
 class Probe(DRL_role):
-    """Trains as a holistic GMI does, with as many environments as the launcher says, and tells how fast that was.
+    """Trains as a GMI does, with as many environments as the launcher says, and tells how fast that was.
 
-    The learner stays when the number of environments changes, so that walking it upward costs one start-up in all.
-    Other templates measure other iterations: a subclass may bring its own.
+    A learner's is a subclass that makes its replica, one that trains nothing has iterations of its own.
     """
 
-    replica: Replica | None = None
+    replica: AnyReplica | None = None
+    task: Task | None = None
 
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
@@ -46,6 +47,10 @@ class Probe(DRL_role):
     def make_task(self, num_env: int, seed: int) -> Task:
         """The worlds to measure; a subclass may make others."""
         return make_worlds(self.mgr, self.config, num_env, seed)
+
+    def make_replica(self, task: Task) -> AnyReplica:
+        """What trains in these worlds, of which all GMIs have as many: that of the learner's role."""
+        raise NotImplementedError
 
     def _orders(self) -> Iterator[Measure]:
         """What the launcher asks for. One that has gone ends the process."""
@@ -98,26 +103,18 @@ class Probe(DRL_role):
     @property
     def warm_up_iterations(self) -> int:
         """Iterations until each is like the next."""
-        assert self.replica is not None
-        return self.replica.warm_up_iterations
+        return 1
 
     def leave_worlds(self) -> None:
         """Close the worlds, if there are any, and let go of all that was made for them."""
-        if self.replica is not None:
-            self.replica.leave_worlds()
+        if self.task is not None:
+            self.task.close()
+        self.task = self.replica = None
+        gc.collect()  # what was made for them may be part of cycles
 
     def enter_worlds(self, task: Task) -> None:
         """Iterate in these worlds from now on."""
-        if self.replica is None:
-            self.replica = Replica(
-                task.spec,
-                self.config,
-                self.mgr.reduction(self.group),
-                sample_share=1 / len(self.group.members),
-                device=self.mgr.device,
-                seed=self.seed("learner"),
-            )
-        self.replica.enter_worlds(task, self.seed("agent"))
+        self.task, self.replica = task, self.make_replica(task)
 
 
 def relative_error(times: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ from gmi_drl.layout import Layout, Projection
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
-from gmi_drl.scheduler.reasons import reasons_for
+from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import throughput
@@ -83,7 +83,7 @@ def plan_measured(
 
     Args:
         task: What is run.
-        learner: How it trains; the profile was measured so.
+        learner: How it trains; where the profile was measured with another, the reasons say so.
         node: Where.
         profile: What is known.
         grid: Which of its points may be chosen.
@@ -106,7 +106,7 @@ def plan_measured(
         measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
     )
     samples = devices_of(node)[0] * best.point.cut.uncut.num_env * learner.horizon
-    learns = samples if template.purpose == "training" else None
+    learns = Learns(learner.kind, samples) if template.purpose == "training" else None
     why = reasons_for(best, known, profile, devices_of(node)[0], learns, unmeasured)
     layout = template.lay_out(task, node, best.point.cut, projection, why)
     return Plan(

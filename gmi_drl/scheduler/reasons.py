@@ -1,6 +1,7 @@
 """Why a plan is what it is, in sentences for people."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gmi_drl.cut import Cut
 from gmi_drl.profile import Profile
@@ -8,12 +9,20 @@ from gmi_drl.scheduler.search import Candidate
 from gmi_drl.units import counted, human_bytes, human_count
 
 
+@dataclass(frozen=True)
+class Learns:
+    """Which kind of learner, and from how many samples per update."""
+
+    kind: str
+    samples: int
+
+
 def reasons_for(
     best: Candidate,
     candidates: Sequence[Candidate],
     profile: Profile,
     num_devices: int,
-    samples: int | None,
+    learns: Learns | None,
     unmeasured: Sequence[Cut],
 ) -> list[str]:
     """What was chosen, the runner-up, what one GMI per device does, and what is not known.
@@ -23,21 +32,23 @@ def reasons_for(
         candidates: All of them, best first.
         profile: Where their points are from.
         num_devices: Devices that are cut alike.
-        samples: Per update; None where nothing is learnt.
+        learns: From what; None where nothing is learnt.
         unmeasured: Points that there was no time for.
     """
     others = [candidate for candidate in candidates if candidate is not best]
     measured = f"{counted(len(candidates), 'runnable point')} of {profile.node}"
+    stands_for = learns.kind if learns is not None and learns.kind != profile.learner else None
     lines = [
         f"chosen from {measured}: {_described(best, num_devices)}",
+        *([f"measured with {profile.learner}, which stands for {stands_for}"] if stands_for else []),
         *([f"the profile says of itself: {profile.note}"] if profile.note else []),
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
         _against_solo(best, candidates, num_devices),
         _certainty(best),
     ]
-    if samples is not None:
+    if learns is not None:
         differs = "another number learns differently per step (--keep-batch holds it)"
-        lines.append(f"{human_count(samples)} samples per update: {differs}")
+        lines.append(f"{human_count(learns.samples)} samples per update: {differs}")
     if unmeasured:
         points = ", ".join(map(str, unmeasured))
         lines.append(f"not measured for want of time (GMIs per device x environments): {points}")

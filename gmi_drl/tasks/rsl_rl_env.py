@@ -7,7 +7,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from gmi_drl.errors import MachineError
-from gmi_drl.tasks.task import Task
+from gmi_drl.tasks.task import Task, groups_of
 
 try:
     from tensordict import TensorDict
@@ -62,13 +62,7 @@ class RslRlEnv:
 
     def get_observations(self) -> TensorDict:
         """The current observations `[N, O]` by group: a copy, as rsl_rl stores them after the next step."""
-        return TensorDict({**self.groups, "policy": self.task.obs.clone()}, batch_size=[self.num_envs])
-
-    @property
-    def groups(self) -> dict[str, Tensor]:
-        """The current observations `[N, ...]` by group."""
-        others: dict[str, Tensor] = getattr(self.task, "groups", {})
-        return {**others, "policy": self.task.obs}
+        return TensorDict({**groups_of(self.task), "policy": self.task.obs.clone()}, batch_size=[self.num_envs])
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:
         """One control step of every world.

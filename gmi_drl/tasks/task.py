@@ -67,6 +67,11 @@ class Task(Protocol):
         """Free the worlds. Closing twice is fine."""
 
 
+def groups_of(task: Task) -> dict[str, Tensor]:
+    """The current observations `[N, ...]` by group: `policy`, which is `obs`, and what simulators have beside it."""
+    return {**getattr(task, "groups", {}), "policy": task.obs}
+
+
 def checked_action(action: Tensor, task: Task) -> Tensor:
     """The action `[N, A]` of all worlds as float32.
 

@@ -21,7 +21,6 @@ class Tcg:
     name = "TCG"
     what = "simulator and agent share a GMI, so nothing crosses its border (paper section 5.1)"
     purpose: Purpose = "serving"
-    probe = "gmi_drl.roles.serving_probe:ServingProbe"
 
     def lay_out(
         self, task: TaskSpec, node: Node, cut: Cut, projection: Projection = UNMEASURED, why: Sequence[str] = ()
@@ -55,6 +54,10 @@ class Tcg:
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`."""
         return {gmi.id: "gmi_drl.roles.server:Server" for gmi in layout.gmis}
+
+    def probe(self, learner: LearnerEntry) -> str | None:
+        """See `Template`: nobody learns, whatever has."""
+        return "gmi_drl.roles.serving_probe:ServingProbe"
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`: all."""

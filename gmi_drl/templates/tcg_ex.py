@@ -22,7 +22,6 @@ class TcgEx:
     name = "TCG_EX"
     what = "simulator, agent and trainer share a GMI, so only gradients cross its border (paper section 5.1)"
     purpose: Purpose = "training"
-    probe = "gmi_drl.roles.probe:Probe"
 
     def lay_out(
         self, task: TaskSpec, node: Node, cut: Cut, projection: Projection = UNMEASURED, why: Sequence[str] = ()
@@ -78,6 +77,10 @@ class TcgEx:
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`."""
         return {gmi.id: learner.role for gmi in layout.gmis}
+
+    def probe(self, learner: LearnerEntry) -> str | None:
+        """See `Template`: the learner's."""
+        return learner.probe
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`: rank 0, whose answer counts for all in the exchange of every iteration."""

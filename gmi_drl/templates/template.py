@@ -22,13 +22,11 @@ class Template(Protocol):
         name: As layouts have it.
         what: In words.
         purpose: Which command runs its layouts: `gmi-drl train` or `gmi-drl serve`.
-        probe: `module:class` of the role that measures one iteration of its GMIs (`roles.probe.Probe`).
     """
 
     name: str
     what: str
     purpose: Purpose
-    probe: str
 
     def lay_out(
         self,
@@ -65,6 +63,12 @@ class Template(Protocol):
 
         One that trains reports and returns what `roles.holistic.Holistic` does, one that serves what
         `roles.server.Server` does.
+        """
+
+    def probe(self, learner: LearnerEntry) -> str | None:
+        """`module:class` of the role that measures one iteration of its GMIs (`roles.probe.Probe`).
+
+        None if it is the learner's to say and that brings none.
         """
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:

@@ -3,7 +3,6 @@ import torch
 
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.config import RunConfig
 from gmi_drl.learners import PPOConfig
 from gmi_drl.workload import TASK_SPECS
 
@@ -13,13 +12,13 @@ SPEC, CPU, T, N = TASK_SPECS["ant"], torch.device("cpu"), 4, 3
 @pytest.fixture
 def agent():
     """Has seen observations around 3."""
-    agent = make_agent(SPEC, RunConfig(seed=2), CPU)
+    agent = make_agent(SPEC, PPOConfig(), CPU, seed=2)
     agent.normaliser.merge(agent.normaliser.delta(torch.randn(99, SPEC.num_obs) + 3)[None])
     return agent
 
 
 def test_agents_of_a_seed_begin_alike():
-    first, same, other = (make_agent(SPEC, RunConfig(seed=seed), CPU) for seed in (1, 1, 2))
+    first, same, other = (make_agent(SPEC, PPOConfig(), CPU, seed=seed) for seed in (1, 1, 2))
     obs = torch.randn(N, SPEC.num_obs)
     assert torch.equal(first.act(obs), same.act(obs)) and not torch.equal(first.act(obs), other.act(obs))
 
@@ -29,7 +28,7 @@ def test_making_one_leaves_what_others_draw_alone():
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    make_agent(SPEC, RunConfig(seed=2), CPU)
+    make_agent(SPEC, PPOConfig(), CPU, seed=2)
     assert torch.equal(torch.rand(3), expected)
 
 

@@ -11,6 +11,8 @@ from conftest import two_cores
 from gmi_drl.files import load_yaml
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.layout import Layout
+from gmi_drl.learners import LEARNERS
+from gmi_drl.profiler.session import Session
 
 NODE = """
 version: 1
@@ -129,6 +131,9 @@ def test_too_many_environments_are_refused_before_they_are_started(command_line,
         (["--profile", "points.json", "--budget", 5], "--budget: --profile measures nothing: leave it out"),
         (["--node", "node.yaml", "--budget", 5], "cannot be measured here"),
         (["--budget", 0, "--keep-batch", 8192], "nothing is measured, so nothing can be held"),
+        (["--budget", 0, "--algo", "rsl_rl"], "--algo: nothing is measured, and an even cut is the same for all"),
+        (["--template", "serving", "--algo", "rsl_rl"], "--algo: nothing is learnt: leave it out"),
+        (["--algo", "rsl-rl"], "there is no learner 'rsl-rl'; did you mean 'rsl_rl'?"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(command_line, tmp_path, options, message):
@@ -136,6 +141,36 @@ def test_options_that_contradict_each_other_are_refused(command_line, tmp_path, 
     (tmp_path / "points.json").write_text(json.dumps(PROFILE))
     code, _, err = command_line("plan", *options)
     assert code == 2 and message in err
+
+
+def test_a_plan_for_rsl_rl_is_measured_with_rsl_rls_runner(command_line, tmp_path, monkeypatch):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
+    measured, enter = [], Session.__enter__
+    monkeypatch.setattr(Session, "__enter__", lambda session: measured.append(session.role) or enter(session))
+    code, out, err = command_line("plan", "--algo", "rsl_rl", "--num-env", 8, "--gmis-per-gpu", 1, "--budget", 100)
+    assert code == 0 and "Measuring ant by rsl_rl on" in err and set(measured) == {LEARNERS.find("rsl_rl").probe}, err
+    assert "stands for" not in " ".join(out.split())
+    assert out.splitlines()[-1] == "Wrote layout.yaml. Next: gmi-drl train layout.yaml --algo rsl_rl"
+
+
+def test_what_was_measured_with_another_learner_is_told(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE))
+    given = ["plan", "--node", "node.yaml", "--profile", "points.json"]
+    code, out, _ = command_line(*given)
+    assert code == 0 and "stands for" not in out and out.splitlines()[-1].endswith("gmi-drl train layout.yaml")
+    code, out, _ = command_line(*given, "--algo", "rsl_rl")
+    assert code == 0 and "measured with ppo, which stands for rsl_rl" in " ".join(out.split())
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE | {"learner": "rsl_rl"}))
+    code, out, _ = command_line(*given)  # what was measured is what shall train
+    assert code == 0 and "stands for" not in out and out.splitlines()[-1].endswith("layout.yaml --algo rsl_rl")
+
+
+def test_a_learner_whose_package_is_missing_is_not_measured(command_line, monkeypatch):
+    monkeypatch.setattr("gmi_drl.learners.base.version", lambda package: "5.3.1")
+    code, _, err = command_line("plan", "--algo", "rsl_rl")
+    assert code == 4 and "needs rsl-rl-lib 5.4, not 5.3.1" in err
 
 
 def test_samples_per_update_that_cannot_be_had_are_no_plan(command_line):

@@ -15,6 +15,15 @@ def test_a_grid_is_measured_into_a_file_that_plan_reads(command_line, tmp_path, 
     assert code == 0 and "one GMI per device is all that was measured" in " ".join(out.split())
 
 
+def test_a_profile_says_which_learner_was_measured(command_line, tmp_path, monkeypatch):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
+    given = ["--algo", "rsl_rl", "--gmis-per-gpu", 1, "--num-env", 8, "-o", "p.json"]
+    code, _, err = command_line("profile", *given)
+    profile = load_profile(tmp_path / "p.json")
+    assert code == 0 and profile.algo == "rsl_rl" and profile.points[0].runnable, err
+
+
 def test_what_there_was_no_time_for_is_listed(command_line):
     code, out, _ = command_line("profile", "--num-env", "8", "--gmis-per-gpu", 1, "--budget", 1, "--format", "json")
     document = json.loads(out)

@@ -1,6 +1,9 @@
 """Parts that another package brings by entry points, in real trainings: a GMI, a fresh process, finds them, too."""
 
+from pathlib import Path
+
 import pytest
+import torch
 from conftest import tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
@@ -8,9 +11,11 @@ from gmi_drl.errors import MachineError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.training import train
 from gmi_drl.layout import Layout
+from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
+HERE = Path(__file__).parent
 METHOD = """
 from dataclasses import replace
 from gmi_drl.reductions import MPR_SHM
@@ -42,28 +47,6 @@ class Toy:
     def close(self):
         self.file.close()
 """
-
-LEARNER = """
-from typing import Literal
-from gmi_drl.learners import LearnerEntry, PPOConfig
-
-class ToyConfig(PPOConfig):
-    kind: Literal["toy"] = "toy"
-    courage: int = 3
-
-ENTRY = LearnerEntry("toy", "our PPO, played with", "toy_learner:ToyConfig", "toy_role:Toy")
-"""
-ROLE = """
-from pathlib import Path
-from gmi_drl.roles.holistic import Holistic
-
-class Toy(Holistic):
-    def GMI_run(self, resume=None):
-        result = super().GMI_run(resume)
-        Path(__file__).with_name(f"courage-{self.config.learner.courage}").touch()
-        return result
-"""
-
 
 TEMPLATE = """
 from gmi_drl.templates.tcg_ex import TcgEx
@@ -119,14 +102,71 @@ def test_devices_that_cannot_be_cut_leave_no_run(folder, install, monkeypatch):
     folder.create()  # as in an empty one
 
 
-def test_a_learner_of_another_package_trains(command_line, tmp_path, install):
-    site = install({"gmi_drl.learners": "toy = toy_learner:ENTRY"}, {"toy_learner": LEARNER, "toy_role": ROLE})
-    small = ["--num-env", 8, "--gmis-per-gpu", 1, "--iterations", 1, "--run-dir", tmp_path / "run"]
-    code, _, err = command_line("train", "--algo", "toy", "--set", "learner.courage=7", *small)
-    assert code == 0 and (site / "courage-7").exists(), err
-    assert RunFolder(tmp_path / "run").read_setup()[1].learner.courage == 7
-    code, _, err = command_line("train", "--algo", "toy", "--set", "learner.corage=7", *small)
-    assert code == 2 and "learner.corage: unknown key; did you mean 'courage'" in err
+@pytest.fixture
+def learner(install):
+    """Installs the learner in `toy_learner.py`, with its probe or without; gives the folder."""
+
+    def add(has_probe=True):
+        modules = {name: (HERE / f"{name}.py").read_text() for name in ("toy_learner", "toy_role")}
+        if not has_probe:
+            modules["toy_learner"] = modules["toy_learner"].replace('probe="toy_role:ToyProbe"', "probe=None")
+        return install({"gmi_drl.learners": "toy = toy_learner:ENTRY"}, modules)
+
+    return add
+
+
+def probed(site):
+    return {path.name for path in site.glob("probed-*")}
+
+
+@two_cores
+def test_a_learner_of_another_package_is_planned_by_its_own_probe_and_trains(command_line, tmp_path, learner):
+    site = learner()
+    code, out, err = command_line("plan", "--algo", "toy", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 1)
+    assert code == 0 and "Measuring ant by toy" in err and probed(site) == {"probed-0", "probed-1"}, err
+    assert "64 samples per update" in out
+    assert "stands for" not in out and out.splitlines()[-1].endswith("gmi-drl train layout.yaml --algo toy")
+    given = ["--algo", "toy", "--iterations", 3, "--run-dir", "run", "--set", "learner.learning_rate=0.5"]
+    code, _, err = command_line("train", "layout.yaml", *given)
+    folder = RunFolder(tmp_path / "run")
+    assert code == 0 and folder.read_setup()[1].learner.learning_rate == 0.5, err
+    rows = read_metrics(folder.metrics_file)
+    assert [row["learning_rate"] for row in rows] == [0.5] * 3 and rows[-1]["gmis"].keys() == {"0", "1"}
+    first, last = (read_part(saved, "learner")["parameters"] for saved in list_checkpoints(folder.checkpoints))
+    assert not torch.equal(first, last)
+
+
+@two_cores
+def test_a_learner_without_a_probe_is_planned_by_our_ppo_and_says_so(command_line, tmp_path, learner):
+    site = learner(has_probe=False)
+    code, out, err = command_line("plan", "--algo", "toy", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 1)
+    assert code == 0 and "toy brings no probe: measuring our PPO in its place" in err and not probed(site), err
+    assert "measured with ppo, which stands for toy" in load_yaml(Layout, tmp_path / "layout.yaml").reasons
+    assert "64 samples per update" in out  # of its own horizon
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("learner.most_obs=9", "toy takes 9 numbers, ant has 60: --set learner.most_obs=..."),
+        ("learner.most_ops=9", "learner.most_ops: unknown key; did you mean 'most_obs'"),
+    ],
+)
+def test_a_learner_of_another_package_checks_its_settings_and_the_task(
+    command_line, tmp_path, learner, setting, message
+):
+    learner()
+    code, _, err = command_line("train", "--algo", "toy", "--set", setting, "--run-dir", "run")
+    assert code == 2 and message in err and not (tmp_path / "run").exists(), err
+
+
+def test_a_learner_of_another_package_tells_what_memory_it_takes(command_line, learner):
+    site = learner()
+    small = ["--num-env", 8, "--gmis-per-gpu", 1, "--iterations", 1]
+    for given, is_probed in (([], set()), (["--set", "learner.history_gib=1e6"], {"probed-0"})):
+        code, _, err = command_line("train", "--algo", "toy", *small, *given, "--run-dir", f"run-{len(given)}")
+        assert code == 0 and probed(site) == is_probed, err
+        assert ("8 environments are many: measuring how much memory a few take" in err) == bool(is_probed)
 
 
 def test_a_writer_of_another_package_gets_rows_and_its_failure_ends_nothing(folder, install):

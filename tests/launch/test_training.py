@@ -13,11 +13,14 @@ from gmi_drl.gmi import claimed
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.training import check_trainable, train
 from gmi_drl.layout import Device, GmiGroup, Layout
-from gmi_drl.learners import PPOConfig
+from gmi_drl.learners import PPOConfig, RslRlConfig
 from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
 
 
 def start(path, layout, config, **more):
@@ -126,6 +129,17 @@ def test_roles_may_stand_in_any_order(tmp_path):
     assert "[simulator, agent, trainer]" in text
     (tmp_path / "layout.yaml").write_text(text.replace("[simulator, agent, trainer]", "[agent, trainer, simulator]"))
     check_trainable(load_yaml(Layout, tmp_path / "layout.yaml"), tiny_config())
+
+
+def test_groups_of_observations_that_only_a_simulator_knows_are_left_to_it(monkeypatch):
+    monkeypatch.setattr("gmi_drl.launch.training.task_spec", lambda name: ANT)
+    learner = RslRlConfig.for_task(ANT)
+    learner = RslRlConfig(runner=learner.runner | {"obs_groups": {"actor": ["policy"], "critic": ["camera"]}})
+    config = tiny_config(learner=learner)
+    monkeypatch.setattr("gmi_drl.learners.base.version", lambda package: "5.4")
+    check_trainable(tiny_layout(1, task="isaaclab:Isaac-Ant-v0"), config)
+    with pytest.raises(UsageError, match="no group camera, only policy"):
+        check_trainable(tiny_layout(1), config)
 
 
 def test_devices_of_two_kinds_are_refused(tmp_path):

@@ -4,6 +4,9 @@ from gmi_drl.config import RunConfig, apply_settings, default_config, load_confi
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml
 from gmi_drl.learners import LEARNERS, LearnerEntry, PPOConfig, RslRlConfig, base
+from gmi_drl.roles.child import load_role
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.probe import Probe
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -19,6 +22,35 @@ def test_every_kind_keeps_the_contract(tmp_path, kind):
     (tmp_path / "config.yaml").write_text(dump_yaml(config))
     assert load_config(tmp_path / "config.yaml") == config
     assert type(learner) is LEARNERS.find(kind).model
+    assert learner.check(ANT, ["policy"]) == learner.check(ANT, None) == []
+    assert 0 < learner.bucket_bytes(ANT) <= learner.memory_bytes(ANT, 1) < learner.memory_bytes(ANT, 2)
+
+
+@pytest.mark.parametrize("kind", LEARNERS.names)
+def test_roles_and_probes_are_where_entries_say(kind):
+    entry = LEARNERS.find(kind)
+    if entry.obstacle():
+        pytest.skip(entry.obstacle())
+    assert issubclass(load_role(entry.role), DRL_role)
+    assert entry.probe is None or issubclass(load_role(entry.probe), Probe)
+
+
+def test_memory_grows_with_networks_rollouts_and_mini_batches():
+    def taken(num_env=100, **settings):
+        return PPOConfig(**settings).memory_bytes(ANT, num_env)
+
+    learner = 6 * PPOConfig(hidden=(8,)).bucket_bytes(ANT)
+    samples = 4 * 16 * 2 * (60 + 2 * 8) + 4 * 16 * 3 * 2 * 8 // 2
+    assert taken(hidden=(8,), minibatches=2) == learner + 100 * samples
+    assert taken(hidden=(8,), horizon=32) > taken(hidden=(8,)) > taken(hidden=(8,), minibatches=8)
+
+
+def test_groups_that_the_worlds_lack_are_a_mistake_of_rsl_rls_networks():
+    learner = RslRlConfig.for_task(ANT)
+    learner = learner.model_copy(update={"runner": learner.runner | {"obs_groups": {"critic": ["camera"]}}})
+    (mistake,) = learner.check(ANT, ["policy"])
+    assert "no group camera, only policy" in mistake
+    assert learner.check(ANT, ["policy", "camera"]) == learner.check(ANT, None) == []
 
 
 def test_networks_tell_whether_a_run_can_go_on():

@@ -4,10 +4,10 @@ import os
 import time
 
 from gmi_drl.errors import GmiError, MachineError
-from gmi_drl.roles.probe import Probe
+from gmi_drl.roles.ppo_probe import PPOProbe
 
 
-class Broken(Probe):
+class Broken(PPOProbe):
     """Runs with few environments; with 16 it fails, with 32 it dies, with 64 it hangs, with 128 it lacks something."""
 
     def make_task(self, num_env, seed):

@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config import RunConfig, default_config
 from gmi_drl.cut import Cut
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.learners import PPOConfig
@@ -51,6 +51,19 @@ def test_another_workload_node_or_version_is_another_memory(monkeypatch, config,
 def test_another_template_is_another_memory():
     Cache(ANT, RunConfig(), NODE).add(point(64))
     assert Cache(ANT, RunConfig(), NODE, template=TCG).profile.points == ()
+
+
+def test_learners_do_not_share_what_was_measured(monkeypatch):
+    Cache(ANT, RunConfig(), NODE).add(point(64))
+    theirs = default_config(ANT, "rsl_rl")
+    assert Cache(ANT, theirs, NODE).profile.points == ()
+    Cache(ANT, theirs, NODE).add(point(128))
+    assert Cache(ANT, theirs, NODE).profile.algo == "rsl_rl" and len(Cache(ANT, theirs, NODE).profile.points) == 1
+    monkeypatch.setattr("gmi_drl.profiler.cache.versions", lambda *more: {package: "9.9" for package in more})
+    assert Cache(ANT, theirs, NODE).profile.points == ()
+    Cache(ANT, theirs, NODE).add(point(128))
+    monkeypatch.setattr("gmi_drl.profiler.cache.versions", lambda *more: {package: "9.8" for package in more})
+    assert Cache(ANT, theirs, NODE).profile.points == ()  # measured with another rsl-rl-lib
 
 
 def test_how_a_run_is_kept_is_no_part_of_the_memory():

@@ -1,4 +1,5 @@
 import weakref
+from dataclasses import dataclass, fields
 from functools import partial
 
 import gymnasium
@@ -10,7 +11,6 @@ from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.algo.normaliser import moments
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.config import RunConfig
 from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.clock import PhaseClock
@@ -23,7 +23,7 @@ N, T = 6, 5
 def make_actor(seed=0, task=None, **config):
     """Nobody trains its agent."""
     task = task or make("ant", num_env=N, seed=seed)
-    agent = make_agent(task.spec, RunConfig(), task.device)
+    agent = make_agent(task.spec, PPOConfig(), task.device, seed=0)
     generator = torch.Generator(task.device).manual_seed(seed)
     return Actor(task, agent, PPOConfig(horizon=T, **config), generator)
 
@@ -50,6 +50,34 @@ def test_a_rollout_holds_what_was_seen_and_done():
     torch.testing.assert_close(rollout.mean, actor.agent.policy.actor(rollout.obs), atol=1e-5, rtol=1e-5)
     assert rollout.advantage.abs().sum() > 0 and rollout.valid.all()
     assert rollout.sums.tolist() == [pytest.approx(rollout.reward.sum().item()), 0, 0, 0, 0]
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that an actor and its agent need to know of a learner."""
+
+    hidden: tuple = (8,)
+    activation: str = "tanh"
+    init_std: float = 0.5
+    horizon: int = T
+    gamma: float = 0.9
+    lam: float = 0.8
+    reward_scale: float = 2.0
+    bootstrap: str = "last_value"
+
+
+def test_an_actor_is_made_by_any_learners_configuration():
+    told = Told()
+    ppo = PPOConfig(**{field.name: getattr(told, field.name) for field in fields(Told)})
+    one, other = (collect(make_actor_by(config))[0] for config in (told, ppo))
+    assert one.advantage.abs().sum() > 0
+    assert all(torch.equal(tensor, vars(other)[name]) for name, tensor in tensors_of(one))
+
+
+def make_actor_by(config):
+    task = make("ant", num_env=N, seed=0)
+    agent = make_agent(task.spec, config, task.device, seed=0)
+    return Actor(task, agent, config, torch.Generator().manual_seed(0))
 
 
 def test_slots_by_turns_hold_what_one_slot_would_hold():

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from conftest import tiny_config
 
 from gmi_drl.algo.agent import make_agent
+from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.acting import Acting
 from gmi_drl.roles.player import Player
 from gmi_drl.roles.service import Service
@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 def worlds(seed=0, task="ball_balance"):
     task = make(task, num_env=6, seed=seed)
-    return task, make_agent(task.spec, tiny_config(), CPU)
+    return task, make_agent(task.spec, PPOConfig(), CPU, seed=0)
 
 
 def noise(seed):
@@ -66,7 +66,7 @@ class Accidents:
 
 def test_what_went_wrong_is_counted_apart_and_what_is_no_step_not_at_all():
     task = Accidents()
-    service = Service(task, make_agent(task.spec, tiny_config(), CPU))
+    service = Service(task, make_agent(task.spec, PPOConfig(), CPU, seed=0))
     service.play(3)
     assert service.sums.tolist() == [3, 3 * 2.0, 3, 3]
     service.close()

@@ -52,10 +52,11 @@ def test_every_gmi_has_a_role_and_the_launcher_somebody_to_speak_to(template):
     for learner in map(LEARNERS.find, LEARNERS.names):
         roles = template.roles(layout, learner)
         assert list(roles) == [0, 1, 2, 3]
+        assert template.probe(learner) == (learner.probe if template.purpose == "training" else template.probe(OUR_PPO))
     roles = template.roles(layout, OUR_PPO)
     assert all(issubclass(load_role(role), DRL_role) for role in set(roles.values()))
     assert template.leaders(layout) and set(template.leaders(layout)) <= set(roles)
-    assert issubclass(load_role(template.probe), Probe)
+    assert issubclass(load_role(template.probe(OUR_PPO)), Probe)
 
 
 @each_template

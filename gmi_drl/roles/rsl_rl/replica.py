@@ -11,7 +11,6 @@ from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config import RunConfig
 from gmi_drl.files import write_atomically
 from gmi_drl.learners import RslRlConfig
-from gmi_drl.learners.rsl_rl_file import require_groups
 from gmi_drl.roles.agreement import News, Word, agree
 from gmi_drl.roles.rsl_rl.group import GroupRunner
 from gmi_drl.roles.rsl_rl.ledger import Ledger
@@ -32,17 +31,23 @@ class RslRlReplica:
         sample_share: Samples that this GMI learns from divided by those of the whole group.
         seed: Of this GMI's noise and mini-batches. Rank 0 needs none: it goes on with torch's generator as it finds it,
             so that alone it draws what rsl_rl's own runner draws after the same worlds were made.
-        log_dir: Where the configuration's `logger` writes, if it names one.
+        log_dir: Where the configuration's `logger` writes, if it names one; None for nowhere.
     """
 
     def __init__(
-        self, task: Task, config: RunConfig, reduction: Reduction, *, sample_share: float, seed: int, log_dir: Path
+        self,
+        task: Task,
+        config: RunConfig,
+        reduction: Reduction,
+        *,
+        sample_share: float,
+        seed: int,
+        log_dir: Path | None,
     ) -> None:
         self.group = reduction.group
         assert isinstance(config.learner, RslRlConfig)
         train_cfg = config.learner.runner
         self.env = RslRlEnv(task, config.learner.reward_scale, train_cfg.get("clip_actions"))
-        require_groups(train_cfg, self.env.groups)
         writes = reduction.group.rank == 0 and train_cfg.get("logger")
         states = reduction.group.gather(torch.get_rng_state().double())
         torch.set_rng_state(states[0].byte())  # policies start alike: networks are drawn on the CPU

@@ -1,0 +1,30 @@
+"""What is measured for a learner: itself, or our PPO in its place where it brings no probe."""
+
+from collections.abc import Callable
+
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import MachineError
+from gmi_drl.learners import LEARNERS, PPOConfig
+from gmi_drl.templates import Template
+from gmi_drl.workload import TaskSpec
+
+KEPT = ("horizon", "epochs", "minibatches", "hidden", "reward_scale")
+"""What a stand-in has of the learner."""
+
+
+def measurable(
+    task: TaskSpec, config: RunConfig, template: Template, tell: Callable[[str], None] = lambda line: None
+) -> RunConfig:
+    """The configuration to measure: this one, or with our PPO as its learner, which is told in a line.
+
+    Raises:
+        MachineError: if the learner could be measured, and this machine lacks what it needs.
+    """
+    entry = LEARNERS.find(config.learner.kind)
+    if template.probe(entry) is None:
+        tell(f"{entry.name} brings no probe: measuring our PPO in its place, with as many steps and mini-batches")
+        kept = {name: getattr(config.learner, name) for name in KEPT}
+        return config.model_copy(update={"learner": PPOConfig.for_task(task).model_copy(update=kept)})
+    if obstacle := entry.obstacle():
+        raise MachineError(obstacle)
+    return config

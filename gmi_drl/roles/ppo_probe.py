@@ -1,0 +1,38 @@
+"""The probe of our PPO."""
+
+from gmi_drl.roles.probe import Probe
+from gmi_drl.roles.replica import Replica
+from gmi_drl.tasks import Task
+
+
+class PPOProbe(Probe):
+    """Measures `Replica`, as `Holistic` trains it.
+
+    The learner stays when the number of environments changes, so that walking it upward costs one start-up in all.
+    """
+
+    replica: Replica | None = None
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """See `Probe`."""
+        assert self.replica is not None
+        return self.replica.warm_up_iterations
+
+    def leave_worlds(self) -> None:
+        """See `Probe`."""
+        if self.replica is not None:
+            self.replica.leave_worlds()
+
+    def enter_worlds(self, task: Task) -> None:
+        """See `Probe`."""
+        if self.replica is None:
+            self.replica = Replica(
+                task.spec,
+                self.config,
+                self.mgr.reduction(self.group),
+                sample_share=1 / len(self.group.members),
+                device=self.mgr.device,
+                seed=self.seed("learner"),
+            )
+        self.replica.enter_worlds(task, self.seed("agent"))

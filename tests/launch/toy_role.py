@@ -1,0 +1,62 @@
+"""The code of the learner in `toy_learner.py`: its role and its probe, over one replica."""
+
+from pathlib import Path
+
+import torch
+
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.algo.flat import FlatParameters
+from gmi_drl.roles.actor import Actor
+from gmi_drl.roles.agreement import agree
+from gmi_drl.roles.clock import PhaseClock
+from gmi_drl.roles.holistic import Holistic
+from gmi_drl.roles.probe import Probe
+
+
+class Reinforce:
+    def __init__(self, task, config, reduction, seed):
+        self.config, self.reduction, self.clock = config.learner, reduction, PhaseClock(task.device)
+        self.agent = make_agent(task.spec, self.config, task.device, seed=config.seed)
+        policy = self.agent.policy
+        self.flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=reduction.bucket)
+        self.actor = Actor(task, self.agent, self.config, torch.Generator().manual_seed(seed))
+        self.slot = self.actor.make_slot()
+
+    def iterate(self, decide):
+        self.clock.start()
+        self.actor.collect(self.slot, self.clock)
+        rollout, policy = self.slot.rollout, self.agent.policy
+        news = agree(self.reduction.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
+        rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
+        self.flat.bucket.zero_()
+        density = policy.log_prob(rollout.action, policy.actor(rollout.obs))
+        (-density * rollout.advantage).mean().backward()
+        self.reduction.reduce(self.flat.bucket)
+        with torch.no_grad():
+            self.flat.vector.sub_(self.config.learning_rate * self.flat.gradient)
+        self.agent.normaliser.merge(news.deltas)
+        self.clock.mark("learn_s")
+        return news
+
+    def phases(self):
+        return {**self.clock.read(), "sync_s": 0.0}
+
+    def metrics(self):
+        return {"learning_rate": self.config.learning_rate}
+
+    def learner_state(self):
+        return {"parameters": self.flat.vector, "normaliser": self.agent.normaliser.statistics}
+
+    def worlds_state(self):
+        return self.actor.state_dict()
+
+
+class Toy(Holistic):
+    def make_replica(self, task, start):
+        return Reinforce(task, self.config, self.reduction, self.seed(start, "agent"))
+
+
+class ToyProbe(Probe):
+    def make_replica(self, task):
+        Path(__file__).with_name(f"probed-{self.GMI_id}").touch()
+        return Reinforce(task, self.config, self.mgr.reduction(self.group), self.seed("agent"))
