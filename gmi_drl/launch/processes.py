@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gmi_drl.errors import GmiDiedError, GmiError
-from gmi_drl.gmi import Backend
+from gmi_drl.gmi import Instances
 from gmi_drl.launch.events import Event, Report, Tick
 from gmi_drl.launch.gmi_process import UNKNOWN, GMIProcess, how_it_ended
 from gmi_drl.launch.guard import Guard
@@ -38,7 +38,7 @@ class GMIProcesses:
         roles: Location of each GMI's role, by its id: `FILE.py:CLASS` or `MODULE:CLASS`.
         params: Keyword arguments of `GMI_run` (JSON).
         folder: The run folder.
-        backend: Has cut the devices for this layout.
+        instances: What the devices of this layout are cut into.
         hang_s: Deadline of every wait between GMIs.
         resources: What they share: descriptors by name, which must be open until all have started.
         environment: Variables that differ from what the backend gives; None takes one away.
@@ -50,13 +50,13 @@ class GMIProcesses:
         roles: Mapping[int, str],
         params: Mapping[str, Any],
         folder: RunFolder,
-        backend: Backend,
+        instances: Instances,
         *,
         hang_s: float,
         resources: Mapping[str, int],
         environment: Mapping[str, str | None],
     ) -> None:
-        self.layout, self.folder, self.backend = layout, folder, backend
+        self.layout, self.folder, self.instances = layout, folder, instances
         self.results: dict[int, Any] = {}
         self._roles, self._resources, self._environment = roles, resources, environment
         self._order = {
@@ -147,7 +147,7 @@ class GMIProcesses:
 
     def _start(self, gmi_id: int) -> None:
         order = self._order | {"gmi": gmi_id, "role": self._roles[gmi_id]}
-        wanted = {**os.environ, **self.backend.environment(gmi_id), **self._environment}
+        wanted = {**os.environ, **self.instances.environment(gmi_id), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
         child = GMIProcess(order, environment, self.folder.log_file(gmi_id), self._resources, self._guard)
         self._children[gmi_id] = child
@@ -199,7 +199,7 @@ class GMIProcesses:
             self._selector.unregister(child.exit_fd)
             self._failed.add(gmi_id)
         if message.get("kind") == "ready":
-            self.backend.prove_attached(gmi_id, child.pid)
+            self.instances.prove_attached(gmi_id, child.pid)
             self._ready.add(gmi_id)
         if message.get("kind") == "done":
             self.results[gmi_id] = message.get("result")

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import Self
 
@@ -137,8 +137,10 @@ class PointMeasurer:
             self._end()
             started = time.monotonic()
             layout = self._layout(size)
-            self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
-            self._session = self._life.enter_context(Session(layout, self.config))
+            claim = self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
+            session = self._life.enter_context(closing(Session(layout, self.config)))
+            session.start(claim)
+            self._session = session
             self._size = size
             self.start_s = time.monotonic() - started
         return self._session

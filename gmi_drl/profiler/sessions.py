@@ -35,7 +35,8 @@ class Sessions(Generic[Name]):
 
     def __enter__(self) -> Self:
         with ExitStack() as life:
-            life.enter_context(claimed([session.layout for session in self._sessions.values()], self._purpose))
+            layouts = [session.layout for session in self._sessions.values()]
+            self._claim = life.enter_context(claimed(layouts, self._purpose))
             life.callback(self._close_all)
             for name in self._sessions if self._coexist else ():
                 self._start(name)
@@ -61,7 +62,7 @@ class Sessions(Generic[Name]):
         self._sessions[name].close()
 
     def _start(self, name: Name) -> None:
-        self._sessions[name].__enter__()
+        self._sessions[name].start(self._claim)
         self._alive.add(name)
 
     def _close_all(self) -> None:

@@ -1,7 +1,9 @@
 """Parts that another package brings by entry points, in real trainings: a GMI, a fresh process, finds them, too."""
 
+import os
+
 import pytest
-from conftest import tiny_config, tiny_layout, two_cores
+from conftest import children_of, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
 from gmi_drl.errors import MachineError
@@ -106,7 +108,7 @@ def test_a_backend_of_another_package_trains(folder, install):
     toy = install_backend(install)
     assert train(tiny_layout(1, backend="toy"), tiny_config(), folder).state == "done"
     assert "backend: toy" in folder.layout_file.read_text()
-    assert (toy.cuts, toy.alive) == (1, 0)
+    assert (toy.cuts, toy.alive, len(toy.daemons)) == (1, 0, 1) and not children_of(os.getpid())
 
 
 def test_devices_that_cannot_be_cut_leave_no_run(folder, install, monkeypatch):

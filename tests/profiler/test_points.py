@@ -2,7 +2,7 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import tiny_config, tiny_layout
+from conftest import started, tiny_config, tiny_layout
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError
@@ -35,13 +35,12 @@ def measurer(seconds=math.inf, node=None, sizes=(1,)):
 
 
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
-    started = []
-    enter = Session.__enter__
-    monkeypatch.setattr(Session, "__enter__", lambda self: started.append(self) or enter(self))
+    sessions, start = [], Session.start
+    monkeypatch.setattr(Session, "start", lambda self, claim: sessions.append(self) or start(self, claim))
     with measurer() as measure:
         measured = [measure(Cut(1, num_env)) for num_env in (4, 8)]
         assert measure(Cut(1, 4)) is measured[0]
-    assert len(started) == 1 and [point.num_env for point in measure.points] == [4, 8]
+    assert len(sessions) == 1 and [point.num_env for point in measure.points] == [4, 8]
     assert all(point.runnable and point.steps_per_second > 0 and point.phases for point in measured)
     with measurer(seconds=0) as again:
         assert again(Cut(1, 8)) == measured[1] and again(Cut(1, 16)) is None
@@ -75,7 +74,7 @@ def test_a_point_that_fails_hides_no_larger_one(monkeypatch):
 
 
 def test_the_noise_of_a_probe_lies_in_its_point():
-    with Session(measurer()._layout(1), tiny_config()) as session:
+    with started(Session(measurer()._layout(1), tiny_config())) as session:
         one, many = session.measure(4, 0.0), session.measure(4, 1.0)
     assert one.iterations == 1 and one.relative_error == 0, "one iteration tells no noise"
     assert (many.relative_error > 0) == (many.iterations > 1)
