@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from gmi_drl.backends import PROCESS
 from gmi_drl.cli.output import (
+    backend_option,
     console,
     format_option,
+    named_backend,
     print_json,
     require_folder,
     say,
@@ -43,6 +46,7 @@ GPU_BUDGET_S = 300
 )
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
+@backend_option
 @click.option(
     "--keep-batch",
     type=click.IntRange(min=1),
@@ -72,6 +76,7 @@ def plan(
     template: str,
     num_env: int | None,
     gmis_per_gpu: int | None,
+    backend: str | None,
     keep_batch: int | None,
     budget: float | None,
     fresh: bool,
@@ -100,15 +105,16 @@ def plan(
         here = _node(node)
         if profile is not None:
             _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
-            _refuse("the --profile decides that", {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+            restricted = {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
+            _refuse("the --profile decides that", restricted)
             chosen = _from_profile(task, here, by, profile, keep_batch)
         elif node is not None or budget == 0:
             _refuse("nothing is measured, so nothing can be held", {"--keep-batch": keep_batch})
             elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
             _refuse(f"the machine of {node} cannot be measured here", elsewhere)
-            chosen = _even(task, here, by, num_env, gmis_per_gpu)
+            chosen = _even(task, here, by, num_env, gmis_per_gpu, named_backend(backend))
         else:
-            chosen = _measured(task, here, by, num_env, gmis_per_gpu, keep_batch, budget, fresh)
+            chosen = _measured(task, here, by, num_env, gmis_per_gpu, named_backend(backend), keep_batch, budget, fresh)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
         print_json("plan", {"layout_file": str(output), **_document(chosen)})
@@ -129,9 +135,11 @@ def _no_garbage() -> Iterator[None]:
         gc.enable()
 
 
-def make_layout(task: str, num_env: int, gmis_per_gpu: int | None, template: "Template") -> "Layout":
+def make_layout(
+    task: str, num_env: int, gmis_per_gpu: int | None, template: "Template", backend: str = PROCESS.name
+) -> "Layout":
     """Cut this machine evenly."""
-    return _even(task, _node(None), template, num_env, gmis_per_gpu).layout
+    return _even(task, _node(None), template, num_env, gmis_per_gpu, backend).layout
 
 
 def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
@@ -156,13 +164,17 @@ def _node(node_file: Path | None) -> "Node":
     return load_yaml(Node, node_file)
 
 
-def _even(task: str, node: "Node", template: "Template", num_env: int | None, gmis_per_gpu: int | None) -> "Plan":
+def _even(
+    task: str, node: "Node", template: "Template", num_env: int | None, gmis_per_gpu: int | None, backend: str
+) -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.launch.describe import task_spec
 
     num_env = num_env or DEFAULT_NUM_ENV
-    layout = scheduler.plan(task_spec(task), node, num_env=num_env, gmis_per_gpu=gmis_per_gpu, template=template)
-    return scheduler.Plan(layout)
+    spec = task_spec(task)
+    return scheduler.Plan(
+        scheduler.plan(spec, node, num_env=num_env, gmis_per_gpu=gmis_per_gpu, template=template, backend=backend)
+    )
 
 
 def _from_profile(task: str, node: "Node", template: "Template", profile_file: Path, keep_batch: int | None) -> "Plan":
@@ -183,6 +195,7 @@ def _measured(
     template: "Template",
     num_env: int | None,
     gmis_per_gpu: int | None,
+    backend: str,
     keep_batch: int | None,
     budget: float | None,
     fresh: bool,
@@ -195,7 +208,12 @@ def _measured(
     spec = task_spec(task)
     config = default_config(spec)
     grid = scheduler.search_grid(
-        node, config.learner.horizon, gmis_per_gpu=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
+        node,
+        config.learner.horizon,
+        gmis_per_gpu=gmis_per_gpu,
+        num_env=num_env,
+        keep_batch=keep_batch,
+        backend=backend,
     )
     seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
     say(f"Measuring {spec.name} on {node.name}, about {seconds:.0f} s at most (--budget)")

@@ -66,10 +66,9 @@ def plan_here(
         LayoutMismatchError: if a device is in use.
     """
     budget = Budget(seconds)
-    asked = [Cut(size, num_env) for size, num_envs in grid.items() for num_env in num_envs]
-    if len(asked) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in asked):
+    if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, algo=config.learner.kind, node=node.name, points=()), (), 0.0)
-        cuts = rivals(asked)  # so few and small: run them all at once
+        cuts = rivals(grid)  # so few and small: run them all at once
     else:
         time = budget.part(EXPLORED)
         found = explore(task, config, node, grid, time, template=template, fresh=fresh, tell=tell)
@@ -123,13 +122,12 @@ def explore(
 
     with PointMeasurer(task, config, node, cache, grid, budget, on_point, template=template) as measure:
         if exhaustive:
-            for size, num_envs in grid.items():
-                for num_env in num_envs:
-                    measure(Cut(size, num_env))
+            for cut in grid:
+                measure(cut)
         else:
             search(measure, grid)
             for point in cache.profile.points:  # measured before, perhaps beyond where this search has stopped
-                if point.num_env in grid.get(point.gmis_per_gpu, ()):
+                if point.cut in grid:
                     measure(point.cut)
         return Exploration(measure.profile, tuple(measure.unmeasured), measure.start_s)
 
@@ -175,10 +173,9 @@ def _confirm(
 
 def _with_rivals(grid: Grid, cuts: Sequence[Cut]) -> Grid:
     """Where one GMI per device may have any number of environments, those that it ran with count, too."""
-    solo = grid.get(1, ())
-    if len(solo) < 2:
+    if sum(cut.gmis_per_gpu == 1 for cut in grid) < 2:
         return grid
-    return {**grid, 1: sorted({*solo, *(cut.num_env for cut in cuts if cut.gmis_per_gpu == 1)})}
+    return [*grid, *(cut for cut in cuts if cut.gmis_per_gpu == 1 and cut not in grid)]
 
 
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:

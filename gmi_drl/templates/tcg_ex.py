@@ -38,6 +38,7 @@ class TcgEx:
         return Layout(
             task=task.name,
             template=self.name,
+            backend=cut.backend,
             devices=devices,
             groups=groups,
             projection=projection,

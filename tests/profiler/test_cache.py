@@ -1,4 +1,5 @@
 import pytest
+from toys import install_backend
 
 from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
@@ -51,6 +52,18 @@ def test_another_workload_node_or_version_is_another_memory(monkeypatch, config,
 def test_another_template_is_another_memory():
     Cache(ANT, RunConfig(), NODE).add(point(64))
     assert Cache(ANT, RunConfig(), NODE, template=TCG).profile.points == ()
+
+
+def test_points_of_another_backend_are_not_taken_for_this_ones(install):
+    install_backend(install)
+    Cache(ANT, RunConfig(), NODE).add(point(64, 1.0))
+    Cache(ANT, RunConfig(), NODE).add(point(64, 2.0).model_copy(update={"backend": "toy"}))
+    profile = Cache(ANT, RunConfig(), NODE).profile
+    assert {name: profile.point(Cut(1, 64, name)).steps_per_second for name in ("process", "toy")} == {
+        "process": 1.0,
+        "toy": 2.0,
+    }
+    assert profile.point(Cut(1, 64, "other")) is None
 
 
 def test_how_a_run_is_kept_is_no_part_of_the_memory():

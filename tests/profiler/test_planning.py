@@ -14,6 +14,7 @@ from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import rivals
 from gmi_drl.profiler.planning import plan_here
 from gmi_drl.profiler.session import Session
+from gmi_drl.scheduler import grid_of
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -33,7 +34,7 @@ def test_every_candidate_has_its_rival_once():
 @two_cores
 def test_few_points_are_run_together_at_once():
     lines = []
-    plan = plan_here(ANT, tiny_config(), this_node(), {1: [16], 2: [8]}, seconds=300, tell=lines.append)
+    plan = plan_here(ANT, tiny_config(), this_node(), grid_of({1: [16], 2: [8]}), seconds=300, tell=lines.append)
     assert {candidate.point.gmis_per_gpu for candidate in plan.candidates} == {1, 2}
     assert all(candidate.confirmed > 0 for candidate in plan.candidates) and plan.layout.projection.measured
     assert plan.layout.num_env == 16 and any("running together" in line for line in lines)
@@ -43,19 +44,19 @@ def test_few_points_are_run_together_at_once():
 def test_more_points_are_explored_and_the_best_confirmed():
     lines = []
     node = this_node().model_copy(update={"cpu": this_node().cpu.model_copy(update={"cores": 2, "siblings": None})})
-    plan = plan_here(ANT, tiny_config(), node, {1: [8, 16], 2: [4, 8]}, seconds=600, tell=lines.append)
+    plan = plan_here(ANT, tiny_config(), node, grid_of({1: [8, 16], 2: [4, 8]}), seconds=600, tell=lines.append)
     assert plan.candidates[0].confirmed is not None and any("one GMI does" in line for line in lines)
     assert plan.memory and plan.layout.reasons[0].startswith("chosen from 4 runnable points of")
 
 
 def test_what_is_remembered_counts_beyond_where_a_search_stops(monkeypatch):
-    node, grid, config = this_node(), {1: (128, 256, 512, 1024)}, tiny_config()
+    node, grid, config = this_node(), grid_of({1: (128, 256, 512, 1024)}), tiny_config()
     cache = Cache(ANT, config, node)
-    for num_env, speed in zip(grid[1], (10_000.0, 8_000.0, 6_000.0, 22_000.0), strict=True):
-        cache.add(ProfilePoint(gmis_per_gpu=1, num_env=num_env, runnable=True, steps_per_second=speed))
+    for cut, speed in zip(grid, (10_000.0, 8_000.0, 6_000.0, 22_000.0), strict=True):
+        cache.add(ProfilePoint(gmis_per_gpu=1, num_env=cut.num_env, runnable=True, steps_per_second=speed))
     found = planning.explore(ANT, config, node, grid, Budget(0))
     assert [point.num_env for point in found.profile.points] == [128, 256, 512, 1024]
-    assert not planning.explore(ANT, config, node, {1: (64,)}, Budget(0)).profile.points
+    assert not planning.explore(ANT, config, node, [Cut(1, 64)], Budget(0)).profile.points
 
 
 def test_a_budget_that_is_over_leaves_one_round(monkeypatch):
@@ -69,7 +70,7 @@ def test_a_budget_that_is_over_leaves_one_round(monkeypatch):
 def test_what_fails_together_is_left_out(monkeypatch):
     monkeypatch.setattr(confirm, "Session", partial(Session, role=BROKEN))
     lines = []
-    plan = plan_here(ANT, tiny_config(), this_node(), {2: [8]}, seconds=300, tell=lines.append)
+    plan = plan_here(ANT, tiny_config(), this_node(), [Cut(2, 8)], seconds=300, tell=lines.append)
     assert [candidate.point.gmis_per_gpu for candidate in plan.candidates] == [2]
     assert any("1 x 16 environments: not runnable: all together: GMI 0: no room for 16" in line for line in lines)
     assert "nothing says that cutting pays" in " ".join(plan.layout.reasons)
@@ -77,4 +78,4 @@ def test_what_fails_together_is_left_out(monkeypatch):
 
 def test_no_time_is_no_plan():
     with pytest.raises(NoFeasiblePlanError, match="too few to measure anything: give more with --budget"):
-        plan_here(ANT, tiny_config(), this_node(), {1: [8, 16, 32]}, seconds=0.01)
+        plan_here(ANT, tiny_config(), this_node(), grid_of({1: [8, 16, 32]}), seconds=0.01)
