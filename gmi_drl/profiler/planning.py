@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gmi_drl.backends import coexist
 from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
@@ -135,7 +136,10 @@ def explore(
 def _affordable(
     candidates: Sequence[Candidate], found: Exploration, node: Node, horizon: int, budget: Budget
 ) -> list[Cut]:
-    """The best candidates and their rivals, as many as can start, live at once and run a round within the budget."""
+    """The best candidates and their rivals, as many as the memory holds and as can run a round within the budget.
+
+    All that live at once share the memory. In one round each is started once, be it at the beginning or for its turn.
+    """
     num_devices, _ = devices_of(node)
     affordable: list[Cut] = []
     cost_s = 0.0
@@ -144,9 +148,12 @@ def _affordable(
         steps = candidate.point.cut.uncut.num_env * num_devices * horizon
         round_s = max(MEASURE_S, steps / candidate.expected) if candidate.expected else 0.0
         cost_s += len(pair) * (found.start_s + 2 * round_s)
-        if cost_s > budget.left_s or shortage_together(node, num_devices, found.profile.points, affordable + pair):
+        together = affordable + pair
+        alive = [together] if coexist(cut.backend for cut in together) else [[cut] for cut in together]
+        short = any(shortage_together(node, num_devices, found.profile.points, cuts) for cuts in alive)
+        if cost_s > budget.left_s or short:
             break
-        affordable += pair
+        affordable = together
     return affordable
 
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from gmi_drl.backends import BACKENDS
+from gmi_drl.backends import coexist
 from gmi_drl.gmi import claimed
 from gmi_drl.profiler.session import Session
 
@@ -29,7 +29,7 @@ class Sessions(Generic[Name]):
 
     def __init__(self, sessions: Mapping[Name, Session], purpose: str) -> None:
         self._sessions, self._purpose = dict(sessions), purpose
-        self._coexist = all(BACKENDS.find(session.layout.backend).coexists for session in sessions.values())
+        self._coexist = coexist(session.layout.backend for session in sessions.values())
         self._alive: set[Name] = set()
         self._life = ExitStack()
 

@@ -3,18 +3,20 @@ from pathlib import Path
 
 import pytest
 from conftest import tiny_config, two_cores
+from toys import install_backend
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler import confirm, planning, points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import rivals
 from gmi_drl.profiler.planning import plan_here
 from gmi_drl.profiler.session import Session
-from gmi_drl.scheduler import grid_of
+from gmi_drl.scheduler import Candidate, grid_of
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -74,6 +76,34 @@ def test_what_fails_together_is_left_out(monkeypatch):
     assert [candidate.point.gmis_per_gpu for candidate in plan.candidates] == [2]
     assert any("1 x 16 environments: not runnable: all together: GMI 0: no room for 16" in line for line in lines)
     assert "nothing says that cutting pays" in " ".join(plan.layout.reasons)
+
+
+def affordable(seconds, memory_gib=64.0):
+    """Of two candidates cut by "toy", whose GMIs take 1 GiB and a MiB for each environment, with 10 s for a start."""
+    node = Node(name="n", cpu=Cpu(cores=2, memory_gib=memory_gib))
+    rows = [{"num_env": n, "memory_bytes": 2**30 + n * 2**20} for n in (1024, 2048)]
+    known = [ProfilePoint(gmis_per_gpu=g, backend="toy", runnable=True, **row) for g in (1, 2) for row in rows]
+    found = planning.Exploration(Profile(task="ant", algo="ppo", node="n", points=tuple(known)), (), start_s=10.0)
+    candidates = [Candidate(point, 1e9, 1e9) for point in reversed(known[2:])]
+    return planning._affordable(candidates, found, node, 16, Budget(seconds))
+
+
+@pytest.mark.parametrize("coexists", [True, False])
+def test_each_that_is_confirmed_has_the_time_for_one_start_and_one_round(install, coexists):
+    install_backend(install, coexists)
+    first, second = ([Cut(2, n, "toy"), Cut(1, 2 * n, "toy")] for n in (2048, 1024))
+    assert affordable(seconds=60) == first + second
+    assert affordable(seconds=35) == first
+    assert affordable(seconds=15) == []
+
+
+@pytest.mark.parametrize(("coexists", "both", "one"), [(True, 20.0, 12.5), (False, 7.0, None)])
+def test_what_lives_at_once_shares_the_memory(install, coexists, both, one):
+    """The candidates take 6 and 4 GiB, one GMI beside them 5 and 3 GiB; a tenth of the memory is spared."""
+    install_backend(install, coexists)
+    assert len(affordable(60, memory_gib=both)) == 4
+    assert one is None or len(affordable(60, memory_gib=one)) == 2
+    assert affordable(60, memory_gib=6.5) == []
 
 
 def test_no_time_is_no_plan():
