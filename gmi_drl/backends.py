@@ -1,5 +1,6 @@
 """The ways to cut devices into GMIs (paper section 3): what each enforces, where its code is."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,3 +39,8 @@ PROCESS = BackendEntry(
 
 BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS,))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `BackendEntry`."""
+
+
+def coexist(names: Iterable[str]) -> bool:
+    """Whether cuts of the same devices by these backends may be alive at once."""
+    return all(BACKENDS.find(name).coexists for name in set(names))

@@ -1,6 +1,8 @@
 """How one device is cut: the key by which layouts are searched, measured and compared."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from gmi_drl.backends import PROCESS
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -10,15 +12,26 @@ class Cut:
     Args:
         gmis_per_gpu: GMIs of each device, be it a GPU or a CPU.
         num_env: Environments of each GMI.
+        backend: By which (`backends.BACKENDS`).
     """
 
     gmis_per_gpu: int
     num_env: int
+    backend: str = PROCESS.name
+
+    @property
+    def division(self) -> tuple[str, int]:
+        """Backend and GMIs of each device: what cuts have in common that differ in their environments alone."""
+        return self.backend, self.gmis_per_gpu
 
     @property
     def uncut(self) -> "Cut":
         """One GMI per device with as many environments in all."""
-        return Cut(1, self.gmis_per_gpu * self.num_env)
+        return Cut(1, self.gmis_per_gpu * self.num_env, self.backend)
+
+    def with_num_env(self, num_env: int) -> "Cut":
+        """The same division with another number of environments of each GMI."""
+        return replace(self, num_env=num_env)
 
     def __str__(self) -> str:
         """As people read it, e.g. `2 x 512`."""

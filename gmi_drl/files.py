@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from gmi_drl.errors import UsageError, did_you_mean
+from gmi_drl.registry import Registry
 from gmi_drl.yaml_text import read_yaml, write_yaml
 
 
@@ -28,6 +29,19 @@ class FileModel(BaseModel):
     def model_for(cls, data: object) -> "type[FileModel]":
         """Which model checks this part of a file; a part whose fields depend on one of them says so."""
         return cls
+
+
+def known(registry: Registry[Any]) -> AfterValidator:
+    """What makes a field of text the name of an entry."""
+
+    def find(name: str) -> str:
+        try:
+            registry.find(name)
+        except UsageError as error:  # one that the file can mend
+            raise ValueError(str(error)) from None
+        return name
+
+    return AfterValidator(find)
 
 
 Model = TypeVar("Model", bound=FileModel)

@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.backends import BACKENDS, PROCESS, Limit
-from gmi_drl.errors import UsageError
-from gmi_drl.files import FileModel
+from gmi_drl.files import FileModel, known
 from gmi_drl.reductions import NONE, REDUCTIONS
-from gmi_drl.registry import Registry
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 Role = Literal["simulator", "agent", "trainer"]
@@ -33,19 +31,6 @@ def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
     if twice := {role for role in roles if roles.count(role) > 1}:
         raise ValueError(f"given twice: {', '.join(sorted(twice))}")
     return tuple(role for role in HOLISTIC if role in roles)
-
-
-def _known(registry: Registry[Any]) -> AfterValidator:
-    """Names of a registry."""
-
-    def find(name: str) -> str:
-        try:
-            registry.find(name)
-        except UsageError as error:  # one that the file can mend
-            raise ValueError(str(error)) from None
-        return name
-
-    return AfterValidator(find)
 
 
 class GMI(FileModel):
@@ -83,7 +68,7 @@ class GmiGroup(FileModel):
     """GMIs that act together; a member's place is its rank. `reduction` is how their gradients are summed."""
 
     members: Annotated[tuple[int, ...], Field(min_length=1)]
-    reduction: Annotated[str, _known(REDUCTIONS)] = NONE.name
+    reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
 
 
 class Projection(FileModel):
@@ -109,7 +94,7 @@ class Layout(FileModel):
     version: Literal[2] = 2
     task: str | None = None
     template: str | None = None
-    backend: Annotated[str, _known(BACKENDS)] = PROCESS.name
+    backend: Annotated[str, known(BACKENDS)] = PROCESS.name
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
     groups: dict[str, GmiGroup] = Field(default_factory=dict)
     projection: Projection | None = None

@@ -8,8 +8,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.cut import Cut
-from gmi_drl.files import FileModel, load_json
+from gmi_drl.files import FileModel, known, load_json
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 NotNegative = Annotated[float, Field(ge=0)]
@@ -27,13 +28,14 @@ class Phases(FileModel):
 class ProfilePoint(FileModel):
     """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
 
-    `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI of cores). `reason` says
-    why it is not runnable. 0 bytes: not measured. `relative_error` is the standard error of the mean time of an
-    iteration over that mean; 0: not known.
+    `backend` is what cut the device. `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same
+    for a GMI of cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the standard
+    error of the mean time of an iteration over that mean; 0: not known.
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
     num_env: Annotated[int, Field(ge=1, le=MOST_ENVIRONMENTS)]
+    backend: Annotated[str, known(BACKENDS)] = PROCESS.name
     runnable: bool
     steps_per_second: NotNegative = 0.0
     relative_error: NotNegative = 0.0
@@ -45,7 +47,7 @@ class ProfilePoint(FileModel):
     @property
     def cut(self) -> Cut:
         """How the device was cut."""
-        return Cut(self.gmis_per_gpu, self.num_env)
+        return Cut(self.gmis_per_gpu, self.num_env, self.backend)
 
 
 class Profile(FileModel):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import closing, contextmanager
 
 import hypothesis
 import pytest
@@ -9,7 +10,8 @@ import torch
 
 from gmi_drl.cli import main
 from gmi_drl.config import RunConfig
-from gmi_drl.gmi import allowed_cores
+from gmi_drl.gmi import allowed_cores, claimed
+from gmi_drl.launch.opened import opened
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.learners import PPOConfig
 
@@ -88,6 +90,21 @@ def tiny_config(**more):
     """Iterations of a few milliseconds."""
     learner = PPOConfig(horizon=4, epochs=2, minibatches=2)
     return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "learner": learner} | more))
+
+
+@contextmanager
+def open_layout(layout, *args, **more):
+    """`opened` with the devices claimed for this layout alone."""
+    with claimed([layout], "a test") as claim, opened(claim, layout, *args, **more) as processes:
+        yield processes
+
+
+@contextmanager
+def started(session):
+    """A session with the devices claimed for it alone."""
+    with claimed([session.layout], "a test") as claim, closing(session):
+        session.start(claim)
+        yield session
 
 
 def children_of(pid):

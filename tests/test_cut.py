@@ -17,3 +17,10 @@ def test_cuts_are_told_and_sorted_by_gmis_and_then_environments():
 
 def test_an_uncut_device_has_as_many_environments():
     assert Cut(4, 256).uncut == Cut(1, 1024) and Cut(1, 64).uncut == Cut(1, 64)
+
+
+def test_what_cuts_is_part_of_the_key():
+    cut = Cut(4, 256, "other")
+    assert Cut(4, 256) == Cut(4, 256, "process") != cut and cut.uncut == Cut(1, 1024, "other")
+    assert cut.with_num_env(8) == Cut(4, 8, "other") and cut.division == Cut(4, 8, "other").division
+    assert cut.division not in (Cut(4, 256).division, Cut(2, 256, "other").division)

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from toys import install_backend
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import UsageError
@@ -25,6 +26,7 @@ def test_a_profile_is_read(tmp_path):
         (json.dumps(PROFILE | {"schema": "gmi-drl/profile/9"}), "schema"),
         (json.dumps(PROFILE | {"points": [POINT | {"memory_bytes": -1, "num_envs": 3}]}), "2 mistakes"),
         (json.dumps(PROFILE | {"points": [POINT, POINT]}), "given twice: 4 x 4096"),
+        (json.dumps(PROFILE | {"points": [POINT | {"backend": "proces"}]}), "did you mean 'process'"),
         ('{"points": [{"gmis_per_gpu": 1e400}]}', "gmis_per_gpu"),
     ],
 )
@@ -44,6 +46,16 @@ def test_a_file_of_version_1_is_told_what_has_changed(tmp_path):
     reads = "this gmi-drl reads 'gmi-drl/profile/2', not 'gmi-drl/profile/1'"
     assert f"schema: {reads}: make it anew, or use the gmi-drl that made it" in str(caught.value)
     assert "algo: of version 1, today `learner`" in str(caught.value)
+
+
+def test_a_point_is_of_one_backend(install, tmp_path):
+    install_backend(install)
+    points = tuple(ProfilePoint(**POINT | {"backend": name, "memory_bytes": 1}) for name in ("process", "toy"))
+    path = tmp_path / "points.json"
+    path.write_text(dump_profile(Profile(task="ant", learner="ppo", node="here", points=points)))
+    profile = load_profile(path)
+    assert [profile.point(Cut(4, 4096, name)) for name in ("process", "toy")] == list(points)
+    assert '"backend":"toy"' in path.read_text() and '"process"' not in path.read_text()
 
 
 def test_a_profile_is_written_as_it_is_read(tmp_path):

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import rich_click as click
 from rich.console import Console
 
+from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.task_names import SIMULATOR_PYTHON
 
@@ -39,6 +40,21 @@ def simulator_option(function: Function) -> Function:
         callback=remember,
         help=f"The interpreter that has Isaac Gym, for isaacgym:TASK.  [default: ${SIMULATOR_PYTHON}]",
     )(function)
+
+
+def backend_option(function: Function) -> Function:
+    """`--backend`; see `named_backend`."""
+    words = f"How devices are cut: {PROCESS.name}, or a package's.  [default: {PROCESS.name}]"
+    return click.option("--backend", metavar="NAME", help=words)(function)
+
+
+def named_backend(name: str | None) -> str:
+    """What `--backend` says, or the usual one.
+
+    Raises:
+        UsageError: if there is none of this name.
+    """
+    return BACKENDS.find(name or PROCESS.name).name
 
 
 def say(message: str) -> None:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from gmi_drl.backends import PROCESS
 from gmi_drl.cli.output import (
+    backend_option,
     console,
     format_option,
+    named_backend,
     print_json,
     require_folder,
     say,
@@ -49,6 +52,7 @@ GPU_BUDGET_S = 300
 )
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
+@backend_option
 @click.option(
     "--keep-batch",
     type=click.IntRange(min=1),
@@ -79,6 +83,7 @@ def plan(
     algo: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
+    backend: str | None,
     keep_batch: int | None,
     budget: float | None,
     fresh: bool,
@@ -109,7 +114,8 @@ def plan(
         here = _node(node)
         if profile is not None:
             _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
-            _refuse("the --profile decides that", {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+            restricted = {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
+            _refuse("the --profile decides that", restricted)
             points = load_profile(profile)
             algo = algo or points.learner
             chosen = _from_profile(task, here, by, algo, points, keep_batch)
@@ -118,10 +124,11 @@ def plan(
             _refuse("nothing is measured, and an even cut is the same for all", {"--algo": algo})
             elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
             _refuse(f"the machine of {node} cannot be measured here", elsewhere)
-            chosen = _even(task, here, by, num_env, gmis_per_gpu)
+            chosen = _even(task, here, by, num_env, gmis_per_gpu, named_backend(backend))
         else:
             algo = algo or OUR_PPO.name
-            chosen = _measured(task, here, by, algo, num_env, gmis_per_gpu, keep_batch, budget, fresh)
+            cutting = named_backend(backend)
+            chosen = _measured(task, here, by, algo, num_env, gmis_per_gpu, cutting, keep_batch, budget, fresh)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
         print_json("plan", {"layout_file": str(output), **_document(chosen)})
@@ -143,9 +150,11 @@ def _no_garbage() -> Iterator[None]:
         gc.enable()
 
 
-def make_layout(task: str, num_env: int, gmis_per_gpu: int | None, template: "Template") -> "Layout":
+def make_layout(
+    task: str, num_env: int, gmis_per_gpu: int | None, template: "Template", backend: str = PROCESS.name
+) -> "Layout":
     """Cut this machine evenly."""
-    return _even(task, _node(None), template, num_env, gmis_per_gpu).layout
+    return _even(task, _node(None), template, num_env, gmis_per_gpu, backend).layout
 
 
 def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
@@ -170,13 +179,17 @@ def _node(node_file: Path | None) -> "Node":
     return load_yaml(Node, node_file)
 
 
-def _even(task: str, node: "Node", template: "Template", num_env: int | None, gmis_per_gpu: int | None) -> "Plan":
+def _even(
+    task: str, node: "Node", template: "Template", num_env: int | None, gmis_per_gpu: int | None, backend: str
+) -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.launch.describe import task_spec
 
     num_env = num_env or DEFAULT_NUM_ENV
-    layout = scheduler.plan(task_spec(task), node, num_env=num_env, gmis_per_gpu=gmis_per_gpu, template=template)
-    return scheduler.Plan(layout)
+    spec = task_spec(task)
+    return scheduler.Plan(
+        scheduler.plan(spec, node, num_env=num_env, gmis_per_gpu=gmis_per_gpu, template=template, backend=backend)
+    )
 
 
 def _from_profile(
@@ -199,6 +212,7 @@ def _measured(
     algo: str,
     num_env: int | None,
     gmis_per_gpu: int | None,
+    backend: str,
     keep_batch: int | None,
     budget: float | None,
     fresh: bool,
@@ -211,7 +225,12 @@ def _measured(
     spec = task_spec(task)
     config = default_config(spec, algo)
     grid = scheduler.search_grid(
-        node, config.learner.horizon, gmis_per_gpu=gmis_per_gpu, num_env=num_env, keep_batch=keep_batch
+        node,
+        config.learner.horizon,
+        gmis_per_gpu=gmis_per_gpu,
+        num_env=num_env,
+        keep_batch=keep_batch,
+        backend=backend,
     )
     seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
     learns = f" by {config.learner.kind}" if template.purpose == "training" else ""

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from gmi_drl.cli.output import (
+    backend_option,
     console,
     format_option,
+    named_backend,
     print_json,
     require_folder,
     say,
@@ -42,6 +44,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @click.option("--algo", metavar="NAME", help="What learns: ppo (ours), rsl_rl, or a package's.  [default: ppo]")
 @click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
 @click.option("--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling]")
+@backend_option
 @click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
 @click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
 @click.option(
@@ -58,6 +61,7 @@ def profile(
     algo: str | None,
     gmis_per_gpu: tuple[int, ...] | None,
     num_env: tuple[int, ...] | None,
+    backend: str | None,
     budget: float | None,
     fresh: bool,
     output: Path,
@@ -82,11 +86,11 @@ def profile(
     require_folder(output)
     spec = task_spec(task)
     node, config = this_node(), default_config(spec, algo or OUR_PPO.name)
-    sizes = gmis_per_gpu or scheduler.search_grid(node, config.learner.horizon)
+    sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, config.learner.horizon)]
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
-    wanted = {size: num_env or NUM_ENVS for size in sizes}
+    wanted = scheduler.grid_of({size: num_env or NUM_ENVS for size in sizes}, named_backend(backend))
     limit = Budget(math.inf if budget is None else budget)
     found = explore(spec, config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
     write_file(output, dump_profile(found.profile))

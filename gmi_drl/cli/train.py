@@ -200,8 +200,7 @@ def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: in
     count = len(make_layout(layout.task, 1, gmis_per_gpu, template).gmis)
     if num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
-    resized = make_layout(layout.task, num_env or total // count, gmis_per_gpu, template)
-    return resized.model_copy(update={"backend": layout.backend})
+    return make_layout(layout.task, num_env or total // count, gmis_per_gpu, template, layout.backend)
 
 
 def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: Any) -> "RunConfig":

@@ -8,7 +8,7 @@ from torch import Tensor
 from gmi_drl.comm.group import check_values
 from gmi_drl.errors import UsageError
 from gmi_drl.memory.peers import BARRIER, GATHER, Peers, call_word
-from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, map_segment
+from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, first_slot, map_segment
 
 
 class SharedMemoryGroup:
@@ -21,7 +21,7 @@ class SharedMemoryGroup:
         hang_s: Seconds after which a peer that lives counts as silent.
 
     Attributes:
-        slots: float32 `[size, slot_bytes / 4]`: one for each rank.
+        slots: float32 `[size, slot_bytes / 4]`: one for each rank, of whole pages.
         staging: float32 `[size, STAGING_BYTES / 4]`: for what passes through in pieces.
 
     Raises:
@@ -34,9 +34,7 @@ class SharedMemoryGroup:
         self.size = size
         self.wait_s = 0.0
         memory, slot_bytes = map_segment(fd, size)
-        data = torch.frombuffer(memory, dtype=torch.uint8)[LINE_BYTES * (1 + size) :].view(
-            size, slot_bytes + STAGING_BYTES
-        )
+        data = torch.frombuffer(memory, dtype=torch.uint8)[first_slot(size) :].view(size, slot_bytes + STAGING_BYTES)
         self.slots = data[:, :slot_bytes].view(torch.float32)
         self.staging = data[:, slot_bytes:].view(torch.float32)
         self._slots_are_given = False

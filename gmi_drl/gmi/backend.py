@@ -1,5 +1,7 @@
 """The contract of a backend: how shares of devices are made, given to processes, and taken back."""
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from gmi_drl.hardware import Node
@@ -9,27 +11,8 @@ CPUS_VARIABLE = "GMI_DRL_CPUS"
 """CPU numbers, comma-separated, that a GMI's process binds itself to before it imports torch."""
 
 
-class Backend(Protocol):
-    """A way to cut devices into GMIs, for one layout. Whatever kills the run, it leaves no daemon, instance or child.
-
-    It is made without arguments and claims nothing: whoever opens layouts has claimed their devices (`gmi.claimed`).
-    """
-
-    def check(self, node: Node, layout: Layout) -> list[str]:
-        """Why this layout cannot be opened on this node, each reason with its numbers; empty when it can."""
-        ...
-
-    def devices(self, layout: Layout) -> list[str]:
-        """Names of its devices to claim, the same for whoever uses them. The layout has passed the check."""
-        ...
-
-    def cut(self, layout: Layout) -> None:
-        """Cut the devices, which are claimed. The layout has passed the check.
-
-        Raises:
-            MachineError: if they cannot be cut.
-        """
-        ...
+class Instances(Protocol):
+    """The GMIs of one layout, while its devices are cut: what makes a process one of them."""
 
     def environment(self, gmi_id: int) -> dict[str, str]:
         """The variables that make a process a GMI, complete before it imports torch; `CPUS_VARIABLE` among them."""
@@ -43,6 +26,40 @@ class Backend(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Undo the cut. May be called twice."""
+
+class Backend(Protocol):
+    """A way to cut devices into GMIs. It is made without arguments, one for each claim, and claims nothing itself.
+
+    Two `with` blocks lie within a claim: `held`, once, around all that is cut, and `cut` for each layout. However they
+    end, no daemon, instance or child is left. When this process is killed they do not end: what a backend has started
+    must see that by itself, e.g. by the end of a pipe from here.
+    """
+
+    def check(self, node: Node, layout: Layout) -> list[str]:
+        """Why this layout cannot be opened on this node, each reason with its numbers; empty when it can."""
+        ...
+
+    def devices(self, layout: Layout) -> list[str]:
+        """Names of its devices to claim, the same for whoever uses them. The layout has passed the check."""
+        ...
+
+    def held(self, layouts: Sequence[Layout]) -> AbstractContextManager[None]:
+        """Keep what all cuts of a claim share, such as a daemon, for the time of a `with` block.
+
+        Args:
+            layouts: All that may be cut, each any number of times. They have passed the check, and are claimed.
+
+        Raises:
+            MachineError: if it cannot be had.
+        """
+        ...
+
+    def cut(self, layout: Layout) -> AbstractContextManager[Instances]:
+        """Cut the devices of a layout for the time of a `with` block, within `held`.
+
+        Where cuts coexist (`BackendEntry.coexists`), several of such blocks may be open at once.
+
+        Raises:
+            MachineError: if they cannot be cut.
+        """
         ...

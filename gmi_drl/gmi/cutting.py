@@ -1,11 +1,11 @@
-"""From a layout to its devices on this machine: found, claimed and cut by the backend that it names."""
+"""From layouts to their devices on this machine: found, claimed and cut by the backends that they name."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from gmi_drl.backends import BACKENDS
-from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi.backend import Backend
+from gmi_drl.errors import LayoutMismatchError, UsageError
+from gmi_drl.gmi.backend import Backend, Instances
 from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.layout import Layout
@@ -13,13 +13,37 @@ from gmi_drl.registry import class_at
 
 
 def backend_for(layout: Layout) -> Backend:
-    """The backend that a layout names, which has cut nothing yet."""
+    """The backend that a layout names, which holds and cuts nothing yet."""
     backend: Backend = class_at(BACKENDS.find(layout.backend).backend)()
     return backend
 
 
+class Claim:
+    """Devices that this process holds. Within it layouts are cut, by backends that keep what their cuts share.
+
+    Args:
+        devices: By the names that backends give them.
+        backends: By name, each within its `held`.
+    """
+
+    def __init__(self, devices: Collection[str], backends: Mapping[str, Backend]) -> None:
+        self._devices, self._backends = frozenset(devices), backends
+
+    def cut(self, layout: Layout) -> AbstractContextManager[Instances]:
+        """The GMIs of a layout with its devices cut, for the time of a `with` block.
+
+        Raises:
+            UsageError: if it was not among the layouts of the claim.
+            MachineError: if the devices cannot be cut.
+        """
+        backend = self._backends.get(layout.backend)
+        if backend is None or not self._devices.issuperset(backend.devices(layout)):
+            raise UsageError("a layout can be cut only on devices that were claimed for it: see gmi.claimed")
+        return backend.cut(layout)
+
+
 @contextmanager
-def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[None]:
+def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[Claim]:
     """Hold the devices of layouts for the time of a `with` block, however many of them are opened there.
 
     Args:
@@ -28,28 +52,22 @@ def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[None]:
 
     Raises:
         LayoutMismatchError: if a layout does not fit this machine, or another process holds a device.
-        MachineError: if claims cannot be kept.
+        MachineError: if claims cannot be kept, or a backend lacks what its cuts share.
     """
-    devices = [device for layout in layouts for device in _fitting(layout).devices(layout)]
-    with claim(devices, purpose):
-        yield
+    by_backend: dict[str, list[Layout]] = {}
+    for layout in layouts:
+        by_backend.setdefault(layout.backend, []).append(layout)
+    backends = {name: backend_for(alike[0]) for name, alike in by_backend.items()}
+    devices = [
+        device for name, alike in by_backend.items() for layout in alike for device in _devices(backends[name], layout)
+    ]
+    with claim(devices, purpose), ExitStack() as life:
+        for name, backend in backends.items():
+            life.enter_context(backend.held(by_backend[name]))
+        yield Claim(devices, backends)
 
 
-@contextmanager
-def cut(layout: Layout) -> Iterator[Backend]:
-    """The backend of a layout with the devices cut, for the time of a `with` block; they are claimed outside of it.
-
-    Raises:
-        LayoutMismatchError: if the layout does not fit this machine.
-        MachineError: if the devices cannot be cut.
-    """
-    with closing(_fitting(layout)) as backend:
-        backend.cut(layout)
-        yield backend
-
-
-def _fitting(layout: Layout) -> Backend:
-    backend = backend_for(layout)
+def _devices(backend: Backend, layout: Layout) -> list[str]:
     if reasons := backend.check(this_node(), layout):
         raise LayoutMismatchError("; ".join(reasons) + ": make a layout for this machine with `gmi-drl plan`")
-    return backend
+    return backend.devices(layout)

@@ -1,12 +1,14 @@
 """The `process` backend: one process per GMI, on its own cores; on a GPU plain sharing (the paper's Direct-Share)."""
 
 import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.backend import CPUS_VARIABLE
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.hardware import Node
-from gmi_drl.layout import GMI, Layout
+from gmi_drl.layout import Layout
 
 NO_GPU = ""
 """CUDA_VISIBLE_DEVICES of a GMI on cores."""
@@ -23,8 +25,6 @@ class ProcessBackend:
 
     def __init__(self) -> None:
         self.cores = allowed_cores()
-        self.gmis: dict[int, GMI] = {}
-        self.gpu_of: dict[int, str] = {}
 
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Cores and GPUs that the layout names and the node lacks."""
@@ -43,10 +43,26 @@ class ProcessBackend:
         gpus = sorted(set(_gpus_of(layout).values()) - {NO_GPU})
         return [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
 
-    def cut(self, layout: Layout) -> None:
-        """Take note of who gets which cores and GPU: there is nothing to cut."""
-        self.gmis = {gmi.id: gmi for gmi in layout.gmis}
-        self.gpu_of = _gpus_of(layout)
+    def held(self, layouts: Sequence[Layout]) -> AbstractContextManager[None]:
+        """Cuts share nothing."""
+        return nullcontext()
+
+    def cut(self, layout: Layout) -> AbstractContextManager["ProcessInstances"]:
+        """There is nothing to cut, and nothing is left when the processes have ended."""
+        return nullcontext(ProcessInstances(layout, self.cores))
+
+
+class ProcessInstances:
+    """Who gets which cores and GPU.
+
+    Args:
+        layout: Of these GMIs.
+        cores: The CPU numbers that its core indices stand for.
+    """
+
+    def __init__(self, layout: Layout, cores: Sequence[int]) -> None:
+        self.gmis = layout.gmis
+        self.cores, self.gpu_of = cores, _gpus_of(layout)
 
     def cpus(self, gmi_id: int) -> list[int]:
         """CPU numbers of a GMI."""
@@ -69,9 +85,6 @@ class ProcessBackend:
             raise LayoutMismatchError(
                 f"GMI {gmi_id} (process {pid}) is bound to CPUs {_listed(has)}, not {_listed(wants)}"
             )
-
-    def close(self) -> None:
-        """Nothing is left when the processes have ended."""
 
 
 def _gpus_of(layout: Layout) -> dict[int, str]:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from gmi_drl.config import RunConfig
-from gmi_drl.gmi import cut
+from gmi_drl.gmi import Claim
 from gmi_drl.launch.gmi_process import processes_here
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.layout import Layout
@@ -17,6 +17,7 @@ from gmi_drl.run.folder import RunFolder
 
 @contextmanager
 def opened(
+    claim: Claim,
     layout: Layout,
     config: RunConfig,
     folder: RunFolder,
@@ -28,11 +29,12 @@ def opened(
 ) -> Iterator[GMIProcesses]:
     """The GMIs of a layout as running processes, for the time of a `with` block.
 
-    The layout is checked against this machine, the devices are cut, the setup is written into the run folder and the
-    processes are started. However the block ends, processes and cut are undone.
+    The devices are cut, the setup is written into the run folder and the processes are started. However the block ends,
+    processes and cut are undone.
 
     Args:
-        layout: What to open. Its devices are claimed outside (`gmi.claimed`), since several may live on the same.
+        claim: Of the devices, made outside (`gmi.claimed`), since several layouts may live on the same.
+        layout: What to open.
         config: How its GMIs train; their deadline `hang_s` is here.
         folder: Made by `RunFolder.create`.
         roles: Location of each GMI's role, by its id: `FILE.py:CLASS` or `MODULE:CLASS`.
@@ -41,10 +43,10 @@ def opened(
         environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
 
     Raises:
-        LayoutMismatchError: if the layout does not fit this machine.
+        UsageError: if the layout is not one of the claim.
         MachineError: if the devices cannot be cut, or there is no room for the shared memory.
     """
-    with cut(layout) as backend, processes_here() as start, ExitStack() as life:
+    with claim.cut(layout) as instances, processes_here() as start, ExitStack() as life:
         folder.write_setup(layout, config)
         with _segments(layout, slot_bytes) as segments:
             processes = life.enter_context(
@@ -53,7 +55,7 @@ def opened(
                     roles,
                     params,
                     folder,
-                    backend,
+                    instances,
                     start,
                     hang_s=config.hang_s,
                     resources=segments,

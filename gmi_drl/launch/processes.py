@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gmi_drl.errors import GmiDiedError, GmiError
-from gmi_drl.gmi import Backend
+from gmi_drl.gmi import Instances
 from gmi_drl.launch.events import Event, Heard, Tick
 from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended
 from gmi_drl.layout import Layout
@@ -37,7 +37,7 @@ class GMIProcesses:
         roles: Location of each GMI's role, by its id: `FILE.py:CLASS` or `MODULE:CLASS`.
         params: Keyword arguments of `GMI_run` (JSON).
         folder: The run folder.
-        backend: Has cut the devices for this layout.
+        instances: What the devices of this layout are cut into.
         start: Starts one GMI.
         hang_s: Deadline of every wait between GMIs.
         resources: What they share: descriptors by name, which must be open until all have started.
@@ -50,14 +50,14 @@ class GMIProcesses:
         roles: Mapping[int, str],
         params: Mapping[str, Any],
         folder: RunFolder,
-        backend: Backend,
+        instances: Instances,
         start: Starter,
         *,
         hang_s: float,
         resources: Mapping[str, int],
         environment: Mapping[str, str | None],
     ) -> None:
-        self.layout, self.folder, self.backend = layout, folder, backend
+        self.layout, self.folder, self.instances = layout, folder, instances
         self.results: dict[int, Any] = {}
         self._start, self._roles, self._resources, self._environment = start, roles, resources, environment
         self._order = {
@@ -146,7 +146,7 @@ class GMIProcesses:
 
     def _add(self, gmi_id: int) -> None:
         order = self._order | {"gmi": gmi_id, "role": self._roles[gmi_id]}
-        wanted = {**os.environ, **self.backend.environment(gmi_id), **self._environment}
+        wanted = {**os.environ, **self.instances.environment(gmi_id), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
         child = self._start(order, environment, self.folder.log_file(gmi_id), self._resources)
         self._children[gmi_id] = child
@@ -197,7 +197,7 @@ class GMIProcesses:
         word = self._understood(gmi_id, data)
         match word:
             case Attached():
-                self.backend.prove_attached(gmi_id, child.pid)
+                self.instances.prove_attached(gmi_id, child.pid)
                 self._attached.add(gmi_id)
             case Done(result):
                 self.results[gmi_id] = result

@@ -51,8 +51,8 @@ def run_role(
     folder.create()
     with (
         folder.lock(),
-        claimed([chosen], purpose=str(folder.path)),
-        opened(chosen, config, folder, roles, params, slot_bytes=SLOT_BYTES) as processes,
+        claimed([chosen], purpose=str(folder.path)) as claim,
+        opened(claim, chosen, config, folder, roles, params, slot_bytes=SLOT_BYTES) as processes,
     ):
         for _ in processes.events():
             pass

@@ -101,8 +101,8 @@ def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochast
     slot_bytes = config.learner.bucket_bytes(task_spec(task))
     with _folder_with_policy(run, task_spec(task), config) as (folder, iteration), stop_on_signals() as request:
         with (
-            claimed([layout], purpose=f"gmi-drl serve {run.path}"),
-            opened(layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
+            claimed([layout], purpose=f"gmi-drl serve {run.path}") as claim,
+            opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
         ):
             _supervise(processes, template.leaders(layout), config.hang_s, request)
         results: dict[int, dict[str, Any]] = processes.results

@@ -8,7 +8,7 @@ from signal import Signals
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
-from gmi_drl.gmi import claimed
+from gmi_drl.gmi import Claim, claimed
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
@@ -68,9 +68,9 @@ def train(
     with folder.lock(), Presence(folder.path) as home:
         _check_newest(folder, resume)
         # Signals until the state is written: a second one must not undo a result.
-        with claimed([layout], purpose=str(folder.path)), stop_on_signals() as request:
+        with claimed([layout], purpose=str(folder.path)) as claim, stop_on_signals() as request:
             try:
-                outcome = _train(layout, config, folder, home, resume, on_row, on_warning, request)
+                outcome = _train(claim, layout, config, folder, home, resume, on_row, on_warning, request)
                 home.require()
                 folder.write_state(outcome.state)
             except OSError as error:
@@ -118,6 +118,7 @@ def _tell_state(folder: RunFolder, home: Presence, state: str, message: str) -> 
 
 
 def _train(
+    claim: Claim,
     layout: Layout,
     config: RunConfig,
     folder: RunFolder,
@@ -138,7 +139,7 @@ def _train(
     leaders, is_asked = template.leaders(layout), False
     with ExitStack() as life:
         writers = life.enter_context(Writers(folder, config.writers, on_warning))  # end after the processes
-        processes = life.enter_context(opened(layout, config, folder, roles, params, slot_bytes=slot_bytes))
+        processes = life.enter_context(opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes))
         folder.write_state("running")
         drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
         writers.start()

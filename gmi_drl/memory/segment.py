@@ -10,7 +10,7 @@ from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.units import human_bytes
 
 LINE_BYTES = 128  # two cache lines: the processor fetches neighbours in pairs
-STAGING_BYTES = 512 * 1024  # per rank, for vectors that do not live in the segment; stays in the L2 cache
+STAGING_BYTES = 512 * 1024  # per rank, for vectors that do not live in the segment; stays in the L2 cache; whole pages
 
 _HEADER = struct.Struct("8sqq")  # magic, size, slot_bytes
 _MAGIC = b"gmi-red1"
@@ -18,6 +18,8 @@ _MAGIC = b"gmi-red1"
 
 def create_segment(size: int, slot_bytes: int) -> int:
     """Shared memory for one `SharedMemoryGroup` of `size` ranks, each with a slot of `slot_bytes`.
+
+    Slots are whole pages, since CUDA registers pages: neighbours share none.
 
     Returns a file descriptor for `subprocess`'s `pass_fds`; the memory has no name and ends with its last holder.
     A segment serves one group once.
@@ -28,8 +30,8 @@ def create_segment(size: int, slot_bytes: int) -> int:
     """
     if size < 1 or slot_bytes < 1:
         raise UsageError(f"a segment needs size >= 1 and slot_bytes >= 1, not {size} and {slot_bytes}")
-    slot_bytes = _rounded(slot_bytes)
-    wanted = LINE_BYTES * (1 + size) + size * (slot_bytes + STAGING_BYTES)
+    slot_bytes = _in_pages(slot_bytes)
+    wanted = first_slot(size) + size * (slot_bytes + STAGING_BYTES)
     # Without a limit on the file system the kernel would rather kill a process than refuse the room.
     available = psutil.virtual_memory().available
     if wanted > available:
@@ -47,7 +49,7 @@ def create_segment(size: int, slot_bytes: int) -> int:
 def map_segment(fd: int, size: int) -> tuple[mmap.mmap, int]:
     """Map what `create_segment` made: the memory and its `slot_bytes`.
 
-    After the header come one line per rank (see `Peers`), then per rank a slot and a staging area.
+    After the header come one line per rank (see `Peers`), then, at `first_slot`, per rank a slot and a staging area.
 
     Raises:
         UsageError: If the descriptor is something else, or made for another number of ranks.
@@ -66,8 +68,13 @@ def map_segment(fd: int, size: int) -> tuple[mmap.mmap, int]:
     return mmap.mmap(fd, 0, mmap.MAP_SHARED | mmap.MAP_POPULATE), slot_bytes
 
 
-def _rounded(count: int) -> int:
-    return -(-count // LINE_BYTES) * LINE_BYTES
+def first_slot(size: int) -> int:
+    """Bytes before the first slot of a segment for `size` ranks."""
+    return _in_pages(LINE_BYTES * (1 + size))
+
+
+def _in_pages(count: int) -> int:
+    return -(-count // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def _no_room(size: int, slot_bytes: int, wanted: int, reason: str) -> str:

@@ -79,4 +79,4 @@ def confirm(
 def _summary(cut: Cut, rounds: Sequence[Measured], num_gmis: int) -> Confirmation:
     typical = sorted(rounds, key=lambda measured: measured.steps_per_second)[len(rounds) // 2]
     speed = median(measured.steps_per_second for measured in rounds)
-    return Confirmation(point_of(typical, cut.gmis_per_gpu, num_gmis), speed)
+    return Confirmation(point_of(typical, cut, num_gmis), speed)

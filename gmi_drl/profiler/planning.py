@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gmi_drl.backends import coexist
 from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
@@ -69,10 +70,9 @@ def plan_here(
     """
     budget, learner = Budget(seconds), config.learner
     config = measurable(task, config, template, tell)
-    asked = [Cut(size, num_env) for size, num_envs in grid.items() for num_env in num_envs]
-    if len(asked) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in asked):
+    if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
-        cuts = rivals(asked)  # so few and small: run them all at once
+        cuts = rivals(grid)  # so few and small: run them all at once
     else:
         time = budget.part(EXPLORED)
         found = explore(task, config, node, grid, time, template=template, fresh=fresh, tell=tell)
@@ -130,13 +130,12 @@ def explore(
 
     with PointMeasurer(task, config, node, cache, grid, budget, on_point, template=template) as measure:
         if exhaustive:
-            for size, num_envs in grid.items():
-                for num_env in num_envs:
-                    measure(Cut(size, num_env))
+            for cut in grid:
+                measure(cut)
         else:
             search(measure, grid)
             for point in cache.profile.points:  # measured before, perhaps beyond where this search has stopped
-                if point.num_env in grid.get(point.gmis_per_gpu, ()):
+                if point.cut in grid:
                     measure(point.cut)
         return Exploration(measure.profile, tuple(measure.unmeasured), measure.start_s)
 
@@ -144,7 +143,10 @@ def explore(
 def _affordable(
     candidates: Sequence[Candidate], found: Exploration, node: Node, horizon: int, budget: Budget
 ) -> list[Cut]:
-    """The best candidates and their rivals, as many as can start, live at once and run a round within the budget."""
+    """The best candidates and their rivals, as many as the memory holds and as can run a round within the budget.
+
+    All that live at once share the memory. In one round each is started once, be it at the beginning or for its turn.
+    """
     num_devices, _ = devices_of(node)
     affordable: list[Cut] = []
     cost_s = 0.0
@@ -153,9 +155,12 @@ def _affordable(
         steps = candidate.point.cut.uncut.num_env * num_devices * horizon
         round_s = max(MEASURE_S, steps / candidate.expected) if candidate.expected else 0.0
         cost_s += len(pair) * (found.start_s + 2 * round_s)
-        if cost_s > budget.left_s or shortage_together(node, num_devices, found.profile.points, affordable + pair):
+        together = affordable + pair
+        alive = [together] if coexist(cut.backend for cut in together) else [[cut] for cut in together]
+        short = any(shortage_together(node, num_devices, found.profile.points, cuts) for cuts in alive)
+        if cost_s > budget.left_s or short:
             break
-        affordable += pair
+        affordable = together
     return affordable
 
 
@@ -182,10 +187,9 @@ def _confirm(
 
 def _with_rivals(grid: Grid, cuts: Sequence[Cut]) -> Grid:
     """Where one GMI per device may have any number of environments, those that it ran with count, too."""
-    solo = grid.get(1, ())
-    if len(solo) < 2:
+    if sum(cut.gmis_per_gpu == 1 for cut in grid) < 2:
         return grid
-    return {**grid, 1: sorted({*solo, *(cut.num_env for cut in cuts if cut.gmis_per_gpu == 1)})}
+    return [*grid, *(cut for cut in cuts if cut.gmis_per_gpu == 1 and cut not in grid)]
 
 
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:

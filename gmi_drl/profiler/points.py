@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import Self
 
@@ -31,7 +31,7 @@ INSTEAD = 512  # of one of the two that does not run
 
 
 class PointMeasurer:
-    """A `measure` for the search: runs what is not in the cache, one size of GMIs at a time.
+    """A `measure` for the search: runs what is not in the cache, one division at a time.
 
     Where cores enforce the share of a GMI, one GMI is run alone; on a GPU, where nothing does, all GMIs of a device.
     A GMI that fails, dies or hangs makes its point not runnable. A `with` block ends what still runs.
@@ -41,7 +41,7 @@ class PointMeasurer:
         config: How it trains.
         node: This machine.
         cache: Where points come from and go to.
-        sizes: GMIs per device that will be asked for.
+        grid: What will be asked for.
         budget: What does not fit into it is left unmeasured.
         on_point: Told of every point that is measured.
         template: What its GMIs do.
@@ -53,7 +53,7 @@ class PointMeasurer:
         config: RunConfig,
         node: Node,
         cache: Cache,
-        sizes: Iterable[int],
+        grid: Iterable[Cut],
         budget: Budget,
         on_point: Callable[[ProfilePoint], None] = lambda point: None,
         *,
@@ -64,14 +64,14 @@ class PointMeasurer:
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
         self.start_s = START_S
-        self._sizes_to_come, self._part = list(sizes), budget
+        self._to_come, self._part = list(dict.fromkeys(cut.division for cut in grid)), budget
         self._life = ExitStack()
         self._session: Session | None = None
-        self._size = 0
+        self._division: tuple[str, int] | None = None
 
     def __call__(self, cut: Cut) -> ProfilePoint | None:
         """The point, from the cache or measured now; None if there is no time for it. `points` keeps it."""
-        self._turn_to(cut.gmis_per_gpu)
+        self._turn_to(cut.division)
         known = self.profile.point(cut)  # failures, too: nothing is tried twice
         if known is not None:
             return known
@@ -94,7 +94,7 @@ class PointMeasurer:
 
     def _measured(self, cut: Cut) -> ProfilePoint | None:
         if cut.num_env > CAREFUL_ABOVE:
-            smaller = self._smaller(cut.gmis_per_gpu)
+            smaller = self._smaller(cut)
             if None in smaller:
                 self.unmeasured[cut] = None
                 return None
@@ -114,14 +114,14 @@ class PointMeasurer:
             self.cache.add(point)
         return point
 
-    def _smaller(self, size: int) -> list[ProfilePoint | None]:
+    def _smaller(self, cut: Cut) -> list[ProfilePoint | None]:
         """Small points up to the second that runs, and so tells the line of the memory, or the second that does not."""
-        smaller = [self(Cut(size, few)) for few in SMALL]
+        smaller = [self(cut.with_num_env(few)) for few in SMALL]
         ran = [point.runnable for point in smaller if point is not None]
-        return [*smaller, self(Cut(size, INSTEAD))] if sorted(ran) == [False, True] else smaller
+        return [*smaller, self(cut.with_num_env(INSTEAD))] if sorted(ran) == [False, True] else smaller
 
     def _run(self, cut: Cut, expected_s: float) -> ProfilePoint:
-        session = self._session_of(cut.gmis_per_gpu)
+        session = self._session_of(cut)
         deadline_s = min(10 + PATIENCE * expected_s, max(LEAST_PATIENCE_S, self.budget.left_s))
         try:
             measured = session.measure(cut.num_env, MEASURE_S, deadline_s=deadline_s)
@@ -130,16 +130,18 @@ class PointMeasurer:
                 raise
             self._end()
             return not_runnable(cut, str(error).splitlines()[0])
-        return point_of(measured, cut.gmis_per_gpu, len(session.layout.gmis))
+        return point_of(measured, cut, len(session.layout.gmis))
 
-    def _session_of(self, size: int) -> Session:
-        if self._session is None or self._size != size:
+    def _session_of(self, cut: Cut) -> Session:
+        if self._session is None or self._division != cut.division:
             self._end()
             started = time.monotonic()
-            layout = self._layout(size)
-            self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
-            self._session = self._life.enter_context(Session(layout, self.config))
-            self._size = size
+            layout = self._layout(cut)
+            claim = self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
+            session = self._life.enter_context(closing(Session(layout, self.config)))
+            session.start(claim)
+            self._session = session
+            self._division = cut.division
             self.start_s = time.monotonic() - started
         return self._session
 
@@ -147,9 +149,9 @@ class PointMeasurer:
         self._session = None
         self._life.close()
 
-    def _layout(self, size: int) -> Layout:
-        """What is run for a size: one GMI where cores enforce its share, else all those of one device."""
-        whole = self.template.lay_out(self.task, self.node, Cut(size, SMALL[0]))
+    def _layout(self, cut: Cut) -> Layout:
+        """What is run for a division: one GMI where cores enforce its share, else all those of one device."""
+        whole = self.template.lay_out(self.task, self.node, cut.with_num_env(SMALL[0]))
         device = whole.devices[0]
         gmis = device.gmis[:1] if device.kind == "cpu" else device.gmis
         return Layout(
@@ -160,16 +162,16 @@ class PointMeasurer:
             groups=self.template.groups(tuple(gmi.id for gmi in gmis), self.node.cpu.architecture),
         )
 
-    def _turn_to(self, size: int) -> None:
-        """Sizes share what is left of the budget evenly, so that the first does not take it all."""
-        if size in self._sizes_to_come:
-            self._part = self.budget.part(1 / len(self._sizes_to_come))
-            self._sizes_to_come.remove(size)
+    def _turn_to(self, division: tuple[str, int]) -> None:
+        """Divisions share what is left of the budget evenly, so that the first does not take it all."""
+        if division in self._to_come:
+            self._part = self.budget.part(1 / len(self._to_come))
+            self._to_come.remove(division)
 
     def _too_large(self, cut: Cut) -> str | None:
-        """Why the memory will not do, as far as smaller points of this size tell."""
+        """Why the memory will not do, as far as smaller points of this division tell."""
         size, num_env = cut.gmis_per_gpu, cut.num_env
-        points = [point for point in self.cache.profile.points if point.gmis_per_gpu == size and point.runnable]
+        points = [point for point in self.cache.profile.points if point.cut.division == cut.division and point.runnable]
         device = fit((point.num_env, point.memory_bytes) for point in points)
         host = fit((point.num_env, point.host_bytes) for point in points)
         num_gmis = size * devices_of(self.node)[0]
@@ -179,11 +181,11 @@ class PointMeasurer:
     def _expected_s(self, cut: Cut) -> float:
         """How long a point will take: its start, a warm-up and a measurement, by the nearest smaller one."""
         size, num_env = cut.gmis_per_gpu, cut.num_env
-        start_s = 0.0 if self._session is not None and self._size == size else self.start_s
+        start_s = 0.0 if self._session is not None and self._division == cut.division else self.start_s
         known = [point for point in self.cache.profile.points if point.runnable and point.num_env <= num_env]
         if not known:
             return start_s + 2 * MEASURE_S
-        nearest = max(known, key=lambda point: (point.gmis_per_gpu == size, point.num_env))
+        nearest = max(known, key=lambda point: (point.cut.division == cut.division, point.num_env))
         slowdown = math.ceil(size / nearest.gmis_per_gpu)
         iteration_s = num_env * self.config.learner.horizon / nearest.steps_per_second * slowdown
         return start_s + iteration_s + max(iteration_s, MEASURE_S)
@@ -191,14 +193,17 @@ class PointMeasurer:
 
 def not_runnable(cut: Cut, reason: str) -> ProfilePoint:
     """A point that was tried or ruled out."""
-    return ProfilePoint(gmis_per_gpu=cut.gmis_per_gpu, num_env=cut.num_env, runnable=False, reason=reason)
+    return ProfilePoint(
+        gmis_per_gpu=cut.gmis_per_gpu, num_env=cut.num_env, backend=cut.backend, runnable=False, reason=reason
+    )
 
 
-def point_of(measured: Measured, gmis_per_gpu: int, num_gmis: int) -> ProfilePoint:
+def point_of(measured: Measured, cut: Cut, num_gmis: int) -> ProfilePoint:
     """A measurement of `num_gmis` GMIs as a profile point, which speaks of one."""
     return ProfilePoint(
-        gmis_per_gpu=gmis_per_gpu,
+        gmis_per_gpu=cut.gmis_per_gpu,
         num_env=measured.num_env,
+        backend=cut.backend,
         runnable=True,
         steps_per_second=measured.steps_per_second / num_gmis,
         relative_error=measured.relative_error,

@@ -75,9 +75,10 @@ def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node
     """What a GMI takes with few environments. Raises GmiError, with the reason, where they do not run."""
     template = template_of(layout)
     cache = Cache(task, config, node, template=template)
-    with PointMeasurer(task, config, node, cache, [size], Budget(inf), template=template) as measure:
-        for few in SMALL:
-            point = measure(Cut(size, few))
+    cuts = [Cut(size, few, layout.backend) for few in SMALL]
+    with PointMeasurer(task, config, node, cache, cuts, Budget(inf), template=template) as measure:
+        for cut in cuts:
+            point = measure(cut)
             if point is not None and not point.runnable:
                 raise GmiError(point.reason)
         return measure.points

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
@@ -51,9 +51,9 @@ class Measured:
 
 
 class Session:
-    """Measures one layout, with one number of environments after the other. A `with` block is its life.
+    """Measures one layout, with one number of environments after the other, from its start until it is closed.
 
-    It may be started again when it has ended. Devices are claimed outside: see `profiler.sessions`.
+    It may be started again when it has been closed.
 
     Args:
         layout: What to start. Its GMIs' own `num_env` do not matter.
@@ -63,7 +63,6 @@ class Session:
 
     Raises:
         UsageError: if nothing is there that could measure the learner.
-        GmiError: when a GMI fails, dies or does not start.
     """
 
     def __init__(
@@ -79,13 +78,22 @@ class Session:
         self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
         self._life = ExitStack()
 
-    def __enter__(self) -> Self:
+    def start(self, claim: Claim) -> None:
+        """Start the GMIs.
+
+        Args:
+            claim: Of the layout's devices, on which others may live.
+
+        Raises:
+            GmiError: when a GMI fails, dies or does not start.
+        """
         with ExitStack() as life:
             path = tempfile.mkdtemp(prefix="gmi-drl-probe-")
             life.callback(shutil.rmtree, path, ignore_errors=True)
             folder = RunFolder(Path(path))
             folder.create()
             gmis = opened(
+                claim,
                 self.layout,
                 self.config,
                 folder,
@@ -100,15 +108,9 @@ class Session:
                 self._events = self._processes.events()
                 self._hear(Ready, FIRST_WORD_S)
             self._life = life.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
-        """End the GMIs."""
+        """End the GMIs. May be called twice."""
         self._life.close()
 
     def measure(self, num_env: int, seconds: float, *, deadline_s: float | None = None) -> Measured:

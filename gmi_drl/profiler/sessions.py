@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from gmi_drl.backends import BACKENDS
+from gmi_drl.backends import coexist
 from gmi_drl.gmi import claimed
 from gmi_drl.profiler.session import Session
 
@@ -29,13 +29,14 @@ class Sessions(Generic[Name]):
 
     def __init__(self, sessions: Mapping[Name, Session], purpose: str) -> None:
         self._sessions, self._purpose = dict(sessions), purpose
-        self._coexist = all(BACKENDS.find(session.layout.backend).coexists for session in sessions.values())
+        self._coexist = coexist(session.layout.backend for session in sessions.values())
         self._alive: set[Name] = set()
         self._life = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as life:
-            life.enter_context(claimed([session.layout for session in self._sessions.values()], self._purpose))
+            layouts = [session.layout for session in self._sessions.values()]
+            self._claim = life.enter_context(claimed(layouts, self._purpose))
             life.callback(self._close_all)
             for name in self._sessions if self._coexist else ():
                 self._start(name)
@@ -61,7 +62,7 @@ class Sessions(Generic[Name]):
         self._sessions[name].close()
 
     def _start(self, name: Name) -> None:
-        self._sessions[name].__enter__()
+        self._sessions[name].start(self._claim)
         self._alive.add(name)
 
     def _close_all(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from gmi_drl.cut import Cut
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.scheduler.search import SATURATION_THRESHOLD, Candidate, Grid, Measure, saturation
+from gmi_drl.scheduler.search import SATURATION_THRESHOLD, Candidate, Grid, Measure, by_division, saturation
 
 
 def algorithm_2(
@@ -32,15 +32,15 @@ def algorithm_2(
     Returns:
         The candidates, best first.
     """
-    walks = (_walk(measure, size, num_envs, saturation_threshold) for size, num_envs in grid.items())
+    walks = (_walk(measure, cuts, saturation_threshold) for cuts in by_division(grid))
     return sorted((judge(point) for walk in walks for point in walk), key=lambda candidate: -candidate.expected)
 
 
-def _walk(measure: Measure, size: int, num_envs: Sequence[int], threshold: float) -> Iterator[ProfilePoint]:
+def _walk(measure: Measure, cuts: Sequence[Cut], threshold: float) -> Iterator[ProfilePoint]:
     """The runnable points of one size, up to and with the one that shows saturation."""
     before: ProfilePoint | None = None
-    for num_env in num_envs:
-        point = measure(Cut(size, num_env))
+    for cut in cuts:
+        point = measure(cut)
         if point is None or not point.runnable:
             continue
         yield point

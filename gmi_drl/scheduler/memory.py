@@ -73,7 +73,9 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
     device_bytes = host_bytes = 0
     for cut in cuts:
         size, num_env = cut.gmis_per_gpu, cut.num_env
-        known = [point for point in points if point.runnable and point.gmis_per_gpu <= size]
+        known = [
+            point for point in points if point.runnable and point.backend == cut.backend and point.gmis_per_gpu <= size
+        ]
         nearest = [point for point in known if point.gmis_per_gpu == max(other.gmis_per_gpu for other in known)]
         device = fit((point.num_env, point.memory_bytes) for point in nearest)
         host = fit((point.num_env, point.host_bytes) for point in nearest)

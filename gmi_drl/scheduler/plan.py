@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gmi_drl.backends import PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
@@ -31,7 +32,7 @@ class Plan:
     Args:
         layout: The choice, with its reasons.
         candidates: Best first; empty if nothing was measured.
-        memory: Models of a GMI's memory, by GMIs per device.
+        memory: Models of a GMI's memory, cut by the chosen backend, by GMIs per device.
         infeasible: Points that did not run or do not fit, with the reason.
         horizon: Steps of each world per update.
     """
@@ -48,7 +49,13 @@ class Plan:
 
 
 def plan(
-    task: TaskSpec, node: Node, *, num_env: int, gmis_per_gpu: int | None = None, template: Template = TCG_EX
+    task: TaskSpec,
+    node: Node,
+    *,
+    num_env: int,
+    gmis_per_gpu: int | None = None,
+    template: Template = TCG_EX,
+    backend: str = PROCESS.name,
 ) -> Layout:
     """Cut a node evenly. Nothing is measured, and the layout says so.
 
@@ -58,12 +65,14 @@ def plan(
         num_env: Environments of each GMI.
         gmis_per_gpu: None for one per physical core (one per GPU).
         template: What a GMI does.
+        backend: What cuts the devices.
 
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
-    return template.lay_out(task, node, Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env), why=[why])
+    cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend)
+    return template.lay_out(task, node, cut, why=[why])
 
 
 def plan_measured(
@@ -101,7 +110,7 @@ def plan_measured(
     if not candidates:
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
     known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node, template))
-    best = next(candidate for candidate in known if _is_in(grid, candidate.point))
+    best = next(candidate for candidate in known if candidate.point.cut in grid)
     projection = Projection(
         measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
     )
@@ -112,7 +121,7 @@ def plan_measured(
     return Plan(
         layout,
         (best, *(candidate for candidate in known if candidate is not best)),
-        memory_models(profile.points),
+        memory_models(point for point in profile.points if point.backend == best.point.backend),
         tuple(infeasible),
         learner.horizon,
     )
@@ -129,15 +138,14 @@ def candidates_of(
     """The points of a profile that lie in a grid: those that run on this node, best first, and those that cannot."""
     judge = judge_for(task, learner, node, template)
     candidates, infeasible = [], []
-    for gmis_per_gpu, num_envs in grid.items():
-        for num_env in num_envs:
-            point = profile.point(Cut(gmis_per_gpu, num_env))
-            if point is None:
-                continue
-            if why := unfit(point, node):
-                infeasible.append(point.model_copy(update={"runnable": False, "reason": why}))
-            else:
-                candidates.append(judge(point))
+    for cut in grid:
+        point = profile.point(cut)
+        if point is None:
+            continue
+        if why := unfit(point, node):
+            infeasible.append(point.model_copy(update={"runnable": False, "reason": why}))
+        else:
+            candidates.append(judge(point))
     return sorted(candidates, key=lambda candidate: -candidate.expected), infeasible
 
 
@@ -181,10 +189,6 @@ def _confirmed(
     beside = {cut: judge(point) for cut in confirmed if (point := profile.point(cut)) is not None}
     known = [replace(candidate, confirmed=confirmed.get(cut)) for cut, candidate in (beside | in_grid).items()]
     return sorted(known, key=lambda candidate: (candidate.confirmed is None, -candidate.steps_per_second))
-
-
-def _is_in(grid: Grid, point: ProfilePoint) -> bool:
-    return point.num_env in grid.get(point.gmis_per_gpu, ())
 
 
 def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoint], unmeasured: Sequence[Cut]) -> str:

@@ -1,6 +1,6 @@
 """Profiling-based GMI exploration (paper section 5.2): which points of a grid are worth measuring."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gmi_drl.cut import Cut
@@ -27,8 +27,8 @@ IN_A_ROW = 2
 Measure = Callable[[Cut], ProfilePoint | None]
 """A profiler, a profile file, or made-up numbers; None where nothing is known."""
 
-Grid = Mapping[int, Sequence[int]]
-"""For each number of GMIs per device the numbers of environments of a GMI to try, ascending."""
+Grid = Sequence[Cut]
+"""What to try, in this order; of one division, with environments ascending."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Candidate:
 
 
 def search(measure: Measure, grid: Grid) -> list[ProfilePoint]:
-    """Measure a grid as far as it pays: for each number of GMIs per device raise num_env until a GMI saturates.
+    """Measure a grid as far as it pays: for each division of a device raise num_env until a GMI saturates.
 
     Algorithm 2 stops at the first saturated step, and a dip of 0.1 % is one. Here `IN_A_ROW` saturated steps end the
     walk of a size, each outside the noise. What fails once ends nothing, as in the paper; `IN_A_ROW` failures in a row
@@ -67,7 +67,15 @@ def search(measure: Measure, grid: Grid) -> list[ProfilePoint]:
     Returns:
         The points that run, as they were measured.
     """
-    return [point for size, num_envs in grid.items() for point in _walk(measure, size, num_envs)]
+    return [point for cuts in by_division(grid) for point in _walk(measure, cuts)]
+
+
+def by_division(grid: Grid) -> list[list[Cut]]:
+    """The parts of a grid that differ in their environments alone."""
+    parts: dict[tuple[str, int], list[Cut]] = {}
+    for cut in grid:
+        parts.setdefault(cut.division, []).append(cut)
+    return list(parts.values())
 
 
 def saturation(before: ProfilePoint, after: ProfilePoint, standard_errors: float = 0.0) -> float:
@@ -88,12 +96,12 @@ def saturation(before: ProfilePoint, after: ProfilePoint, standard_errors: float
     return gain / growth if growth > 0 else float("inf")
 
 
-def _walk(measure: Measure, size: int, num_envs: Sequence[int]) -> Iterator[ProfilePoint]:
-    """The runnable points of one size, up to and with the one that ends the walk."""
+def _walk(measure: Measure, cuts: Sequence[Cut]) -> Iterator[ProfilePoint]:
+    """The runnable points of one division, up to and with the one that ends the walk."""
     before: ProfilePoint | None = None
     saturated = failed = 0
-    for num_env in num_envs:
-        point = measure(Cut(size, num_env))
+    for cut in cuts:
+        point = measure(cut)
         if point is None:
             continue
         failed = 0 if point.runnable else failed + 1

@@ -28,7 +28,14 @@ class Tcg:
         """See `Template`: all devices are cut evenly."""
         devices = even_devices(node, cut, SERVING)
         reasons = (*why, described(devices, cut, node), f"{self.name}: {self.what}")
-        return Layout(task=task.name, template=self.name, devices=devices, projection=projection, reasons=reasons)
+        return Layout(
+            task=task.name,
+            template=self.name,
+            backend=cut.backend,
+            devices=devices,
+            projection=projection,
+            reasons=reasons,
+        )
 
     def groups(self, members: tuple[int, ...], architecture: str) -> dict[str, GmiGroup]:
         """See `Template`: each is on its own."""

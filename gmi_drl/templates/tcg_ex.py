@@ -37,6 +37,7 @@ class TcgEx:
         return Layout(
             task=task.name,
             template=self.name,
+            backend=cut.backend,
             devices=devices,
             groups=groups,
             projection=projection,

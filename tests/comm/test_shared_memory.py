@@ -1,3 +1,4 @@
+import mmap
 import os
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ from gmi_drl.comm import open_group
 from gmi_drl.comm.mpr_shm import SharedMemoryReduction, shard_bounds
 from gmi_drl.comm.shared_memory import SharedMemoryGroup
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
-from gmi_drl.memory.segment import create_segment
+from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, create_segment, first_slot
 from gmi_drl.reductions import MPR_SHM
 
 
@@ -54,6 +55,25 @@ def test_other_processors_are_sent_to_gloo(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(MachineError, match="aarch64: use MPR-gloo"):
         open_group(MPR_SHM, 0, 2, fd=0, hang_s=3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 31, 32])  # with 32 the table takes more than a page
+def test_slots_are_pages_that_nobody_else_has(size, monkeypatch):
+    """CUDA registers whole pages."""
+    monkeypatch.setattr("gmi_drl.comm.shared_memory.Peers", lambda *given: None)
+    fd = create_segment(size, 5000)
+    group = SharedMemoryGroup(0, size, fd, hang_s=3)
+    with open(f"/proc/self/fd/{fd}", "rb") as segment:
+        assert segment.seek(0, os.SEEK_END) == first_slot(size) + size * (slot_bytes(group) + STAGING_BYTES)
+    assert first_slot(size) >= LINE_BYTES * (1 + size) and first_slot(size) % mmap.PAGESIZE == 0
+    assert slot_bytes(group) >= 5000 and slot_bytes(group) % mmap.PAGESIZE == 0
+    for rows in (group.slots, group.staging):
+        assert [row.data_ptr() % mmap.PAGESIZE for row in rows] == [0] * size
+    os.close(fd)
+
+
+def slot_bytes(group):
+    return 4 * group.slots.shape[1]
 
 
 def test_a_group_has_one_reduction(alone):

@@ -24,8 +24,8 @@ def backend():
 def test_the_environment_caps_threads_and_names_the_cores(backend, monkeypatch):
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "7")
-    backend.cut(layout((0,)))
-    environment = backend.environment(0)
+    with backend.cut(layout((0,))) as instances:
+        environment = instances.environment(0)
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "1"
     assert environment["GMI_DRL_CPUS"] == str(allowed_cores()[0]) and environment["CUDA_VISIBLE_DEVICES"] == ""
     assert "GOMP_SPINCOUNT" not in environment
@@ -34,8 +34,9 @@ def test_the_environment_caps_threads_and_names_the_cores(backend, monkeypatch):
 
 @pytest.mark.skipif(len(allowed_cores()) < 2, reason="needs two cores")
 def test_a_gmi_of_several_cores_gets_the_spin_setting(backend):
-    backend.cut(layout((0, 1)))
-    assert backend.environment(0)["OMP_NUM_THREADS"] == "2" and int(backend.environment(0)["GOMP_SPINCOUNT"]) > 0
+    with backend.cut(layout((0, 1))) as instances:
+        environment = instances.environment(0)
+    assert environment["OMP_NUM_THREADS"] == "2" and int(environment["GOMP_SPINCOUNT"]) > 0
 
 
 def test_what_a_node_lacks_is_told_with_the_numbers(backend):
@@ -52,20 +53,20 @@ def test_devices_are_cores_and_gpus_by_names_of_the_machine(backend, monkeypatch
     shared = layout((1,), (0,), kind="gpu", index=1)
     assert backend.devices(layout((1,))) == ["core-7"]
     assert backend.devices(shared) == ["core-4", "core-7", "gpu-GPU-b"]
-    backend.cut(shared)
-    assert backend.environment(0)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
+    with backend.cut(shared) as instances:
+        assert instances.environment(0)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
 
 
 def test_attachment_is_proved_on_the_living_process(backend):
-    backend.cut(layout((0,)))
     sleeper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        os.sched_setaffinity(sleeper.pid, {backend.cpus(0)[0]})
-        backend.prove_attached(0, sleeper.pid)
-        if len(allowed_cores()) > 1:
-            os.sched_setaffinity(sleeper.pid, allowed_cores())
-            with pytest.raises(LayoutMismatchError, match="is bound to CPUs"):
-                backend.prove_attached(0, sleeper.pid)
+        with backend.cut(layout((0,))) as instances:
+            os.sched_setaffinity(sleeper.pid, {instances.cpus(0)[0]})
+            instances.prove_attached(0, sleeper.pid)
+            if len(allowed_cores()) > 1:
+                os.sched_setaffinity(sleeper.pid, allowed_cores())
+                with pytest.raises(LayoutMismatchError, match="is bound to CPUs"):
+                    instances.prove_attached(0, sleeper.pid)
     finally:
         sleeper.kill()
         sleeper.communicate()

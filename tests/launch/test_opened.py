@@ -1,10 +1,9 @@
 import os
 
 import pytest
-from conftest import children_of, tiny_config, tiny_layout, two_cores
+from conftest import children_of, open_layout, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
-from gmi_drl.launch.opened import opened
 from gmi_drl.run.folder import RunFolder
 
 ROLES = """
@@ -34,7 +33,7 @@ def place(tmp_path):
 def test_each_gmi_has_its_own_role_and_what_all_share(place, reduction, resources):
     layout = tiny_layout(2, reduction=reduction)
     before = os.listdir("/proc/self/fd")
-    with opened(layout, tiny_config(), *place, {"x": 1}, slot_bytes=64) as processes:
+    with open_layout(layout, tiny_config(), *place, {"x": 1}, slot_bytes=64) as processes:
         for _ in processes.events():
             pass
     assert processes.results == {0: ["first", {"x": 1}, resources], 1: ["second", {"x": 1}, resources]}
@@ -49,7 +48,7 @@ def test_nothing_is_left_of_a_layout_that_does_not_start(place, install):
     before = os.listdir("/proc/self/fd")
     with (
         pytest.raises(IsADirectoryError),
-        opened(tiny_layout(1, backend="toy"), tiny_config(), folder, roles, {}, slot_bytes=64),
+        open_layout(tiny_layout(1, backend="toy"), tiny_config(), folder, roles, {}, slot_bytes=64),
     ):
         pass
     assert (toy.cuts, toy.alive) == (1, 0) and not folder.meeting.exists()

@@ -7,7 +7,7 @@ from unittest.mock import ANY
 
 import psutil
 import pytest
-from conftest import children_of, environment, tiny_config, tiny_layout
+from conftest import children_of, environment, open_layout, tiny_config, tiny_layout
 
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
@@ -43,12 +43,17 @@ class Beating(GMI_DRL.DRL_role):
 LAUNCHER = """
 import sys, time
 from pathlib import Path
+from gmi_drl.gmi import claimed
 from gmi_drl.launch import processes
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
-with opened(*folder.read_setup(), folder, {0: sys.argv[2]}, {}, slot_bytes=64) as started:
+layout, config = folder.read_setup()
+with (
+    claimed([layout], "a test") as claim,
+    opened(claim, layout, config, folder, {0: sys.argv[2]}, {}, slot_bytes=64) as started,
+):
     for event in started.events(silence_s=5):
         if isinstance(event, Heard):
             processes.START_S = 5  # when it has started
@@ -62,7 +67,7 @@ def ended_processes(tmp_path, **params):
     (tmp_path / "role.py").write_text(ROLE)
     folder, roles = RunFolder(tmp_path / "run"), {0: f"{tmp_path / 'role.py'}:Late"}
     folder.create()
-    with opened(tiny_layout(1), tiny_config(), folder, roles, params, slot_bytes=64) as processes:
+    with open_layout(tiny_layout(1), tiny_config(), folder, roles, params, slot_bytes=64) as processes:
         assert processes._children[0].exit_code(120) == (1 if params.get("fails") else ANY)
         yield processes
 
@@ -106,8 +111,10 @@ def test_a_gmi_that_is_not_understood_is_named(tmp_path, sent, told):
 
 
 def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
-    place = RunFolder(tmp_path), ProcessBackend(), None  # nothing is started
-    processes = GMIProcesses(tiny_layout(1), {}, {}, *place, hang_s=60, resources={}, environment={})
+    layout = tiny_layout(1)
+    with ProcessBackend().cut(layout) as instances:
+        place = RunFolder(tmp_path), instances, None  # nothing is started
+    processes = GMIProcesses(layout, {}, {}, *place, hang_s=60, resources={}, environment={})
     processes._check_silence(FIRST_WORD_S - 1, silence_s=60)
     with pytest.raises(GmiError, match="no GMI has been heard of for 1201 s"):
         processes._check_silence(FIRST_WORD_S + 1, silence_s=60)

@@ -1,10 +1,11 @@
 """Parts that another package brings by entry points, in real trainings: a GMI, a fresh process, finds them, too."""
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import tiny_config, tiny_layout, two_cores
+from conftest import children_of, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
 from gmi_drl.errors import MachineError
@@ -89,7 +90,35 @@ def test_a_backend_of_another_package_trains(folder, install):
     toy = install_backend(install)
     assert train(tiny_layout(1, backend="toy"), tiny_config(), folder).state == "done"
     assert "backend: toy" in folder.layout_file.read_text()
-    assert (toy.cuts, toy.alive) == (1, 0)
+    assert (toy.cuts, toy.alive, len(toy.daemons)) == (1, 0, 1) and not children_of(os.getpid())
+
+
+def test_a_backend_of_another_package_is_planned_and_trains(install, command_line, tmp_path):
+    toy = install_backend(install)
+    small = ("--num-env", 8, "--gmis-per-gpu", 1)
+    code, out, err = command_line("plan", "--backend", "toy", *small, "--budget", 100)
+    assert code == 0 and "cpu 0  toy, TCG_EX" in out, err
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert layout.backend == "toy" and layout.projection.measured and (toy.cuts, toy.alive) == (1, 0)
+    run = tmp_path / "run"
+    code, _, err = command_line("train", "layout.yaml", "--iterations", 1, "--run-dir", run)
+    assert code == 0 and (toy.cuts, toy.alive) == (2, 0), err
+    resize = ("--num-env", 8, "--iterations", 2)
+    code, _, err = command_line("train", "--resume", run, "--gmis-per-gpu", 1, *resize)
+    assert code == 0 and RunFolder(run).read_setup()[0].backend == "toy" and toy.cuts == 3, err
+
+
+def test_a_profile_by_a_backend_of_another_package_makes_plans_for_it(install, command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
+    toy = install_backend(install)
+    code, _, err = command_line("profile", "--backend", "toy", "--num-env", 8, "--gmis-per-gpu", 1)
+    assert code == 0 and toy.cuts == 1, err
+    code, _, err = command_line("plan", "--profile", "profile.json")
+    assert code == 0 and load_yaml(Layout, tmp_path / "layout.yaml").backend == "toy", err
+    code, _, err = command_line("plan", "--profile", "profile.json", "--backend", "toy")
+    assert code == 2 and "--backend: the --profile decides that" in err
+    code, _, err = command_line("plan", "--backend", "toi", "--budget", 0)
+    assert code == 2 and "there is no backend 'toi'; did you mean 'toy'" in err
 
 
 def test_devices_that_cannot_be_cut_leave_no_run(folder, install, monkeypatch):

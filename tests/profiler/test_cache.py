@@ -1,4 +1,5 @@
 import pytest
+from toys import install_backend
 
 from gmi_drl.config import RunConfig, default_config
 from gmi_drl.cut import Cut
@@ -58,12 +59,24 @@ def test_learners_do_not_share_what_was_measured(monkeypatch):
     theirs = default_config(ANT, "rsl_rl")
     assert Cache(ANT, theirs, NODE).profile.points == ()
     Cache(ANT, theirs, NODE).add(point(128))
-    assert Cache(ANT, theirs, NODE).profile.algo == "rsl_rl" and len(Cache(ANT, theirs, NODE).profile.points) == 1
+    assert Cache(ANT, theirs, NODE).profile.learner == "rsl_rl" and len(Cache(ANT, theirs, NODE).profile.points) == 1
     monkeypatch.setattr("gmi_drl.profiler.cache.versions", lambda *more: {package: "9.9" for package in more})
     assert Cache(ANT, theirs, NODE).profile.points == ()
     Cache(ANT, theirs, NODE).add(point(128))
     monkeypatch.setattr("gmi_drl.profiler.cache.versions", lambda *more: {package: "9.8" for package in more})
     assert Cache(ANT, theirs, NODE).profile.points == ()  # measured with another rsl-rl-lib
+
+
+def test_points_of_another_backend_are_not_taken_for_this_ones(install):
+    install_backend(install)
+    Cache(ANT, RunConfig(), NODE).add(point(64, 1.0))
+    Cache(ANT, RunConfig(), NODE).add(point(64, 2.0).model_copy(update={"backend": "toy"}))
+    profile = Cache(ANT, RunConfig(), NODE).profile
+    assert {name: profile.point(Cut(1, 64, name)).steps_per_second for name in ("process", "toy")} == {
+        "process": 1.0,
+        "toy": 2.0,
+    }
+    assert profile.point(Cut(1, 64, "other")) is None
 
 
 def test_how_a_run_is_kept_is_no_part_of_the_memory():

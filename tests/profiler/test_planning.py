@@ -3,17 +3,20 @@ from pathlib import Path
 
 import pytest
 from conftest import tiny_config, two_cores
+from toys import install_backend
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler import confirm, planning, points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import rivals
 from gmi_drl.profiler.planning import plan_here
 from gmi_drl.profiler.session import Session
+from gmi_drl.scheduler import Candidate, grid_of
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -33,7 +36,7 @@ def test_every_candidate_has_its_rival_once():
 @two_cores
 def test_few_points_are_run_together_at_once():
     lines = []
-    plan = plan_here(ANT, tiny_config(), this_node(), {1: [16], 2: [8]}, seconds=300, tell=lines.append)
+    plan = plan_here(ANT, tiny_config(), this_node(), grid_of({1: [16], 2: [8]}), seconds=300, tell=lines.append)
     assert {candidate.point.gmis_per_gpu for candidate in plan.candidates} == {1, 2}
     assert all(candidate.confirmed > 0 for candidate in plan.candidates) and plan.layout.projection.measured
     assert plan.layout.num_env == 16 and any("running together" in line for line in lines)
@@ -43,19 +46,19 @@ def test_few_points_are_run_together_at_once():
 def test_more_points_are_explored_and_the_best_confirmed():
     lines = []
     node = this_node().model_copy(update={"cpu": this_node().cpu.model_copy(update={"cores": 2, "siblings": None})})
-    plan = plan_here(ANT, tiny_config(), node, {1: [8, 16], 2: [4, 8]}, seconds=600, tell=lines.append)
+    plan = plan_here(ANT, tiny_config(), node, grid_of({1: [8, 16], 2: [4, 8]}), seconds=600, tell=lines.append)
     assert plan.candidates[0].confirmed is not None and any("one GMI does" in line for line in lines)
     assert plan.memory and plan.layout.reasons[0].startswith("chosen from 4 runnable points of")
 
 
 def test_what_is_remembered_counts_beyond_where_a_search_stops(monkeypatch):
-    node, grid, config = this_node(), {1: (128, 256, 512, 1024)}, tiny_config()
+    node, grid, config = this_node(), grid_of({1: (128, 256, 512, 1024)}), tiny_config()
     cache = Cache(ANT, config, node)
-    for num_env, speed in zip(grid[1], (10_000.0, 8_000.0, 6_000.0, 22_000.0), strict=True):
-        cache.add(ProfilePoint(gmis_per_gpu=1, num_env=num_env, runnable=True, steps_per_second=speed))
+    for cut, speed in zip(grid, (10_000.0, 8_000.0, 6_000.0, 22_000.0), strict=True):
+        cache.add(ProfilePoint(gmis_per_gpu=1, num_env=cut.num_env, runnable=True, steps_per_second=speed))
     found = planning.explore(ANT, config, node, grid, Budget(0))
     assert [point.num_env for point in found.profile.points] == [128, 256, 512, 1024]
-    assert not planning.explore(ANT, config, node, {1: (64,)}, Budget(0)).profile.points
+    assert not planning.explore(ANT, config, node, [Cut(1, 64)], Budget(0)).profile.points
 
 
 def test_a_budget_that_is_over_leaves_one_round(monkeypatch):
@@ -69,12 +72,40 @@ def test_a_budget_that_is_over_leaves_one_round(monkeypatch):
 def test_what_fails_together_is_left_out(monkeypatch):
     monkeypatch.setattr(confirm, "Session", partial(Session, role=BROKEN))
     lines = []
-    plan = plan_here(ANT, tiny_config(), this_node(), {2: [8]}, seconds=300, tell=lines.append)
+    plan = plan_here(ANT, tiny_config(), this_node(), [Cut(2, 8)], seconds=300, tell=lines.append)
     assert [candidate.point.gmis_per_gpu for candidate in plan.candidates] == [2]
     assert any("1 x 16 environments: not runnable: all together: GMI 0: no room for 16" in line for line in lines)
     assert "nothing says that cutting pays" in " ".join(plan.layout.reasons)
 
 
+def affordable(seconds, memory_gib=64.0):
+    """Of two candidates cut by "toy", whose GMIs take 1 GiB and a MiB for each environment, with 10 s for a start."""
+    node = Node(name="n", cpu=Cpu(cores=2, memory_gib=memory_gib))
+    rows = [{"num_env": n, "memory_bytes": 2**30 + n * 2**20} for n in (1024, 2048)]
+    known = [ProfilePoint(gmis_per_gpu=g, backend="toy", runnable=True, **row) for g in (1, 2) for row in rows]
+    found = planning.Exploration(Profile(task="ant", learner="ppo", node="n", points=tuple(known)), (), start_s=10.0)
+    candidates = [Candidate(point, 1e9, 1e9) for point in reversed(known[2:])]
+    return planning._affordable(candidates, found, node, 16, Budget(seconds))
+
+
+@pytest.mark.parametrize("coexists", [True, False])
+def test_each_that_is_confirmed_has_the_time_for_one_start_and_one_round(install, coexists):
+    install_backend(install, coexists)
+    first, second = ([Cut(2, n, "toy"), Cut(1, 2 * n, "toy")] for n in (2048, 1024))
+    assert affordable(seconds=60) == first + second
+    assert affordable(seconds=35) == first
+    assert affordable(seconds=15) == []
+
+
+@pytest.mark.parametrize(("coexists", "both", "one"), [(True, 20.0, 12.5), (False, 7.0, None)])
+def test_what_lives_at_once_shares_the_memory(install, coexists, both, one):
+    """The candidates take 6 and 4 GiB, one GMI beside them 5 and 3 GiB; a tenth of the memory is spared."""
+    install_backend(install, coexists)
+    assert len(affordable(60, memory_gib=both)) == 4
+    assert one is None or len(affordable(60, memory_gib=one)) == 2
+    assert affordable(60, memory_gib=6.5) == []
+
+
 def test_no_time_is_no_plan():
     with pytest.raises(NoFeasiblePlanError, match="too few to measure anything: give more with --budget"):
-        plan_here(ANT, tiny_config(), this_node(), {1: [8, 16, 32]}, seconds=0.01)
+        plan_here(ANT, tiny_config(), this_node(), grid_of({1: [8, 16, 32]}), seconds=0.01)

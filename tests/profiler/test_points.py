@@ -2,7 +2,8 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import tiny_config, tiny_layout
+from conftest import started, tiny_config, tiny_layout
+from toys import install_backend
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError
@@ -17,6 +18,7 @@ from gmi_drl.profiler.planning import explore
 from gmi_drl.profiler.points import PointMeasurer
 from gmi_drl.profiler.session import Session
 from gmi_drl.roles.probe import relative_error
+from gmi_drl.scheduler import grid_of
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -28,20 +30,19 @@ def quick(monkeypatch):
     monkeypatch.setattr(points, "MEASURE_S", 0.05)
 
 
-def measurer(seconds=math.inf, node=None, sizes=(1,)):
+def measurer(seconds=math.inf, node=None, grid=()):
     node = node or this_node()
     config = tiny_config()
-    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), sizes, Budget(seconds))
+    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(seconds))
 
 
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
-    started = []
-    enter = Session.__enter__
-    monkeypatch.setattr(Session, "__enter__", lambda self: started.append(self) or enter(self))
+    sessions, start = [], Session.start
+    monkeypatch.setattr(Session, "start", lambda self, claim: sessions.append(self) or start(self, claim))
     with measurer() as measure:
         measured = [measure(Cut(1, num_env)) for num_env in (4, 8)]
         assert measure(Cut(1, 4)) is measured[0]
-    assert len(started) == 1 and [point.num_env for point in measure.points] == [4, 8]
+    assert len(sessions) == 1 and [point.num_env for point in measure.points] == [4, 8]
     assert all(point.runnable and point.steps_per_second > 0 and point.phases for point in measured)
     with measurer(seconds=0) as again:
         assert again(Cut(1, 8)) == measured[1] and again(Cut(1, 16)) is None
@@ -49,13 +50,13 @@ def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
 
 
 def test_where_cores_enforce_the_share_one_gmi_is_run():
-    layout = measurer(sizes=(1, 2), node=Node(name="n", cpu=Cpu(cores=4, memory_gib=8)))._layout(2)
+    layout = measurer(node=Node(name="n", cpu=Cpu(cores=4, memory_gib=8)))._layout(Cut(2, 4))
     assert [gmi.cores for gmi in layout.gmis] == [(0, 1)] and layout.groups["trainers"].reduction == "none"
 
 
 def test_where_nothing_enforces_it_all_gmis_of_a_device_are_run():
     node = Node(name="n", gpus={"model": "X", "count": 2}, cpu=Cpu(cores=8, memory_gib=8))
-    layout = measurer(node=node)._layout(2)
+    layout = measurer(node=node)._layout(Cut(2, 4))
     assert len(layout.gmis) == 2 and len(layout.devices) == 1 and layout.groups["trainers"].reduction == "MPR-shm"
 
 
@@ -70,16 +71,16 @@ def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
 
 def test_a_point_that_fails_hides_no_larger_one(monkeypatch):
     monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
-    found = explore(ANT, tiny_config(), this_node(), {1: [8, 16, 24]}, Budget(math.inf))
+    found = explore(ANT, tiny_config(), this_node(), grid_of({1: [8, 16, 24]}), Budget(math.inf))
     assert {point.num_env: point.runnable for point in found.profile.points} == {8: True, 16: False, 24: True}
 
 
 def test_the_noise_of_a_probe_lies_in_its_point():
-    with Session(measurer()._layout(1), tiny_config()) as session:
+    with started(Session(measurer()._layout(Cut(1, 4)), tiny_config())) as session:
         one, many = session.measure(4, 0.0), session.measure(4, 1.0)
     assert one.iterations == 1 and one.relative_error == 0, "one iteration tells no noise"
     assert (many.relative_error > 0) == (many.iterations > 1)
-    assert points.point_of(many, 1, 1).relative_error == many.relative_error
+    assert points.point_of(many, Cut(1, 4), 1).relative_error == many.relative_error
 
 
 def test_the_noise_is_the_standard_error_of_the_mean_over_the_mean():
@@ -127,6 +128,26 @@ def test_too_many_environments_for_the_memory_are_refused_before_they_are_made()
         measure.cache.add(known(num_env))
     point = measure(Cut(1, 2048))
     assert not point.runnable and point.reason == "1 GMI would take 2.0 GiB of the host's 1.0 GiB"
+
+
+def test_points_of_one_backend_tell_nothing_of_the_memory_of_another(install, monkeypatch):
+    install_backend(install)
+    ran = []
+    monkeypatch.setattr(PointMeasurer, "_run", lambda self, cut, expected_s: ran.append(cut) or known(cut.num_env))
+    measure = measurer(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=1)))
+    for num_env in points.SMALL:
+        measure.cache.add(known(num_env))
+    assert not measure(Cut(1, 1024)).runnable and not ran
+    assert measure(Cut(1, 1024, "toy")).runnable and ran == [Cut(1, 1024, "toy")]
+
+
+def test_divisions_are_run_by_their_own_backend(install):
+    toy = install_backend(install)
+    with measurer() as measure:
+        measured = [measure(Cut(1, 4, name)) for name in ("toy", "process")]
+        assert (toy.cuts, toy.alive) == (1, 0)
+        assert [point.backend for point in measured] == ["toy", "process"] and all(one.runnable for one in measured)
+        assert measure(Cut(1, 4, "toy")) is measured[0] and toy.cuts == 1
 
 
 def test_devices_in_use_are_refused():

@@ -1,5 +1,6 @@
 import pytest
 from conftest import tiny_config, tiny_layout
+from toys import install_backend
 
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
@@ -39,6 +40,13 @@ def test_too_many_environments_are_refused_by_what_a_few_take():
         require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(), ANT, node_with(4.0), told.append)
     assert told == ["500000 environments are many: measuring how much memory a few take"]
     require_room(tiny_layout(gmis=1, num_env=8192), tiny_config(), ANT, node_with(4.0))  # remembered, and it fits
+
+
+def test_a_few_are_cut_as_the_layout_is(install):
+    toy = install_backend(install)
+    with pytest.raises(LayoutMismatchError, match="of the host's"):
+        require_room(tiny_layout(gmis=1, num_env=500_000, backend="toy"), tiny_config(), ANT, node_with(4.0))
+    assert toy.cuts == 1
 
 
 def test_what_cannot_be_measured_is_told_and_not_refused():

@@ -3,7 +3,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import children_of, tiny_config, tiny_layout, two_cores
+from conftest import children_of, started, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.gmi.inventory import VisibleGpu
@@ -17,7 +17,7 @@ BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
 @two_cores
 def test_all_gmis_are_measured_together_as_often_as_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with Session(tiny_layout(), tiny_config()) as session:
+    with started(Session(tiny_layout(), tiny_config())) as session:
         few, many = session.measure(8, 0.1), session.measure(32, 0.0)
         assert len(children_of(os.getpid())) == 3  # the GMIs and their guard
     assert few.num_env == 8 and few.iterations >= 1 and many.iterations == 1
@@ -39,20 +39,23 @@ def test_the_memory_of_a_gpu_is_shared_by_its_gmis():
 def test_memory_of_gpus_counts_what_came_while_a_session_was_at_work(monkeypatch):
     used = iter([100, 100, 400, 900, 2_900])  # once for the length, then before and after the start and a measurement
     monkeypatch.setattr(session_module, "visible_gpus", lambda: [VisibleGpu("A", "0", 80.0, next(used), "600.1")])
-    with Session(tiny_layout(), tiny_config()) as session:
+    with started(Session(tiny_layout(), tiny_config())) as session:
         session.measure(8, 0.0)
         assert session._taken == [2_300]
 
 
 @pytest.mark.parametrize(("num_env", "message"), [(16, "no room for 16"), (32, "exited with code 9")])
 def test_a_gmi_that_fails_is_an_error(num_env, message):
-    with Session(tiny_layout(gmis=1), tiny_config(), role=BROKEN) as session, pytest.raises(GmiError, match=message):
+    with (
+        started(Session(tiny_layout(gmis=1), tiny_config(), role=BROKEN)) as session,
+        pytest.raises(GmiError, match=message),
+    ):
         session.measure(num_env, 0.0)
     assert not children_of(os.getpid())
 
 
 def test_a_gmi_that_hangs_is_given_up():
-    with Session(tiny_layout(gmis=1), tiny_config(), role=BROKEN) as session:
+    with started(Session(tiny_layout(gmis=1), tiny_config(), role=BROKEN)) as session:
         assert session.measure(4, 0.0).num_env == 4
         with pytest.raises(PeerSilentError, match="GMI 0 has not answered within 1 s"):
             session.measure(64, 0.0, deadline_s=1.0)
@@ -62,7 +65,7 @@ def test_a_gmi_that_hangs_is_given_up():
 def test_variables_of_the_gmis_can_be_given_and_taken_away(monkeypatch):
     monkeypatch.setenv("TAKEN", "1")
     environment = {"GIVEN": "2", "TAKEN": None, "OMP_NUM_THREADS": "7"}
-    with Session(tiny_layout(gmis=1), tiny_config(), environment=environment):
+    with started(Session(tiny_layout(gmis=1), tiny_config(), environment=environment)):
         (gmi,) = [child for child in children_of(os.getpid()) if "gmi_drl.roles.child" in child.cmdline()]
         has = gmi.environ()
     assert has["GIVEN"] == "2" and "TAKEN" not in has

@@ -1,11 +1,13 @@
 import os
+from pathlib import Path
 
+import psutil
 import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
 from gmi_drl.cut import Cut
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.profiler import confirm
@@ -14,6 +16,8 @@ from gmi_drl.profiler.session import Session
 from gmi_drl.profiler.sessions import Sessions
 from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
+
+BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
 
 
 @pytest.fixture
@@ -35,7 +39,21 @@ def test_candidates_whose_cuts_cannot_coexist_are_cut_one_after_the_other(instal
     confirmed = confirm.confirm(TASK_SPECS["ant"], tiny_config(), this_node(), cuts, Budget(600))
     assert [(one.point.gmis_per_gpu, one.point.runnable) for one in confirmed] == [(1, True), (2, True)]
     assert (toy.cuts, toy.most, toy.alive) == (count, 2 if coexists else 1, 0)
-    assert not children_of(os.getpid())
+    assert len(toy.daemons) == 1 and not children_of(os.getpid())
+
+
+@two_cores
+@pytest.mark.parametrize("coexists", [True, False])
+def test_sessions_share_what_their_backend_keeps_until_one_fails(install, coexists):
+    toy = install_backend(install, coexists)
+    layouts = {gmis: tiny_layout(gmis, backend="toy") for gmis in (1, 2)}
+    sessions = Sessions({gmis: Session(layout, tiny_config(), role=BROKEN) for gmis, layout in layouts.items()}, "it")
+    with pytest.raises(GmiError, match="no room for 16"), sessions:
+        assert [sessions[gmis].measure(4, 0.0).num_env for gmis in (1, 2)] == [4, 4]  # each GMI has shown its daemon
+        (daemon,) = map(psutil.Process, toy.daemons)
+        assert daemon.is_running()
+        sessions[2].measure(16, 0.0)
+    assert not daemon.is_running() and toy.alive == 0 and not children_of(os.getpid())
 
 
 def test_a_session_that_was_closed_is_started_again():
@@ -64,8 +82,8 @@ def test_a_session_that_cannot_be_closed_keeps_no_other_alive(monkeypatch):
     class Fake:
         layout = tiny_layout(1)
 
-        def __enter__(self):
-            return self
+        def start(self, claim):
+            pass
 
         def close(self):
             ended.append(self)

@@ -1,10 +1,11 @@
 import pytest
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.profile import Profile
-from gmi_drl.scheduler import profile_grid, search_grid
+from gmi_drl.scheduler import grid_of, profile_grid, search_grid
 from gmi_drl.scheduler.search import NUM_ENVS
 
 SMALL = Node(name="small", cpu=Cpu(cores=4, memory_gib=8))
@@ -12,20 +13,22 @@ LARGE = Node(name="large", gpus=Gpus(model="X", count=2), cpu=Cpu(cores=64, memo
 
 
 def test_the_grid_is_algorithm_2s_with_solo_first():
-    assert list(search_grid(SMALL, 16)) == [1, 4, 3, 2] and list(search_grid(LARGE, 16)) == [1, *range(10, 1, -1)]
-    assert set(search_grid(SMALL, 16).values()) == {NUM_ENVS} and (NUM_ENVS[0], NUM_ENVS[-1]) == (128, 16384)
+    assert search_grid(SMALL, 16) == grid_of(dict.fromkeys((1, 4, 3, 2), NUM_ENVS))
+    assert search_grid(LARGE, 16) == grid_of(dict.fromkeys((1, *range(10, 1, -1)), NUM_ENVS))
+    assert (NUM_ENVS[0], NUM_ENVS[-1]) == (128, 16384)
 
 
 def test_wishes_restrict_it():
-    assert search_grid(SMALL, 16, gmis_per_gpu=3) == {3: NUM_ENVS}
-    assert search_grid(SMALL, 16, gmis_per_gpu=2, num_env=100) == {2: (100,)}
+    assert search_grid(SMALL, 16, gmis_per_gpu=3) == grid_of({3: NUM_ENVS})
+    assert search_grid(SMALL, 16, gmis_per_gpu=2, num_env=100, backend="b") == (Cut(2, 100, "b"),)
     with pytest.raises(NoFeasiblePlanError, match="5 GMIs per device need 5 cores each, small has 4"):
         search_grid(SMALL, 16, gmis_per_gpu=5)
 
 
 def test_kept_samples_per_update_give_each_size_one_number():
-    assert search_grid(SMALL, 16, keep_batch=8192) == {1: (512,), 4: (128,), 2: (256,)}  # 3 do not share 512 evenly
-    assert search_grid(LARGE, 16, keep_batch=8192, gmis_per_gpu=2) == {2: (128,)}
+    without_3 = (Cut(1, 512), Cut(4, 128), Cut(2, 256))  # which do not share 512 evenly
+    assert search_grid(SMALL, 16, keep_batch=8192) == without_3
+    assert search_grid(LARGE, 16, keep_batch=8192, gmis_per_gpu=2) == (Cut(2, 128),)
     with pytest.raises(NoFeasiblePlanError, match="8190 samples per update are not 16 steps"):
         search_grid(SMALL, 16, keep_batch=8190)
 
@@ -33,5 +36,5 @@ def test_kept_samples_per_update_give_each_size_one_number():
 def test_a_profiles_grid_is_what_the_node_can_hold():
     points = [{"gmis_per_gpu": g, "num_env": n, "runnable": True} for g, n in ((5, 64), (2, 64), (2, 32), (1, 128))]
     profile = parse(Profile, {"task": "ant", "learner": "ppo", "node": "n", "points": points}, "profile")
-    assert profile_grid(profile, SMALL, 16) == {1: [128], 2: [32, 64]}
-    assert profile_grid(profile, SMALL, 16, keep_batch=2048) == {1: [128], 2: [64]}
+    assert profile_grid(profile, SMALL, 16) == (Cut(1, 128), Cut(2, 32), Cut(2, 64))
+    assert profile_grid(profile, SMALL, 16, keep_batch=2048) == (Cut(1, 128), Cut(2, 64))

@@ -54,6 +54,14 @@ def test_layouts_that_live_together_share_the_memory():
     assert shortage_together(cpu, 1, [], [Cut(1, 2**20)]) is None, "nothing is known"
 
 
+def test_what_one_backend_takes_tells_nothing_of_another():
+    cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
+    rows = [{"num_env": n, "memory_bytes": GIB + n * 2**20} for n in (128, 256)]
+    points = [ProfilePoint(gmis_per_gpu=1, runnable=True, **row) for row in rows]
+    assert shortage_together(cpu, 1, points, [Cut(1, 9216)]) is not None
+    assert shortage_together(cpu, 1, points, [Cut(1, 9216, "other")]) is None
+
+
 def test_every_device_takes_its_part_of_the_host():
     gpu = Node(name="g", gpus=Gpus(model="X", count=3, memory_gib=40), cpu=Cpu(cores=8, memory_gib=10))
     rows = [{"num_env": n, "memory_bytes": GIB, "host_bytes": GIB + n * 2**20} for n in (128, 256)]

@@ -3,6 +3,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toys import install_backend
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
@@ -153,7 +154,7 @@ def test_no_plan_tells_of_a_few_points_why_they_do_not_run():
 def test_no_plan_says_what_was_not_measured():
     with pytest.raises(NoFeasiblePlanError, match="2 points not measured for want of time: give more with --budget"):
         plan_measured(
-            TASK_SPECS["ant"], PPO, NODE, profile((1, 128, 0.0, 0)), {1: [128]}, unmeasured=[Cut(1, 64), Cut(2, 64)]
+            TASK_SPECS["ant"], PPO, NODE, profile((1, 128, 0.0, 0)), [Cut(1, 128)], unmeasured=[Cut(1, 64), Cut(2, 64)]
         )
 
 
@@ -194,11 +195,31 @@ def test_what_ran_together_goes_before_what_is_expected():
 def test_solo_that_wins_is_told_even_when_it_was_not_asked_for():
     points = profile((2, 256, 90.0, 1), (1, 512, 120.0, 1))
     only = plan_measured(
-        TASK_SPECS["ant"], PPO, NODE, points, {2: [256]}, confirmed={Cut(2, 256): 110.0, Cut(1, 512): 125.0}
+        TASK_SPECS["ant"], PPO, NODE, points, [Cut(2, 256)], confirmed={Cut(2, 256): 110.0, Cut(1, 512): 125.0}
     )
     assert len(only.layout.gmis) == 2 and "cutting does not pay here, but was asked for" in " ".join(
         only.layout.reasons
     )
+
+
+def test_each_backend_is_planned_by_its_own_points(install):
+    install_backend(install)
+    points = profile((1, 512, 300.0, 2**20), (1, 256, 200.0, 2**19)).points
+    others = [point.model_copy(update={"backend": "toy", "steps_per_second": 100.0}) for point in points]
+    known = profile().model_copy(update={"points": (*points, *others)})
+    chosen = plan_measured(TASK_SPECS["ant"], PPO, NODE, known, [Cut(1, 512, "toy"), Cut(1, 256, "toy")])
+    assert chosen.layout.backend == "toy" and {one.point.backend for one in chosen.candidates} == {"toy"}
+    assert chosen.layout.projection.steps_per_second == 100.0
+    best = measured(NODE, known)
+    assert best.layout.backend == "process" and len(best.candidates) == 4 and best.memory[1](512) == 2**20
+
+
+def test_an_even_cut_is_by_the_backend_that_is_asked_for(install):
+    install_backend(install)
+    assert [plan(TASK_SPECS["ant"], NODE, num_env=8, **more).backend for more in ({}, {"backend": "toy"})] == [
+        "process",
+        "toy",
+    ]
 
 
 def test_what_there_was_no_time_for_is_listed():

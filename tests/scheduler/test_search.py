@@ -3,6 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measures import measured, point
 
+from gmi_drl.cut import Cut
+from gmi_drl.scheduler import grid_of
 from gmi_drl.scheduler.search import saturation, search
 
 
@@ -17,7 +19,7 @@ def walked(speeds, errors=None, memory=0):
         speed = speeds[num_env]
         return point(1, num_env + 1, speed, memory * 2**num_env, errors[num_env], runnable=speed > 0)
 
-    search(measure, {1: range(len(speeds))})
+    search(measure, [Cut(1, place) for place in range(len(speeds))])
     return len(asked)
 
 
@@ -79,12 +81,12 @@ def test_points_that_run_behind_one_that_fails_are_found():
     def measure(cut):
         return point(1, cut.num_env, 10.0 * cut.num_env, cut.num_env, runnable=cut.num_env != 512)
 
-    assert [found.num_env for found in search(measure, {1: [128, 256, 512, 1024]})] == [128, 256, 1024]
+    assert [found.num_env for found in search(measure, grid_of({1: [128, 256, 512, 1024]}))] == [128, 256, 1024]
 
 
 def test_every_size_is_walked_and_what_nothing_is_known_of_is_passed_over():
     measure, asked = measured({(4, 128): (100.0, 10), (1, 512): (90.0, 20)})
-    found = search(measure, {size: [128, 256, 512] for size in (4, 2, 1)})
+    found = search(measure, grid_of({size: [128, 256, 512] for size in (4, 2, 1)}))
     assert [(some.gmis_per_gpu, some.num_env) for some in found] == [(4, 128), (1, 512)] and len(asked) == 9
 
 
@@ -96,6 +98,6 @@ def test_every_size_is_walked_and_what_nothing_is_known_of_is_passed_over():
 )
 def test_each_point_is_asked_once_and_given_as_it_was_measured(table):
     measure, asked = measured(table)
-    found = search(measure, {size: [128, 256, 512] for size in (4, 2, 1)})
+    found = search(measure, grid_of({size: [128, 256, 512] for size in (4, 2, 1)}))
     assert len(set(asked)) == len(asked) and bool(found) == bool(table)
     assert all(some == point(*place, *table[place]) for some in found if (place := (some.gmis_per_gpu, some.num_env)))

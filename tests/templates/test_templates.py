@@ -4,6 +4,7 @@ import json
 
 import pytest
 from conftest import tiny_layout
+from toys import install_backend
 
 from gmi_drl.config import default_config
 from gmi_drl.cut import Cut
@@ -38,6 +39,13 @@ def test_a_cut_is_laid_out_and_keeps_to_its_template(template):
     assert template_for(layout, template.purpose) is template
     assert parse(Layout, json.loads(layout.model_dump_json()), "again") == layout
     assert layout.groups == template.groups((0, 1, 2, 3), NODE.cpu.architecture)
+
+
+@each_template
+def test_a_layout_names_the_backend_of_its_cut(template, install):
+    install_backend(install)
+    assert template.lay_out(ANT, NODE, Cut(2, 64)).backend == "process"
+    assert template.lay_out(ANT, NODE, Cut(2, 64, "toy")).backend == "toy"
 
 
 @each_template

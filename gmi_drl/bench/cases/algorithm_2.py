@@ -32,17 +32,19 @@ def opener(hidden: tuple[int, ...], keep_batch: int | None) -> Callable[[bool], 
         from gmi_drl.config import default_config
         from gmi_drl.cut import Cut
         from gmi_drl.gmi.inventory import this_node
-        from gmi_drl.scheduler import search_grid
+        from gmi_drl.scheduler import grid_of, search_grid
         from gmi_drl.templates import TCG_EX
         from gmi_drl.workload import TASK_SPECS
 
         task, node = TASK_SPECS["ant"], this_node().model_copy(update={"gpus": None})
         usual = default_config(task)
         config = usual.model_copy(update={"learner": usual.learner.model_copy(update={"hidden": hidden})})
-        whole = search_grid(node, config.learner.horizon, keep_batch=keep_batch)
-        grid = dict.fromkeys(whole, QUICK_NUM_ENVS) if quick else whole
+        grid = search_grid(node, config.learner.horizon, keep_batch=keep_batch)
+        sizes = dict.fromkeys(cut.gmis_per_gpu for cut in grid)
+        if quick:
+            grid = grid_of(dict.fromkeys(sizes, QUICK_NUM_ENVS))
         cuts = {"gmi-drl plan": planned(config, node, grid), "Algorithm 2": choice(config, node, grid)}
-        with of_layouts({size: TCG_EX.lay_out(task, node, Cut(size, 1)) for size in grid}, config) as sessions:
+        with of_layouts({size: TCG_EX.lay_out(task, node, Cut(size, 1)) for size in sizes}, config) as sessions:
             cuts["the best of the grid"] = exhaustive_best(sessions, grid)
             sides = {cut: training_side(sessions, cut.gmis_per_gpu, cut.num_env, SECONDS) for cut in cuts.values()}
             yield {name: sides[cut] for name, cut in cuts.items()}
@@ -79,14 +81,11 @@ def choice(config: "RunConfig", node: "Node", grid: "Grid") -> "Cut":
 
 def exhaustive_best(sessions: "Sessions[int]", grid: "Grid") -> "Cut":
     """Every layout of the grid with all its GMIs, several times: the one with the highest median."""
-    from gmi_drl.cut import Cut
-
     speeds: dict[Cut, list[float]] = {}
     for _ in range(SWEEPS):
-        for size, num_envs in grid.items():
-            for num_env in num_envs:
-                measured = sessions[size].measure(num_env, SECONDS / SWEEPS)
-                speeds.setdefault(Cut(size, num_env), []).append(measured.steps_per_second)
+        for cut in grid:
+            measured = sessions[cut.gmis_per_gpu].measure(cut.num_env, SECONDS / SWEEPS)
+            speeds.setdefault(cut, []).append(measured.steps_per_second)
     return max(speeds, key=lambda cut: median(speeds[cut]))
 
 

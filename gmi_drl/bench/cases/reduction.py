@@ -36,10 +36,10 @@ def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     layout = Layout(devices=(Device(kind="cpu", gmis=gmis),), groups={GROUP: group})
     params = {"numel": numel, "reduces": reduces // 4 if quick else reduces, "methods": list(SIDES.values())}
     roles, config = dict.fromkeys(range(RANKS), ROLE), RunConfig(hang_s=HANG_S)
-    with TemporaryDirectory(prefix="gmi-drl-bench-") as path, claimed([layout], PURPOSE):
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as path, claimed([layout], PURPOSE) as claim:
         folder = RunFolder(Path(path))
         folder.create()
-        with opened(layout, config, folder, roles, params, slot_bytes=4 * numel) as processes:
+        with opened(claim, layout, config, folder, roles, params, slot_bytes=4 * numel) as processes:
             sides = {name: partial(_ask, processes, method) for name, method in SIDES.items()}
             for warm_up in sides.values():
                 warm_up()

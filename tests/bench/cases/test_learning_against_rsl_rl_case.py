@@ -8,7 +8,7 @@ from gmi_drl.bench.cases import learning_against_rsl_rl as case
 from gmi_drl.bench.runner import run_case
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError
-from gmi_drl.gmi import cut
+from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.gmi.process import KEEP_FREED_MEMORY
 from gmi_drl.templates import TCG_EX
@@ -58,8 +58,8 @@ def test_both_sides_have_the_same_allocator(monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
     layout = TCG_EX.lay_out(TASK_SPECS["ant"], this_node().model_copy(update={"gpus": None}), Cut(1, 16))
-    with cut(layout) as backend:
-        ours, theirs = backend.environment(0), case.environment()
+    with ProcessBackend().cut(layout) as instances:
+        ours, theirs = instances.environment(0), case.environment()
     assert all(ours[name] == theirs[name] for name in KEEP_FREED_MEMORY)
     assert theirs["MALLOC_MMAP_THRESHOLD_"] == "4096" and "GOMP_SPINCOUNT" not in theirs
 
