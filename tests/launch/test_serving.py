@@ -1,9 +1,12 @@
 """Serving with real processes: what GMIs play is what `play` plays, and a signal ends them in order."""
 
 import os
+import re
 import signal
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +14,8 @@ from conftest import children_of, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.comm.alone import Solo
 from gmi_drl.cut import Cut
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
+from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
@@ -25,6 +29,13 @@ from gmi_drl.workload import TASK_SPECS
 
 SPEC = TASK_SPECS["ball_balance"]
 STEPS = 150
+FAILING = """
+import gmi_drl as GMI_DRL
+
+class Failing(GMI_DRL.DRL_role):
+    def GMI_run(self, **params):
+        raise ValueError("a bug in my role")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +115,42 @@ def interrupted(opened):
         return opened(*args, **more)
 
     return open_and_interrupt
+
+
+def test_the_log_of_a_gmi_that_fails_stays(run, monkeypatch, tmp_path):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "role.py").write_text(FAILING)
+    monkeypatch.setattr(TCG, "roles", lambda layout, learner: {0: f"{tmp_path}/role.py:Failing"}, raising=False)
+    with pytest.raises(GmiError, match="a bug in my role") as failed:
+        serve(layout(1), run, steps=1)
+    (log,) = re.findall(r"its log is (.*)", str(failed.value))
+    assert "ValueError: a bug in my role" in Path(log).read_text() and Path(log).is_relative_to(tmp_path)
+    (kept,) = (tmp_path / "temporary").iterdir()
+    assert not (kept / "checkpoints").exists()
+
+
+def test_an_error_that_names_no_log_gets_their_folder(run, monkeypatch, tmp_path):
+    def fail(*given):
+        raise GmiError("it went wrong")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(serving, "_supervise", fail)
+    with pytest.raises(GmiError, match="it went wrong") as failed:
+        serve(layout(1), run, steps=1)
+    (folder,) = re.findall(r"its logs are in (.*)", str(failed.value))
+    assert [path.name for path in Path(folder).iterdir()] == ["gmi-0.log"]
+
+
+@pytest.mark.parametrize("in_use", [False, True])
+def test_nothing_stays_where_nothing_is_to_be_read(run, monkeypatch, tmp_path, in_use):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if in_use:
+        with claimed([layout(1)], "another run"), pytest.raises(LayoutMismatchError, match="another run"):
+            serve(layout(1), run, steps=1)
+    else:
+        serve(layout(1), run, steps=1)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
