@@ -23,6 +23,7 @@ from gmi_drl.run.metrics import Row, drop_rows_after
 from gmi_drl.run.presence import Presence
 from gmi_drl.run.writers import Writers
 from gmi_drl.task_names import ForeignTask, find_task
+from gmi_drl.task_settings import check_settings
 from gmi_drl.templates import template_for, template_of
 
 PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
@@ -101,6 +102,13 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         raise MachineError(obstacle)
     template_for(layout, "training")
     assert layout.task is not None
+    check_settings(
+        find_task(layout.task),
+        on_gpu=any(device.kind == "gpu" for device in layout.devices),
+        physics=config.physics,
+        room=config.warp,
+        tells_terms=config.reward_terms,
+    )
     groups = None if isinstance(find_task(layout.task), ForeignTask) else ["policy"]
     if mistakes := config.learner.check(task_spec(layout.task), groups):
         raise UsageError("; ".join(mistakes))

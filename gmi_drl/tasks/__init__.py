@@ -7,6 +7,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.physics import Physics, usual_physics
 from gmi_drl.sim import NativeSim, Sim, SteppedSim
 from gmi_drl.task_names import ForeignTask, find_task
+from gmi_drl.task_settings import MEASURED_ROOM, check_physics, check_settings
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
 from gmi_drl.tasks.ball_balance import BALL_BALANCE
@@ -17,8 +18,6 @@ from gmi_drl.tasks.mujoco_v5 import MUJOCO_TASKS
 from gmi_drl.tasks.shadow_hand import SHADOW_HAND
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
-
-_MEASURED = WarpRoom()
 
 __all__ = ["TASKS", "SimTask", "Task", "TaskDefinition", "check_task", "make", "make_sim"]
 
@@ -36,7 +35,7 @@ def make(
     threads: int = 1,
     physics: Physics | None = None,
     cuda_graphs: bool = True,
-    room: WarpRoom = _MEASURED,
+    room: WarpRoom = MEASURED_ROOM,
     tells_terms: bool = False,
 ) -> Task:
     """Make a task, ready to step.
@@ -61,12 +60,8 @@ def make(
     """
     found = find_task(name)
     if isinstance(found, ForeignTask):
-        if physics is not None or room != _MEASURED:
-            raise UsageError(f"physics and warp are for the tasks of gmi-drl; {found.name} brings its own simulator")
-        if tells_terms:
-            raise UsageError(
-                f"reward_terms are of the tasks of gmi-drl; {found.name} does not tell what a reward is of"
-            )
+        on_gpu = torch.device(device).type == "cuda"
+        check_settings(found, on_gpu=on_gpu, physics=physics, room=room, tells_terms=tells_terms)
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
     sim = make_sim(definition, num_env, device, threads, physics, cuda_graphs, room)
@@ -80,26 +75,21 @@ def make_sim(
     threads: int = 1,
     physics: Physics | None = None,
     cuda_graphs: bool = True,
-    room: WarpRoom = _MEASURED,
+    room: WarpRoom = MEASURED_ROOM,
 ) -> Sim:
     """The simulator of a task of ours alone; see `make`."""
     model, substeps, fields = definition.build_mjcf(), definition.substeps, definition.fields
+    on_gpu = torch.device(device).type == "cuda"
+    check_physics(definition.spec.name, definition.as_stepped, on_gpu=on_gpu, physics=physics, room=room)
     if definition.as_stepped:
-        if physics == "warp" or room != _MEASURED:
-            raise UsageError(
-                f"{definition.spec.name} is as gymnasium has it within 1e-6, which MuJoCo Warp's float32 cannot be: "
-                "leave physics and warp out"
-            )
         return SteppedSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
-    if (physics or usual_physics(torch.device(device).type == "cuda")) == "warp":
+    if (physics or usual_physics(on_gpu)) == "warp":
         from gmi_drl.sim import WarpSim
 
         sizes = room.model_dump()
         return WarpSim(
             model, num_env, substeps=substeps, fields=fields, device=device, cuda_graphs=cuda_graphs, **sizes
         )
-    if room != _MEASURED:
-        raise UsageError("warp.nconmax and warp.njmax are for MuJoCo Warp, but the physics here is native")
     return NativeSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
 
 

@@ -7,6 +7,7 @@ import signal
 import pytest
 from conftest import tiny_config, tiny_layout, two_cores
 
+from gmi_drl.config import WarpRoom
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml
 from gmi_drl.gmi import claimed
@@ -140,6 +141,23 @@ def test_groups_of_observations_that_only_a_simulator_knows_are_left_to_it(monke
     check_trainable(tiny_layout(1, task="isaaclab:Isaac-Ant-v0"), config)
     with pytest.raises(UsageError, match="no group camera, only policy"):
         check_trainable(tiny_layout(1), config)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "message"),
+    [
+        ("mujoco:Ant-v5", {"physics": "warp"}, "MuJoCo Warp's float32 cannot be: leave physics and warp out"),
+        ("gymnasium:Nowhere-v1", {"physics": "native"}, "brings its own simulator: leave them out"),
+        ("gymnasium:Nowhere-v1", {"reward_terms": True}, "reward_terms are of the tasks of gmi-drl.*: leave it out"),
+        ("ant", {"warp": WarpRoom(njmax=100)}, "the physics here is native: leave them out"),
+    ],
+)
+def test_what_a_simulator_cannot_do_is_refused_before_anything_starts(tmp_path, task, settings, message):
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    with pytest.raises(UsageError, match=message):
+        train(tiny_layout(1, task=task), tiny_config(**settings), folder)
+    assert not list(folder.log_file(0).parent.iterdir()) and not folder.layout_file.exists()
 
 
 def test_devices_of_two_kinds_are_refused(tmp_path):
