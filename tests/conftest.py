@@ -3,8 +3,8 @@
 import os
 import sys
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 
-import hypothesis
 import pytest
 import torch
 
@@ -16,10 +16,20 @@ from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.learners import PPOConfig
 
 torch.set_num_threads(1)
-hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine fails no test
-hypothesis.settings.load_profile("untimed")
+if find_spec("hypothesis"):  # tests of a GPU do without it
+    import hypothesis
+
+    hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine fails no test
+    hypothesis.settings.load_profile("untimed")
 
 two_cores = pytest.mark.skipif(len(allowed_cores()) < 2, reason="needs two cores, one for each GMI")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """`-m gpu` imports nothing of the others: a machine with a GPU may lack what they need, and its minutes are few."""
+    if config.option.markexpr == "gpu" and collection_path.suffix == ".py" and collection_path.parent.name != "gpu":
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(items):

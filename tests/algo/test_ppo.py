@@ -4,66 +4,13 @@ import weakref
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from rollouts import SPEC, N, T, make_policy, make_rollout, normalise
 
 from gmi_drl.algo import ppo as module
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of
 from gmi_drl.learners import PPOConfig
-from gmi_drl.workload import TASK_SPECS
-
-T, N = 8, 32
-SPEC = TASK_SPECS["ant"]
-
-
-def make_policy(seed=0):
-    torch.manual_seed(seed)
-    policy = ActorCritic(SPEC)
-    with torch.no_grad():  # a policy that has something to lose: means of order one
-        policy.actor[-1].weight.mul_(30)
-    return policy
-
-
-def make_rollout(policy, seed=1, num_env=N):
-    generator = torch.Generator().manual_seed(seed)
-    rollout = Rollout(T, num_env, SPEC.num_obs, SPEC.num_actions, torch.device("cpu"))
-    rollout.obs.copy_(torch.randn(T, num_env, SPEC.num_obs, generator=generator))
-    rollout.valid.fill_(1)
-    with torch.no_grad():
-        noise = torch.randn(rollout.action.shape, generator=generator)
-        rollout.action[:], rollout.mean[:] = policy.act(rollout.obs, noise)
-        rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.mean))
-        rollout.value.copy_(policy.value(rollout.obs))
-        rollout.log_std.copy_(policy.log_std)
-    rollout.reward.copy_(torch.randn(T, num_env, generator=generator))
-    rollout.done.copy_((torch.rand(T, num_env, generator=generator) < 0.1).float())
-    rollout.advantages(torch.randn(num_env, generator=generator), PPOConfig())
-    return rollout
-
-
-def normalise(rollout):
-    rollout.normalise_advantages(rollout.advantage.mean().item(), rollout.advantage.std().item())
-
-
-class ForbidHostSync(TorchDispatchMode):
-    """Fails on the operation behind `.item()`, `bool(tensor)` and data-dependent shapes."""
-
-    FORBIDDEN = ("_local_scalar_dense", "nonzero", "masked_select")
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        assert not any(name in str(func) for name in self.FORBIDDEN), f"{func} waits for the device"
-        return func(*args, **(kwargs or {}))
-
-
-def test_update_never_waits_for_the_device():
-    policy = make_policy()
-    ppo, rollout = PPO(policy, PPOConfig()), make_rollout(policy)
-    with ForbidHostSync():
-        ppo.update(rollout, torch.randperm(T * N))
-    with pytest.raises(AssertionError, match="waits for the device"), ForbidHostSync():
-        ppo.metrics()
 
 
 def test_the_noise_is_told():
@@ -267,19 +214,3 @@ def run_in_step(replicas, parts, orders):
         thread.start()
     for thread in threads:
         thread.join(60)
-
-
-@pytest.mark.gpu
-def test_an_update_by_graphs_is_the_update_without():
-    device, results = torch.device("cuda"), []
-    for capture in (True, False):
-        policy = make_policy().to(device)
-        ppo, rollout = PPO(policy, PPOConfig(), cuda_graphs=capture), make_rollout(make_policy())
-        for name, tensor in vars(rollout).items():
-            if isinstance(tensor, torch.Tensor):
-                setattr(rollout, name, tensor.to(device))
-        normalise(rollout)
-        for seed in range(4):
-            ppo.update(rollout, torch.randperm(T * N, generator=torch.Generator().manual_seed(seed)).to(device))
-        results.append(ppo.flat.vector.clone())
-    torch.testing.assert_close(*results, atol=1e-6, rtol=0)

@@ -12,7 +12,6 @@ from conftest import children_of, environment, open_layout, tiny_config, tiny_la
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.launch.events import Heard
-from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_WORD_S, START_S, GMIProcesses
 from gmi_drl.launch.started import how_it_ended
 from gmi_drl.run.folder import RunFolder
@@ -100,7 +99,7 @@ def test_a_gmi_that_is_not_understood_is_named(tmp_path, sent, told):
     folder, roles = RunFolder(tmp_path / "run"), {0: f"{tmp_path / 'role.py'}:Riddling"}
     folder.create()
     with (
-        opened(tiny_layout(1), tiny_config(), folder, roles, {"bytes_sent": sent}, slot_bytes=64) as processes,
+        open_layout(tiny_layout(1), tiny_config(), folder, roles, {"bytes_sent": sent}, slot_bytes=64) as processes,
         pytest.raises(GmiError) as caught,
     ):
         for _ in processes.events():

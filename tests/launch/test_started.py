@@ -11,7 +11,7 @@ import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiDiedError
-from gmi_drl.gmi import cut
+from gmi_drl.gmi import claimed
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.started import UNKNOWN, how_it_ended
@@ -94,8 +94,11 @@ def started_by_shell(tmp_path, suicide):
     folder.write_setup(layout, tiny_config())
     roles, params = dict.fromkeys((0, 1), f"{tmp_path / 'role.py'}:Sum"), {"suicide": suicide}
     with (
-        cut(layout) as backend,
-        GMIProcesses(layout, roles, params, folder, backend, ByShell, hang_s=60, resources={}, environment={}) as gmis,
+        claimed([layout], "a test") as claim,
+        claim.cut(layout) as instances,
+        GMIProcesses(
+            layout, roles, params, folder, instances, ByShell, hang_s=60, resources={}, environment={}
+        ) as gmis,
     ):
         yield gmis
 

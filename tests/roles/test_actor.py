@@ -8,9 +8,7 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gmi_drl.algo.agent import make_agent
-from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.algo.normaliser import moments
-from gmi_drl.algo.ppo import PPO
 from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.clock import PhaseClock
@@ -182,20 +180,3 @@ def test_worlds_that_give_no_state_begin_anew_when_a_run_goes_on():
     assert second.running_episodes.abs().max() == 0
     collect(second)
     assert second.running_episodes[1].tolist() == [T] * N
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_neither_a_rollout_nor_an_update_waits_for_the_device():
-    pytest.importorskip("mujoco_warp", reason="needs the extra [warp]")
-    actor = make_actor(task=make("ant", num_env=64, device="cuda", physics="warp"))
-    slots, ppo = [actor.make_slot(), actor.make_slot()], PPO(actor.agent.policy, actor.config)
-    order = torch.randperm(slots[0].rollout.transitions, device="cuda")
-    for mode in (*["default"] * (WARM_UP_CALLS + 1), "error"):  # captures wait
-        torch.cuda.set_sync_debug_mode(mode)
-        try:
-            for slot in slots:
-                actor.collect(slot, PhaseClock(actor.task.device))
-                slot.rollout.normalise_advantages(0.0, 1.0)
-                ppo.update(slot.rollout, order)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")

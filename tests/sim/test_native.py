@@ -226,13 +226,3 @@ def test_closing_twice_is_fine():
     sim = make_sim()
     sim.close()
     sim.close()
-
-
-@pytest.mark.gpu
-def test_tensors_on_the_gpu_hold_the_same_numbers():
-    host = make_sim()
-    device = NativeSim(HOPPER, NUM_ENV, substeps=2, fields=FIELDS, device="cuda")
-    for ctrl in controls(10):
-        host.step(ctrl)
-        device.step(ctrl.cuda())
-        assert all(torch.equal(device.get(name).cpu(), host.get(name)) for name in FIELDS)

@@ -6,37 +6,16 @@ from functools import cache
 import pytest
 import torch
 from conftest import quick_kernels
+from sensed_ant import FIELDS, MODEL, NUM_ENV, TOLERANCES, controls, native_sim, only
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.sim import NativeSim
-from gmi_drl.tasks.ant_mjcf import ant_mjcf
 
 quick_kernels()
 
 from gmi_drl.sim import WarpSim  # noqa: E402
 
-NUM_ENV = 6
-FIELDS = ("qpos", "qvel", "ctrl", "mocap_pos", "xpos", "xmat", "sensordata")
-TOLERANCES = {
-    "qpos": 1e-5,
-    "qvel": 1e-3,
-    "ctrl": 0.0,
-    "mocap_pos": 1e-7,
-    "xpos": 1e-5,
-    "xmat": 1e-4,
-    "sensordata": 5e-3,
-}
 FORCES = slice(0, 24)
-# Sensors of all stages (a refresh of positions and velocities must keep those of forces only), and a bob that swings
-# about a point: a closed loop, whose constraint needs the velocities of the very state.
-PARTS = """<body name="goal" mocap="true" pos="1 2 3"/>
-<body name="bob" pos="0 5 3"><freejoint/><geom type="sphere" size="0.1" contype="0" conaffinity="0"/></body>
-</worldbody><equality><connect body1="bob" anchor="0.5 0 0"/></equality>"""
-MODEL = (
-    ant_mjcf()
-    .replace("</worldbody>", PARTS)
-    .replace("</sensor>", '<framepos objtype="body" objname="torso"/><jointvel joint="hip_0"/></sensor>')
-)
 
 
 @cache
@@ -50,20 +29,6 @@ def warp_sim(*args, **more):
     sim.reset(only(*range(NUM_ENV)))
     sim.forward()
     return sim
-
-
-def native_sim(fields=FIELDS):
-    return NativeSim(MODEL, NUM_ENV, substeps=2, fields=fields)
-
-
-def controls(steps, seed=0):
-    return torch.rand(steps, NUM_ENV, 8, generator=torch.Generator().manual_seed(seed)) * 2 - 1
-
-
-def only(*worlds):
-    mask = torch.zeros(NUM_ENV, dtype=torch.bool)
-    mask[list(worlds)] = True
-    return mask
 
 
 def snapshot(sim):
@@ -257,25 +222,3 @@ def test_closing_twice_is_fine():
     sim = WarpSim(MODEL, 1, substeps=1, fields=("qpos",), device="cpu", cuda_graphs=False)
     sim.close()
     sim.close()
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("graphs", [True, False])
-@pytest.mark.parametrize("side_stream", [True, False])
-def test_a_gpu_computes_what_the_cpu_computes(graphs, side_stream):
-    native = native_sim()
-    with torch.cuda.stream(torch.cuda.Stream() if side_stream else torch.cuda.default_stream()):
-        sim = WarpSim(MODEL, NUM_ENV, substeps=2, fields=FIELDS, device="cuda", cuda_graphs=graphs)
-        for ctrl in controls(8):
-            native.step(ctrl)
-            sim.step(ctrl.cuda())
-            for name, tolerance in TOLERANCES.items():
-                torch.testing.assert_close(sim.get(name).cpu(), native.get(name), atol=10 * tolerance, rtol=1e-3)
-        sim.reset(only(1).cuda())
-        native.reset(only(1))
-        sim.forward()
-        native.forward()
-        torch.testing.assert_close(sim.get("qpos").cpu(), native.get("qpos"), atol=1e-4, rtol=1e-3)
-        assert not sim.bad().any()
-        sim.close()

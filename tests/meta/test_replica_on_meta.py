@@ -1,0 +1,66 @@
+"""An iteration where nothing computes, part by part: what waits for the device, and how often."""
+
+import pytest
+import torch
+from meta_worlds import go_on, meta_replica, meta_task
+from told import META, Told, meta_device
+
+from gmi_drl.roles.agreement import agree
+from gmi_drl.roles.service import Service
+from gmi_drl.workload import TASK_SPECS
+
+SHORT = {"horizon": 2, "epochs": 1, "minibatches": 1}
+
+
+@pytest.fixture
+def watch():
+    with meta_device() as watch:
+        yield watch
+
+
+@pytest.mark.parametrize("name", TASK_SPECS)
+def test_within_the_horizon_and_in_judging_nothing_waits(watch, name):
+    replica = meta_replica(watch, meta_task(watch, name, tells_terms=True), **SHORT)
+    replica.actor.collect(replica.slot, replica.clock)
+
+
+def test_nor_does_it_by_rsl_rls_bootstrap(watch):
+    replica = meta_replica(watch, meta_task(watch, "ant"), bootstrap="last_value", **SHORT)
+    replica.actor.collect(replica.slot, replica.clock)
+
+
+def test_what_serves_does_not_wait_within_a_block(watch):
+    replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
+    for noise in (None, torch.Generator(META)):
+        Service(replica.actor.task, replica.learner.agent, noise).play(2)
+
+
+def test_agreement_is_one_transfer(watch):
+    replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
+    rollout = replica.slot.rollout
+    moments = rollout.advantage_moments()
+    with watch.allow(1), watch.count() as told:
+        agree(replica.learner.group, go_on(), rollout.sums, moments, rollout.delta)
+    told_numbers = len(rollout.sums) + len(moments) + len(rollout.delta)
+    assert (told.to_host, told.to_host_bytes, told.to_device) == (1, 8 * told_numbers, 0)
+
+
+@pytest.mark.parametrize("schedule", ["adaptive", "fixed"])
+def test_an_update_does_not_wait(watch, schedule):
+    replica = meta_replica(watch, meta_task(watch, "ant"), schedule=schedule, **SHORT | {"epochs": 2, "minibatches": 3})
+    order = torch.arange(replica.slot.rollout.transitions, device=META)
+    with watch.count() as told:
+        replica.learner.ppo.update(replica.slot.rollout, order)
+    assert told.graphs == 2 * 2 * 3
+    assert told == Told(told.launches, told.graphs, told.in_graphs), "no memory is taken, nothing is copied"
+
+
+def test_the_normaliser_is_told_by_two_transfers_and_metrics_by_four(watch):
+    """Today: one of each would do."""
+    replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
+    with watch.allow(2), watch.count() as told:
+        replica.learner.agent.normaliser.merge(torch.ones(1, 1 + 2 * 60, dtype=torch.float64))
+    assert told == Told(waits=2, to_device=2, to_device_bytes=2 * 4 * 60)
+    with watch.allow(4), watch.count() as told:
+        replica.metrics()
+    assert (told.to_host, told.to_device) == (4, 0)

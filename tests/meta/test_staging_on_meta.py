@@ -1,0 +1,61 @@
+"""How gradients leave a GPU and come back, where nothing computes."""
+
+import os
+
+import pytest
+import torch
+from meta_worlds import meta_replica, meta_task
+from told import META, Told, meta_device
+
+from gmi_drl.comm.mpr_gloo import GlooReduction
+from gmi_drl.comm.mpr_shm import SharedMemoryReduction
+from gmi_drl.comm.shared_memory import SharedMemoryGroup
+from gmi_drl.memory.segment import create_segment
+
+NUMEL = 1000
+
+
+@pytest.fixture
+def group():
+    fd = create_segment(1, 4 * 1024 * 1024)
+    group = SharedMemoryGroup(0, 1, fd, hang_s=60)
+    yield group
+    group.close()
+    os.close(fd)
+
+
+def test_a_bucket_goes_through_its_slot_once_each_way_without_a_wait(group):
+    with meta_device() as watch:
+        reduction = SharedMemoryReduction(group, META)
+        bucket = reduction.bucket(NUMEL)
+        with watch.count() as told:
+            reduction.reduce(bucket)
+        assert told == Told(to_host=1, to_host_bytes=4 * NUMEL, to_device=1, to_device_bytes=4 * NUMEL)
+        with watch.count() as told:
+            reduction.reduce(torch.zeros(3, device=META))
+    assert told.waits == 0 and told.to_host_bytes == told.to_device_bytes == 12
+
+
+def test_each_mini_batch_adds_the_staging_of_its_bucket(group):
+    with meta_device() as watch:
+        short = {"horizon": 2, "epochs": 2, "minibatches": 2}
+        replica = meta_replica(watch, meta_task(watch, "ant"), SharedMemoryReduction(group, META), **short)
+        order = torch.arange(replica.slot.rollout.transitions, device=META)
+        with watch.count() as told:
+            replica.learner.ppo.update(replica.slot.rollout, order)
+    size = replica.learner.ppo.flat.bucket.nbytes
+    assert (told.to_host, told.to_host_bytes, told.to_device, told.to_device_bytes) == (4, 4 * size, 4, 4 * size)
+    assert told.waits == told.allocations == 0
+
+
+def test_gloo_is_waited_for_each_way():
+    class Alone:
+        def sum(self, vector):
+            assert not vector.is_meta
+
+    with meta_device() as watch:
+        reduction = GlooReduction(Alone(), META)
+        bucket = reduction.bucket(NUMEL)
+        with watch.allow(2), watch.count() as told:
+            reduction.reduce(bucket)
+    assert (told.waits, told.to_host_bytes, told.to_device_bytes) == (2, 4 * NUMEL, 4 * NUMEL)

@@ -1,0 +1,99 @@
+"""Each thing that a GPU would wait for or refuse is seen where nothing computes."""
+
+import pytest
+import torch
+from told import META, Told, WaitsError, meta_device
+
+from gmi_drl.algo.captured import Captured
+
+ROWS, ON_HOST = torch.zeros(4, 3, device=META), torch.ones(4, 3)
+MASK, INDEX = torch.zeros(4, dtype=torch.bool, device=META), torch.tensor([1, 2])
+
+WAITS = {
+    "item": lambda: ROWS.sum().item(),
+    "float": lambda: float(ROWS.sum()),
+    "a branch": lambda: 1 if MASK.any() else 2,
+    "tolist": lambda: ROWS.tolist(),
+    "numpy": lambda: ROWS.cpu().numpy(),
+    "to the host": lambda: ROWS.to("cpu"),
+    "copied to the host": lambda: ON_HOST.clone().copy_(ROWS),
+    "to the device": lambda: ON_HOST.to(META),
+    "copied to the device": lambda: ROWS.copy_(ON_HOST),
+    "a constant": lambda: torch.tensor([1.0, 2.0], device=META),
+    "a constant like another": lambda: ROWS.new_tensor(2.0),
+    "an array": lambda: torch.as_tensor([1.0], device=META),
+    "nonzero": lambda: ROWS.nonzero(),
+    "where": lambda: torch.where(MASK),
+    "rows of a mask": lambda: ROWS[MASK],
+    "rows of a mask, written": lambda: ROWS.__setitem__(MASK, ON_HOST.to(META)),
+    "a row by a number there": lambda: ROWS[ROWS.argmax()],
+    "unique": lambda: ROWS.unique(),
+    "equal": lambda: torch.equal(ROWS, ROWS),
+}
+MIXES = {
+    "sum": lambda: ROWS + ON_HOST,
+    "sum in place": lambda: ROWS.add_(ON_HOST),
+    "index": lambda: ROWS[INDEX],
+    "select": lambda: ROWS.index_select(0, INDEX),
+    "cat": lambda: torch.cat((ROWS, ON_HOST)),
+}
+
+
+@pytest.mark.parametrize("does", [*WAITS.values(), *MIXES.values()], ids=[*WAITS, *MIXES])
+def test_what_a_gpu_waits_for_or_refuses_fails(does):
+    with meta_device(), pytest.raises((WaitsError, NotImplementedError, RuntimeError)):
+        does()
+
+
+def told_by(does, waits=0):
+    with meta_device() as watch, watch.allow(waits), watch.count() as told:
+        does()
+    return told
+
+
+def test_kernels_are_counted_and_views_are_none():
+    assert told_by(lambda: ROWS.view(-1).unsqueeze(0).expand(5, 12)[:, 1:].T) == Told()
+    assert told_by(lambda: ROWS + 1) == Told(launches=1, allocations=1, allocated_bytes=48)
+    assert told_by(lambda: ROWS.add_(1)) == Told(launches=1)
+    assert told_by(lambda: torch.add(ROWS, 1, out=ROWS)) == Told(launches=1)
+    assert told_by(lambda: ROWS[:, 0].copy_(ROWS[:, 1])) == Told(launches=1)
+    assert told_by(lambda: ROWS.__setitem__((0, 0), 1.0)) == Told(launches=1)
+    assert told_by(lambda: ROWS.masked_fill(MASK[:, None], 0.0)).launches == 2
+    assert told_by(lambda: torch.empty(2, device=META)) == Told(allocations=1, allocated_bytes=8)
+    assert told_by(lambda: torch.zeros(2, 0, device=META)) == Told()
+    assert told_by(lambda: ON_HOST + ON_HOST) == Told()
+
+
+def test_transfers_are_counted_with_their_bytes_and_whether_the_host_waits():
+    assert told_by(ROWS.cpu, waits=1) == Told(waits=1, to_host=1, to_host_bytes=48)
+    assert told_by(lambda: ON_HOST.clone().copy_(ROWS, non_blocking=True)) == Told(to_host=1, to_host_bytes=48)
+    assert told_by(lambda: ROWS.copy_(ON_HOST, non_blocking=True)) == Told(to_device=1, to_device_bytes=48)
+    assert told_by(lambda: ROWS.copy_(ON_HOST.double()), waits=1) == Told(waits=1, to_device=1, to_device_bytes=48)
+    upload = Told(waits=1, to_device=1, to_device_bytes=48)
+    assert told_by(lambda: ON_HOST.to(META), waits=1) == upload + Told(allocations=1, allocated_bytes=48)
+    assert told_by(lambda: torch.tensor([[1.0] * 3] * 4, device=META), waits=1) == upload
+    assert told_by(ROWS.sum().item, waits=1) == Told(waits=1, to_host=1, to_host_bytes=4)
+
+
+def test_a_wait_that_is_allowed_for_must_come_and_no_more():
+    with meta_device() as watch:
+        with pytest.raises(AssertionError, match="1 of 2 waits did not come"), watch.allow(2):
+            ROWS.cpu()
+        with pytest.raises(WaitsError, match=r"copy of \[4, 3\] to the host"), watch.allow(1):
+            ROWS.cpu(), ROWS.cpu()
+
+
+def test_what_would_be_captured_is_one_graph_and_may_not_copy():
+    assert told_by(Captured(lambda: ROWS.add_(1).mul_(2), META)) == Told(graphs=1, in_graphs=2)
+    with meta_device(), pytest.raises(WaitsError, match="a graph copies"):
+        Captured(lambda: ON_HOST.to(META, non_blocking=True), META)()
+
+
+def test_backward_passes_are_counted_and_numbers_are_drawn_without_a_generator_of_the_device():
+    def train():
+        weights = torch.zeros(3, 2, device=META, requires_grad=True)
+        noise = torch.randn(4, 2, generator=torch.Generator(META).manual_seed(1), device=META)
+        ((ROWS @ weights) * noise).sum().backward()
+
+    forward = 5  # weights, noise, product, noise times it, sum
+    assert told_by(train).launches > forward + 2
