@@ -198,6 +198,13 @@ def test_a_learner_of_another_package_tells_what_memory_it_takes(command_line, l
         assert ("8 environments are many: measuring how much memory a few take" in err) == bool(is_probed)
 
 
+def test_memory_is_measured_with_our_ppo_where_a_learner_brings_no_probe(command_line, learner):
+    learner(has_probe=False)
+    small = ["--num-env", 8, "--gmis-per-gpu", 1, "--iterations", 1, "--set", "learner.history_gib=1e6"]
+    code, _, err = command_line("train", "--algo", "toy", *small, "--run-dir", "run")
+    assert code == 0 and "toy brings no probe" in err and "the memory is not known" not in err, err
+
+
 def test_a_writer_of_another_package_gets_rows_and_its_failure_ends_nothing(folder, install):
     install({"gmi_drl.writers": "toy = toy_writer:KIND"}, {"toy_writer": WRITER})
     warnings = []
