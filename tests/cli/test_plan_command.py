@@ -146,8 +146,8 @@ def test_options_that_contradict_each_other_are_refused(command_line, tmp_path, 
 def test_a_plan_for_rsl_rl_is_measured_with_rsl_rls_runner(command_line, tmp_path, monkeypatch):
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
-    measured, enter = [], Session.__enter__
-    monkeypatch.setattr(Session, "__enter__", lambda session: measured.append(session.role) or enter(session))
+    measured, start = [], Session.start
+    monkeypatch.setattr(Session, "start", lambda self, claim: measured.append(self.role) or start(self, claim))
     code, out, err = command_line("plan", "--algo", "rsl_rl", "--num-env", 8, "--gmis-per-gpu", 1, "--budget", 100)
     assert code == 0 and "Measuring ant by rsl_rl on" in err and set(measured) == {LEARNERS.find("rsl_rl").probe}, err
     assert "stands for" not in " ".join(out.split())

@@ -21,7 +21,7 @@ def test_a_profile_says_which_learner_was_measured(command_line, tmp_path, monke
     given = ["--algo", "rsl_rl", "--gmis-per-gpu", 1, "--num-env", 8, "-o", "p.json"]
     code, _, err = command_line("profile", *given)
     profile = load_profile(tmp_path / "p.json")
-    assert code == 0 and profile.algo == "rsl_rl" and profile.points[0].runnable, err
+    assert code == 0 and profile.learner == "rsl_rl" and profile.points[0].runnable, err
 
 
 def test_what_there_was_no_time_for_is_listed(command_line):

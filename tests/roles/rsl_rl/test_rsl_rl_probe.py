@@ -1,7 +1,7 @@
 import tempfile
 
 import pytest
-from conftest import tiny_config, tiny_layout, two_cores
+from conftest import started, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.learners import PPOConfig, RslRlConfig
 from gmi_drl.learners.rsl_rl import runner_config
@@ -29,7 +29,7 @@ def test_iterations_of_rsl_rls_own_runner_are_measured(tmp_path, monkeypatch):
     (tmp_path / "counter.py").write_text(COUNTER.format(file=str(tmp_path / "counted")))
     runner = runner_config(OURS)
     runner = {**runner, "algorithm": runner["algorithm"] | {"class_name": "counter:Counted"}, "logger": "tensorboard"}
-    with Session(tiny_layout(2), tiny_config(learner=RslRlConfig(runner=runner))) as session:
+    with started(Session(tiny_layout(2), tiny_config(learner=RslRlConfig(runner=runner)))) as session:
         few, many = session.measure(8, 0.0), session.measure(16, 0.0)
         assert not list(tmp_path.rglob("events.*"))  # its logger writes nothing
     assert few.num_env == 8 and few.steps_per_second == pytest.approx(2 * 8 * 4 / few.iteration_s)
