@@ -153,8 +153,10 @@ AFTER_THE_QUESTIONS: tuple[Part, ...] = (
             for task in ("humanoid", "shadow_hand", "anymal", "ball_balance", "franka_cabinet")
         ),
     ),
-    ("humanoid", "as solo", 90, ("{profile} --task humanoid --num-env {short_walk} -o {results}/humanoid.json",)),
-    ("shadow_hand", "as solo", 90, ("{profile} --task shadow_hand --num-env {short_walk} -o {results}/hand.json",)),
+    *(
+        (task, "as solo", 90, ("{profile} --num-env {short_walk} " + f"--task {task} -o {{results}}/{task}.json",))
+        for task in ("humanoid", "shadow_hand")
+    ),
     ("figure_10", "Figure 10 of the paper, with graphs and without", 300, ("gmi-drl bench figure_10 {figure_10}",)),
     ("physics", "physics alone, all tasks, with graphs and without", 300, ("gmi-drl bench physics {all_physics}",)),
 )

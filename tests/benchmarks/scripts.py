@@ -7,7 +7,9 @@ from pathlib import Path
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-FAKE_MPS = """#!/usr/bin/env python3
+FAKE_MPS = (
+    f"#!{sys.executable}"
+    + """
 import os, signal, sys, time
 pipes = os.environ["CUDA_MPS_PIPE_DIRECTORY"]
 if "-d" in sys.argv:
@@ -30,6 +32,7 @@ elif command[0] == "get_server_list":
 else:
     print("1.0")
 """
+)
 """A daemon and its control: it does not end by SIGTERM, only when it is told to quit, or not even then."""
 
 

@@ -15,10 +15,12 @@ from keeper import MARK
 from scripts import BENCHMARKS, is_alive, put_fake_mps, run, wait_until
 
 FAILING_ROLE = """
+import time
 from gmi_drl import DRL_role
 
 class Reducer(DRL_role):
     def GMI_run(self, counts):
+        time.sleep(600 * self.GMI_id)
         print('{"seen": 1}', flush=True)
         raise ValueError("broken")
 """

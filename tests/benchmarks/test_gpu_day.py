@@ -33,7 +33,7 @@ def test_stages_are_rehearsed_and_not_repeated_unless_asked(tmp_path):
     assert len(json.loads((tmp_path / "solo.json").read_text())["points"]) == 2
     listed = run(*rehearsal, "--list").stdout.splitlines()
     assert [line.split()[3] for line in listed if line.startswith("replicas")] == ["-"]
-    assert [line.split()[3] for line in listed if line.startswith("sharing")] == ["1"]
+    assert [line.split()[3] for line in listed if line.startswith("machine")] == ["1"]
 
 
 @no_gpu

@@ -15,6 +15,21 @@ STUBBORN = (
 )
 
 
+CLIENT = """
+import os, signal, sys, time
+
+def leave(number, frame):
+    time.sleep(0.5)
+    with open("{told}", "w") as file:
+        file.write("left alone" if os.path.exists("{pipes}/quit") else "served")
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, leave)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
 def start(folder, code="import time; print('up', flush=True); time.sleep(600)"):
     """A process in a session of its own that is marked with a folder."""
     own = os.environ | {keeper.MARK: str(folder)}
@@ -66,3 +81,19 @@ def test_a_daemon_ends_with_the_program_that_was_killed(tmp_path, quits):
     victim.wait()
     assert wait_until(lambda: not is_alive(daemon))
     assert wait_until(lambda: not os.path.exists(os.path.dirname(pipes)))
+
+
+def test_clients_end_before_the_daemon_that_serves_them(tmp_path, monkeypatch):
+    put_fake_mps(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with keeper.kept() as folder:
+        pipes = folder / "mps-1"
+        pipes.mkdir()
+        found = {keeper.MARK: str(folder), "CUDA_MPS_PIPE_DIRECTORY": str(pipes)}
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], env=os.environ | found, check=True)
+        assert wait_until(lambda: (pipes / "pid").exists() and (pipes / "pid").read_text())
+        daemon = int((pipes / "pid").read_text())
+        client = start(folder, CLIENT.format(pipes=pipes, told=tmp_path / "told"))
+    assert (tmp_path / "told").read_text() == "served"
+    assert not is_alive(daemon)
+    client.wait()
