@@ -1,6 +1,7 @@
 """How stages are run and kept."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -95,9 +96,10 @@ def test_an_interrupted_run_leaves_no_process_and_no_result(output, tmp_path, nu
         one = stages.Stage("one", "a stage", 100, (("python", "-c", {code!r}),))
         stages.run_all([one], pathlib.Path({str(output)!r}), 300)
     """)
-    running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = subprocess.Popen([sys.executable, "-c", program], start_new_session=True, **nowhere)
     assert wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-    running.send_signal(number)
+    os.killpg(running.pid, number)  # as a terminal does, or who kills a job
     assert running.wait(60) != 0
     assert wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())))
     assert stages.results(output) == {}
