@@ -221,14 +221,14 @@ def throughput(totals: Sequence[int]) -> None:
 def speeds(size: int, totals: Sequence[int], found: dict[str, str]) -> dict[str, Any]:
     """Steps per second of all GMIs, by the environments of all of them; kernels are compiled before anything counts."""
     from gmi_drl.config import default_config
-    from gmi_drl.gmi import claimed
     from gmi_drl.profiler.session import Session
+    from gmi_drl.profiler.sessions import Sessions
     from gmi_drl.workload import TASK_SPECS
 
-    whole, told = layout(size), dict[str, Any]()
-    with claimed([whole], "first light"), Session(whole, default_config(TASK_SPECS["ant"])) as session:
+    session, told = Session(layout(size), default_config(TASK_SPECS["ant"])), dict[str, Any]()
+    with Sessions({size: session}, "first light") as sessions:
         for total in totals:
-            one = session.measure(total // size, MEASURE_S)
+            one = sessions[size].measure(total // size, MEASURE_S)
             told[str(total)] = {
                 "steps_per_second": round(one.steps_per_second),
                 "relative_error": round(one.relative_error, 3),

@@ -78,7 +78,12 @@ BEFORE_THE_QUESTIONS: tuple[Part, ...] = (
         ),
     ),
     # Is it right?
-    ("tests", "the tests that need a GPU", 150, ("python -m pytest -m gpu -p no:cacheprovider {tests}",)),
+    (
+        "tests",
+        "the tests that need a GPU",
+        150,
+        ("python -m pytest -m gpu --continue-on-collection-errors -p no:cacheprovider {tests}",),
+    ),
     (
         "replicas",
         "2 and 4 GMIs: each checkpoint compares the digests of all",
