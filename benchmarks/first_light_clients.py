@@ -1,18 +1,20 @@
-"""The processes on the GPU that `first_light.py` starts to answer its questions. Each tells what it sees as JSON."""
+"""The processes on the GPU that `first_light.py` starts to answer its questions. Each tells what it sees as JSON.
+
+python first_light_clients.py NAME RANK SIZE [ARGUMENT ...]
+"""
 
 import ctypes
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from functools import partial
 from typing import Any
 
 from first_light_talk import attached, attempt, join, microseconds, say
 
 PARAMETERS = (100_000, 500_000, 1_500_000)
-NUM_ENV = 2048
-HORIZON = 16
 
 SMID = """
 extern "C" __global__ void smid(int* seen) {
@@ -133,29 +135,35 @@ def symmetric_buffer(dist: Any, count: int) -> Any:
 
 
 def symmetric(rank: str, size: str) -> None:
-    """A sum over symmetric memory, and what it takes."""
+    """Sums over symmetric memory, which is IPC with barriers on the GPU: whether they are right, and what they take."""
     import torch
 
     dist = join("gloo", rank, size)
     group = dist.group.WORLD.group_name
-    tensor = symmetric_buffer(dist, 1 << 20)
-    say(rendezvous=True, attached=attached())
-    tensor.fill_(int(rank) + 1)
-    torch.cuda.synchronize()
-    dist.barrier()
-    total = torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", group)
-    torch.cuda.synchronize()
-    expected = int(size) * (int(size) + 1) / 2
-    say(sum_is_right=bool((total == expected).all()))
-    one_shot = microseconds(lambda: torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", group))
-    say(one_shot_us=one_shot)
+    for count in PARAMETERS:
+        tensor = symmetric_buffer(dist, count)
+        tensor.fill_(int(rank) + 1)
+        torch.cuda.synchronize()
+        dist.barrier()
+        total = torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", group)
+        is_right = bool((total == int(size) * (int(size) + 1) / 2).all())
+        say(**{f"sum_of_{count}_is_right": is_right}, attached=attached())
+        for name in ("one_shot_all_reduce", "two_shot_all_reduce_"):
+            sums = getattr(torch.ops.symm_mem, name)
+            say(**{f"{name}_us_{count}": microseconds(partial(sums, tensor, "sum", group))})
+
+
+def nccl_version(rank: str, size: str) -> None:
+    """Which NCCL torch has, or the one that was loaded before it."""
+    import torch
+
+    say(nccl=torch.cuda.nccl.version(), preloaded=os.environ.get("LD_PRELOAD"))
 
 
 def nccl(rank: str, size: str) -> None:
     """A sum by NCCL, with all ranks on this GPU."""
     import torch
 
-    say(nccl=torch.cuda.nccl.version(), preloaded=os.environ.get("LD_PRELOAD"))
     dist = join("nccl", rank, size)
     tensor = torch.full((PARAMETERS[0],), int(rank) + 1.0, device="cuda")
     dist.all_reduce(tensor)
@@ -163,30 +171,7 @@ def nccl(rank: str, size: str) -> None:
     say(sum_is_right=bool((tensor == int(size) * (int(size) + 1) / 2).all()), attached=attached())
     for count in PARAMETERS:
         sized = torch.zeros(count, device="cuda")
-        say(**{f"nccl_us_{count}": microseconds(lambda sized=sized: dist.all_reduce(sized))})
-
-
-def reduce(rank: str, size: str) -> None:
-    """Reductions by gloo over pinned host memory, and over symmetric memory, which is IPC with barriers on the GPU."""
-    import torch
-
-    dist = join("gloo", rank, size)
-    for count in PARAMETERS:
-        vector, host = torch.zeros(count, device="cuda"), torch.zeros(count, pin_memory=True)
-
-        def by_gloo(vector: Any = vector, host: Any = host) -> None:
-            host.copy_(vector)
-            dist.all_reduce(host)
-            vector.copy_(host)
-
-        say(**{f"gloo_us_{count}": microseconds(by_gloo)})
-    group = dist.group.WORLD.group_name
-    for count in PARAMETERS:
-        shared = symmetric_buffer(dist, count)
-        dist.barrier()
-        for name in ("one_shot_all_reduce", "two_shot_all_reduce_"):
-            sums = getattr(torch.ops.symm_mem, name)
-            say(**{f"{name}_us_{count}": microseconds(lambda sums=sums, it=shared: sums(it, "sum", group))})
+        say(**{f"nccl_us_{count}": microseconds(partial(dist.all_reduce, sized))})
 
 
 def green(rank: str, size: str) -> None:
@@ -292,40 +277,21 @@ def fault(rank: str, size: str) -> None:
     say(error=None)
 
 
-def load(rank: str, size: str, seconds: str, is_pinned: str) -> None:
-    """Many small kernels a step, as a simulator and a small policy launch them; no wait within a horizon."""
+CLIENTS: dict[str, Callable[..., None]] = {
+    function.__name__: function for function in (sms, ipc, warp, symmetric, nccl_version, nccl, green, gpm, work, fault)
+}
+
+
+def main() -> None:
+    """Run one of them, where there is a GPU."""
     import torch
 
-    cores = sorted(os.sched_getaffinity(0))
-    if int(is_pinned):
-        share = max(1, len(cores) // int(size))
-        os.sched_setaffinity(0, cores[int(rank) * share : (int(rank) + 1) * share] or cores)
-    dist = join("gloo", rank, size)
-    widths = (60, 256, 128, 64, 60)
-    layers = [torch.randn(a, b, device="cuda") * 0.05 for a, b in pairwise(widths)]
-    state = torch.randn(NUM_ENV, widths[0], device="cuda")
-
-    def horizon() -> None:
-        nonlocal state
-        for _ in range(HORIZON):
-            action = state
-            for layer in layers:
-                action = torch.nn.functional.elu(action @ layer)
-            for _ in range(20):
-                state = (state * 0.99 + 0.01 * action).clamp_(-1, 1)
-        torch.cuda.synchronize()
-
-    for _ in range(5):
-        horizon()
-    dist.barrier()
-    started, count = time.monotonic(), 0
-    while time.monotonic() - started < float(seconds):
-        horizon()
-        count += 1
-    say(steps_per_second=count * HORIZON * NUM_ENV / (time.monotonic() - started), attached=attached())
-    dist.barrier()
+    name, *arguments = sys.argv[1:]
+    if not torch.cuda.is_available():
+        say(obstacle="torch sees no CUDA device")
+        return
+    CLIENTS[name](*arguments)
 
 
-CLIENTS: dict[str, Callable[..., None]] = {
-    function.__name__: function for function in (sms, ipc, warp, symmetric, nccl, reduce, green, gpm, work, fault, load)
-}
+if __name__ == "__main__":
+    main()

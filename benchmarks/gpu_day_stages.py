@@ -1,0 +1,186 @@
+"""The stages of `gpu_day.py` in their order of importance, at the size of a GPU and at that of a rehearsal."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import first_light
+from stages import Stage
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+
+FULL = {
+    "train": "gmi-drl train --task ant --set physics=warp",
+    "profile": "gmi-drl profile --fresh --gmis-per-gpu 1",
+    "physics": "warp",
+    "few": "512",
+    "many": "4096",
+    "two": "2",
+    "four": "4",
+    "walk": "512,2048,8192,16384,32768,65536",
+    "short_walk": "2048,8192,32768",
+    "totals": "2048 8192 32768",
+    "iterations": "30",
+    "more": "40",
+    "budget": "60",
+    "learning_s": "45",
+    "figure_10": "--repeats 1 -o {results}/figure_10.json",
+    "all_physics": "--repeats 1 -o {results}/physics.json",
+}
+SMALL = {
+    "train": "gmi-drl train --task ant --set physics=native",
+    "profile": "gmi-drl profile --fresh --gmis-per-gpu 1",
+    "physics": "native",
+    "few": "8",
+    "many": "16",
+    "two": "2",
+    "four": "2",
+    "walk": "8,16",
+    "short_walk": "8",
+    "totals": "16",
+    "iterations": "2",
+    "more": "3",
+    "budget": "20",
+    "learning_s": "2",
+    "figure_10": "--list",
+    "all_physics": "--list",
+}
+"""For two cores without a GPU. Cases of `gmi-drl bench` have no smaller size: they are only looked up."""
+
+SHARING = 10
+"""The question of `first_light.py` that is the stage `sharing`, and comes before the others."""
+SHARING_S = 330.0
+
+Part = tuple[str, str, float, tuple[str, ...]]
+"""Name, what it is about, seconds on a GPU, commands."""
+
+BEFORE_THE_QUESTIONS: tuple[Part, ...] = (
+    # Does it run?
+    (
+        "machine",
+        "driver, GPU, versions",
+        30,
+        ("gmi-drl doctor", "python -m torch.utils.collect_env", "python -c 'import warp; warp.init()'"),
+    ),
+    (
+        "kernels",
+        "MuJoCo Warp's kernels for Ant are compiled, before anything is timed",
+        120,
+        ("{train} --gmis-per-gpu 1 --num-env {few} --iterations 1 --run-dir run",),
+    ),
+    (
+        "first_run",
+        "a training on one GMI, and how it goes on from its checkpoint",
+        50,
+        (
+            "{train} --gmis-per-gpu 1 --num-env {few} --iterations {iterations} --run-dir run",
+            "gmi-drl train --resume run --iterations {more}",
+        ),
+    ),
+    # Is it right?
+    (
+        "tests",
+        "the tests that need a GPU",
+        150,
+        ("python -m pytest -m gpu --continue-on-collection-errors -p no:cacheprovider {tests}",),
+    ),
+    (
+        "replicas",
+        "2 and 4 GMIs: each checkpoint compares the digests of all",
+        70,
+        (
+            "{train} --gmis-per-gpu {two} --num-env {few} --iterations {more} --set checkpoint_every=5 --run-dir two",
+            "{train} --gmis-per-gpu {four} --num-env {few} --iterations {more} --set checkpoint_every=5 --run-dir four",
+        ),
+    ),
+    # How fast alone?
+    ("solo", "one GMI over environments", 110, ("{profile} --task ant --num-env {walk} -o {results}/solo.json",)),
+)
+
+AFTER_THE_QUESTIONS: tuple[Part, ...] = (
+    (
+        "plan",
+        "a plan of a minute, and its training",
+        130,
+        (
+            "gmi-drl plan --task ant --fresh --budget {budget} -o {results}/plan.yaml",
+            "gmi-drl train {results}/plan.yaml --iterations {iterations} --run-dir run",
+        ),
+    ),
+    (
+        "learns",
+        "Ant from nothing, then played without noise",
+        90,
+        (
+            "{train} --gmis-per-gpu 1 --num-env {many} --iterations 99999 --set time_limit_s={learning_s}"
+            " --run-dir run",
+            "gmi-drl play run --num-env {few} --steps 500",
+        ),
+    ),
+    (
+        "serving",
+        "a policy served by one GMI, and by two",
+        70,
+        (
+            "{train} --gmis-per-gpu 1 --num-env {few} --iterations 1 --run-dir run",
+            "gmi-drl serve run --steps 200 --num-env {many} --gmis-per-gpu 1",
+            "gmi-drl serve run --steps 200 --num-env {many} --gmis-per-gpu {two}",
+        ),
+    ),
+    (
+        "native",
+        "physics on the cores, learning on the GPU",
+        50,
+        (
+            "gmi-drl train --task ant --set physics=native --gmis-per-gpu {two} --num-env {few} --iterations {more}"
+            " --run-dir run",
+        ),
+    ),
+    (
+        "no_graphs",
+        "the first run without CUDA graphs",
+        60,
+        ("{train} --gmis-per-gpu 1 --num-env {few} --iterations {more} --set cuda_graphs=false --run-dir run",),
+    ),
+    (
+        "rsl_rl",
+        "rsl_rl's runner on two GMIs",
+        60,
+        ("{train} --algo rsl_rl --gmis-per-gpu {two} --num-env {few} --iterations {more} --run-dir run",),
+    ),
+    (
+        "other_kernels",
+        "the kernels of the other tasks are compiled",
+        250,
+        tuple(
+            f"gmi-drl train --task {task} --gmis-per-gpu 1 --num-env 8 --iterations 1 --run-dir {task}"
+            " --set physics={physics}"
+            for task in ("humanoid", "shadow_hand", "anymal", "ball_balance", "franka_cabinet")
+        ),
+    ),
+    *(
+        (task, "as solo", 90, ("{profile} --num-env {short_walk} " + f"--task {task} -o {{results}}/{task}.json",))
+        for task in ("humanoid", "shadow_hand")
+    ),
+    ("figure_10", "Figure 10 of the paper, with graphs and without", 300, ("gmi-drl bench figure_10 {figure_10}",)),
+    ("physics", "physics alone, all tasks, with graphs and without", 300, ("gmi-drl bench physics {all_physics}",)),
+)
+
+
+def all_stages(results: Path, is_rehearsal: bool) -> list[Stage]:
+    """All stages; files that are to be kept go into the folder `results`."""
+    sizes = SMALL if is_rehearsal else FULL
+    sharing = first_light.stage(SHARING, [int(total) for total in sizes["totals"].split()])
+    return [
+        *_filled(BEFORE_THE_QUESTIONS, sizes, results),
+        Stage("sharing", sharing.about, SHARING_S, sharing.commands),
+        *(first_light.stage(number) for number in first_light.ORDER if number != SHARING),
+        *_filled(AFTER_THE_QUESTIONS, sizes, results),
+    ]
+
+
+def _filled(parts: tuple[Part, ...], sizes: Mapping[str, str], results: Path) -> Iterator[Stage]:
+    places = {"tests": shlex.quote(str(TESTS)), "results": shlex.quote(str(results.resolve()))}
+    for name, about, seconds, commands in parts:
+        lines = (command.format_map({**sizes, **places}).format_map(places) for command in commands)
+        yield Stage(name, about, seconds, tuple(tuple(shlex.split(line)) for line in lines))
