@@ -22,12 +22,12 @@ class Claim:
     """Devices that this process holds. Within it layouts are cut, by backends that keep what their cuts share.
 
     Args:
-        devices: By the names that backends give them.
+        layouts: Those that may be cut.
         backends: By name, each within its `held`.
     """
 
-    def __init__(self, devices: Collection[str], backends: Mapping[str, Backend]) -> None:
-        self._devices, self._backends = frozenset(devices), backends
+    def __init__(self, layouts: Collection[Layout], backends: Mapping[str, Backend]) -> None:
+        self._layouts, self._backends = layouts, backends
 
     def cut(self, layout: Layout) -> AbstractContextManager[Instances]:
         """The GMIs of a layout with its devices cut, for the time of a `with` block.
@@ -36,10 +36,9 @@ class Claim:
             UsageError: if it was not among the layouts of the claim.
             MachineError: if the devices cannot be cut.
         """
-        backend = self._backends.get(layout.backend)
-        if backend is None or not self._devices.issuperset(backend.devices(layout)):
+        if layout not in self._layouts:
             raise UsageError("a layout can be cut only on devices that were claimed for it: see gmi.claimed")
-        return backend.cut(layout)
+        return self._backends[layout.backend].cut(layout)
 
 
 @contextmanager
@@ -64,7 +63,7 @@ def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[Claim]:
     with claim(devices, purpose), ExitStack() as life:
         for name, backend in backends.items():
             life.enter_context(backend.held(by_backend[name]))
-        yield Claim(devices, backends)
+        yield Claim([layout for alike in by_backend.values() for layout in alike], backends)
 
 
 def _devices(backend: Backend, layout: Layout) -> list[str]:

@@ -56,11 +56,12 @@ def test_devices_are_claimed_once_for_all_layouts_that_are_cut_on_them():
         pass
 
 
-@pytest.mark.parametrize("other", ["toy", "elsewhere"])
-def test_what_was_not_claimed_is_not_cut(toy, other, monkeypatch):
-    monkeypatch.setattr(ProcessBackend, "devices", lambda self, layout: [str(gmi.cores) for gmi in layout.gmis])
-    with claimed([tiny_layout(1)], "a test") as claim, pytest.raises(UsageError, match="claimed for it"):
-        claim.cut(toy.layout if other == "toy" else ELSEWHERE)
+@pytest.mark.parametrize("change", [{"backend": "toy"}, {"devices": ELSEWHERE.devices}, {"task": "humanoid"}])
+def test_a_layout_that_was_not_claimed_is_not_cut(toy, change):
+    """Whether it has the devices of one that was, others, or such as are nowhere on this machine."""
+    one = tiny_layout(1)
+    with claimed([one], "a test") as claim, pytest.raises(UsageError, match="claimed for it"):
+        claim.cut(one.model_copy(update=change))
     assert toy.cuts == 0
 
 
