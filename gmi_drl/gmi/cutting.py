@@ -1,6 +1,6 @@
 """From layouts to their devices on this machine: found, claimed and cut by the backends that they name."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from gmi_drl.backends import BACKENDS
@@ -22,23 +22,27 @@ class Claim:
     """Devices that this process holds. Within it layouts are cut, by backends that keep what their cuts share.
 
     Args:
-        layouts: Those that may be cut.
+        layouts: Those that may be cut, until the claim ends.
         backends: By name, each within its `held`.
     """
 
-    def __init__(self, layouts: Collection[Layout], backends: Mapping[str, Backend]) -> None:
-        self._layouts, self._backends = layouts, backends
+    def __init__(self, layouts: Iterable[Layout], backends: Mapping[str, Backend]) -> None:
+        self._layouts, self._backends = list(layouts), backends
 
     def cut(self, layout: Layout) -> AbstractContextManager[Instances]:
         """The GMIs of a layout with its devices cut, for the time of a `with` block.
 
         Raises:
-            UsageError: if it was not among the layouts of the claim.
+            UsageError: if it was not among the layouts of the claim, or the claim has ended.
             MachineError: if the devices cannot be cut.
         """
         if layout not in self._layouts:
-            raise UsageError("a layout can be cut only on devices that were claimed for it: see gmi.claimed")
+            raise UsageError("a layout can be cut only while devices are claimed for it: see gmi.claimed")
         return self._backends[layout.backend].cut(layout)
+
+    def end(self) -> None:
+        """From now on nothing is cut."""
+        self._layouts.clear()
 
 
 @contextmanager
@@ -63,7 +67,9 @@ def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[Claim]:
     with claim(devices, purpose), ExitStack() as life:
         for name, backend in backends.items():
             life.enter_context(backend.held(by_backend[name]))
-        yield Claim([layout for alike in by_backend.values() for layout in alike], backends)
+        ours = Claim((layout for alike in by_backend.values() for layout in alike), backends)
+        life.callback(ours.end)
+        yield ours
 
 
 def _devices(backend: Backend, layout: Layout) -> list[str]:

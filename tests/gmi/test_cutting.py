@@ -65,6 +65,14 @@ def test_a_layout_that_was_not_claimed_is_not_cut(toy, change):
     assert toy.cuts == 0
 
 
+def test_nothing_is_cut_when_the_claim_has_ended(toy):
+    with claimed([toy.layout], "a test") as claim:
+        pass
+    with pytest.raises(UsageError, match="claimed for it"):
+        claim.cut(toy.layout)
+    assert toy.cuts == 0
+
+
 def test_what_cuts_share_is_there_once_for_each_claim(toy):
     """Before anything is cut, and until the last cut is undone."""
     with claimed([toy.layout, tiny_layout(1), toy.layout], "a test") as claim:
