@@ -13,11 +13,11 @@ from select import POLLIN, poll
 from typing import Any
 
 from gmi_drl.launch.guard import Guard
+from gmi_drl.launch.logs import place_and_end
 from gmi_drl.launch.started import UNKNOWN, Starter
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 
 KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
-LOG_LINES = 5
 
 
 class GMIProcess:
@@ -122,10 +122,7 @@ class GMIProcess:
 
     def last_words(self) -> str:
         """The place and the end of its log, to come after a message."""
-        with suppress(OSError):
-            lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-            return f"\n  its log is {self.log}" + "".join(f"\n  | {line}" for line in lines)
-        return ""
+        return place_and_end(self.log)
 
 
 @contextmanager

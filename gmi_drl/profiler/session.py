@@ -15,6 +15,7 @@ from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
+from gmi_drl.launch.logs import told_by_their_ends
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_WORD_S
 from gmi_drl.layout import Layout
@@ -53,7 +54,7 @@ class Measured:
 class Session:
     """Measures one layout, with one number of environments after the other, from its start until it is closed.
 
-    It may be started again when it has been closed.
+    It may be started again when it has been closed. Its logs do not outlive it: an error has the end of one.
 
     Args:
         layout: What to start. Its GMIs' own `num_env` do not matter.
@@ -160,14 +161,15 @@ class Session:
         """One such word of each GMI."""
         heard: dict[int, Said] = {}
         deadline = time.monotonic() + limit_s
-        for event in self._events:
-            if isinstance(event, Heard) and isinstance(event.word, kind):
-                heard[event.gmi_id] = event.word
-            if len(heard) == len(self.layout.gmis):
-                return list(heard.values())
-            if time.monotonic() > deadline:
-                silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in heard)
-                raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
+        with told_by_their_ends():
+            for event in self._events:
+                if isinstance(event, Heard) and isinstance(event.word, kind):
+                    heard[event.gmi_id] = event.word
+                if len(heard) == len(self.layout.gmis):
+                    return list(heard.values())
+                if time.monotonic() > deadline:
+                    silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in heard)
+                    raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
         raise PeerSilentError("a GMI has ended before it answered")
 
 

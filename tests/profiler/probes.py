@@ -8,7 +8,9 @@ from gmi_drl.roles.ppo_probe import PPOProbe
 
 
 class Broken(PPOProbe):
-    """Runs with few environments; with 16 it fails, with 32 it dies, with 64 it hangs, with 128 it lacks something."""
+    """Runs with few environments; with 16 it fails, with 32 it dies, with 64 it hangs, with 128 it lacks something,
+    with 256 it has a bug.
+    """
 
     def make_task(self, num_env, seed):
         if num_env == 16:
@@ -19,4 +21,6 @@ class Broken(PPOProbe):
             time.sleep(600)
         if num_env == 128:
             raise MachineError("mujoco is missing")
+        if num_env == 256:
+            raise ValueError("a bug in my simulator")
         return super().make_task(num_env, seed)

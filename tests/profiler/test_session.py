@@ -54,6 +54,17 @@ def test_a_gmi_that_fails_is_an_error(num_env, message):
     assert not children_of(os.getpid())
 
 
+def test_the_log_of_a_gmi_that_fails_is_told_as_it_does_not_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with (
+        started(Session(tiny_layout(gmis=1), tiny_config(), role=BROKEN)) as session,
+        pytest.raises(GmiError, match=r"a bug in my simulator\n  its log ends with\n  \| .*") as failed,
+    ):
+        session.measure(256, 0.0)
+    assert "| ValueError: a bug in my simulator" in str(failed.value) and str(tmp_path) not in str(failed.value)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_gmi_that_hangs_is_given_up():
     with started(Session(tiny_layout(gmis=1), tiny_config(), role=BROKEN)) as session:
         assert session.measure(4, 0.0).num_env == 4

@@ -79,12 +79,14 @@ def learn(task: str, seconds: float, worlds: int, seed: int, folder: Path) -> Sa
 
 
 def train(layout: "Layout", config: "RunConfig", run: "RunFolder") -> "list[Row]":
-    """One training in a new folder; its metrics."""
+    """One training in a new folder, which may be removed after it; its metrics."""
+    from gmi_drl.launch.logs import told_by_their_ends
     from gmi_drl.launch.training import train as launch
     from gmi_drl.run.metrics import read_metrics
 
     run.create()
-    outcome = launch(layout, config, run)
+    with told_by_their_ends():
+        outcome = launch(layout, config, run)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
     return read_metrics(run.metrics_file)

@@ -27,6 +27,7 @@ def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     """Two GMIs with a core each, which both sides ask by turns."""
     from gmi_drl.config import RunConfig
     from gmi_drl.gmi import claimed
+    from gmi_drl.launch.logs import told_by_their_ends
     from gmi_drl.launch.opened import opened
     from gmi_drl.layout import GMI, Device, GmiGroup, Layout
     from gmi_drl.run.folder import RunFolder
@@ -39,7 +40,10 @@ def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path, claimed([layout], PURPOSE) as claim:
         folder = RunFolder(Path(path))
         folder.create()
-        with opened(claim, layout, config, folder, roles, params, slot_bytes=4 * numel) as processes:
+        with (
+            told_by_their_ends(),
+            opened(claim, layout, config, folder, roles, params, slot_bytes=4 * numel) as processes,
+        ):
             sides = {name: partial(_ask, processes, method) for name, method in SIDES.items()}
             for warm_up in sides.values():
                 warm_up()
