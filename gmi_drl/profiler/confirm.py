@@ -10,7 +10,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
-from gmi_drl.profiler.points import MEASURE_S, not_runnable, point_of
+from gmi_drl.profiler.points import MEASURE_S, not_runnable, point_of, refusal
 from gmi_drl.profiler.session import PATIENCE_S, Measured, Session
 from gmi_drl.profiler.sessions import Sessions
 from gmi_drl.templates import TCG_EX, Template
@@ -45,16 +45,18 @@ def confirm(
     """Run layouts by turns, each once at least, as often as the budget allows and `MOST_ROUNDS` times at most.
 
     All layouts live on the same devices at once, where their backend allows that, and one runs at a time. The point of
-    one that fails, dies or hangs is not runnable.
+    one that its backend refuses, or that fails, dies or hangs, is not runnable.
 
     Raises:
         LayoutMismatchError: if a device is in use.
         GmiError: if this machine lacks something (`exit_code` 4), as then no other layout would run either.
     """
     deadline_s = MEASURE_S + PATIENCE_S + budget.left_s
-    rounds: dict[Cut, list[Measured]] = {cut: [] for cut in cuts}
-    failed: list[ProfilePoint] = []
     layouts = {cut: template.lay_out(task, node, cut) for cut in cuts}
+    failed = [not_runnable(cut, why) for cut, layout in layouts.items() if (why := refusal(node, layout))]
+    for point in failed:
+        del layouts[point.cut]
+    rounds: dict[Cut, list[Measured]] = {cut: [] for cut in layouts}
     with Sessions({cut: Session(layout, config) for cut, layout in layouts.items()}, "gmi-drl plan") as sessions:
         for number in range(MOST_ROUNDS):
             before_s = budget.left_s

@@ -10,7 +10,7 @@ from typing import Self
 from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError
-from gmi_drl.gmi import claimed
+from gmi_drl.gmi import backend_for, claimed
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Device, Layout
 from gmi_drl.profile import Phases, Profile, ProfilePoint
@@ -34,7 +34,8 @@ class PointMeasurer:
     """A `measure` for the search: runs what is not in the cache, one division at a time.
 
     Where cores enforce the share of a GMI, one GMI is run alone; on a GPU, where nothing does, all GMIs of a device.
-    A GMI that fails, dies or hangs makes its point not runnable. A `with` block ends what still runs.
+    A GMI that fails, dies or hangs, at its start or later, makes its point not runnable, and so does a backend that
+    refuses the division. A `with` block ends what still runs.
 
     Args:
         task: What is measured.
@@ -93,6 +94,8 @@ class PointMeasurer:
         self._end()
 
     def _measured(self, cut: Cut) -> ProfilePoint | None:
+        if refused := refusal(self.node, self._whole(cut)):
+            return not_runnable(cut, refused)
         if cut.num_env > CAREFUL_ABOVE:
             smaller = self._smaller(cut)
             if None in smaller:
@@ -121,9 +124,9 @@ class PointMeasurer:
         return [*smaller, self(cut.with_num_env(INSTEAD))] if sorted(ran) == [False, True] else smaller
 
     def _run(self, cut: Cut, expected_s: float) -> ProfilePoint:
-        session = self._session_of(cut)
-        deadline_s = min(10 + PATIENCE * expected_s, max(LEAST_PATIENCE_S, self.budget.left_s))
         try:
+            session = self._session_of(cut)
+            deadline_s = min(10 + PATIENCE * expected_s, max(LEAST_PATIENCE_S, self.budget.left_s))
             measured = session.measure(cut.num_env, MEASURE_S, deadline_s=deadline_s)
         except GmiError as error:
             if error.exit_code != GmiError.exit_code:  # a package is missing, say: no other point would run either
@@ -151,7 +154,7 @@ class PointMeasurer:
 
     def _layout(self, cut: Cut) -> Layout:
         """What is run for a division: one GMI where cores enforce its share, else all those of one device."""
-        whole = self.template.lay_out(self.task, self.node, cut.with_num_env(SMALL[0]))
+        whole = self._whole(cut)
         device = whole.devices[0]
         gmis = device.gmis[:1] if device.kind == "cpu" else device.gmis
         return Layout(
@@ -161,6 +164,10 @@ class PointMeasurer:
             devices=(Device(kind=device.kind, index=device.index, gmis=gmis),),
             groups=self.template.groups(tuple(gmi.id for gmi in gmis), self.node.cpu.architecture),
         )
+
+    def _whole(self, cut: Cut) -> Layout:
+        """The layout that a division stands for."""
+        return self.template.lay_out(self.task, self.node, cut.with_num_env(SMALL[0]))
 
     def _turn_to(self, division: tuple[str, int]) -> None:
         """Divisions share what is left of the budget evenly, so that the first does not take it all."""
@@ -189,6 +196,11 @@ class PointMeasurer:
         slowdown = math.ceil(size / nearest.gmis_per_gpu)
         iteration_s = num_env * self.config.learner.horizon / nearest.steps_per_second * slowdown
         return start_s + iteration_s + max(iteration_s, MEASURE_S)
+
+
+def refusal(node: Node, layout: Layout) -> str:
+    """Why the backend of a layout cannot open it on this node; empty when it can."""
+    return "; ".join(backend_for(layout).check(node, layout))
 
 
 def not_runnable(cut: Cut, reason: str) -> ProfilePoint:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from gmi_drl.backends import coexist
+from gmi_drl.errors import GmiError
 from gmi_drl.gmi import claimed
 from gmi_drl.profiler.session import Session
 
@@ -16,7 +17,8 @@ class Sessions(Generic[Name]):
     """Claims the devices once, for all. A `with` block is their life.
 
     Where cuts of a device may be alive at once, as sets of cores may, all sessions are started at the beginning and
-    wait for their turns. Otherwise the one that is asked for is started when the one before has been closed.
+    wait for their turns; where that fails, the error comes when the session is asked for. Otherwise the one that is
+    asked for is started when the one before has been closed.
 
     Args:
         sessions: Not started, by whatever tells them apart.
@@ -24,13 +26,13 @@ class Sessions(Generic[Name]):
 
     Raises:
         LayoutMismatchError: if a layout does not fit this machine, or a device is in use.
-        GmiError: when a GMI fails, dies or does not start.
     """
 
     def __init__(self, sessions: Mapping[Name, Session], purpose: str) -> None:
         self._sessions, self._purpose = dict(sessions), purpose
         self._coexist = coexist(session.layout.backend for session in sessions.values())
         self._alive: set[Name] = set()
+        self._failed: dict[Name, GmiError] = {}
         self._life = ExitStack()
 
     def __enter__(self) -> Self:
@@ -39,7 +41,10 @@ class Sessions(Generic[Name]):
             self._claim = life.enter_context(claimed(layouts, self._purpose))
             life.callback(self._close_all)
             for name in self._sessions if self._coexist else ():
-                self._start(name)
+                try:
+                    self._start(name)
+                except GmiError as error:
+                    self._failed[name] = error
             self._life = life.pop_all()
         return self
 
@@ -49,7 +54,13 @@ class Sessions(Generic[Name]):
         self._life.close()
 
     def __getitem__(self, name: Name) -> Session:
-        """A session that is alive. One that was closed is started again."""
+        """A session that is alive. One that was closed is started again.
+
+        Raises:
+            GmiError: when a GMI fails, dies or does not start, or did so at the beginning.
+        """
+        if name in self._failed:
+            raise self._failed.pop(name)
         if name not in self._alive:
             if not self._coexist:
                 self._close_all()

@@ -24,3 +24,10 @@ class Broken(PPOProbe):
         if num_env == 256:
             raise ValueError("a bug in my simulator")
         return super().make_task(num_env, seed)
+
+
+class Stillborn(PPOProbe):
+    """Dies before it is ready."""
+
+    def GMI_run(self, **params):
+        os._exit(7)

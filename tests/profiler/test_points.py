@@ -22,7 +22,8 @@ from gmi_drl.scheduler import grid_of
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
-BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
+PROBES = f"{Path(__file__).parent}/probes.py"
+BROKEN, STILLBORN = f"{PROBES}:Broken", f"{PROBES}:Stillborn"
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +149,30 @@ def test_divisions_are_run_by_their_own_backend(install):
         assert (toy.cuts, toy.alive) == (1, 0)
         assert [point.backend for point in measured] == ["toy", "process"] and all(one.runnable for one in measured)
         assert measure(Cut(1, 4, "toy")) is measured[0] and toy.cuts == 1
+
+
+def test_a_division_that_its_backend_refuses_is_not_runnable(install, monkeypatch):
+    """And the others are measured all the same."""
+    toy = install_backend(install)
+    monkeypatch.setattr(toy, "check", at_most_one)
+    node = Node(name="two cores", cpu=Cpu(cores=2, memory_gib=8))
+    with measurer(node=node) as measure:
+        refused, runs = measure(Cut(2, 4, "toy")), measure(Cut(1, 4, "toy"))
+    assert (refused.runnable, refused.reason) == (False, "toy makes 1 GMI, not 2; of cores") and toy.cuts == 1
+    assert runs.runnable and measure.points == [refused, runs]
+
+
+def at_most_one(backend, node, layout):
+    return [f"toy makes 1 GMI, not {len(layout.gmis)}", "of cores"] if len(layout.gmis) > 1 else []
+
+
+def test_a_session_that_does_not_start_makes_its_point_not_runnable(monkeypatch):
+    monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=STILLBORN))
+    with measurer() as measure:
+        point = measure(Cut(1, 4))
+        assert not point.runnable and "exited with code 7" in point.reason
+        monkeypatch.setattr(points, "Session", Session)
+        assert measure(Cut(1, 8)).runnable, "its devices are free again"
 
 
 def test_devices_in_use_are_refused():

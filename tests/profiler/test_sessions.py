@@ -17,7 +17,8 @@ from gmi_drl.profiler.sessions import Sessions
 from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
 
-BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
+PROBES = f"{Path(__file__).parent}/probes.py"
+BROKEN, STILLBORN = f"{PROBES}:Broken", f"{PROBES}:Stillborn"
 
 
 @pytest.fixture
@@ -54,6 +55,23 @@ def test_sessions_share_what_their_backend_keeps_until_one_fails(install, coexis
         assert daemon.is_running()
         sessions[2].measure(16, 0.0)
     assert not daemon.is_running() and toy.alive == 0 and not children_of(os.getpid())
+
+
+@two_cores
+@pytest.mark.parametrize("coexists", [True, False])
+def test_candidates_that_are_refused_or_do_not_start_are_not_runnable(install, by_toy, monkeypatch, coexists):
+    toy = install_backend(install, coexists)
+    monkeypatch.setattr(toy, "check", lambda self, node, layout: ["no two"] if len(layout.gmis) == 2 else [])
+    monkeypatch.setattr(
+        confirm,
+        "Session",
+        lambda layout, config: Session(layout, config, role=STILLBORN if layout.num_env == 16 else BROKEN),
+    )
+    cuts = [Cut(1, 16), Cut(2, 4), Cut(1, 8)]
+    confirmed = confirm.confirm(TASK_SPECS["ant"], tiny_config(), this_node(), cuts, Budget(600))
+    reasons = {(one.point.gmis_per_gpu, one.point.num_env): one.point.reason for one in confirmed}
+    assert reasons[1, 8] == "" and reasons[2, 4] == "no two" and "exited with code 7" in reasons[1, 16]
+    assert toy.alive == 0 and not children_of(os.getpid())
 
 
 def test_a_session_that_was_closed_is_started_again():
