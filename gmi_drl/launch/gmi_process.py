@@ -13,7 +13,6 @@ from select import POLLIN, poll
 from typing import Any
 
 from gmi_drl.launch.guard import Guard
-from gmi_drl.launch.logs import place_and_end
 from gmi_drl.launch.started import UNKNOWN, Starter
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 
@@ -120,9 +119,11 @@ class GMIProcess:
         self._line.close()
         os.close(self.exit_fd)
 
-    def last_words(self) -> str:
-        """The place and the end of its log, to come after a message."""
-        return place_and_end(self.log)
+    def last_words(self, most: int) -> list[str]:
+        """See `StartedGMI`."""
+        with suppress(OSError):
+            return self.log.read_text(errors="replace").splitlines()[-most:]
+        return []
 
 
 @contextmanager

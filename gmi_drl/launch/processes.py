@@ -25,6 +25,7 @@ FIRST_WORD_S = 1200.0  # until a role is ready or reports: simulators load, and 
 GRACE_S = 3.0  # between asking a process to end and killing it
 BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
 SHOWN = 200  # bytes of a message that is not understood
+LOG_LINES, LAST_LINES = 5, 20  # that are told of a log that stays, and of one that does not
 
 
 class GMIProcesses:
@@ -119,13 +120,10 @@ class GMIProcesses:
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [gmi_id for gmi_id in self._children if gmi_id not in self._attached]
         if late and silent_s > START_S:
-            raise GmiError(
-                f"GMI {late[0]} has not started within {START_S:.0f} s{self._children[late[0]].last_words()}"
-            )
+            raise GmiError(f"GMI {late[0]} has not started within {START_S:.0f} s{self._log_of(late[0])}")
         if silent_s > max(silence_s, START_S if self._has_told else FIRST_WORD_S):
-            raise GmiError(
-                f"no GMI has been heard of for {silent_s:.0f} s: see the logs in {self.folder.log_file(0).parent}"
-            )
+            where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
+            raise GmiError(f"no GMI has been heard of for {silent_s:.0f} s{where}")
 
     def end(self) -> None:
         """End every process: those that are done by themselves, the others politely, then surely, and their groups."""
@@ -212,16 +210,24 @@ class GMIProcesses:
             return said_by_gmi(decode(data))
         except ValueError as error:
             text = f"GMI {gmi_id} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
-            raise GmiError(f"{text}{self._children[gmi_id].last_words()}") from None
+            raise GmiError(f"{text}{self._log_of(gmi_id)}") from None
 
     def _failure(self, gmi_id: int, word: Failed) -> GmiError:
         """The error that a GMI has told of, with the exit code that it asks for."""
-        error = GmiError(f"GMI {gmi_id}: {word.message}\n  its log is {self._children[gmi_id].log}")
+        error = GmiError(f"GMI {gmi_id}: {word.message}{self._log_of(gmi_id)}")
         error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
         return error
 
     def _death(self, gmi_id: int) -> GmiError:
         child = self._children[gmi_id]
         code = child.exit_code(GRACE_S)
-        text = f"GMI {gmi_id} (process {child.pid}) {how_it_ended(code)}{child.last_words()}"
+        text = f"GMI {gmi_id} (process {child.pid}) {how_it_ended(code)}{self._log_of(gmi_id)}"
         return GmiDiedError(text, gmi_id, None if code == UNKNOWN else code)
+
+    def _log_of(self, gmi_id: int) -> str:
+        """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone."""
+        child = self._children[gmi_id]
+        lines = "".join(f"\n  | {line}" for line in child.last_words(LOG_LINES if self.folder.stays else LAST_LINES))
+        if self.folder.stays:
+            return f"\n  its log is {child.log}{lines}"
+        return f"\n  its log ends with{lines}" if lines else ""

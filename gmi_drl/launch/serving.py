@@ -1,16 +1,15 @@
 """Serving on this host: the learnt policy of a run plays on every GMI of a layout (TCG, paper section 5.1)."""
 
-import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 from typing import Any
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.errors import UsageError
 from gmi_drl.gmi import claimed
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
@@ -89,7 +88,7 @@ def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochast
     Raises:
         UsageError: if the layout is not for serving or of another task, or the run has no policy of ours.
         LayoutMismatchError: if the layout does not fit this machine, or a device is in use.
-        GmiError: when a GMI fails; its message names it and its log, which stays.
+        GmiError: when a GMI fails; its message names it and has the end of its log.
     """
     template = template_for(layout, "serving")
     trained, config = run.read_setup()
@@ -130,32 +129,11 @@ def _folder_with_policy(run: RunFolder, spec: TaskSpec, config: RunConfig) -> It
     """A folder for the time of a `with` block in which all GMIs find one policy, whatever the run saves meanwhile."""
     load_agent(run, spec, config)  # says what is wrong with it before anything starts
     iteration, learner = newest_learner(run)
-    with _folder_kept_for_its_logs() as folder:
+    with tempfile.TemporaryDirectory(prefix="gmi-drl-serve-") as path:
+        folder = RunFolder(Path(path), stays=False)
+        folder.create()
         policy = {name: learner[name] for name in ("parameters", "normaliser")}
         checkpoint.write_part(checkpoint.draft(folder.checkpoints, iteration), LEARNER_PART, policy)
         facts = dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": iteration}
         checkpoint.commit(folder.checkpoints, iteration, facts, kept=1)
         yield folder, iteration
-
-
-@contextmanager
-def _folder_kept_for_its_logs() -> Iterator[RunFolder]:
-    """A folder for the time of a `with` block. If what was started in it fails, its logs stay, and the error has them.
-
-    An error that comes before leaves none.
-    """
-    with ExitStack() as life:
-        path = Path(tempfile.mkdtemp(prefix="gmi-drl-serve-"))
-        life.callback(shutil.rmtree, path, ignore_errors=True)
-        folder = RunFolder(path)
-        folder.create()
-        try:
-            yield folder
-        except GmiError as error:
-            logs = folder.log_file(0).parent
-            if any(logs.glob("*")):
-                life.pop_all()
-                shutil.rmtree(folder.checkpoints, ignore_errors=True)
-                if str(logs) not in str(error):
-                    error.args = (f"{error}\n  its logs are in {logs}",)
-            raise

@@ -46,8 +46,8 @@ class StartedGMI(Protocol):
     def close(self) -> None:
         """Close the line to a GMI that has ended."""
 
-    def last_words(self) -> str:
-        """The place and the end of its log, to come after a message."""
+    def last_words(self, most: int) -> list[str]:
+        """So many lines of its log at most, the last ones; none if it cannot be read."""
 
 
 class Starter(Protocol):

@@ -15,7 +15,6 @@ from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
-from gmi_drl.launch.logs import told_by_their_ends
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_WORD_S
 from gmi_drl.layout import Layout
@@ -91,7 +90,7 @@ class Session:
         with ExitStack() as life:
             path = tempfile.mkdtemp(prefix="gmi-drl-probe-")
             life.callback(shutil.rmtree, path, ignore_errors=True)
-            folder = RunFolder(Path(path))
+            folder = RunFolder(Path(path), stays=False)
             folder.create()
             gmis = opened(
                 claim,
@@ -161,15 +160,14 @@ class Session:
         """One such word of each GMI."""
         heard: dict[int, Said] = {}
         deadline = time.monotonic() + limit_s
-        with told_by_their_ends():
-            for event in self._events:
-                if isinstance(event, Heard) and isinstance(event.word, kind):
-                    heard[event.gmi_id] = event.word
-                if len(heard) == len(self.layout.gmis):
-                    return list(heard.values())
-                if time.monotonic() > deadline:
-                    silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in heard)
-                    raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
+        for event in self._events:
+            if isinstance(event, Heard) and isinstance(event.word, kind):
+                heard[event.gmi_id] = event.word
+            if len(heard) == len(self.layout.gmis):
+                return list(heard.values())
+            if time.monotonic() > deadline:
+                silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in heard)
+                raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
         raise PeerSilentError("a GMI has ended before it answered")
 
 

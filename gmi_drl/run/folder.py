@@ -29,9 +29,15 @@ RECORDED_PACKAGES = ("gmi-drl", "torch", "numpy", "mujoco", "mujoco-warp", "warp
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and small files of one run. Everything but the logs and metrics is written atomically."""
+    """Paths and small files of one run. Everything but the logs and metrics is written atomically.
+
+    Args:
+        path: Where it is.
+        stays: False for one that is removed when its GMIs have ended: errors have the end of a log, not its place.
+    """
 
     path: Path
+    stays: bool = True
 
     @property
     def layout_file(self) -> Path:

@@ -82,8 +82,8 @@ class ByShell:
         self.line.close()
         os.close(self.exit_fd)
 
-    def last_words(self):
-        return f" whose last words were {self.log.read_text()!r}"
+    def last_words(self, most):
+        return [f"{most} at most", self.log.read_text().strip()]
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def test_how_they_end_is_told_by_what_has_started_them(tmp_path):
             pass
     assert (caught.value.gmi_id, caught.value.exit_code_of_gmi) == (1, -signal.SIGKILL)
     assert str(caught.value).startswith("GMI 1 (process ") and "was killed by SIGKILL" in str(caught.value)
-    assert str(caught.value).endswith(" whose last words were 'how sad\\n'") and not children_of(os.getpid())
+    assert str(caught.value).endswith("gmi-1.log\n  | 5 at most\n  | how sad") and not children_of(os.getpid())
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def learn(task: str, seconds: float, worlds: int, seed: int, folder: Path) -> Sa
 
     spec, cores = TASK_SPECS[task], this_node().model_copy(update={"gpus": None})
     config = default_config(spec).model_copy(update={"seed": seed, "iterations": ITERATIONS, "time_limit_s": seconds})
-    run = RunFolder(folder / str(seed))
+    run = RunFolder(folder / str(seed), stays=False)
     rows = train(plan(spec, cores, num_env=NUM_ENV), config, run)
     untrained, trained = (
         play(task, agent, worlds) for agent in (initial_agent(spec, config), load_agent(run, spec, config))
@@ -79,14 +79,12 @@ def learn(task: str, seconds: float, worlds: int, seed: int, folder: Path) -> Sa
 
 
 def train(layout: "Layout", config: "RunConfig", run: "RunFolder") -> "list[Row]":
-    """One training in a new folder, which may be removed after it; its metrics."""
-    from gmi_drl.launch.logs import told_by_their_ends
+    """One training in a new folder; its metrics."""
     from gmi_drl.launch.training import train as launch
     from gmi_drl.run.metrics import read_metrics
 
     run.create()
-    with told_by_their_ends():
-        outcome = launch(layout, config, run)
+    outcome = launch(layout, config, run)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
     return read_metrics(run.metrics_file)

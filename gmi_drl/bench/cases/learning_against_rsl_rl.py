@@ -61,7 +61,7 @@ def train_ours(layout: "Layout", config: "RunConfig", seed: int, folder: Path) -
     from gmi_drl.run.folder import RunFolder
 
     config = config.model_copy(update={"seed": seed})
-    return late_returns.of_rows(seed, learning.train(layout, config, RunFolder(folder / str(seed))))
+    return late_returns.of_rows(seed, learning.train(layout, config, RunFolder(folder / str(seed), stays=False)))
 
 
 def train_reference(layout: "Layout", seed: int, folder: Path, iterations: int) -> Sample:

@@ -27,7 +27,6 @@ def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     """Two GMIs with a core each, which both sides ask by turns."""
     from gmi_drl.config import RunConfig
     from gmi_drl.gmi import claimed
-    from gmi_drl.launch.logs import told_by_their_ends
     from gmi_drl.launch.opened import opened
     from gmi_drl.layout import GMI, Device, GmiGroup, Layout
     from gmi_drl.run.folder import RunFolder
@@ -38,12 +37,9 @@ def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     params = {"numel": numel, "reduces": reduces // 4 if quick else reduces, "methods": list(SIDES.values())}
     roles, config = dict.fromkeys(range(RANKS), ROLE), RunConfig(hang_s=HANG_S)
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path, claimed([layout], PURPOSE) as claim:
-        folder = RunFolder(Path(path))
+        folder = RunFolder(Path(path), stays=False)
         folder.create()
-        with (
-            told_by_their_ends(),
-            opened(claim, layout, config, folder, roles, params, slot_bytes=4 * numel) as processes,
-        ):
+        with opened(claim, layout, config, folder, roles, params, slot_bytes=4 * numel) as processes:
             sides = {name: partial(_ask, processes, method) for name, method in SIDES.items()}
             for warm_up in sides.values():
                 warm_up()

@@ -74,7 +74,7 @@ def train_ours(env_id: str, steps: int, seed: int, folder: Path) -> Sample:
     node = Node(name="one core", cpu=one_core)
     layout = plan(task_spec(f"gymnasium:{env_id}"), node, num_env=NUM_ENV, gmis_per_gpu=1)
     config = our_config().model_copy(update={"seed": seed, "iterations": math.ceil(steps / SAMPLES)})
-    return late_returns.of_rows(seed, learning.train(layout, config, RunFolder(folder / str(seed))))
+    return late_returns.of_rows(seed, learning.train(layout, config, RunFolder(folder / str(seed), stays=False)))
 
 
 def train_theirs(env_id: str, steps: int, seed: int) -> Sample:
