@@ -52,7 +52,7 @@ GPU_BUDGET_S = 300
 )
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
-@backend_option
+@backend_option(f"the --profile's, or {PROCESS.name}")
 @click.option(
     "--keep-batch",
     type=click.IntRange(min=1),
