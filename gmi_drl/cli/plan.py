@@ -263,6 +263,7 @@ def _document(plan: "Plan") -> dict[str, object]:
     ]
     return {
         "layout": plan.layout.model_dump(mode="json"),
+        "learner": plan.learner,
         "candidates": candidates,
         "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
         "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
