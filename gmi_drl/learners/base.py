@@ -90,13 +90,14 @@ class LearnerConfig(FileModel):
         """Room for the float32 bucket that GMIs reduce."""
         return task.bucket_bytes(self.hidden)
 
-    def memory_bytes(self, task: TaskSpec, num_env: int) -> int:
+    def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
         """Bytes that learning takes on a GMI of `num_env` worlds, generously: networks, optimizer and samples.
 
         Not the worlds, nor the process. Where all GMIs of a device and what is left for the rest fit, nothing is
-        measured before a training; else a few worlds are run first. This is for two networks, Adam, a float32 rollout
-        of observations `[T, N, O]`, actions and their means `[T, N, A]`, and a mini-batch of it; a learner that keeps
-        more, a replay table for one, says so.
+        measured before a training; else, or where it cannot be reckoned (None), a few worlds are run first. This is for
+        two networks, Adam, a float32 rollout of observations `[T, N, O]`, actions and their means `[T, N, A]`, and a
+        mini-batch of it; a learner that keeps more, a replay table for one, says so. Without a probe of its own, what
+        it says beyond our PPO is added to what is measured of that.
         """
         networks = LEARNER_COPIES * self.bucket_bytes(task)
         rollout = FLOAT_BYTES * self.horizon * ROLLOUT_COPIES * (task.num_obs + 2 * task.num_actions)

@@ -22,7 +22,7 @@ def measurable(
     """
     entry = LEARNERS.find(config.learner.kind)
     if template.probe(entry) is None:
-        tell(f"{entry.name} brings no probe: measuring our PPO in its place, with as many steps and mini-batches")
+        tell(f"{entry.name} brings no probe: measuring our PPO, its speed and memory, in its place")
         kept = {name: getattr(config.learner, name) for name in KEPT}
         return config.model_copy(update={"learner": PPOConfig.for_task(task).model_copy(update=kept)})
     if obstacle := entry.obstacle():
