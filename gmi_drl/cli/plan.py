@@ -198,9 +198,11 @@ def _from_profile(
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
     from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.learnable import require_learnable
 
     spec = task_spec(task)
     learner = default_config(spec, algo).learner
+    require_learnable(learner, task)  # but what it needs is looked for where it shall train
     grid = scheduler.profile_grid(profile, node, learner.horizon, keep_batch)
     return scheduler.plan_measured(spec, learner, node, profile, grid, template=template)
 
@@ -218,12 +220,10 @@ def _measured(
     fresh: bool,
 ) -> "Plan":
     from gmi_drl import scheduler
-    from gmi_drl.config import default_config
-    from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.learnable import usual_config
     from gmi_drl.profiler.planning import plan_here
 
-    spec = task_spec(task)
-    config = default_config(spec, algo)
+    spec, config = usual_config(task, algo)
     grid = scheduler.search_grid(
         node,
         config.learner.horizon,

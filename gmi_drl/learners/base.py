@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import FileModel
 from gmi_drl.registry import Registry, class_at
 from gmi_drl.workload import TaskSpec
@@ -107,7 +107,7 @@ class LearnerConfig(FileModel):
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """Why a task cannot be learnt so, each mistake in a sentence with its remedy; empty if it can.
 
-        Asked before a training starts, and again in each GMI once the worlds are made.
+        Asked before a training or a measurement starts, and again in each GMI once the worlds are made.
 
         Args:
             task: Its sizes.
@@ -150,6 +150,15 @@ class LearnerEntry:
             if release(found) < release(oldest):
                 return f"--algo {self.name} needs {package} {oldest}, not {found}: {self.remedy}"
         return None
+
+    def require(self) -> None:
+        """Refuse it on a machine that cannot run it.
+
+        Raises:
+            MachineError: with the `obstacle`.
+        """
+        if obstacle := self.obstacle():
+            raise MachineError(obstacle)
 
     @property
     def model(self) -> type[LearnerConfig]:

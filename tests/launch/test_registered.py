@@ -1,5 +1,6 @@
 """Parts that another package brings by entry points, in real trainings: a GMI, a fresh process, finds them, too."""
 
+import json
 import os
 from pathlib import Path
 
@@ -192,6 +193,16 @@ def test_a_learner_of_another_package_checks_its_settings_and_the_task(
     learner()
     code, _, err = command_line("train", "--algo", "toy", "--set", setting, "--run-dir", "run")
     assert code == 2 and message in err and not (tmp_path / "run").exists(), err
+
+
+@pytest.mark.parametrize("command", ["plan", "profile", "plan --profile"])
+def test_what_a_learner_cannot_learn_is_not_measured(command_line, tmp_path, learner, command):
+    learner(has_probe=False)
+    profile = {"schema": "gmi-drl/profile/2", "task": "humanoid", "learner": "toy", "node": "a", "points": []}
+    (tmp_path / "points.json").write_text(json.dumps(profile))
+    given = ["plan", "--profile", "points.json"] if command == "plan --profile" else [command]
+    code, _, err = command_line(*given, "--task", "humanoid", "--algo", "toy")
+    assert code == 2 and "toy takes 100 numbers, humanoid has" in err and "easuring" not in err, err
 
 
 def test_a_learner_of_another_package_tells_what_memory_it_takes(command_line, learner):

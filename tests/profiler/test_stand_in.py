@@ -22,7 +22,8 @@ def measured(config, template=TCG_EX):
 
 @pytest.fixture
 def without_probe(monkeypatch):
-    """Nobody can measure a training."""
+    """Nobody can measure a training; what learners need is installed."""
+    monkeypatch.setattr(base, "version", lambda package: "5.4")
     monkeypatch.setattr(type(TCG_EX), "probe", lambda self, learner: None)
 
 
@@ -50,5 +51,7 @@ def test_who_serves_is_measured_whatever_has_learnt(without_probe):
 
 def test_what_the_learner_needs_must_be_there(monkeypatch):
     monkeypatch.setattr(base, "version", lambda package: "1.0")
-    with pytest.raises(MachineError, match=r"needs rsl-rl-lib 5\.4, not 1\.0"):
-        measured(THEIRS)
+    for probe in ("toy:Probe", None):
+        monkeypatch.setattr(type(TCG_EX), "probe", lambda self, learner, probe=probe: probe)
+        with pytest.raises(MachineError, match=r"needs rsl-rl-lib 5\.4, not 1\.0"):
+            measured(THEIRS)
