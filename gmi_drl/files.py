@@ -23,7 +23,7 @@ class FileModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     former: ClassVar[Mapping[str, str]] = {}
-    """Keys of earlier versions, or that had lists there for today's objects, and what there is today."""
+    """Keys that earlier versions had, or whose value was a list then, and what stands there today."""
 
     @classmethod
     def model_for(cls, data: object) -> "type[FileModel]":

@@ -42,10 +42,10 @@ def simulator_option(function: Function) -> Function:
     )(function)
 
 
-def backend_option(function: Function) -> Function:
-    """`--backend`; see `named_backend`."""
-    words = f"How devices are cut: {PROCESS.name}, or a package's.  [default: {PROCESS.name}]"
-    return click.option("--backend", metavar="NAME", help=words)(function)
+def backend_option(usual: str = PROCESS.name) -> Callable[[Function], Function]:
+    """`--backend`; see `named_backend`. `usual` says in words what it is where nobody says."""
+    words = f"How devices are cut: {PROCESS.name}, or a package's.  [default: {usual}]"
+    return click.option("--backend", metavar="NAME", help=words)
 
 
 def named_backend(name: str | None) -> str:

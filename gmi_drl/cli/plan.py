@@ -52,7 +52,7 @@ GPU_BUDGET_S = 300
 )
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
-@backend_option
+@backend_option(f"the --profile's, or {PROCESS.name}")
 @click.option(
     "--keep-batch",
     type=click.IntRange(min=1),
@@ -198,9 +198,11 @@ def _from_profile(
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
     from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.learnable import require_learnable
 
     spec = task_spec(task)
     learner = default_config(spec, algo).learner
+    require_learnable(learner, task)  # but what it needs is looked for where it shall train
     grid = scheduler.profile_grid(profile, node, learner.horizon, keep_batch)
     return scheduler.plan_measured(spec, learner, node, profile, grid, template=template)
 
@@ -218,12 +220,10 @@ def _measured(
     fresh: bool,
 ) -> "Plan":
     from gmi_drl import scheduler
-    from gmi_drl.config import default_config
-    from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.learnable import usual_config
     from gmi_drl.profiler.planning import plan_here
 
-    spec = task_spec(task)
-    config = default_config(spec, algo)
+    spec, config = usual_config(task, algo)
     grid = scheduler.search_grid(
         node,
         config.learner.horizon,
@@ -263,6 +263,7 @@ def _document(plan: "Plan") -> dict[str, object]:
     ]
     return {
         "layout": plan.layout.model_dump(mode="json"),
+        "learner": plan.learner,
         "candidates": candidates,
         "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
         "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],

@@ -44,7 +44,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @click.option("--algo", metavar="NAME", help="What learns: ppo (ours), rsl_rl, or a package's.  [default: ppo]")
 @click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
 @click.option("--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling]")
-@backend_option
+@backend_option()
 @click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
 @click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
 @click.option(
@@ -73,9 +73,8 @@ def profile(
     was interrupted goes on where it was.
     """
     from gmi_drl import scheduler
-    from gmi_drl.config import default_config
     from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.learnable import usual_config
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.profile import dump_profile
     from gmi_drl.profiler.budget import Budget
@@ -84,8 +83,8 @@ def profile(
     from gmi_drl.templates import devices_of
 
     require_folder(output)
-    spec = task_spec(task)
-    node, config = this_node(), default_config(spec, algo or OUR_PPO.name)
+    spec, config = usual_config(task, algo or OUR_PPO.name)
+    node = this_node()
     sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, config.learner.horizon)]
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:

@@ -78,21 +78,35 @@ def _begin(
     """A new run."""
     from gmi_drl.config import RunConfig, default_config
     from gmi_drl.launch.describe import task_spec
-    from gmi_drl.learners import LEARNERS, OUR_PPO
+    from gmi_drl.learners import OUR_PPO
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG_EX
 
+    kind = algo or OUR_PPO.name
     if layout is not None:
         chosen = read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+        _check_early(chosen.task or "", kind, _without_learner(**rest))
     else:
+        _check_early(task or "ant", kind, _without_learner(**rest))
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG_EX)
-    kind = LEARNERS.find(algo or OUR_PPO.name).name
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
     _check_here(chosen, config)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create()
     return chosen, config, folder, None
+
+
+def _check_early(task: str, kind: str, config: "RunConfig") -> None:
+    """Refuse what is known without the sizes of the task: another's simulator takes minutes to start and tell them."""
+    from gmi_drl.learners import LEARNERS
+    from gmi_drl.task_names import ForeignTask
+    from gmi_drl.task_settings import check_settings
+
+    LEARNERS.find(kind).require()
+    found = find_task(task) if task else None
+    if isinstance(found, ForeignTask):  # ours are checked with their layout, which says whether there is a GPU
+        check_settings(found, on_gpu=False, physics=config.physics, room=config.warp, tells_terms=config.reward_terms)
 
 
 def _check_here(layout: "Layout", config: "RunConfig") -> None:
@@ -142,6 +156,8 @@ def _resume(
     folder = RunFolder(resume)
     chosen, before = folder.read_setup()
     learner, name = before.learner.kind, chosen.task
+    config = _configured(before, **rest)
+    _check_early(name or "", learner, config)
     saved = list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
@@ -154,7 +170,6 @@ def _resume(
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
     if chosen.task != name or (task is not None and find_task(task).name != name):
         raise UsageError(f"the run trains {name}: another task is another run")
-    config = _configured(before, **rest)
     _check_same_run(index, before, config, chosen)
     if chosen.digest != index["layout"]:  # on its own layout it has been running
         _check_here(chosen, config)
@@ -217,6 +232,13 @@ def _configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: A
     if not isinstance(base.learner, RslRlConfig):
         raise UsageError(f"--rsl-rl-config is for --algo rsl_rl, not for {base.learner.kind}")
     return apply_settings(base, settings, f"{rsl_rl_config} with --set", read_over(base.learner, rsl_rl_config))
+
+
+def _without_learner(**given: Any) -> "RunConfig":
+    """What the command line sets, but for the learner's section, which begins with what suits the task."""
+    from gmi_drl.config import RunConfig, apply_settings
+
+    return apply_settings(RunConfig(), [one for one in _settings(**given) if not one.lstrip().startswith("learner")])
 
 
 def _settings(iterations: int | None, seed: int | None, set: tuple[str, ...], **rest: Any) -> list[str]:

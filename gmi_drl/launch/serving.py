@@ -23,6 +23,8 @@ from gmi_drl.roles.player import load_agent, newest_learner, require_policy
 from gmi_drl.roles.words import Ready, Start, Stop
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.task_names import find_task
+from gmi_drl.task_settings import check_settings
 from gmi_drl.templates import template_for
 from gmi_drl.workload import TaskSpec
 
@@ -86,7 +88,8 @@ def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochast
         stochastic: Act with the noise of training, not by the mean.
 
     Raises:
-        UsageError: if the layout is not for serving or of another task, or the run has no policy of ours.
+        UsageError: if the layout is not for serving or of another task, the run has no policy of ours, or its settings
+            are nothing for the layout's devices.
         LayoutMismatchError: if the layout does not fit this machine, or a device is in use.
         GmiError: when a GMI fails; its message names it and has the end of its log.
     """
@@ -95,6 +98,7 @@ def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochast
     task = require_policy(run, trained, config)
     if layout.task != task:
         raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: make one for that")
+    _check_settings(run, task, layout, config)
     roles = template.roles(layout, LEARNERS.find(config.learner.kind))
     params = {"steps": steps, "seed": seed, "stochastic": stochastic}
     slot_bytes = config.learner.bucket_bytes(task_spec(task))
@@ -107,6 +111,17 @@ def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochast
         results: dict[int, dict[str, Any]] = processes.results
     gmis = {gmi.id: ServedGMI(gmi.num_env, **results[gmi.id]) for gmi in layout.gmis}
     return Served(gmis, iteration, request.signal)
+
+
+def _check_settings(run: RunFolder, task: str, layout: Layout, config: RunConfig) -> None:
+    """Refuse what the run was trained with and is nothing for these devices, such as Warp's room for cores."""
+    on_gpu = any(device.kind == "gpu" for device in layout.devices)
+    try:
+        check_settings(
+            find_task(task), on_gpu=on_gpu, physics=config.physics, room=config.warp, tells_terms=config.reward_terms
+        )
+    except UsageError as error:
+        raise UsageError(f"{run.config_file}: {error}") from None
 
 
 def _supervise(processes: GMIProcesses, leaders: tuple[int, ...], hang_s: float, request: StopRequest) -> None:

@@ -11,6 +11,7 @@ from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageErr
 from gmi_drl.gmi import Claim, claimed
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
+from gmi_drl.launch.learnable import require_learnable
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
@@ -22,7 +23,7 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row, drop_rows_after
 from gmi_drl.run.presence import Presence
 from gmi_drl.run.writers import Writers
-from gmi_drl.task_names import ForeignTask, find_task
+from gmi_drl.task_names import find_task
 from gmi_drl.task_settings import check_settings
 from gmi_drl.templates import template_for, template_of
 
@@ -95,11 +96,11 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
     """Refuse what no training can run on.
 
     Raises:
-        UsageError: with the numbers, or because there is no such task.
+        UsageError: if there is no such task, its simulator cannot do what is set, the learner cannot learn it, or the
+            numbers do not fit.
         MachineError: the task's simulator, or what the learner needs, is not installed.
     """
-    if obstacle := LEARNERS.find(config.learner.kind).obstacle():
-        raise MachineError(obstacle)
+    LEARNERS.find(config.learner.kind).require()
     template_for(layout, "training")
     assert layout.task is not None
     check_settings(
@@ -109,9 +110,7 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         room=config.warp,
         tells_terms=config.reward_terms,
     )
-    groups = None if isinstance(find_task(layout.task), ForeignTask) else ["policy"]
-    if mistakes := config.learner.check(task_spec(layout.task), groups):
-        raise UsageError("; ".join(mistakes))
+    require_learnable(config.learner, layout.task)
     fewest = min(gmi.num_env for gmi in layout.gmis) * config.learner.horizon
     if fewest < config.learner.minibatches:
         wanted = config.learner.minibatches

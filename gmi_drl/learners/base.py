@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import FileModel
 from gmi_drl.registry import Registry, class_at
 from gmi_drl.workload import TaskSpec
@@ -90,13 +90,14 @@ class LearnerConfig(FileModel):
         """Room for the float32 bucket that GMIs reduce."""
         return task.bucket_bytes(self.hidden)
 
-    def memory_bytes(self, task: TaskSpec, num_env: int) -> int:
+    def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
         """Bytes that learning takes on a GMI of `num_env` worlds, generously: networks, optimizer and samples.
 
         Not the worlds, nor the process. Where all GMIs of a device and what is left for the rest fit, nothing is
-        measured before a training; else a few worlds are run first. This is for two networks, Adam, a float32 rollout
-        of observations `[T, N, O]`, actions and their means `[T, N, A]`, and a mini-batch of it; a learner that keeps
-        more, a replay table for one, says so.
+        measured before a training; else, or where it cannot be reckoned (None), a few worlds are run first. This is for
+        two networks, Adam, a float32 rollout of observations `[T, N, O]`, actions and their means `[T, N, A]`, and a
+        mini-batch of it; a learner that keeps more, a replay table for one, says so. Without a probe of its own, what
+        it says beyond our PPO is added to what is measured of that.
         """
         networks = LEARNER_COPIES * self.bucket_bytes(task)
         rollout = FLOAT_BYTES * self.horizon * ROLLOUT_COPIES * (task.num_obs + 2 * task.num_actions)
@@ -106,7 +107,7 @@ class LearnerConfig(FileModel):
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """Why a task cannot be learnt so, each mistake in a sentence with its remedy; empty if it can.
 
-        Asked before a training starts, and again in each GMI once the worlds are made.
+        Asked before a training or a measurement starts, and again in each GMI once the worlds are made.
 
         Args:
             task: Its sizes.
@@ -149,6 +150,15 @@ class LearnerEntry:
             if release(found) < release(oldest):
                 return f"--algo {self.name} needs {package} {oldest}, not {found}: {self.remedy}"
         return None
+
+    def require(self) -> None:
+        """Refuse it on a machine that cannot run it.
+
+        Raises:
+            MachineError: with the `obstacle`.
+        """
+        if obstacle := self.obstacle():
+            raise MachineError(obstacle)
 
     @property
     def model(self) -> type[LearnerConfig]:

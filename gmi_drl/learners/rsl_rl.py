@@ -58,6 +58,16 @@ class RslRlConfig(LearnerConfig):
         both = (tuple(network.get("hidden_dims") or USUAL_HIDDEN) for network in self.networks)
         return max(both, key=sum)
 
+    def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
+        """See `LearnerConfig`. The sizes of other groups of observations than `policy` are not known.
+
+        Nor what networks other than MLPs keep: hidden states of memories `[T, N, H]`, convolutions. Groups that worlds
+        offer and no network names are stored, too, and not counted.
+        """
+        groups = {group for named in self.runner["obs_groups"].values() for group in named}
+        others = [network for network in self.networks if network["class_name"] != "MLPModel"]
+        return None if others or groups - {"policy"} else super().memory_bytes(task, num_env)
+
     @property
     def own_logger(self) -> str | None:
         """See `LearnerConfig`."""

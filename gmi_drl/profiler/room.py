@@ -31,8 +31,9 @@ def require_room(
 ) -> None:
     """Refuse a training that would run out of memory.
 
-    Where a MiB for each environment and what its learner takes (`LearnerConfig.memory_bytes`) do not fit, one GMI is
-    run with few environments, unless that is remembered, and a line through what it took is held against the memory.
+    Where a MiB for each environment and what its learner takes (`LearnerConfig.memory_bytes`) do not fit, or cannot be
+    reckoned, one GMI is run with few environments, unless that is remembered, and a line through what it took is held
+    against the memory. Where our PPO was run in a learner's place, what that one takes beyond it is added.
 
     Args:
         layout: Where it would train.
@@ -48,10 +49,15 @@ def require_room(
         return  # of another machine: that is refused where the devices are claimed
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
-    generous = FIXED_BYTES + PLENTY_BYTES * most + config.learner.memory_bytes(task, most)
-    if shortage(node, len(layout.gmis), size, generous, generous) is None:
-        return
-    tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
+    learner = config.learner
+    learning = learner.memory_bytes(task, most)
+    if learning is None:
+        tell(f"what {learner.kind} keeps cannot be reckoned: measuring how much memory a few environments take")
+    else:
+        generous = FIXED_BYTES + PLENTY_BYTES * most + learning
+        if shortage(node, len(layout.gmis), size, generous, generous) is None:
+            return
+        tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
     try:
         config = measurable(task, config, template_of(layout), tell)
         points = _points_of_few(layout, task, config, node, size)
@@ -62,12 +68,15 @@ def require_room(
     host = fit((point.num_env, point.host_bytes) for point in points)
     if device is None or host is None:
         return  # nothing here tells how much is taken
-    why = shortage(node, len(layout.gmis), size, device(most), host(most))
+    # What a learner says that it takes beyond the one that stands for it; on a CPU the host's memory is the device's.
+    beyond = max(0, (learning or 0) - (config.learner.memory_bytes(task, most) or 0))
+    why = shortage(node, len(layout.gmis), size, device(most) + beyond, host(most))
     if why is not None:
         each = max(device.bytes_per_env, host.bytes_per_env)
+        more = f", and {beyond / GIB:.1f} GiB by what {learner.kind} says of itself" if beyond else ""
         raise LayoutMismatchError(
             f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
-            f"{device.fixed_bytes / GIB:.1f} GiB without any): give each fewer, with --num-env or in the layout"
+            f"{device.fixed_bytes / GIB:.1f} GiB without any{more}): give each fewer, with --num-env or in the layout"
         )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import MachineError
 from gmi_drl.learners import LEARNERS, PPOConfig
 from gmi_drl.templates import Template
 from gmi_drl.workload import TaskSpec
@@ -18,13 +17,12 @@ def measurable(
     """The configuration to measure: this one, or with our PPO as its learner, which is told in a line.
 
     Raises:
-        MachineError: if the learner could be measured, and this machine lacks what it needs.
+        MachineError: if this machine lacks what the learner needs, also where another is measured in its place.
     """
     entry = LEARNERS.find(config.learner.kind)
+    entry.require()
     if template.probe(entry) is None:
-        tell(f"{entry.name} brings no probe: measuring our PPO in its place, with as many steps and mini-batches")
+        tell(f"{entry.name} brings no probe: measuring our PPO, its speed and memory, in its place")
         kept = {name: getattr(config.learner, name) for name in KEPT}
         return config.model_copy(update={"learner": PPOConfig.for_task(task).model_copy(update=kept)})
-    if obstacle := entry.obstacle():
-        raise MachineError(obstacle)
     return config

@@ -1,11 +1,11 @@
 """The probe of our PPO."""
 
-from gmi_drl.roles.probe import Probe
+from gmi_drl.roles.probe import ReplicaProbe
 from gmi_drl.roles.replica import Replica
 from gmi_drl.tasks import Task
 
 
-class PPOProbe(Probe):
+class PPOProbe(ReplicaProbe):
     """Measures `Replica`, as `Holistic` trains it.
 
     The learner stays when the number of environments changes, so that walking it upward costs one start-up in all.
@@ -24,15 +24,19 @@ class PPOProbe(Probe):
         if self.replica is not None:
             self.replica.leave_worlds()
 
+    def make_replica(self, task: Task) -> Replica:
+        """See `ReplicaProbe`; without worlds yet."""
+        return Replica(
+            task.spec,
+            self.config,
+            self.mgr.reduction(self.group),
+            sample_share=1 / len(self.group.members),
+            device=self.mgr.device,
+            seed=self.seed("learner"),
+        )
+
     def enter_worlds(self, task: Task) -> None:
         """See `Probe`."""
         if self.replica is None:
-            self.replica = Replica(
-                task.spec,
-                self.config,
-                self.mgr.reduction(self.group),
-                sample_share=1 / len(self.group.members),
-                device=self.mgr.device,
-                seed=self.seed("learner"),
-            )
+            self.replica = self.make_replica(task)
         self.replica.enter_worlds(task, self.seed("agent"))

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import math
 import time
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -27,13 +28,10 @@ WAIT_S = 1.0
 
 
 class Probe(DRL_role):
-    """Trains as a GMI does, with as many environments as the launcher says, and tells how fast that was.
+    """Iterates as a GMI does, with as many environments as the launcher says, and tells how fast that was.
 
-    A learner's is a subclass that makes its replica, one that trains nothing has iterations of its own.
+    A learner's is a `ReplicaProbe`; one that trains nothing has iterations of its own.
     """
-
-    replica: AnyReplica | None = None
-    task: Task | None = None
 
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
@@ -47,10 +45,6 @@ class Probe(DRL_role):
     def make_task(self, num_env: int, seed: int) -> Task:
         """The worlds to measure; a subclass may make others."""
         return make_worlds(self.mgr, self.config, num_env, seed)
-
-    def make_replica(self, task: Task) -> AnyReplica:
-        """What trains in these worlds, of which all GMIs have as many: that of the learner's role."""
-        raise NotImplementedError
 
     def _orders(self) -> Iterator[Measure]:
         """What the launcher asks for. One that has gone ends the process."""
@@ -90,30 +84,57 @@ class Probe(DRL_role):
         """What this GMI draws from for a purpose ("task", "agent", "learner")."""
         return seed_of(self.config, 0, self.GMI_id, purpose)
 
+    @abstractmethod
     def iterate(self, decide: Callable[[], Word]) -> Word:
         """One iteration. `decide` says whether another one follows; where GMIs must agree rank 0's answer counts."""
-        assert self.replica is not None
-        return self.replica.iterate(decide).word
 
+    @abstractmethod
     def phases(self) -> dict[str, float]:
         """Seconds of the last iteration by phase (`phases.PHASES`)."""
-        assert self.replica is not None
-        return self.replica.phases()
 
     @property
     def warm_up_iterations(self) -> int:
         """Iterations until each is like the next."""
         return 1
 
+    @abstractmethod
     def leave_worlds(self) -> None:
         """Close the worlds, if there are any, and let go of all that was made for them."""
+
+    @abstractmethod
+    def enter_worlds(self, task: Task) -> None:
+        """Iterate in these worlds from now on."""
+
+
+class ReplicaProbe(Probe):
+    """Trains as a learner's role does: a subclass makes the same replica."""
+
+    replica: AnyReplica | None = None
+    task: Task | None = None
+
+    @abstractmethod
+    def make_replica(self, task: Task) -> AnyReplica:
+        """What trains in these worlds, of which all GMIs have as many: that of the learner's role."""
+
+    def iterate(self, decide: Callable[[], Word]) -> Word:
+        """See `Probe`."""
+        assert self.replica is not None
+        return self.replica.iterate(decide).word
+
+    def phases(self) -> dict[str, float]:
+        """See `Probe`."""
+        assert self.replica is not None
+        return self.replica.phases()
+
+    def leave_worlds(self) -> None:
+        """See `Probe`."""
         if self.task is not None:
             self.task.close()
         self.task = self.replica = None
         gc.collect()  # what was made for them may be part of cycles
 
     def enter_worlds(self, task: Task) -> None:
-        """Iterate in these worlds from now on."""
+        """See `Probe`."""
         self.task, self.replica = task, self.make_replica(task)
 
 

@@ -40,8 +40,3 @@ class ServingProbe(Probe):
         agent = make_agent(task.spec, ppo_of(self.config), self.mgr.device, seed=self.config.seed)
         noise = torch.Generator(self.mgr.device).manual_seed(self.seed("agent"))
         self.service = Service(task, agent, noise, cuda_graphs=self.config.cuda_graphs)
-
-    @property
-    def warm_up_iterations(self) -> int:
-        """See `Probe`."""
-        return 1

@@ -35,6 +35,7 @@ class Plan:
         memory: Models of a GMI's memory, cut by the chosen backend, by GMIs per device.
         infeasible: Points that did not run or do not fit, with the reason.
         horizon: Steps of each world per update.
+        learner: Which kind it is for; None where nothing is learnt, or nothing was measured.
     """
 
     layout: Layout
@@ -42,6 +43,7 @@ class Plan:
     memory: Mapping[int, MemoryModel] = field(default_factory=dict)
     infeasible: tuple[ProfilePoint, ...] = ()
     horizon: int = 1
+    learner: str | None = None
 
     def samples_per_update(self, candidate: Candidate) -> int:
         """Environments in all times the horizon: what an update learns from."""
@@ -124,6 +126,7 @@ def plan_measured(
         memory_models(point for point in profile.points if point.backend == best.point.backend),
         tuple(infeasible),
         learner.horizon,
+        learns.kind if learns else None,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gmi_drl.cut import Cut
+from gmi_drl.learners import OUR_PPO
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.units import counted, human_bytes, human_count
@@ -37,10 +38,9 @@ def reasons_for(
     """
     others = [candidate for candidate in candidates if candidate is not best]
     measured = f"{counted(len(candidates), 'runnable point')} of {profile.node}"
-    stands_for = learns.kind if learns is not None and learns.kind != profile.learner else None
     lines = [
         f"chosen from {measured}: {_described(best, num_devices)}",
-        *([f"measured with {profile.learner}, which stands for {stands_for}"] if stands_for else []),
+        *([] if learns is None else _measured_with(profile.learner, learns.kind)),
         *([f"the profile says of itself: {profile.note}"] if profile.note else []),
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
         _against_solo(best, candidates, num_devices),
@@ -53,6 +53,15 @@ def reasons_for(
         points = ", ".join(map(str, unmeasured))
         lines.append(f"not measured for want of time (GMIs per device x environments): {points}")
     return lines
+
+
+def _measured_with(measured: str, learner: str) -> list[str]:
+    """A layout holds for the learner that it was planned for, which it does not name elsewhere."""
+    if measured == learner == OUR_PPO.name:
+        return []
+    stands_for = f", which stands for {learner}, in speed and memory" if measured != learner else ""
+    trained = f": train it with --algo {learner}" if learner != OUR_PPO.name else ""
+    return [f"measured with {measured}{stands_for}{trained}"]
 
 
 def _described(candidate: Candidate, num_devices: int) -> str:

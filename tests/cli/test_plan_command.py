@@ -159,12 +159,18 @@ def test_what_was_measured_with_another_learner_is_told(command_line, tmp_path):
     (tmp_path / "points.json").write_text(json.dumps(PROFILE))
     given = ["plan", "--node", "node.yaml", "--profile", "points.json"]
     code, out, _ = command_line(*given)
-    assert code == 0 and "stands for" not in out and out.splitlines()[-1].endswith("gmi-drl train layout.yaml")
+    assert code == 0 and "measured with" not in out and out.splitlines()[-1].endswith("gmi-drl train layout.yaml")
     code, out, _ = command_line(*given, "--algo", "rsl_rl")
-    assert code == 0 and "measured with ppo, which stands for rsl_rl" in " ".join(out.split())
+    told = "measured with ppo, which stands for rsl_rl, in speed and memory: train it with --algo rsl_rl"
+    assert code == 0 and told in " ".join(out.split())
     (tmp_path / "points.json").write_text(json.dumps(PROFILE | {"learner": "rsl_rl"}))
     code, out, _ = command_line(*given)  # what was measured is what shall train
     assert code == 0 and "stands for" not in out and out.splitlines()[-1].endswith("layout.yaml --algo rsl_rl")
+    assert "measured with rsl_rl: train it with --algo rsl_rl" in load_yaml(Layout, tmp_path / "layout.yaml").reasons
+    _, out, _ = command_line(*given, "--algo", "ppo", "--format", "json")
+    plan = json.loads(out)
+    told = "measured with rsl_rl, which stands for ppo, in speed and memory"
+    assert plan["learner"] == "ppo" and told in plan["layout"]["reasons"]
 
 
 def test_a_learner_whose_package_is_missing_is_not_measured(command_line, monkeypatch):

@@ -165,3 +165,34 @@ def test_a_gpu_whose_worlds_are_simulated_on_the_cores_is_told(task, kind, insta
     devices = tuple(device.model_copy(update={"kind": kind}) for device in layout.devices)
     _tell_physics(layout.model_copy(update={"task": task, "devices": devices}), RunConfig())
     assert ("pip install 'gmi-drl[warp]'" in capsys.readouterr().err) == is_told
+
+
+@pytest.mark.parametrize("from_layout", [False, True])
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--set", "physics=warp", "--set", "learner.gamma=0.9"], 2, "brings its own simulator: leave them out"),
+        (["--set", "reward_terms=true"], 2, "does not tell what a reward is of: leave it out"),
+        (["--algo", "rsl_rl"], 4, "needs rsl-rl-lib 5.4, not 5.3.1"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_simulator_starts(
+    command_line, tmp_path, monkeypatch, from_layout, options, code, message
+):
+    monkeypatch.setattr("gmi_drl.launch.describe._ask", None)
+    monkeypatch.setattr("gmi_drl.learners.base.version", lambda package: "5.3.1")
+    task = "isaaclab:Isaac-Ant-v0"
+    (tmp_path / "mine.yaml").write_text(dump_yaml(tiny_layout(1, task=task)))
+    where = ["mine.yaml"] if from_layout else ["--task", task]
+    found, _, err = command_line("train", *where, *options, "--run-dir", "run")
+    assert found == code and message in " ".join(err.split()) and not (tmp_path / "run").exists(), err
+
+
+def test_a_run_that_goes_on_is_refused_settings_before_a_simulator_starts(finished, command_line, monkeypatch):
+    path, _, _ = finished
+    monkeypatch.setattr("gmi_drl.launch.describe._ask", None)
+    layout, config = RunFolder(path).read_setup()
+    RunFolder(path).write_setup(layout.model_copy(update={"task": "isaaclab:Isaac-Ant-v0"}), config)
+    again = ("--resume", path, "--gmis-per-gpu", 1, "--set", "physics=warp")
+    code, _, err = command_line("train", *again)
+    assert code == 2 and "brings its own simulator: leave them out" in " ".join(err.split()), err

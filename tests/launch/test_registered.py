@@ -1,5 +1,6 @@
 """Parts that another package brings by entry points, in real trainings: a GMI, a fresh process, finds them, too."""
 
+import json
 import os
 from pathlib import Path
 
@@ -169,8 +170,13 @@ def test_a_learner_of_another_package_is_planned_by_its_own_probe_and_trains(com
 def test_a_learner_without_a_probe_is_planned_by_our_ppo_and_says_so(command_line, tmp_path, learner):
     site = learner(has_probe=False)
     code, out, err = command_line("plan", "--algo", "toy", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 1)
-    assert code == 0 and "toy brings no probe: measuring our PPO in its place" in err and not probed(site), err
-    assert "measured with ppo, which stands for toy" in load_yaml(Layout, tmp_path / "layout.yaml").reasons
+    assert (
+        code == 0
+        and "toy brings no probe: measuring our PPO, its speed and memory, in its place" in err
+        and not probed(site)
+    ), err
+    told = "measured with ppo, which stands for toy, in speed and memory: train it with --algo toy"
+    assert told in load_yaml(Layout, tmp_path / "layout.yaml").reasons
     assert "64 samples per update" in out  # of its own horizon
 
 
@@ -189,6 +195,16 @@ def test_a_learner_of_another_package_checks_its_settings_and_the_task(
     assert code == 2 and message in err and not (tmp_path / "run").exists(), err
 
 
+@pytest.mark.parametrize("command", ["plan", "profile", "plan --profile"])
+def test_what_a_learner_cannot_learn_is_not_measured(command_line, tmp_path, learner, command):
+    learner(has_probe=False)
+    profile = {"schema": "gmi-drl/profile/2", "task": "humanoid", "learner": "toy", "node": "a", "points": []}
+    (tmp_path / "points.json").write_text(json.dumps(profile))
+    given = ["plan", "--profile", "points.json"] if command == "plan --profile" else [command]
+    code, _, err = command_line(*given, "--task", "humanoid", "--algo", "toy")
+    assert code == 2 and "toy takes 100 numbers, humanoid has" in err and "easuring" not in err, err
+
+
 def test_a_learner_of_another_package_tells_what_memory_it_takes(command_line, learner):
     site = learner()
     small = ["--num-env", 8, "--gmis-per-gpu", 1, "--iterations", 1]
@@ -198,11 +214,13 @@ def test_a_learner_of_another_package_tells_what_memory_it_takes(command_line, l
         assert ("8 environments are many: measuring how much memory a few take" in err) == bool(is_probed)
 
 
-def test_memory_is_measured_with_our_ppo_where_a_learner_brings_no_probe(command_line, learner):
+def test_memory_is_measured_with_our_ppo_where_a_learner_brings_no_probe(command_line, learner, tmp_path):
     learner(has_probe=False)
     small = ["--num-env", 8, "--gmis-per-gpu", 1, "--iterations", 1, "--set", "learner.history_gib=1e6"]
     code, _, err = command_line("train", "--algo", "toy", *small, "--run-dir", "run")
-    assert code == 0 and "toy brings no probe" in err and "the memory is not known" not in err, err
+    assert code == 5 and "toy brings no probe" in err and "the memory is not known" not in err, err
+    told = " ".join(err.split())
+    assert "and 1000000.0 GiB by what toy says of itself" in told and not (tmp_path / "run").exists()
 
 
 def test_a_writer_of_another_package_gets_rows_and_its_failure_ends_nothing(folder, install):

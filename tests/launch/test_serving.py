@@ -11,6 +11,7 @@ import torch
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.comm.alone import Solo
+from gmi_drl.config import WarpRoom
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
 from gmi_drl.gmi import claimed
@@ -154,4 +155,14 @@ def test_a_run_without_policy_is_refused(tmp_path):
     folder.create()
     folder.write_setup(tiny_layout(task="ball_balance"), tiny_config())
     with pytest.raises(UsageError, match="no complete checkpoint"):
+        serve(layout(1), folder, steps=1)
+
+
+def test_what_was_trained_with_and_is_nothing_for_cores_is_refused(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    folder.write_setup(tiny_layout(task="ball_balance"), tiny_config(warp=WarpRoom(nconmax=100)))
+    with pytest.raises(
+        UsageError, match=r"config\.yaml: warp\.nconmax and .* the physics here is native: leave them out"
+    ):
         serve(layout(1), folder, steps=1)

@@ -10,7 +10,7 @@ from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import agree
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.roles.holistic import Holistic
-from gmi_drl.roles.probe import Probe
+from gmi_drl.roles.probe import ReplicaProbe
 
 
 class Reinforce:
@@ -56,7 +56,7 @@ class Toy(Holistic):
         return Reinforce(task, self.config, self.reduction, self.seed(start, "agent"))
 
 
-class ToyProbe(Probe):
+class ToyProbe(ReplicaProbe):
     def make_replica(self, task):
         Path(__file__).with_name(f"probed-{self.GMI_id}").touch()
         return Reinforce(task, self.config, self.mgr.reduction(self.group), self.seed("agent"))

@@ -35,6 +35,20 @@ def test_roles_and_probes_are_where_entries_say(kind):
     assert entry.probe is None or issubclass(load_role(entry.probe), Probe)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"obs_groups": {"actor": ["policy"], "critic": ["policy", "critic"]}},
+        {"critic": {"class_name": "RNNModel"}},
+        {"actor": {"class_name": "CNNModel", "hidden_dims": [8]}},
+    ],
+)
+def test_what_rsl_rl_keeps_of_other_groups_and_networks_is_not_reckoned(more):
+    runner = RslRlConfig.for_task(ANT).runner
+    assert RslRlConfig(runner=runner | more).memory_bytes(ANT, 8) is None
+    assert RslRlConfig(runner=runner | {"obs_groups": {}}).memory_bytes(ANT, 8) > 0
+
+
 def test_memory_grows_with_networks_rollouts_and_mini_batches():
     def taken(num_env=100, **settings):
         return PPOConfig(**settings).memory_bytes(ANT, num_env)

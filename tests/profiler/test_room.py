@@ -6,6 +6,7 @@ from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Node
+from gmi_drl.learners import PPOConfig, RslRlConfig
 from gmi_drl.profiler import room
 from gmi_drl.profiler.room import require_room
 from gmi_drl.profiler.session import Session
@@ -40,6 +41,25 @@ def test_too_many_environments_are_refused_by_what_a_few_take():
         require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(), ANT, node_with(4.0), told.append)
     assert told == ["500000 environments are many: measuring how much memory a few take"]
     require_room(tiny_layout(gmis=1, num_env=8192), tiny_config(), ANT, node_with(4.0))  # remembered, and it fits
+
+
+def test_what_a_learner_takes_beyond_our_ppo_in_its_place_is_added(monkeypatch):
+    stand_in = tiny_config()
+    monkeypatch.setattr(room, "measurable", lambda *given: stand_in)  # as for one without a probe
+    theirs = stand_in.model_copy(update={"learner": RslRlConfig.for_task(ANT)})
+    monkeypatch.setattr(RslRlConfig, "memory_bytes", lambda self, task, num_env: num_env * 2**21)
+    told = []
+    require_room(tiny_layout(gmis=1, num_env=1000), theirs, ANT, node_with(4.0), told.append)
+    assert told == ["1000 environments are many: measuring how much memory a few take"]  # and it fits
+    with pytest.raises(LayoutMismatchError, match=r"of the host's 4\.0 GiB.*GiB by what rsl_rl says of itself"):
+        require_room(tiny_layout(gmis=1, num_env=2000), theirs, ANT, node_with(4.0))
+
+
+def test_what_cannot_be_reckoned_is_measured(monkeypatch):
+    monkeypatch.setattr(PPOConfig, "memory_bytes", lambda self, task, num_env: None)
+    told = []
+    require_room(tiny_layout(gmis=1, num_env=8), tiny_config(), ANT, node_with(64.0), told.append)
+    assert told == ["what ppo keeps cannot be reckoned: measuring how much memory a few environments take"]
 
 
 def test_a_few_are_cut_as_the_layout_is(install):

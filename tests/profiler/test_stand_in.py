@@ -22,7 +22,8 @@ def measured(config, template=TCG_EX):
 
 @pytest.fixture
 def without_probe(monkeypatch):
-    """Nobody can measure a training."""
+    """Nobody can measure a training; what learners need is installed."""
+    monkeypatch.setattr(base, "version", lambda package: "5.4")
     monkeypatch.setattr(type(TCG_EX), "probe", lambda self, learner: None)
 
 
@@ -36,7 +37,7 @@ def test_a_learner_with_a_probe_is_measured_as_it_is():
 def test_our_ppo_stands_for_one_that_brings_none_with_as_much_to_do(without_probe):
     config, (told,) = measured(THEIRS)
     learner = config.learner
-    assert told.startswith("rsl_rl brings no probe: measuring our PPO in its place")
+    assert told.startswith("rsl_rl brings no probe: measuring our PPO, its speed and memory, in its place")
     assert learner.kind == "ppo" and learner.gamma == PPOConfig().gamma and config.seed == 3
     assert (learner.horizon, learner.epochs, learner.minibatches, learner.hidden) == (24, 5, 3, (7, 7))
     assert learner.reward_scale == 0.5
@@ -50,5 +51,7 @@ def test_who_serves_is_measured_whatever_has_learnt(without_probe):
 
 def test_what_the_learner_needs_must_be_there(monkeypatch):
     monkeypatch.setattr(base, "version", lambda package: "1.0")
-    with pytest.raises(MachineError, match=r"needs rsl-rl-lib 5\.4, not 1\.0"):
-        measured(THEIRS)
+    for probe in ("toy:Probe", None):
+        monkeypatch.setattr(type(TCG_EX), "probe", lambda self, learner, probe=probe: probe)
+        with pytest.raises(MachineError, match=r"needs rsl-rl-lib 5\.4, not 1\.0"):
+            measured(THEIRS)

@@ -1,13 +1,7 @@
 import weakref
 
 from gmi_drl.roles.agreement import Word
-from gmi_drl.roles.probe import Probe
-
-
-def test_a_measurement_has_as_many_iterations_as_it_was_given():
-    probe = object.__new__(Probe)
-    probe._left = 3
-    assert [probe._decide() for _ in range(3)] == [Word.GO_ON, Word.GO_ON, Word.STOP]
+from gmi_drl.roles.probe import ReplicaProbe
 
 
 class Worlds:
@@ -22,9 +16,15 @@ class Replica:
         self.task, self.cycle = task, self
 
 
-class AnyProbe(Probe):
+class AnyProbe(ReplicaProbe):
     make_replica = staticmethod(Replica)
     GMI_run = None
+
+
+def test_a_measurement_has_as_many_iterations_as_it_was_given():
+    probe = object.__new__(AnyProbe)
+    probe._left = 3
+    assert [probe._decide() for _ in range(3)] == [Word.GO_ON, Word.GO_ON, Word.STOP]
 
 
 def test_a_learners_replica_is_made_with_its_worlds_and_goes_with_them():

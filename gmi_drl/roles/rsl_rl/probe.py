@@ -1,12 +1,12 @@
 """The probe of rsl_rl: iterations of its own runner, measured."""
 
-from gmi_drl.roles.probe import Probe
+from gmi_drl.roles.probe import ReplicaProbe
 from gmi_drl.roles.rsl_rl.group import process_group
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
 from gmi_drl.tasks import Task
 
 
-class RslRlProbe(Probe):
+class RslRlProbe(ReplicaProbe):
     """Measures what `RslRl` trains, without its logger; a runner is bound to its worlds, so it is made with them."""
 
     def GMI_run(self) -> None:
@@ -16,7 +16,7 @@ class RslRlProbe(Probe):
             super().GMI_run()
 
     def make_replica(self, task: Task) -> RslRlReplica:
-        """See `Probe`."""
+        """See `ReplicaProbe`."""
         return RslRlReplica(
             task,
             self.config,
