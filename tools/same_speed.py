@@ -15,7 +15,7 @@ from typing import Any
 from tools.checkout import ROOT, command, commit
 
 CASES = ("ppo_update", "costs", "gmis_512")
-ROUNDS, REPEATS = 3, 1
+ROUNDS, REPEATS = 5, 1
 LIMIT_S = 1800.0
 PAGE = ROOT / "docs" / "same_speed.md"
 HEAD = """# Same speed
