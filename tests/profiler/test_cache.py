@@ -25,6 +25,7 @@ def test_what_was_measured_is_remembered():
     cache.add(point(64))
     cache.add(point(128))
     cache.add(point(64, 2.0))
+    assert {p.num_env: p.steps_per_second for p in cache.profile.points} == {128: 1.0, 64: 2.0}
     assert Cache(ANT, RunConfig(), NODE).profile.point(Cut(1, 64)).steps_per_second == 2.0
     assert len(Cache(ANT, RunConfig(), NODE).profile.points) == 2
     fresh = Cache(ANT, RunConfig(), NODE, fresh=True)
