@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.adam import Adam
-from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.algo.networks import ActorCritic, gaussian_kl
 from gmi_drl.algo.rollout import MiniBatch, Rollout, split
+from gmi_drl.device.captured import Captured
 from gmi_drl.learners import PPOConfig
 
 LEARNING_RATE_RANGE = (1e-5, 1e-2)  # rsl_rl's bounds and factor for the adaptive schedule

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.rollout import Rollout
+from gmi_drl.device.captured import Captured
 
 
 class Slot:

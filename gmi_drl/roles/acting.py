@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
-from gmi_drl.algo.captured import Captured
+from gmi_drl.device.captured import Captured
 from gmi_drl.tasks import Task
 
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
-from gmi_drl.algo.captured import Captured
 from gmi_drl.algo.rollout import Rollout, RolloutConfig
 from gmi_drl.algo.slot import Slot
+from gmi_drl.device.captured import Captured
 from gmi_drl.roles.acting import Acting
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.run.checkpoint import prefixed, with_prefix

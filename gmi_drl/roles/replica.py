@@ -12,10 +12,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.captured import WARM_UP_CALLS
 from gmi_drl.algo.slot import Slot
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config import RunConfig, ppo_of
+from gmi_drl.device.captured import WARM_UP_CALLS
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import News, Word, agree
 from gmi_drl.roles.clock import PhaseClock

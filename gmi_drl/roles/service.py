@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
-from gmi_drl.algo.captured import WARM_UP_CALLS
+from gmi_drl.device.captured import WARM_UP_CALLS
 from gmi_drl.roles.acting import Acting
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.tasks import Task

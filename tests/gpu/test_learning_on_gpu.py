@@ -2,8 +2,8 @@ import pytest
 import torch
 from rollouts import N, T, make_policy, make_rollout, normalise
 
-from gmi_drl.algo.captured import WARM_UP_CALLS, Captured
 from gmi_drl.algo.ppo import PPO
+from gmi_drl.device.captured import WARM_UP_CALLS, Captured
 from gmi_drl.learners import PPOConfig
 
 pytestmark = pytest.mark.gpu

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gmi_drl.algo import captured, elu
+from gmi_drl.algo import elu
+from gmi_drl.device import captured
 
 META = torch.device("meta")
 aten = torch.ops.aten

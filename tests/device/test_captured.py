@@ -4,8 +4,8 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from gmi_drl.algo import captured
-from gmi_drl.algo.captured import WARM_UP_CALLS, Captured
+from gmi_drl.device import captured
+from gmi_drl.device.captured import WARM_UP_CALLS, Captured
 
 
 def test_on_a_cpu_every_call_runs_the_function():
