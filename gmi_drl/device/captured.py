@@ -32,7 +32,7 @@ class Captured:
 
     def __init__(self, function: Callable[[], None], device: torch.device, *, is_on: bool = True) -> None:
         self._function = function
-        self._is_on = is_on and device.type == "cuda"
+        self._is_on = is_on and device.type != "cpu"
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 

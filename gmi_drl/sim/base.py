@@ -13,10 +13,16 @@ STATE_FIELDS = frozenset({"qpos", "qvel", "act", "ctrl", "qfrc_applied", "xfrc_a
 
 
 class Sim(Protocol):
-    """N worlds of one model, stepped together. All tensors are on `device`, all masks are bool `[N]`."""
+    """N worlds of one model, stepped together. All tensors are on `device`, all masks are bool `[N]`.
+
+    Attributes:
+        sets_on_device: Whether `set` is work of the device alone, so that a CUDA graph can hold it. `get` and `bad`
+            always can be in one: what they return stays where it is.
+    """
 
     device: torch.device
     num_env: int
+    sets_on_device: bool
 
     def get(self, name: str) -> Tensor:
         """Field `name` (mjData) `[N, ...]`, valid until the next call of any other method.

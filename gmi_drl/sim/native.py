@@ -34,6 +34,8 @@ class NativeSim:
         UsageError: `num_env` or `threads` is below 1.
     """
 
+    sets_on_device = False
+
     dtype = torch.float32
     """What `get` returns."""
 
@@ -83,7 +85,7 @@ class NativeSim:
         """See `Sim.step`."""
         np.copyto(self._batch.bind("ctrl"), ctrl.detach().cpu().numpy())
         self._advance()
-        self._bad = torch.from_numpy(self._take_warnings()).to(self.device)
+        self._bad.copy_(torch.from_numpy(self._take_warnings()))
         self._publish()
 
     def reset(self, mask: Tensor) -> None:

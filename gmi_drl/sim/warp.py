@@ -1,7 +1,7 @@
 """MuJoCo on a GPU, by MuJoCo Warp. Importing this module imports warp; `gmi_drl.sim` does it when WarpSim is used."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from gmi_drl.sim.base import STATE_FIELDS, require_kept, require_same_worlds, re
 from gmi_drl.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh
 from gmi_drl.sim.warp_fields import keep
 from gmi_drl.sim.warp_graph import Work, can_capture
-from gmi_drl.sim.warp_kernels import mark_broken, mark_overflow
+from gmi_drl.sim.warp_kernels import mark_broken, mark_overflow, mark_where
 from gmi_drl.sim.warp_sizes import measure_sizes
 
 wp.config.log_level = wp.LOG_WARNING  # by default it prints every module it loads to stdout
@@ -25,6 +25,9 @@ _logger = logging.getLogger(__name__)
 
 _AFTER_CONSTRAINTS = {"cacc", "cfrc_ext", "cfrc_int"}
 """Fields that come after the constraint forces, and only where they are asked for."""
+
+_TWO_HALVES = {"EULER", "IMPLICIT", "IMPLICITFAST"}
+"""Integrators for which MuJoCo Warp has both halves of a step (`step1` and `step2`)."""
 
 _LEFT_OUT = mjw.OverflowType.ALL & ~(mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS)
 """Kinds of overflow in which something was left out. A solver that stops at its limit is as usual."""
@@ -52,6 +55,11 @@ class WarpSim:
     than most of them run. State fields are views of Warp's own arrays. All other fields are kept apart: a refresh
     computes every world, and those that nothing has changed must keep the forces of their last substep.
 
+    A refresh leaves all worlds where the first half of a step does, with contacts and constraints of the present
+    state, so the step that follows begins with its second half: of the six tasks' two substeps and a refresh, one
+    evaluation of positions and velocities in three or four is spared. Forces are solved for in a refresh only where a
+    field needs them.
+
     MuJoCo Warp lets a broken world go on. Here `bad` reports it, and it ends the step in its initial state, when a
     control, position, velocity or acceleration was NaN or beyond 1e10 (MuJoCo's bound), or when contacts or constraints
     were left out for lack of room. The worlds share the room for contacts, so too many of them make every world bad. A
@@ -69,8 +77,10 @@ class WarpSim:
 
     Raises:
         MachineError: mujoco 4 is not installed.
-        UsageError: `num_env` is below 1, or MuJoCo Warp has no such field.
+        UsageError: `num_env` is below 1, MuJoCo Warp has no such field, or the model's integrator is RK4 or discrete.
     """
+
+    sets_on_device = True
 
     def __init__(
         self,
@@ -89,12 +99,14 @@ class WarpSim:
         mujoco, batch = import_mujoco()
         send_warnings_to_logging(mujoco)
         model = mujoco.MjModel.from_xml_string(model_xml)
+        _require_two_halves(mujoco, model)
         self.num_env = num_env
         self.device = torch.empty(0, device=device).device  # "cuda" becomes "cuda:0"
         stages = mujoco.mjtStage
         stage = stage_to_refresh(mujoco, model, fields)
         self._substeps = substeps
-        self._refresh = {stages.mjSTAGE_VEL.value: mjw.step1, stages.mjSTAGE_ACC.value: mjw.forward}.get(stage)
+        self._refreshes = stage != stages.mjSTAGE_NONE
+        self._solves_in_steps = stage == stages.mjSTAGE_ACC
         loops = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD)
         self._has_loops = bool(np.isin(model.eq_type, loops).any())
         self._state_kinds = int(mujoco.mjtState.mjSTATE_INTEGRATION)
@@ -105,6 +117,7 @@ class WarpSim:
             self._room = {"nconmax": nconmax or measured[0], "njmax": njmax or measured[1]}
             self._data = mjw.make_data(model, nworld=num_env, **self._room)
             self._kept = keep(mujoco, model, self._data, [name for name in fields if name not in STATE_FIELDS], stage)
+            self._solves = _need_forces(mujoco, model, self._kept)
             self._bad, self._stale, self._resetting = (_Shared.of(wp.zeros(num_env, dtype=bool)) for _ in range(3))
             self._every_world = _Shared.of(wp.ones(num_env, dtype=bool))
             self._overflow = _Shared.of(wp.zeros(1, dtype=int))
@@ -113,8 +126,10 @@ class WarpSim:
         self._fields = {name: self._kept[name].tensor if name in self._kept else self._state[name] for name in fields}
         self._overflow_seen = torch.zeros(1, dtype=torch.int32, pin_memory=self.device.type == "cuda")
         self._overflow_logged = 0
-        launches = (self._launch_step, self._launch_reset, self._launch_forward)
-        self._step, self._reset, self._forward = (Work(launch, self.device, cuda_graphs) for launch in launches)
+        second_half = partial(self._launch_step, is_evaluated=True)
+        launches = (self._launch_step, second_half, self._launch_reset, self._launch_forward)
+        works = (Work(launch, self.device, cuda_graphs) for launch in launches)
+        self._step, self._step_on, self._reset, self._forward = works
         self.reset(self._every_world.tensor)
         self.forward()
         self._bad.tensor.zero_()
@@ -131,25 +146,29 @@ class WarpSim:
         rows = mask.view(-1, *[1] * (field.dim() - 1))
         torch.where(rows, value.to(field), field, out=field)
         self._stale.tensor.logical_or_(mask)
+        self._is_evaluated = False
 
     def step(self, ctrl: Tensor) -> None:
         """See `Sim.step`."""
         self._report_overflow()
         self._state["ctrl"].copy_(ctrl)
-        self._step()
+        (self._step_on if self._is_evaluated else self._step)()
+        self._is_evaluated = self._refreshes
         self._overflow_seen.copy_(self._overflow.tensor, non_blocking=True)
 
     def reset(self, mask: Tensor) -> None:
         """See `Sim.reset`."""
         self._resetting.tensor.copy_(mask)
         self._reset()
-        self._stale.tensor.logical_or_(mask)
+        self._is_evaluated = False
 
     def forward(self) -> None:
         """See `Sim.forward`. Forces are those of the new state with the controls that `reset` or `set` left."""
         if self._kept:
             self._forward()
-        self._stale.tensor.zero_()
+            self._is_evaluated = True
+        else:
+            self._stale.tensor.zero_()
 
     def bad(self) -> Tensor:
         """See `Sim.bad`."""
@@ -170,6 +189,7 @@ class WarpSim:
             tensor.copy_(state[name])
         self._bad.tensor.zero_()
         self._stale.tensor.zero_()
+        self._is_evaluated = False
 
     def close(self) -> None:
         """See `Sim.close`."""
@@ -177,16 +197,19 @@ class WarpSim:
             return
         wp.synchronize_device(wp.device_from_torch(self.device))  # the last step may still be at work in what is freed
         self._report_overflow()
-        del self._step, self._reset, self._forward
+        del self._step, self._step_on, self._reset, self._forward
         self._model = self._data = None
         self._state, self._kept, self._fields = {}, {}, {}
 
-    def _launch_step(self) -> None:
+    def _launch_step(self, *, is_evaluated: bool = False) -> None:
+        """All substeps; where positions and velocities have been evaluated, without the first half of the first."""
         data, bad = self._data, self._bad.array
         bad.zero_()
-        data.overflow.zero_()
         _mark_broken(bad, data.ctrl, data.qpos, data.qvel)
-        for _ in range(self._substeps):
+        if not is_evaluated:
+            self._evaluate()
+        mjw.step2(self._model, data)
+        for _ in range(self._substeps - 1):
             self._prepare_loops()
             mjw.step(self._model, data)
         _mark_broken(bad, data.qpos, data.qvel, data.qacc)
@@ -194,20 +217,40 @@ class WarpSim:
         mjw.reset_data(self._model, data, reset=bad)
         for field in self._kept.values():
             field.copy(self._every_world.array, field.every_column)
-        if self._refresh is not None:
-            self._prepare_loops()
-            self._refresh(self._model, data)
+        if self._refreshes:
+            self._evaluate()
+            if self._solves_in_steps:
+                self._solve()
             for field in self._kept.values():
                 field.copy(self._every_world.array, field.refreshed)
 
     def _launch_reset(self) -> None:
         mjw.reset_data(self._model, self._data, reset=self._resetting.array)
+        wp.launch(mark_where, dim=self.num_env, inputs=[self._resetting.array, self._stale.array])
 
     def _launch_forward(self) -> None:
-        self._prepare_loops()
-        mjw.forward(self._model, self._data)
+        self._evaluate()
+        if self._solves:
+            self._solve()
         for field in self._kept.values():
             field.copy(self._stale.array, field.every_column)
+        self._stale.array.zero_()
+
+    def _evaluate(self) -> None:
+        """The first half of a step: what follows from positions and velocities. Overflow counts from here."""
+        self._data.overflow.zero_()
+        self._prepare_loops()
+        mjw.step1(self._model, self._data)
+
+    def _solve(self) -> None:
+        """Accelerations and forces, and the sensors of them, as in the second half of a step, which does them again."""
+        model, data = self._model, self._data
+        mjw.fwd_actuation(model, data)
+        mjw.fwd_acceleration(model, data)
+        mjw.solve(model, data)
+        if model.opt.run_rne_postconstraint or model.sensor_rne_postconstraint:
+            mjw.rne_postconstraint(model, data)
+        mjw.sensor_acc(model, data, skip_rne_postconstraint=True)
 
     def _prepare_loops(self) -> None:
         """Bring velocities of bodies up to date in models with closed loops.
@@ -240,6 +283,20 @@ class WarpSim:
                     if new & kinds
                 ),
             )
+
+
+def _require_two_halves(mujoco: Any, model: Any) -> None:
+    integrator = mujoco.mjtIntegrator(model.opt.integrator).name.removeprefix("mjINT_")
+    if integrator not in _TWO_HALVES:
+        known = ", ".join(sorted(_TWO_HALVES))
+        raise UsageError(f"MuJoCo Warp's physics here integrates by {known}, but the model asks for {integrator}.")
+
+
+def _need_forces(mujoco: Any, model: Any, names: Collection[str]) -> bool:
+    """Whether one of these fields follows from accelerations or forces: only of sensordata it is known."""
+    return any(name != "sensordata" for name in names) or bool(
+        (model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC).any()
+    )
 
 
 def _put_model(model: Any, fields: Sequence[str], cuda_graphs: bool) -> Any:

@@ -30,6 +30,14 @@ def mark_overflow(
 
 
 @wp.kernel(enable_backward=False)
+def mark_where(rows: wp.array[bool], marked: wp.array[bool]) -> None:
+    """Mark these rows, `[N]` both."""
+    row = wp.tid()
+    if rows[row]:
+        marked[row] = True
+
+
+@wp.kernel(enable_backward=False)
 def copy_where(
     rows: wp.array[bool],
     columns: wp.array[bool],

@@ -65,7 +65,7 @@ def make(
         return _make_foreign(found, num_env, device, seed, threads)
     definition = TASKS[found.name]
     sim = make_sim(definition, num_env, device, threads, physics, cuda_graphs, room)
-    return SimTask(definition, sim, seed, tells_terms=tells_terms)
+    return SimTask(definition, sim, seed, tells_terms=tells_terms, cuda_graphs=cuda_graphs)
 
 
 def make_sim(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gmi_drl.device.captured import Captured
 from gmi_drl.sim.base import Sim
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.tasks.terms import RewardTerms, Terms
@@ -59,8 +60,18 @@ class SimTask:
     """A `Task` by a definition and a simulator.
 
     The noise of new episodes is drawn for all worlds in every step and used where one ended: what a world draws depends
-    on the seed and the step alone, not on the other worlds, and no step waits for a GPU to learn who ended. On the CPU,
-    where asking is free, a step in which nothing ended is spared the rest.
+    on the seed and the step alone, not on the other worlds, and no step waits for a GPU to learn who ended. Where
+    asking is free, a step in which nothing ended is spared the rest.
+
+    On a GPU what lies before, between and after the simulator's own work is a graph each. So all tensors of a step lie
+    where they lay in the last one.
+
+    Args:
+        definition: What sets the task apart.
+        sim: Its worlds.
+        seed: Of all draws.
+        tells_terms: Whether to sum what the rewards are made of.
+        cuda_graphs: False launches every kernel by itself on a GPU, too.
 
     Attributes:
         reward_terms: Sums of what the rewards were made of, if `tells_terms`; a bad world has none.
@@ -68,48 +79,50 @@ class SimTask:
 
     counts_by_itself = False
 
-    def __init__(self, definition: TaskDefinition, sim: Sim, seed: int, *, tells_terms: bool = False) -> None:
+    def __init__(
+        self, definition: TaskDefinition, sim: Sim, seed: int, *, tells_terms: bool = False, cuda_graphs: bool = True
+    ) -> None:
         self.spec = definition.spec
         self.num_env = sim.num_env
         self.device = sim.device
-        self.episode_length = torch.zeros(sim.num_env, dtype=torch.int64, device=sim.device)
         self._definition = definition
         self._sim = sim
         self._generator = torch.Generator(sim.device)
         self._generator.manual_seed(seed)
-        self.obs = self.reset()
+        self._make_room()
+        sets_in_graphs = cuda_graphs and sim.sets_on_device
+        judges_in_graphs = sets_in_graphs if definition.new_goal else cuda_graphs
+        self._prepare = Captured(self._control, sim.device, is_on=cuda_graphs)
+        self._judge = Captured(self._tell, sim.device, is_on=judges_in_graphs)
+        self._begin = Captured(self._set_first_states, sim.device, is_on=sets_in_graphs)
+        self._look = Captured(self._observe, sim.device, is_on=cuda_graphs)
+        self._asks_who_ended = sim.device.type == "cpu" or not sim.sets_on_device
+        self.reset()
         self.reward_terms = RewardTerms(self._names_of_terms(), self.device) if tells_terms else None
 
     @torch.no_grad()
     def reset(self) -> Tensor:
         """See `Task.reset`."""
-        self._start_episodes(torch.ones(self.num_env, dtype=torch.bool, device=self.device), self._noise())
-        self._sim.forward()
-        no_action = torch.zeros(self.num_env, self.spec.num_actions, device=self.device)
-        self.obs = self._definition.observe(self._fields(), no_action)
+        self._ended.fill_(True)
+        self._action.zero_()
+        self._draw()
+        self._start_episodes()
         return self.obs
 
     @torch.no_grad()
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """See `Task.step`."""
-        action = checked_action(action, self).clamp(-1, 1)
-        before = {name: self._sim.get(name).clone() for name in self._definition.remembered}
-        self._sim.step(self._definition.control(self._fields(), action))
-        after = self._fields()
-        final_obs = self._definition.observe(after, action)
-        reward, terminated = self._definition.reward_done(final_obs, action, before, after)
-
-        bad = self._sim.bad() | ~(final_obs.sum(1) + reward).isfinite()
-        if self.reward_terms is not None:
-            self.reward_terms.add(self._definition.reward_terms(final_obs, action, before, after), bad)
-        final_obs = torch.where(bad[:, None], self.obs, final_obs)
-        self.episode_length += 1
-        terminated = terminated & ~bad
-        truncated = bad | ((self.episode_length >= self.spec.episode_steps) & ~terminated)
-
-        self.obs = self._go_on(terminated | truncated, action, final_obs)
-        info = {"final_obs": final_obs, "bad": bad, "valid": ~bad}
-        return self.obs, reward.masked_fill(bad, 0.0), terminated, truncated, info
+        self._action.copy_(checked_action(action, self))
+        self._prepare()
+        self._sim.step(self._ctrl)
+        self._draw()
+        self._judge()
+        if not self._asks_who_ended or self._changed.any():
+            self._start_episodes()
+        else:
+            self.obs.copy_(self._final_obs)
+        info = {"final_obs": self._final_obs, "bad": self._bad, "valid": self._valid}
+        return self.obs, self._reward, self._terminated, self._truncated, info
 
     @property
     def model_xml(self) -> str:
@@ -132,7 +145,7 @@ class SimTask:
             self.reset()
             return
         self._sim.load_state_dict({name[4:]: tensor for name, tensor in state.items() if name.startswith("sim.")})
-        self.obs = state["obs"].clone().to(self.device)
+        self.obs.copy_(state["obs"])
         self.episode_length.copy_(state["episode_length"])
         self._generator.set_state(state["generator"])
 
@@ -140,39 +153,77 @@ class SimTask:
         """Free the worlds."""
         self._sim.close()
 
+    def _make_room(self) -> None:
+        """Everything that a graph reads or writes."""
+        worlds, actions, device = self.num_env, self.spec.num_actions, self.device
+        self.episode_length = torch.zeros(worlds, dtype=torch.int64, device=device)
+        self.obs: Tensor = torch.zeros(worlds, self.spec.num_obs, device=device)
+        self._final_obs = torch.zeros_like(self.obs)
+        self._action = torch.zeros(worlds, actions, device=device)
+        self._noise = torch.zeros(worlds, self._definition.reset_noise, device=device)
+        self._reward = torch.zeros(worlds, device=device)
+        masks = torch.zeros(6, worlds, dtype=torch.bool, device=device)
+        self._terminated, self._truncated, self._bad, self._valid, self._ended, self._changed = masks
+        self._before = {name: self._sim.get(name).clone() for name in self._definition.remembered}
+        self._ctrl = self._definition.control(self._fields(), self._action).clone()
+
     def _names_of_terms(self) -> list[str]:
-        no_action = torch.zeros(self.num_env, self.spec.num_actions, device=self.device)
-        before = {name: self._sim.get(name) for name in self._definition.remembered}
-        return [*self._definition.reward_terms(self.obs, no_action, before, self._fields())]
+        return [*self._definition.reward_terms(self.obs, self._action, self._before, self._fields())]
 
     def _fields(self) -> dict[str, Tensor]:
         return {name: self._sim.get(name) for name in self._definition.fields}
 
-    def _noise(self) -> Tensor:
-        shape = (self.num_env, self._definition.reset_noise)
-        return torch.empty(shape, device=self.device).uniform_(-1, 1, generator=self._generator)
+    def _draw(self) -> None:
+        self._noise.uniform_(-1, 1, generator=self._generator)
 
-    def _go_on(self, ended: Tensor, action: Tensor, obs: Tensor) -> Tensor:
-        """Begin new episodes where the last ended, and give new goals; the observation that follows `obs`."""
-        noise = self._noise()
-        changed = self._give_goals(noise) | ended
-        if self.device.type == "cpu" and not changed.any():
-            return obs
-        self._start_episodes(ended, noise)
-        self._sim.forward()
-        return self._definition.observe(self._fields(), action.masked_fill(ended[:, None], 0.0))
+    def _control(self) -> None:
+        """From the action: what the motors are told, and what is remembered of the state before."""
+        self._action.clamp_(-1, 1)
+        for name, field in self._before.items():
+            field.copy_(self._sim.get(name))
+        self._ctrl.copy_(self._definition.control(self._fields(), self._action))
 
-    def _give_goals(self, noise: Tensor) -> Tensor:
-        """Which worlds `[N]` have got another goal."""
+    def _tell(self) -> None:
+        """From the state after the step: all that is told of it, who ended, and new goals."""
+        after, action = self._fields(), self._action
+        final_obs = self._definition.observe(after, action)
+        reward, terminated = self._definition.reward_done(final_obs, action, self._before, after)
+        torch.logical_or(self._sim.bad(), ~(final_obs.sum(1) + reward).isfinite(), out=self._bad)
+        torch.logical_not(self._bad, out=self._valid)
+        if self.reward_terms is not None:
+            terms = self._definition.reward_terms(final_obs, action, self._before, after)
+            self.reward_terms.add(terms, self._bad)
+        torch.where(self._valid[:, None], final_obs, self.obs, out=self._final_obs)
+        self._reward.copy_(reward).masked_fill_(self._bad, 0.0)
+        self.episode_length += 1
+        torch.logical_and(terminated, self._valid, out=self._terminated)
+        is_late = (self.episode_length >= self.spec.episode_steps).logical_and_(self._terminated.logical_not())
+        torch.logical_or(self._bad, is_late, out=self._truncated)
+        torch.logical_or(self._terminated, self._truncated, out=self._ended)
+        self._changed.copy_(self._ended)
+        self._give_goals()
+
+    def _give_goals(self) -> None:
         if self._definition.new_goal is None:
-            return torch.zeros(self.num_env, dtype=torch.bool, device=self.device)
-        mask, values = self._definition.new_goal(self._fields(), noise)
+            return
+        mask, values = self._definition.new_goal(self._fields(), self._noise)
         for name, value in values.items():
             self._sim.set(name, mask, value)
-        return mask
+        self._changed.logical_or_(mask)
 
-    def _start_episodes(self, mask: Tensor, noise: Tensor) -> None:
-        self._sim.reset(mask)
-        for name, value in self._definition.reset_state(noise).items():
-            self._sim.set(name, mask, value)
-        self.episode_length.masked_fill_(mask, 0)
+    def _start_episodes(self) -> None:
+        """Begin new episodes where the last ended, and observe all worlds."""
+        self._sim.reset(self._ended)
+        self._begin()
+        self._sim.forward()
+        self._look()
+
+    def _set_first_states(self) -> None:
+        for name, value in self._definition.reset_state(self._noise).items():
+            self._sim.set(name, self._ended, value)
+        self.episode_length.masked_fill_(self._ended, 0)
+
+    def _observe(self) -> None:
+        """The first observation of an episode is of no action."""
+        self._action.masked_fill_(self._ended[:, None], 0.0)
+        self.obs.copy_(self._definition.observe(self._fields(), self._action))

@@ -54,7 +54,8 @@ class MetaSim(WarpSim):
         self._bad, self._stale, self._resetting = mask(), mask(), mask()
         self._overflow = _Shared(None, torch.zeros(1, dtype=torch.int32, device=META))
         self._overflow_seen, self._overflow_logged = torch.zeros(1, dtype=torch.int32), -1
-        self._step = self._reset = self._forward = work
+        self._step = self._step_on = self._reset = self._forward = work
+        self._refreshes = self._is_evaluated = False
 
 
 def meta_task(watch: Watch, name: str, num_env: int = 64, **more) -> SimTask:

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 import torch
-from meta_worlds import fields_of, meta_task, no_action
+from meta_worlds import MetaSim, fields_of, meta_task, no_action
 from told import META, meta_device
 
 from gmi_drl.sim import NativeSim
@@ -60,12 +60,34 @@ def test_no_step_waits(name):
     assert all(tensor.is_meta and len(tensor) == N for tensor in told)
 
 
+@pytest.mark.parametrize(
+    ("name", "graphs", "by_the_task", "by_itself"),
+    [("ant", True, 4, 5), ("ant", False, 0, 5 + 123), ("shadow_hand", True, 4, 5)],
+)
+def test_a_step_is_four_graphs_beside_those_of_the_simulator(name, graphs, by_the_task, by_itself):
+    with meta_device() as watch:
+        task = meta_task(watch, name, N, cuda_graphs=graphs)
+        with watch.count() as told:
+            task.step(no_action(task))
+    assert (told.graphs, told.launches) == (3 + by_the_task, by_itself)
+
+
+@pytest.mark.parametrize(("name", "in_graphs"), [("ant", 3), ("shadow_hand", 2)])
+def test_what_sets_fields_on_the_cores_is_in_no_graph(name, in_graphs, monkeypatch):
+    monkeypatch.setattr(MetaSim, "sets_on_device", False)
+    with meta_device() as watch:
+        task = meta_task(watch, name, N)
+        with watch.allow(1), watch.count() as told:
+            task.step(no_action(task))
+    assert told.graphs == 3 + in_graphs
+
+
 def test_physics_on_the_cores_waits_in_every_step():
-    """Today: for the action, who went wrong, who resets, and the mask and the values of the two fields that are set."""
+    """For the action, who went wrong, who ended, who resets, and the mask and the values of the two fields set."""
     with meta_device() as watch:
         with watch.allow(inf):
             task = SimTask(TASKS["ant"], NativeSim(ant_mjcf(), N, substeps=2, fields=ANT.fields, device=META), seed=0)
             task.step(no_action(task))
-        with watch.allow(7), watch.count() as told:
+        with watch.allow(8), watch.count() as told:
             task.step(no_action(task))
-    assert (told.to_host, told.to_device) == (6, 1 + 2 * len(ANT.fields))
+    assert (told.to_host, told.to_device) == (7, 1 + 2 * len(ANT.fields))

@@ -9,7 +9,7 @@ generator of `meta`: one of the CPU stands in.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import astuple, dataclass
 from math import inf
 from unittest.mock import patch
@@ -175,7 +175,7 @@ class Watch(TorchDispatchMode):
         return torch.ones(source.shape, dtype=source.dtype)
 
     def _transfer(self, waits: bool, what: str) -> None:
-        if self._in_graph:
+        if self._in_graph and self._may_wait != inf:  # constants are made in the calls before a capture
             raise WaitsError(f"a graph copies {what}")
         if waits and not self._may_wait:
             raise WaitsError(f"the host waits for a copy of {what}")
@@ -203,11 +203,11 @@ def refuse_what_waits(operation, args, given: list[Tensor]) -> None:
 @contextmanager
 def meta_device() -> Iterator[Watch]:
     """Watch what is told to the device `META` within."""
-    watch, replay = Watch(), captured.Captured.__call__
+    watch = Watch()
 
     def one_graph(work):
-        with watch.graph():
-            replay(work)
+        with watch.graph() if work._is_on else nullcontext():
+            work._function()
 
     def uploading(make):
         """Tensors made of Python's numbers are no operation that a mode would see."""

@@ -1,7 +1,8 @@
 """The simulator on MuJoCo Warp. All tests share one model and a few simulators: making one takes seconds."""
 
+import re
 import sys
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -10,8 +11,11 @@ from sensed_ant import FIELDS, MODEL, NUM_ENV, TOLERANCES, controls, native_sim,
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.sim import NativeSim
+from gmi_drl.tasks.ant_mjcf import ant_mjcf
 
 quick_kernels()
+
+import mujoco_warp as mjw  # noqa: E402
 
 from gmi_drl.sim import WarpSim  # noqa: E402
 
@@ -199,6 +203,52 @@ def test_the_measured_room_is_enough_for_robots_that_lie_on_the_floor_and_the_sa
     sim.step(torch.ones(NUM_ENV, 8))
     assert not sim.bad().any()
     assert sim._room == shared("other")._room
+
+
+def test_a_step_after_a_refresh_begins_with_its_second_half(monkeypatch):
+    lean, refreshing = warp_sim("lean launches", ("qpos", "sensordata"), cuda_graphs=False), warp_sim()
+    evaluations = []
+    monkeypatch.setattr(mjw, "step1", lambda *worlds, step1=mjw.step1: (evaluations.append(1), step1(*worlds)))
+
+    def counted(does, *given):
+        evaluations.clear()
+        does(*given)
+        return len(evaluations)
+
+    for sim in (lean, refreshing):
+        sim.load_state_dict(refreshing.state_dict())
+    sequence = controls(12)
+    assert [counted(lean.step, ctrl) for ctrl in sequence[:2]] == [2, 1], "its refresh is the first half of the next"
+    assert counted(lean.forward) == 1 and counted(lean.step, sequence[2]) == 1
+    for change in (partial(lean.set, "ctrl", only(0), sequence[0]), partial(lean.reset, only())):
+        change()
+        assert counted(lean.step, sequence[3]) == 2, "what was evaluated is of another state"
+
+
+def test_evaluating_a_state_beforehand_changes_no_number():
+    ahead, plain = warp_sim(), warp_sim("other")
+    for ctrl in controls(12):
+        ahead.forward()
+        ahead.step(ctrl)
+        plain.load_state_dict(plain.state_dict())
+        plain.step(ctrl)
+        assert all(torch.equal(ahead.get(name), plain.get(name)) for name in FIELDS)
+
+
+def test_a_refresh_solves_for_forces_only_where_a_field_needs_them(monkeypatch):
+    model = ant_mjcf()
+    without = re.sub("<sensor>.*</sensor>", '<sensor><jointpos joint="hip_0"/></sensor>', model, flags=re.DOTALL)
+    solved = []
+    monkeypatch.setattr(mjw, "solve", lambda *worlds, solve=mjw.solve: (solved.append(1), solve(*worlds)))
+    for xml, fields in ((model, ("sensordata",)), (without, ("sensordata",)), (without, ("qacc",))):
+        WarpSim(xml, 1, substeps=1, fields=fields, device="cpu", cuda_graphs=False).close()
+        solved.append(0)
+    assert solved == [1, 0, 0, 1, 0]
+
+
+def test_an_integrator_without_halves_is_refused():
+    with pytest.raises(UsageError, match=r"EULER, IMPLICIT, IMPLICITFAST.*RK4"):
+        WarpSim(ant_mjcf().replace("implicitfast", "RK4"), 1, substeps=1, fields=FIELDS, device="cpu")
 
 
 def test_wrong_names_and_numbers_say_what_is_right():

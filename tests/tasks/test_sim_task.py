@@ -48,7 +48,7 @@ def test_the_seed_decides_everything():
 
 def test_reset_starts_new_episodes_everywhere():
     task = make_ant()
-    first = task.obs
+    first = task.obs.clone()
     for action in actions(5):
         task.step(action)
     obs = task.reset()
@@ -115,7 +115,7 @@ def test_what_a_world_draws_does_not_depend_on_who_else_resets():
 def test_a_broken_world_ends_as_truncated_without_reward_and_alone(value):
     broken, sound = make_ant(), make_ant()
     warm_up, *rest = actions(6)
-    previous, *_ = broken.step(warm_up)
+    previous = broken.step(warm_up)[0].clone()
     sound.step(warm_up)
     write(broken, "qvel", world(7), value)
     others = ~world(7)
@@ -196,6 +196,17 @@ def test_a_new_goal_is_seen_at_once_and_ends_no_episode():
     assert not (terminated | truncated).any() and task.episode_length[3] == 1
     assert torch.equal(task._sim.get("qvel")[3], torch.full((14,), 0.25))
     assert torch.equal((obs != info["final_obs"]).any(1), world(3))
+
+
+def test_all_that_a_step_tells_lies_where_it_lay():
+    task = make_ant()
+    state, places = task.state_dict(), []
+    for action in actions(3):
+        *told, info = task.step(action)
+        places.append({tensor.data_ptr() for tensor in (*told, *info.values(), task.obs, task.episode_length)})
+    task.load_state_dict(state)
+    places.append(places[0] | {task.reset().data_ptr(), task.obs.data_ptr()})
+    assert len(places[0]) == 8 and places.count(places[0]) == 4
 
 
 def make_variant(definition):
