@@ -9,11 +9,12 @@ from gmi_drl.phases import PHASE_NAMES
 
 def test_a_training_is_measured_with_its_curves_and_played_before_and_after(monkeypatch):
     monkeypatch.setattr(learning, "NUM_ENV", 8)
-    monkeypatch.setattr(learning, "QUICK_SECONDS", 1.0)
+    monkeypatch.setattr(learning, "QUICK_STEPS", 2000)
     (sample,) = run_case(learning.CASES[0], repeats=1, quick=True).samples["gmi-drl"]
     steps, seconds, rewards = sample.details["curves"].values()
     assert sample.details["seed"] == 1 and sample.details["sim_s"] > 0
     assert len(steps) == len(seconds) == len(rewards) and steps[-1] == sample.details["env_steps"]
+    assert 2000 <= steps[-1] < 2000 + steps[0]
     assert sample.value != sample.details["untrained"]
     assert sample.details["trained_median"] == pytest.approx(sample.value)  # of two worlds
 
