@@ -1,1 +1,1 @@
-"""What torch does on a device that takes care: graphs, uploads, the precision of products. Importing it imports torch."""
+"""What torch does on a device that takes care: graphs, uploads, precision of products. Importing it imports torch."""
