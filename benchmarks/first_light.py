@@ -229,25 +229,30 @@ def speeds(size: int, totals: Sequence[int], found: dict[str, str]) -> dict[str,
     with Sessions({size: session}, "first light") as sessions:
         for total in totals:
             one = sessions[size].measure(total // size, MEASURE_S)
-            told[str(total)] = {
-                "steps_per_second": round(one.steps_per_second),
-                "relative_error": round(one.relative_error, 3),
-                "memory_bytes": one.memory_bytes,
-                **{phase: round(seconds, 4) for phase, seconds in one.phases.items()},
-            }
+            told[str(total)] = figures(one)
         if found:
             told["mps_clients"] = len(mps_clients(found))
     return told
 
 
-def layout(size: int) -> Any:
+def figures(one: Any) -> dict[str, float]:
+    """What was measured of one layout, in short."""
+    return {
+        "steps_per_second": round(one.steps_per_second),
+        "relative_error": round(one.relative_error, 3),
+        "memory_bytes": one.memory_bytes,
+        **{phase: round(seconds, 4) for phase, seconds in one.phases.items()},
+    }
+
+
+def layout(size: int, task: str = "ant") -> Any:
     """So many GMIs on the GPU; where there is none, on the cores."""
     from gmi_drl.cut import Cut
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.templates import TCG_EX
     from gmi_drl.workload import TASK_SPECS
 
-    return TCG_EX.lay_out(TASK_SPECS["ant"], this_node(), Cut(size, 1))
+    return TCG_EX.lay_out(TASK_SPECS[task], this_node(), Cut(size, 1))
 
 
 def sizes() -> list[int]:

@@ -8,6 +8,7 @@ import first_light
 from stages import Stage
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
+TF32 = Path(__file__).with_name("tf32.py").resolve()
 
 FULL = {
     "train": "gmi-drl train --task ant --set physics=warp",
@@ -158,6 +159,12 @@ AFTER_THE_QUESTIONS: tuple[Part, ...] = (
             for task in ("humanoid", "shadow_hand", "anymal", "ball_balance", "franka_cabinet")
         ),
     ),
+    (
+        "tf32",
+        "what TF32 is worth to small networks and to large ones, above all in an update",
+        120,
+        ("python {tf32} ant {many}", "python {tf32} shadow_hand {many}"),
+    ),
     *(
         (task, "as solo", 90, ("{profile} --num-env {short_walk} " + f"--task {task} -o {{results}}/{task}.json",))
         for task in ("humanoid", "shadow_hand")
@@ -180,7 +187,8 @@ def all_stages(results: Path, is_rehearsal: bool) -> list[Stage]:
 
 
 def _filled(parts: tuple[Part, ...], sizes: Mapping[str, str], results: Path) -> Iterator[Stage]:
-    places = {"tests": shlex.quote(str(TESTS)), "results": shlex.quote(str(results.resolve()))}
+    files = {"tests": TESTS, "tf32": TF32, "results": results.resolve()}
+    places = {name: shlex.quote(str(file)) for name, file in files.items()}
     for name, about, seconds, commands in parts:
         lines = (command.format_map({**sizes, **places}).format_map(places) for command in commands)
         yield Stage(name, about, seconds, tuple(tuple(shlex.split(line)) for line in lines))

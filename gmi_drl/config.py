@@ -68,6 +68,11 @@ class RunConfig(FileModel):
     cuda_graphs: bool = True
     """Replay the kernels of physics, agent and learner as graphs on a GPU; those of Warp on a CPU, too."""
 
+    tf32: bool = False
+    """Multiply float32 matrices in TF32 on a GPU: faster where networks are large, with 10 bits of the mantissa instead
+    of 23. A CPU ignores it, so that what was trained with it can be played there. What cuDNN does (rsl_rl's
+    convolutions and memories) torch leaves in TF32 in any case."""
+
     physics: Physics | None = None
     """MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where it is
     installed, else native."""

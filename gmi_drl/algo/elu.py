@@ -18,7 +18,7 @@ class Elu(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """ELU of `x`, of any shape; `x` is overwritten."""
-        if x.is_cuda or x.numel() < LARGE:
+        if x.device.type != "cpu" or x.numel() < LARGE:
             return nn.functional.elu(x, inplace=True)
         result: Tensor = _LargeElu.apply(x)  # type: ignore[no-untyped-call]
         return result

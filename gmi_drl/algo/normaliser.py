@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from gmi_drl.device.upload import Upload, pinned_zeros
+
 
 class Normaliser:
     """Scales observations `[..., O]` to zero mean and unit variance.
@@ -16,8 +18,10 @@ class Normaliser:
     def __init__(self, num_obs: int, device: torch.device) -> None:
         self.num_obs = num_obs
         self.statistics = torch.zeros(1 + 2 * num_obs, dtype=torch.float64)  # count, mean [O], M2 [O]
-        self.mean = torch.zeros(num_obs, device=device)
-        self.scale = torch.ones(num_obs, device=device)
+        self._scaling = torch.zeros(2, num_obs, device=device)
+        self.mean, self.scale = self._scaling.unbind()  # views, which graphs read in place
+        self.scale.fill_(1)
+        self._host, self._upload = pinned_zeros(2, num_obs, device=device), Upload()
 
     def __call__(self, obs: Tensor) -> Tensor:
         """Normalise float32 observations `[..., O]`."""
@@ -42,8 +46,10 @@ class Normaliser:
         count, mean, m2 = self.statistics[0], self.statistics[1 : 1 + self.num_obs], self.statistics[1 + self.num_obs :]
         if count == 0:
             return  # nothing has been seen: as made
-        self.mean.copy_(mean)
-        self.scale.copy_(1 / ((m2 / count).sqrt() + self.EPSILON))
+        self._upload.wait()  # it is over: since the last one all have agreed, which waits for the device
+        self._host[0] = mean
+        self._host[1] = 1 / ((m2 / count).sqrt() + self.EPSILON)
+        self._upload.start(self._host, self._scaling)
 
 
 def moments(rows: Tensor) -> Tensor:

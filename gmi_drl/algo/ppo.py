@@ -77,13 +77,14 @@ class PPO:
         """Free the memory for the transitions of an update, and what was captured over it."""
         self._shuffled, self._gradient_steps = None, []
 
+    @torch.no_grad()
     def metrics(self) -> dict[str, float]:
-        """Means over the mini-batches of the last update; learning rate, entropy and noise after it. Synchronises."""
+        """Means over the mini-batches of the last update; learning rate, entropy and noise after it. Waits, once."""
         count = self.config.epochs * self.config.minibatches
-        *means, skipped = self.totals.tolist()
-        rows = dict(zip(self.METRICS, [total / count for total in means] + [skipped], strict=True))
-        rows |= {"learning_rate": self.learning_rate.item(), "entropy": self.policy.entropy().item()}
-        return {**rows, "action_std": self.policy.log_std.exp().mean().item()}
+        now = torch.stack((self.learning_rate, self.policy.entropy(), self.policy.log_std.exp().mean()))
+        *sums, skipped, learning_rate, entropy, action_std = torch.cat((self.totals, now)).tolist()
+        rows = dict(zip(self.METRICS, [total / count for total in sums] + [skipped], strict=True))
+        return {**rows, "learning_rate": learning_rate, "entropy": entropy, "action_std": action_std}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the next update depends on, as tensors."""

@@ -5,10 +5,11 @@ from torch import Tensor
 
 from gmi_drl.comm.gloo import GlooGroup
 from gmi_drl.comm.reduction import PlainBucket, check_bucket
+from gmi_drl.device.upload import Upload, pinned_zeros
 
 
 class GlooReduction(PlainBucket):
-    """A `Reduction` by gloo's own sum, through host memory if need be.
+    """A `Reduction` by gloo's own sum, through host memory if need be: the way there is waited for, not the way back.
 
     Args:
         group: The ranks.
@@ -17,12 +18,24 @@ class GlooReduction(PlainBucket):
 
     def __init__(self, group: GlooGroup, device: torch.device | str = "cpu") -> None:
         self.group = group
+        self._host, self._upload = torch.empty(0), Upload()
         super().__init__(device)
 
     def reduce(self, bucket: Tensor) -> None:
         """Sum in place over the group; see `Reduction`."""
         check_bucket(bucket)
-        host = bucket.detach().cpu()  # itself if it is there already
+        vector = bucket.detach()
+        if vector.device.type == "cpu":
+            self.group.sum(vector)
+            return
+        host = self._room_for(vector)
+        host.copy_(vector)
         self.group.sum(host)
-        if host.device != bucket.device:
-            bucket.detach().copy_(host)
+        self._upload.start(host, vector)
+
+    def _room_for(self, vector: Tensor) -> Tensor:
+        """Pinned memory for a vector, the same for all."""
+        self._upload.wait()
+        if len(self._host) < len(vector):
+            self._host = pinned_zeros(len(vector), device=vector.device)
+        return self._host[: len(vector)]

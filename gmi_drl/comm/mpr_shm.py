@@ -5,6 +5,7 @@ from torch import Tensor
 
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket
 from gmi_drl.comm.shared_memory import SharedMemoryGroup, in_pieces, pieces
+from gmi_drl.device.upload import Upload
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.memory.peers import REDUCE_SLOT, REDUCE_STAGED, call_word
 from gmi_drl.memory.segment import LINE_BYTES
@@ -48,7 +49,7 @@ class SharedMemoryReduction:
         self._bucket: Tensor | None = None
         self._bucket_in_slot: Tensor | None = None
         self._blocks: dict[tuple[int, int], Blocks] = {}  # making views takes as long as summing them
-        self._copied_out: torch.cuda.Event | None = None
+        self._upload = Upload()
         if self._device.type == "cuda":
             _register(group.slots[group.rank])
 
@@ -80,14 +81,12 @@ class SharedMemoryReduction:
         for place in in_pieces(vector.numel(), rows.shape[1]):
             part = vector[place]
             mine = rows[self.group.rank, : part.numel()]
-            if self._copied_out is not None:
-                self._copied_out.synchronize()  # the last copy out of the row, on whichever stream
+            self._upload.wait()  # the last copy out of the row
             mine.copy_(part, non_blocking=True)
             if part.device.type == "cuda":
                 torch.cuda.current_stream(part.device).synchronize()  # the peers read it next
             self._sum(rows, part.numel(), call)
-            part.copy_(mine, non_blocking=True)
-            self._copied_out = _event_on(part.device)
+            self._upload.start(mine, part)
 
     def _sum(self, rows: Tensor, numel: int, call: int) -> None:
         key = rows.data_ptr(), numel
@@ -107,15 +106,6 @@ class SharedMemoryReduction:
         return [[row[place] for row in rows] for place in pieces(*shard, _BLOCK)]
 
 
-def _event_on(device: torch.device) -> torch.cuda.Event | None:
-    """What tells when a device has done all that it has been told so far; None for the CPU, which has."""
-    if device.type != "cuda":
-        return None
-    event: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    event.record(torch.cuda.current_stream(device))
-    return event
-
-
 def _register(slot: Tensor) -> None:
     """Lock the slot's pages for copies by DMA."""
     size = slot.numel() * slot.element_size()
@@ -123,5 +113,5 @@ def _register(slot: Tensor) -> None:
     if code != 0:
         raise MachineError(
             f"CUDA cannot register {human_bytes(size)} of shared memory (error {code}): is locked memory limited "
-            "(ulimit -l)? MPR-gloo needs none"
+            "(ulimit -l)? MPR-gloo registers none"
         )

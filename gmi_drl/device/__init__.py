@@ -1,1 +1,1 @@
-"""What torch does on a device that takes care: graphs, and copies that nobody waits for. Importing it imports torch."""
+"""What torch does on a device that takes care: graphs, uploads, precision of products. Importing it imports torch."""

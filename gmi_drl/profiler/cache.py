@@ -29,8 +29,8 @@ class Cache:
 
     Args:
         task: What was measured.
-        config: How it trained: its `learner` (and the versions of what that needs), `physics`, `warp` and
-            `cuda_graphs`; the rest does not change the speed.
+        config: How it trained: its `learner` (and the versions of what that needs), `physics`, `warp`,
+            `cuda_graphs` and `tf32`; the rest does not change the speed.
         node: Where.
         template: What a GMI did.
         fresh: Know nothing; what is measured anew replaces what is there.
@@ -45,6 +45,7 @@ class Cache:
             "physics": config.physics,
             "warp": config.warp.model_dump(),
             "cuda_graphs": config.cuda_graphs,
+            "tf32": config.tf32,
             "template": template.name,
             "node": node.model_dump(mode="json"),
             "versions": versions(*(package for package, _ in LEARNERS.find(config.learner.kind).needs)),

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from gmi_drl.algo.rollout import sample_share_of
-from gmi_drl.config import load_config
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.roles.checkpointer import Checkpointer
+from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica
 from gmi_drl.roles.seeds import seed_of
@@ -50,7 +50,7 @@ class Holistic(DRL_role):
         """Make the parts of this GMI for iterations after `start`. Policies start alike, worlds and noise do not."""
         self.folder = RunFolder(self.mgr.run_folder)
         checkpoints = pinned(self.folder.checkpoints)  # what takes its place may be another run's
-        self.config = load_config(self.folder.config_file)
+        self.config = configured(self.mgr)
         self.reduction = self.mgr.reduction(self.group)
         self.checkpointer = Checkpointer(
             checkpoints, self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export

@@ -67,7 +67,7 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: tor
             f"has {parameters.numel()}: play it with the version that trained it (versions.json)"
         )
     parameters.copy_(saved)
-    agent.normaliser.load(learner["normaliser"].to(device))
+    agent.normaliser.load(learner["normaliser"])
     return replace(agent, iteration=iteration)
 
 

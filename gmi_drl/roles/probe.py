@@ -13,14 +13,13 @@ from statistics import fmean, stdev
 
 import torch
 
-from gmi_drl.config import load_config
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.any_replica import AnyReplica
+from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.words import Measure, Ready, Report
 from gmi_drl.roles.worlds import make_worlds
-from gmi_drl.run.folder import RunFolder
 from gmi_drl.sim.engine import warp_bytes
 from gmi_drl.tasks import Task
 
@@ -35,7 +34,7 @@ class Probe(DRL_role):
 
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
-        self.config = load_config(RunFolder(self.mgr.run_folder).config_file)
+        self.config = configured(self.mgr)
         if self.mgr.device.type == "cuda":
             self.make_task(1, seed=0).close()  # the first time MuJoCo Warp compiles for minutes, outside all deadlines
         self.mgr.line.deliver(Ready())

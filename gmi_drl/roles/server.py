@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gmi_drl.config import load_config
+from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.player import load_agent
 from gmi_drl.roles.service import Service
@@ -27,11 +27,10 @@ class Server(DRL_role):
 
         GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`.
         """
-        folder = RunFolder(self.mgr.run_folder)
-        config, own_seed = load_config(folder.config_file), (seed + self.GMI_id) % SEEDS
+        config, own_seed = configured(self.mgr), (seed + self.GMI_id) % SEEDS
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
         with closing(make_worlds(self.mgr, config, self.mgr.gmi.num_env, own_seed)) as task:
-            agent = load_agent(folder, task.spec, config, self.mgr.device)
+            agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
             noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
             service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs)
             self.mgr.line.deliver(Ready())

@@ -25,6 +25,16 @@ def test_it_stands_still_until_merged_and_a_constant_does_not_explode():
     assert normaliser(obs).abs().max() == 0 and normaliser(obs + 1).abs().max() <= 100
 
 
+def test_what_scales_stays_in_its_place():
+    normaliser, obs = Normaliser(3, torch.device("cpu")), torch.randn(50, 3) * 4 + 7
+    mean, scale = normaliser.mean, normaliser.scale  # a graph reads these for good
+    assert mean.tolist() == [0, 0, 0] and scale.tolist() == [1, 1, 1]
+    normaliser.merge(normaliser.delta(obs)[None])
+    assert normaliser.mean is mean and normaliser.scale is scale
+    torch.testing.assert_close(mean, obs.mean(0))
+    torch.testing.assert_close(scale, 1 / (obs.std(0, correction=0) + Normaliser.EPSILON))
+
+
 def test_loading_continues_bit_identically():
     first, second = Normaliser(4, torch.device("cpu")), Normaliser(4, torch.device("cpu"))
     first.merge(first.delta(torch.randn(9, 4))[None])

@@ -13,11 +13,13 @@ from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of
 from gmi_drl.learners import PPOConfig
 
 
-def test_the_noise_is_told():
+def test_learning_rate_entropy_and_noise_are_told():
     policy = make_policy()
     with torch.no_grad():
         policy.log_std.copy_(torch.linspace(-1, 0, len(policy.log_std)))
-    assert PPO(policy, PPOConfig()).metrics()["action_std"] == pytest.approx(policy.log_std.exp().mean().item())
+    told = PPO(policy, PPOConfig(learning_rate=0.25)).metrics()
+    assert told["learning_rate"] == 0.25 and told["entropy"] == policy.entropy().item()
+    assert told["action_std"] == pytest.approx(policy.log_std.exp().mean().item())
 
 
 def test_update_improves_what_it_minimises():

@@ -9,7 +9,7 @@ from gmi_drl.tasks import make
 pytestmark = pytest.mark.gpu
 
 
-def test_neither_a_rollout_nor_an_update_waits_for_the_device():
+def test_neither_a_rollout_nor_an_update_nor_the_normaliser_waits_for_the_device():
     pytest.importorskip("mujoco_warp", reason="needs the extra [warp]")
     device = torch.device("cuda")
     task = make("ant", num_env=64, device="cuda", physics="warp")
@@ -18,6 +18,7 @@ def test_neither_a_rollout_nor_an_update_waits_for_the_device():
     )
     replica.enter_worlds(task, seed=0)
     slots, ppo = [replica.slot, replica.actor.make_slot()], replica.learner.ppo
+    deltas = torch.ones(2, len(replica.slot.rollout.delta), dtype=torch.float64)
     order = torch.randperm(replica.slot.rollout.transitions, device=device)
     for mode in (*["default"] * replica.warm_up_iterations, "error"):  # captures wait
         torch.cuda.set_sync_debug_mode(mode)
@@ -26,5 +27,6 @@ def test_neither_a_rollout_nor_an_update_waits_for_the_device():
                 replica.actor.collect(slot, replica.clock)
                 slot.rollout.normalise_advantages(0.0, 1.0)
                 ppo.update(slot.rollout, order)
+                replica.learner.agent.normaliser.merge(deltas)
         finally:
             torch.cuda.set_sync_debug_mode("default")

@@ -14,7 +14,7 @@ from gmi_drl.workload import TASK_SPECS
 PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
 COUNTED_WITH = re.search(r"counted with torch (\d+\.\d+)", PAGE)[1]
 WORLDS = 4096
-WAITS = 3  # of an iteration: the agreement, and both numbers of the normaliser
+WAITS = 1  # of an iteration: the agreement
 
 
 def count(name: str, horizon: int, minibatches: int) -> tuple[Told, Told, Told]:

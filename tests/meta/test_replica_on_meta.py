@@ -55,12 +55,15 @@ def test_an_update_does_not_wait(watch, schedule):
     assert told == Told(told.launches, told.graphs, told.in_graphs), "no memory is taken, nothing is copied"
 
 
-def test_the_normaliser_is_told_by_two_transfers_and_metrics_by_four(watch):
-    """Today: one of each would do."""
+def test_the_normaliser_is_told_by_one_transfer_that_nobody_waits_for(watch):
     replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
-    with watch.allow(2), watch.count() as told:
+    with watch.count() as told:
         replica.learner.agent.normaliser.merge(torch.ones(1, 1 + 2 * 60, dtype=torch.float64))
-    assert told == Told(waits=2, to_device=2, to_device_bytes=2 * 4 * 60)
-    with watch.allow(4), watch.count() as told:
+    assert told == Told(to_device=1, to_device_bytes=2 * 4 * 60)
+
+
+def test_metrics_are_one_transfer(watch):
+    replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
+    with watch.allow(1), watch.count() as told:
         replica.metrics()
-    assert (told.to_host, told.to_device) == (4, 0)
+    assert (told.to_host, told.to_device) == (1, 0)

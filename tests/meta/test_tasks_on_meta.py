@@ -37,8 +37,7 @@ def test_no_function_of_a_task_waits(name):
     with meta_device() as watch:
         with watch.allow(inf):
             all_of_them()  # makes its constants
-        with watch.allow(1 if definition.as_stepped else 0):  # where gymnasium's robots stand, today
-            told, terms, ctrl, state = all_of_them()
+        told, terms, ctrl, state = all_of_them()
     assert {key: list(tensor.shape) for key, tensor in told.items()} == {
         "obs": [N, spec.num_obs],
         "reward": [N],

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gmi_drl.algo import elu
 from gmi_drl.device import captured
 
 META = torch.device("meta")
@@ -225,7 +224,6 @@ def meta_device() -> Iterator[Watch]:
             stack.enter_context(patch.object(where, name, uploading(getattr(where, name))))
         stack.enter_context(patch.object(torch, "Generator", OfTheCpu))
         stack.enter_context(patch.object(captured.Captured, "__call__", one_graph))
-        stack.enter_context(patch.object(elu, "LARGE", inf))  # it asks for CUDA, where torch's own is taken
         yield stack.enter_context(watch)
 
 

@@ -39,6 +39,7 @@ def test_what_was_measured_is_remembered():
     [
         (RunConfig(learner=PPOConfig(horizon=8)), NODE, None),
         (RunConfig(physics="warp"), NODE, None),
+        (RunConfig(tf32=True), NODE, None),
         (RunConfig(), LARGER, None),
         (RunConfig(), NODE, "9.9"),
     ],

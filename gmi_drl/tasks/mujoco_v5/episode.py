@@ -1,6 +1,6 @@
 """What the tasks share: how episodes begin, and how fast a robot runs."""
 
-from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ MOST_SPEED = 10.0
 """What Hopper and Walker2d observe of a velocity at most, m/s or rad/s."""
 
 
-def start_state(noise: Tensor, rest: Sequence[float], spread: float, *, is_normal: bool = False) -> dict[str, Tensor]:
+def start_state(noise: Tensor, rest: tuple[float, ...], spread: float, *, is_normal: bool = False) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, nq]` and qvel `[N, nv]`.
 
     Args:
@@ -21,11 +21,16 @@ def start_state(noise: Tensor, rest: Sequence[float], spread: float, *, is_norma
         spread: Of the uniform noise that is added to positions and velocities.
         is_normal: Whether the velocities' noise is normal, with that deviation.
     """
-    qpos = torch.tensor(rest, device=noise.device) + spread * noise[:, : len(rest)]
+    qpos = _on(noise.device, rest) + spread * noise[:, : len(rest)]
     qvel = noise[:, len(rest) :]
     if is_normal:
         qvel = 2**0.5 * torch.erfinv(qvel.clamp(min=-1 + 1e-7))  # -1 would be infinite
     return {"qpos": qpos, "qvel": spread * qvel}
+
+
+@cache
+def _on(device: torch.device, rest: tuple[float, ...]) -> Tensor:
+    return torch.tensor(rest, device=device)
 
 
 def x_velocity(before: Fields, after: Fields, step_s: float) -> Tensor:

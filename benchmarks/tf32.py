@@ -1,0 +1,39 @@
+"""What TF32 is worth: a GMI that trains with it and one that does without, by turns, as `gmi-drl plan` measures them.
+
+    python tf32.py TASK NUM_ENV
+
+Tells steps per second and seconds of the phases of an iteration; `learn_s` has the update, where most products are.
+"""
+
+import argparse
+
+from first_light import MEASURE_S, figures, layout
+from first_light_talk import attempt
+
+from gmi_drl.config import default_config
+from gmi_drl.profiler.session import Session
+from gmi_drl.profiler.sessions import Sessions
+from gmi_drl.workload import TASK_SPECS
+
+ROUNDS = 3
+
+
+def main() -> None:
+    """Measure, and tell each figure as it comes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=TASK_SPECS)
+    parser.add_argument("num_env", type=int)
+    parser.add_argument("--seconds", type=float, default=MEASURE_S, help="of each measurement (default: %(default)g)")
+    given = parser.parse_args()
+    config = default_config(TASK_SPECS[given.task])
+    ways = {"float32": config, "tf32": config.model_copy(update={"tf32": True})}
+    sides = {way: Session(layout(1, given.task), its) for way, its in ways.items()}
+    with Sessions(sides, "the worth of TF32") as sessions:
+        for turn in range(1, ROUNDS + 1):
+            for way in ways:
+                name = f"{given.task} {way} {turn}"
+                attempt(name, lambda way=way: figures(sessions[way].measure(given.num_env, given.seconds)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Numbers of the host on their way to a device, which the host does not wait for."""
+
+import torch
+from torch import Tensor
+
+
+def pinned_zeros(*shape: int, device: torch.device) -> Tensor:
+    """Float32 zeros on the host that the device reads by itself; ordinary memory where the device is no GPU."""
+    return torch.zeros(*shape, pin_memory=device.type == "cuda")
+
+
+class Upload:
+    """Copies to a device, one after the other from the same memory, pinned or registered with CUDA.
+
+    From any other memory the host would wait. `wait` before it is written again: a copy may still be reading it.
+    """
+
+    def __init__(self) -> None:
+        self._done: torch.cuda.Event | None = None
+
+    def start(self, source: Tensor, target: Tensor) -> None:
+        """Copy `source` into `target`, in order with what else the current stream of its device was told."""
+        target.copy_(source, non_blocking=True)
+        if target.device.type == "cuda":
+            self._done = self._done or torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._done.record(torch.cuda.current_stream(target.device))
+
+    def wait(self) -> None:
+        """Wait until the last copy is done, on whichever stream."""
+        if self._done is not None:
+            self._done.synchronize()
