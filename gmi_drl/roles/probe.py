@@ -7,13 +7,14 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from statistics import fmean, stdev
 
 import torch
 
 from gmi_drl.config import load_config
+from gmi_drl.device.captured import forget_shared_memory
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.roles.drl_role import DRL_role
@@ -36,8 +37,7 @@ class Probe(DRL_role):
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
         self.config = load_config(RunFolder(self.mgr.run_folder).config_file)
-        if self.mgr.device.type == "cuda":
-            self.make_task(1, seed=0).close()  # the first time MuJoCo Warp compiles for minutes, outside all deadlines
+        self._compile()
         self.mgr.line.deliver(Ready())
         for order in self._orders():
             self.mgr.line.deliver(Report(self._measure(order.num_env, order.seconds)))
@@ -45,6 +45,11 @@ class Probe(DRL_role):
     def make_task(self, num_env: int, seed: int) -> Task:
         """The worlds to measure; a subclass may make others."""
         return make_worlds(self.mgr, self.config, num_env, seed)
+
+    def _compile(self) -> None:
+        """Make and step one world: in its first calls a simulator may compile for minutes, outside all deadlines."""
+        with closing(self.make_task(1, seed=0)) as task:
+            task.step(torch.zeros(1, task.spec.num_actions, device=task.device))
 
     def _orders(self) -> Iterator[Measure]:
         """What the launcher asks for. One that has gone ends the process."""
@@ -154,6 +159,7 @@ def _forget_peak(device: torch.device) -> None:
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
+        forget_shared_memory()  # of graphs, which have gone with their worlds
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
