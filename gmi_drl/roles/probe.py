@@ -160,6 +160,9 @@ def _forget_peak(device: torch.device) -> None:
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
         forget_shared_memory()  # of graphs, which have gone with their worlds
+        torch.cuda.synchronize(device)  # CUDA's own pool, which is Warp's, gives back what is free when somebody waits
+        with suppress(OSError, AttributeError):  # and what graphs had allocated when it is asked; a GMI sees one GPU
+            ctypes.CDLL("libcuda.so.1").cuDeviceGraphMemTrim(0)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 

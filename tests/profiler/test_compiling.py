@@ -60,7 +60,6 @@ def test_compiling_takes_nothing_from_the_budget_nor_from_a_point(site):
     config = tiny_config(learner=PPOConfig(horizon=2, epochs=1, minibatches=1))
     plan = plan_here(task, config, this_node(), grid, seconds=BUDGET_S, tell=lines.append)
     assert lines[0] == COMPILING and lines.count(COMPILING) == 1
-    print(lines)
     assert len(plan.candidates) >= 6, lines
     assert plan.layout.num_env in (BEST // 2, BEST), lines
     assert plan.candidates[0].confirmed and (site / "stepped").read_text().startswith("1 8 ")
