@@ -17,8 +17,9 @@ class ReductionMethod:
         group: `module:class` of the `comm.group.Group` that its ranks form.
         reduction: `module:class` of the `comm.reduction.Reduction` over that group.
         meets_in: What the launcher gives the ranks to meet in: a segment of shared memory, or a path of their own.
-        bytes_per_second: The paper's BW, measured on two cores of one host (`gmi-drl bench reduction_1536k`), not on a
-            GPU, whose plans go by it, too.
+        bytes_per_second: The paper's BW between GMIs of cores, measured on two of one host
+            (`gmi-drl bench reduction_1536k`).
+        gpu_bytes_per_second: The same between GMIs of GPUs; None where nobody has measured it.
         most: Ranks that a group may have; None for any number.
         architectures: Processors on which it is right, as `uname -m` says; None for all.
     """
@@ -29,6 +30,7 @@ class ReductionMethod:
     reduction: str
     meets_in: Literal["segment", "path", "nothing"]
     bytes_per_second: float
+    gpu_bytes_per_second: float | None = None
     most: int | None = None
     architectures: tuple[str, ...] | None = None
 
@@ -45,9 +47,13 @@ class ReductionMethod:
         """What crosses between GMIs to reduce once: 2 (n - 1) M_p / n (Table 5)."""
         return 2 * (size - 1) / size * bucket_bytes
 
-    def seconds(self, size: int, bucket_bytes: int) -> float:
+    def bandwidth(self, *, on_gpu: bool) -> float:
+        """BW in bytes per second; on a GPU that of cores stands in for one that is unmeasured."""
+        return (on_gpu and self.gpu_bytes_per_second) or self.bytes_per_second
+
+    def seconds(self, size: int, bucket_bytes: int, *, on_gpu: bool = False) -> float:
         """COM / BW of reducing once."""
-        return self.moved_bytes(size, bucket_bytes) / self.bytes_per_second
+        return self.moved_bytes(size, bucket_bytes) / self.bandwidth(on_gpu=on_gpu)
 
 
 NONE = ReductionMethod(
@@ -57,6 +63,7 @@ NONE = ReductionMethod(
     "gmi_drl.comm.alone:Solo",
     meets_in="nothing",
     bytes_per_second=float("inf"),
+    gpu_bytes_per_second=float("inf"),
     most=1,
 )
 MPR_SHM = ReductionMethod(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from gmi_drl.errors import UsageError
@@ -20,6 +22,12 @@ def test_what_a_method_cannot_is_said():
 def test_a_reduction_costs_what_table_5_says():
     assert MPR_SHM.moved_bytes(4, 8_000) == 12_000 and NONE.seconds(1, 8_000) == 0
     assert MPR_GLOO.seconds(2, 9 * 10**8) == 1.0
+
+
+def test_between_gpus_a_bandwidth_of_their_own_counts_where_it_is_known():
+    measured = replace(MPR_GLOO, gpu_bytes_per_second=18e8)
+    assert measured.seconds(2, 9 * 10**8, on_gpu=True) == 0.5 and measured.seconds(2, 9 * 10**8) == 1.0
+    assert MPR_GLOO.seconds(2, 9 * 10**8, on_gpu=True) == 1.0 and NONE.seconds(1, 8, on_gpu=True) == 0
 
 
 def test_an_unknown_one_is_refused_with_the_nearest():

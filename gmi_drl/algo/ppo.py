@@ -55,9 +55,7 @@ class PPO:
         self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
         self.old_log_std = torch.zeros_like(policy.log_std)
         self.totals = torch.zeros(len(self.METRICS), device=device)
-        self._apply_step = Captured(self._apply, device, is_on=cuda_graphs)
-        self._shuffled: MiniBatch | None = None
-        self._gradient_steps: list[Captured] = []
+        self.release()
 
     def update(self, rollout: Rollout, permutation: Tensor) -> None:
         """Learn from a rollout whose advantages are final; `permutation [T * N]` orders its transitions.
@@ -74,8 +72,10 @@ class PPO:
                 self._apply_step()
 
     def release(self) -> None:
-        """Free the memory for the transitions of an update, and what was captured over it."""
-        self._shuffled, self._gradient_steps = None, []
+        """Free the memory for the transitions of an update, and let go of all that was captured."""
+        self._shuffled: MiniBatch | None = None
+        self._gradient_steps: list[Captured] = []
+        self._apply_step = Captured(self._apply, self.totals.device, is_on=self._cuda_graphs)
 
     @torch.no_grad()
     def metrics(self) -> dict[str, float]:
@@ -107,7 +107,7 @@ class PPO:
         They stay as long as rollouts have the same size, whichever they are: two by turns need no new graphs.
         """
         if self._shuffled is None or len(self._shuffled.obs) != rollout.transitions:
-            self.release()
+            self._shuffled, self._gradient_steps = None, []  # before there is room for others
             self._shuffled = rollout.empty_batch()
             steps = [partial(self._compute_gradient, part) for part in split(self._shuffled, self.config.minibatches)]
             self._gradient_steps = [Captured(step, self.totals.device, is_on=self._cuda_graphs) for step in steps]

@@ -43,7 +43,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @click.option("--task", metavar="NAME", default="ant", help=f"What is measured: {known_tasks()}.")
 @click.option("--algo", metavar="NAME", help="What learns: ppo (ours), rsl_rl, or a package's.  [default: ppo]")
 @click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
-@click.option("--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling]")
+@click.option("--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, on a GPU 65536]")
 @backend_option()
 @click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
 @click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
@@ -77,9 +77,8 @@ def profile(
     from gmi_drl.launch.learnable import usual_config
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.profile import dump_profile
-    from gmi_drl.profiler.budget import Budget
+    from gmi_drl.profiler.budget import budget_of
     from gmi_drl.profiler.planning import explore
-    from gmi_drl.scheduler.search import NUM_ENVS
     from gmi_drl.templates import devices_of
 
     require_folder(output)
@@ -89,8 +88,8 @@ def profile(
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
-    wanted = scheduler.grid_of({size: num_env or NUM_ENVS for size in sizes}, named_backend(backend))
-    limit = Budget(math.inf if budget is None else budget)
+    wanted = scheduler.grid_of({size: num_env or scheduler.num_envs_of(node) for size in sizes}, named_backend(backend))
+    limit = budget_of(math.inf if budget is None else budget, spec, config, node, say)
     found = explore(spec, config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
     write_file(output, dump_profile(found.profile))
     _tell(found, output, format)

@@ -11,7 +11,7 @@ WARM_UP_CALLS = 3
 """Before a capture, as PyTorch asks: kernels are chosen and memory is taken in these."""
 
 _kept: dict[str, torch.cuda.CUDAGraph] = {}
-"""The first graph, for good: torch captures nothing more into memory that has lost all its graphs while in use."""
+"""The first graph of a memory: torch captures nothing more into one that has lost all its graphs while in use."""
 
 
 class Captured:
@@ -22,7 +22,8 @@ class Captured:
     wait for the device, branch on values or change what its tensors are. On a CPU it is always run as it is.
 
     All graphs of a process share the memory for what they make on the way: they run one after another, and what they
-    are for lies in tensors that were there before.
+    are for lies in tensors that were there before. When all that was captured has been let go of,
+    `forget_shared_memory` lets it be freed.
 
     Args:
         function: What to run.
@@ -70,6 +71,16 @@ class Captured:
                 gc.enable()
         _kept.setdefault("first", graph)
         return graph
+
+
+def forget_shared_memory() -> None:
+    """Share other memory from now on. What was shared is free for `torch.cuda.empty_cache` when its graphs are gone.
+
+    To be called when whatever was captured has been let go of. A graph that lives all the same keeps the memory that it
+    was captured into, and nothing else goes wrong.
+    """
+    _kept.clear()
+    _pool.cache_clear()
 
 
 @cache

@@ -214,7 +214,7 @@ class GMIProcesses:
 
     def _failure(self, gmi_id: int, word: Failed) -> GmiError:
         """The error that a GMI has told of, with the exit code that it asks for."""
-        error = GmiError(f"GMI {gmi_id}: {word.message}{self._log_of(gmi_id)}")
+        error = GmiError(f"GMI {gmi_id}: {word.message}{self._log_of(gmi_id, word.message)}")
         error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
         return error
 
@@ -224,10 +224,16 @@ class GMIProcesses:
         text = f"GMI {gmi_id} (process {child.pid}) {how_it_ended(code)}{self._log_of(gmi_id)}"
         return GmiDiedError(text, gmi_id, None if code == UNKNOWN else code)
 
-    def _log_of(self, gmi_id: int) -> str:
-        """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone."""
-        child = self._children[gmi_id]
-        lines = "".join(f"\n  | {line}" for line in child.last_words(LOG_LINES if self.folder.stays else LAST_LINES))
+    def _log_of(self, gmi_id: int, message: str = "") -> str:
+        """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone.
+
+        What the log ends with and the message has said is not said again.
+        """
+        child, said = self._children[gmi_id], [line for line in message.splitlines() if line]
+        words = child.last_words(LOG_LINES if self.folder.stays else LAST_LINES)
+        while words and any(words[-1].endswith(line) for line in said):  # a log names an error's module, too
+            words = words[:-1]
+        lines = "".join(f"\n  | {line}" for line in words)
         if self.folder.stays:
             return f"\n  its log is {child.log}{lines}"
         return f"\n  its log ends with{lines}" if lines else ""

@@ -52,20 +52,18 @@ class Cache:
         }
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         self.path = cache_folder() / "profiles" / f"{as_file_name(task.name)}-{digest}.json"
-        before = self._read()
-        self.profile = Profile(
-            task=task.name, learner=config.learner.kind, node=node.name, points=() if fresh else before
-        )
-        self._stored = {point.cut: point for point in before}
+        known = () if fresh else self._read()
+        self.profile = Profile(task=task.name, learner=config.learner.kind, node=node.name, points=known)
 
     def add(self, point: ProfilePoint) -> None:
         """Remember a point, in place of an older one."""
         others = [known for known in self.profile.points if known.cut != point.cut]
         self.profile = self.profile.model_copy(update={"points": (*others, point)})
-        self._stored[point.cut] = point
+        mine = {known.cut for known in self.profile.points}
+        older = (known for known in self._read() if known.cut not in mine)
+        everything = self.profile.model_copy(update={"points": (*older, *self.profile.points)})
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            everything = self.profile.model_copy(update={"points": tuple(self._stored.values())})
             write_atomically(self.path, dump_profile(everything))
         except OSError:
             return

@@ -57,7 +57,8 @@ def confirm(
     for point in failed:
         del layouts[point.cut]
     rounds: dict[Cut, list[Measured]] = {cut: [] for cut in layouts}
-    with Sessions({cut: Session(layout, config) for cut, layout in layouts.items()}, "gmi-drl plan") as sessions:
+    mine = {cut: Session(layout, config) for cut, layout in layouts.items()}
+    with Sessions(mine, "gmi-drl plan", budget) as sessions:
         for number in range(MOST_ROUNDS):
             before_s = budget.left_s
             for cut in list(rounds) if number % 2 == 0 else list(reversed(rounds)):

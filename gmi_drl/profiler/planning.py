@@ -9,7 +9,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.budget import Budget, budget_of
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
@@ -33,7 +33,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Exploration:
-    """The points that were measured, those that there was no time for, and how long a process takes to start."""
+    """The points that were measured, those that there was no time for, and how long a process takes to iterate."""
 
     profile: Profile
     unmeasured: tuple[Cut, ...]
@@ -59,7 +59,7 @@ def plan_here(
         node: This machine.
         grid: What to look at.
         template: What a GMI does.
-        seconds: For everything. What there is no time for is named in the reasons.
+        seconds: For everything but the first start. What there is no time for is named in the reasons.
         fresh: Measure anew what was measured before.
         tell: Told what is going on, in a line.
 
@@ -68,8 +68,9 @@ def plan_here(
         LayoutMismatchError: if a device is in use.
         MachineError: if this machine lacks what the learner needs.
     """
-    budget, learner = Budget(seconds), config.learner
+    learner = config.learner
     config = measurable(task, config, template, tell)
+    budget = budget_of(seconds, task, config, node, tell)
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
         cuts = rivals(grid)  # so few and small: run them all at once
@@ -114,7 +115,7 @@ def explore(
         node: This machine.
         grid: What to look at.
         template: What a GMI does.
-        budget: For everything.
+        budget: For everything but the first start, see `budget_of`.
         exhaustive: All of the grid; else what `search` looks at.
         fresh: Measure anew what was measured before.
         tell: Told of every point, in a line.
@@ -137,7 +138,8 @@ def explore(
             for point in cache.profile.points:  # measured before, perhaps beyond where this search has stopped
                 if point.cut in grid:
                     measure(point.cut)
-        return Exploration(measure.profile, tuple(measure.unmeasured), measure.start_s)
+        until_it_iterates_s = measure.pace.start_s + measure.pace.beside_s
+        return Exploration(measure.profile, tuple(measure.unmeasured), until_it_iterates_s)
 
 
 def _affordable(

@@ -16,13 +16,16 @@ from gmi_drl.layout import Device, Layout
 from gmi_drl.profile import Phases, Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.pace import Pace
 from gmi_drl.profiler.session import Measured, Session
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.workload import TaskSpec
 
 MEASURE_S = 1.5  # of iterations at each point, one at least
-START_S = 6.0  # that a process takes to import torch, until one has been started
+GPU_MEASURE_S = 0.5  # where an iteration takes tens of milliseconds, and the best are confirmed for longer
+WALK_S, GPU_WALK_S = 12.0, 40.0  # of a walk: a few points on cores; on a GPU all ten, which take seconds each
+GPU_BESIDE_S = 2.0  # that worlds, graphs and their warm-up take, until a point has told
 PATIENCE = 20.0  # times longer than expected, and the GMI hangs
 LEAST_PATIENCE_S = 15.0  # even where the budget is over
 CAREFUL_ABOVE = 1024  # environments of a GMI: before so many, two small points tell how much memory they need
@@ -64,7 +67,7 @@ class PointMeasurer:
         self.budget, self.on_point = budget, on_point
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
-        self.start_s = START_S
+        self.pace = Pace(GPU_MEASURE_S, GPU_WALK_S, GPU_BESIDE_S) if node.num_gpus else Pace(MEASURE_S, WALK_S)
         self._to_come, self._part = list(dict.fromkeys(cut.division for cut in grid)), budget
         self._life = ExitStack()
         self._session: Session | None = None
@@ -127,25 +130,28 @@ class PointMeasurer:
         try:
             session = self._session_of(cut)
             deadline_s = min(10 + PATIENCE * expected_s, max(LEAST_PATIENCE_S, self.budget.left_s))
-            measured = session.measure(cut.num_env, MEASURE_S, deadline_s=deadline_s)
+            started = time.monotonic()
+            measured = session.measure(cut.num_env, self.pace.measure_s, deadline_s=deadline_s)
         except GmiError as error:
             if error.exit_code != GmiError.exit_code:  # a package is missing, say: no other point would run either
                 raise
             self._end()
             return not_runnable(cut, str(error).splitlines()[0])
+        self.pace.has_run(time.monotonic() - started, measured)
         return point_of(measured, cut, len(session.layout.gmis))
 
     def _session_of(self, cut: Cut) -> Session:
         if self._session is None or self._division != cut.division:
             self._end()
-            started = time.monotonic()
+            started, is_first = time.monotonic(), self.budget.spares_next_start
             layout = self._layout(cut)
             claim = self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
             session = self._life.enter_context(closing(Session(layout, self.config)))
-            session.start(claim)
+            with self.budget.starting():
+                session.start(claim)
             self._session = session
             self._division = cut.division
-            self.start_s = time.monotonic() - started
+            self.pace.has_started(time.monotonic() - started, is_first=is_first)
         return self._session
 
     def _end(self) -> None:
@@ -170,9 +176,9 @@ class PointMeasurer:
         return self.template.lay_out(self.task, self.node, cut.with_num_env(SMALL[0]))
 
     def _turn_to(self, division: tuple[str, int]) -> None:
-        """Divisions share what is left of the budget evenly, so that the first does not take it all."""
+        """Divisions share what is left of the budget, so that the first does not take it all."""
         if division in self._to_come:
-            self._part = self.budget.part(1 / len(self._to_come))
+            self._part = self.budget.part(self.pace.share(self.budget.left_s, len(self._to_come)))
             self._to_come.remove(division)
 
     def _too_large(self, cut: Cut) -> str | None:
@@ -186,16 +192,17 @@ class PointMeasurer:
         return shortage(self.node, num_gmis, size, device_bytes, host_bytes)
 
     def _expected_s(self, cut: Cut) -> float:
-        """How long a point will take: its start, a warm-up and a measurement, by the nearest smaller one."""
+        """What a point will take of the budget: its start, a warm-up and a measurement, by the nearest smaller one."""
         size, num_env = cut.gmis_per_gpu, cut.num_env
-        start_s = 0.0 if self._session is not None and self._division == cut.division else self.start_s
+        is_alive = self._session is not None and self._division == cut.division
+        start_s = 0.0 if is_alive or self.budget.spares_next_start else self.pace.start_s
         known = [point for point in self.cache.profile.points if point.runnable and point.num_env <= num_env]
         if not known:
-            return start_s + 2 * MEASURE_S
+            return start_s + self.pace.expected_s()
         nearest = max(known, key=lambda point: (point.cut.division == cut.division, point.num_env))
         slowdown = math.ceil(size / nearest.gmis_per_gpu)
         iteration_s = num_env * self.config.learner.horizon / nearest.steps_per_second * slowdown
-        return start_s + iteration_s + max(iteration_s, MEASURE_S)
+        return start_s + self.pace.expected_s(iteration_s)
 
 
 def refusal(node: Node, layout: Layout) -> str:

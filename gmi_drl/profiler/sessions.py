@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from math import inf
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from gmi_drl.backends import coexist
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import claimed
+from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.session import Session
 
 Name = TypeVar("Name")
@@ -23,13 +25,14 @@ class Sessions(Generic[Name]):
     Args:
         sessions: Not started, by whatever tells them apart.
         purpose: Tells others who holds the devices.
+        budget: Pays for starting them.
 
     Raises:
         LayoutMismatchError: if a layout does not fit this machine, or a device is in use.
     """
 
-    def __init__(self, sessions: Mapping[Name, Session], purpose: str) -> None:
-        self._sessions, self._purpose = dict(sessions), purpose
+    def __init__(self, sessions: Mapping[Name, Session], purpose: str, budget: Budget | None = None) -> None:
+        self._sessions, self._purpose, self._budget = dict(sessions), purpose, budget or Budget(inf)
         self._coexist = coexist(session.layout.backend for session in sessions.values())
         self._alive: set[Name] = set()
         self._failed: dict[Name, GmiError] = {}
@@ -73,7 +76,8 @@ class Sessions(Generic[Name]):
         self._sessions[name].close()
 
     def _start(self, name: Name) -> None:
-        self._sessions[name].start(self._claim)
+        with self._budget.starting():
+            self._sessions[name].start(self._claim)
         self._alive.add(name)
 
     def _close_all(self) -> None:

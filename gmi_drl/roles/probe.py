@@ -7,12 +7,13 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from statistics import fmean, stdev
 
 import torch
 
+from gmi_drl.device.captured import forget_shared_memory
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.roles.configured import configured
@@ -35,8 +36,7 @@ class Probe(DRL_role):
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
         self.config = configured(self.mgr)
-        if self.mgr.device.type == "cuda":
-            self.make_task(1, seed=0).close()  # the first time MuJoCo Warp compiles for minutes, outside all deadlines
+        self._compile()
         self.mgr.line.deliver(Ready())
         for order in self._orders():
             self.mgr.line.deliver(Report(self._measure(order.num_env, order.seconds)))
@@ -44,6 +44,11 @@ class Probe(DRL_role):
     def make_task(self, num_env: int, seed: int) -> Task:
         """The worlds to measure; a subclass may make others."""
         return make_worlds(self.mgr, self.config, num_env, seed)
+
+    def _compile(self) -> None:
+        """Make and step one world: in its first calls a simulator may compile for minutes, outside all deadlines."""
+        with closing(self.make_task(1, seed=0)) as task:
+            task.step(torch.zeros(1, task.spec.num_actions, device=task.device))
 
     def _orders(self) -> Iterator[Measure]:
         """What the launcher asks for. One that has gone ends the process."""
@@ -153,6 +158,10 @@ def _forget_peak(device: torch.device) -> None:
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
+        forget_shared_memory()  # of graphs, which have gone with their worlds
+        torch.cuda.synchronize(device)  # CUDA's own pool, which is Warp's, gives back what is free when somebody waits
+        with suppress(OSError, AttributeError):  # and what graphs had allocated when it is asked; a GMI sees one GPU
+            ctypes.CDLL("libcuda.so.1").cuDeviceGraphMemTrim(0)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 

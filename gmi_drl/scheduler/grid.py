@@ -7,13 +7,18 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile
-from gmi_drl.scheduler.search import MOST_GMIS, NUM_ENVS
+from gmi_drl.scheduler.search import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
 from gmi_drl.templates import devices_of
 
 
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
     """A grid from the numbers of environments to try for each number of GMIs per device."""
     return tuple(Cut(size, num_env, backend) for size, some in num_envs.items() for num_env in some)
+
+
+def num_envs_of(node: Node) -> tuple[int, ...]:
+    """The numbers of environments to try on the devices of a node, ascending."""
+    return GPU_NUM_ENVS if node.num_gpus else NUM_ENVS
 
 
 def search_grid(
@@ -25,9 +30,10 @@ def search_grid(
     keep_batch: int | None = None,
     backend: str = PROCESS.name,
 ) -> tuple[Cut, ...]:
-    """Algorithm 2's grid on a node.
+    """Algorithm 2's grid on a node, what matters most first, as a budget may end before it does.
 
-    One GMI per device comes first, because everything is compared with it; then the largest number downwards.
+    One GMI per device comes first, because everything is compared with it; then on cores the largest number downwards,
+    and on a GPU the powers of two, before the others.
 
     Args:
         node: Its cores limit the GMIs.
@@ -44,9 +50,9 @@ def search_grid(
     largest = gmis_per_gpu or min(most, MOST_GMIS)
     if largest > most:
         raise NoFeasiblePlanError(f"{largest} GMIs per device need {largest} cores each, {node.name} has {most}")
-    sizes = [gmis_per_gpu] if gmis_per_gpu else [1, *range(largest, 1, -1)]
+    sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
     if keep_batch is None:
-        return grid_of({size: (num_env,) if num_env else NUM_ENVS for size in sizes}, backend)
+        return grid_of({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, backend)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
     grid = grid_of({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, backend)
     if not grid:
@@ -64,6 +70,13 @@ def profile_grid(profile: Profile, node: Node, horizon: int, keep_batch: int | N
         for cut in sorted({point.cut for point in profile.points})
         if cut.gmis_per_gpu <= most and keep_batch in (None, horizon * num_devices * cut.uncut.num_env)
     )
+
+
+def _sizes(largest: int, *, on_gpu: bool) -> list[int]:
+    """Numbers of GMIs per device, in the order in which they are tried."""
+    if not on_gpu:
+        return [1, *range(largest, 1, -1)]
+    return sorted(range(1, largest + 1), key=lambda size: (size.bit_count() > 1, size))
 
 
 def _quotient(number: int, divisor: int) -> int:

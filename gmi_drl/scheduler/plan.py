@@ -116,9 +116,12 @@ def plan_measured(
     projection = Projection(
         measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
     )
-    samples = devices_of(node)[0] * best.point.cut.uncut.num_env * learner.horizon
+    num_devices, _ = devices_of(node)
+    samples = num_devices * best.point.cut.uncut.num_env * learner.horizon
     learns = Learns(learner.kind, samples) if template.purpose == "training" else None
-    why = reasons_for(best, known, profile, devices_of(node)[0], learns, unmeasured)
+    # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
+    doubt = template.communication(task, learner, node).doubt if num_devices > 1 else None
+    why = reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt)
     layout = template.lay_out(task, node, best.point.cut, projection, why)
     return Plan(
         layout,

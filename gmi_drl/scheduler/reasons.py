@@ -25,6 +25,7 @@ def reasons_for(
     num_devices: int,
     learns: Learns | None,
     unmeasured: Sequence[Cut],
+    doubt: str | None = None,
 ) -> list[str]:
     """What was chosen, the runner-up, what one GMI per device does, and what is not known.
 
@@ -35,6 +36,7 @@ def reasons_for(
         num_devices: Devices that are cut alike.
         learns: From what; None where nothing is learnt.
         unmeasured: Points that there was no time for.
+        doubt: Of the communication between devices, in a sentence.
     """
     others = [candidate for candidate in candidates if candidate is not best]
     measured = f"{counted(len(candidates), 'runnable point')} of {profile.node}"
@@ -45,6 +47,7 @@ def reasons_for(
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
         _against_solo(best, candidates, num_devices),
         _certainty(best),
+        *([] if doubt is None else [doubt]),
     ]
     if learns is not None:
         differs = "another number learns differently per step (--keep-batch holds it)"

@@ -9,6 +9,9 @@ from gmi_drl.profile import ProfilePoint
 NUM_ENVS = tuple(128 * 2**i for i in range(8))
 """128 to 16384, doubling (paper section 5.2)."""
 
+GPU_NUM_ENVS = tuple(128 * 2**i for i in range(10))
+"""To 65536, as simulators on a GPU are slow to saturate."""
+
 MOST_GMIS = 10
 """GMIs per device at most (Algorithm 2, line 2)."""
 

@@ -73,6 +73,7 @@ class TcgEx:
             reduces=learner.epochs * learner.minibatches,
             bucket_bytes=learner.bucket_bytes(task),
             method=usual_reduction(2, node.cpu.architecture),
+            on_gpu=node.num_gpus > 0,
         )
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:

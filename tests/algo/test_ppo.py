@@ -84,6 +84,8 @@ def test_rollouts_by_turns_need_no_new_memory_and_no_new_graphs(monkeypatch):
     assert gone() is None  # the update had a copy
     ppo.update(make_rollout(policy, num_env=2 * N), torch.arange(2 * T * N))
     assert len(made) == 1 + 2 * config.minibatches  # of another size: made anew
+    ppo.release()
+    assert made[-1] == ppo._apply  # Adam's step, too, without what was captured
 
 
 def test_released_memory_is_made_again():

@@ -1,4 +1,5 @@
 import gc
+import weakref
 from contextlib import contextmanager
 
 import pytest
@@ -20,18 +21,22 @@ class FakeCuda:
     """Stands in for torch.cuda where there is none, and keeps a log."""
 
     def __init__(self):
-        self.log = []
+        self.log, self.pools, self.graphs = [], [], []
 
     def current_stream(self):
         return self
 
-    Stream = CUDAGraph = current_stream
+    Stream = current_stream
+
+    def make_graph(self):
+        graph = Graph(self)
+        self.graphs.append(weakref.ref(graph))
+        return graph
+
+    CUDAGraph = make_graph
 
     def wait_stream(self, other):
         self.log.append("wait")
-
-    def replay(self):
-        self.log.append("replay")
 
     @contextmanager
     def stream(self, aside):
@@ -41,10 +46,19 @@ class FakeCuda:
     def graph(self, graph, pool):
         assert not gc.isenabled()
         self.log.append("capture")
+        self.pools.append(pool)
         yield
 
     def graph_pool_handle(self):
-        return (0, 1)
+        return object()
+
+
+class Graph:
+    def __init__(self, cuda):
+        self.cuda = cuda
+
+    def replay(self):
+        self.cuda.log.append("replay")
 
 
 @pytest.fixture
@@ -82,3 +96,24 @@ def test_a_capture_that_fails_leaves_the_garbage_collector_as_it_was(fake_cuda):
     with pytest.raises(RuntimeError, match="not allowed"):
         work()
     assert gc.isenabled()
+
+
+def captured_work():
+    work = Captured(lambda: None, torch.device("cuda"))
+    for _ in range(WARM_UP_CALLS + 1):
+        work()
+    return work
+
+
+def test_graphs_share_memory_until_it_is_forgotten(fake_cuda):
+    first, second = captured_work(), captured_work()
+    del first, second
+    third = captured_work()
+    alive = [graph() is not None for graph in fake_cuda.graphs]
+    assert len(set(fake_cuda.pools)) == 1 and alive == [True, False, True], "the first keeps the memory"
+    del third
+    captured.forget_shared_memory()
+    assert not any(graph() for graph in fake_cuda.graphs), "nothing keeps it"
+    assert captured_work() is not captured_work() and len(fake_cuda.pools) == 5
+    assert len(set(fake_cuda.pools[:3])) == len(set(fake_cuda.pools[3:])) == 1
+    assert len(set(fake_cuda.pools)) == 2

@@ -80,10 +80,12 @@ def test_a_gmi_that_has_ended_is_heard_first(tmp_path):
 def test_the_error_of_a_gmi_that_has_ended_is_told_not_its_exit_code(tmp_path):
     with (
         ended_processes(tmp_path, fails=True) as processes,
-        pytest.raises(GmiError, match=r"^GMI 0: ValueError: a bug in my role"),
+        pytest.raises(GmiError, match=r"^GMI 0: ValueError: a bug in my role") as failed,
     ):
         for _ in processes.events():
             pass
+    assert str(failed.value).count("ValueError: a bug in my role") == 1, "the log ends with it, too"
+    assert str(failed.value).endswith('raise ValueError("a bug in my role")')
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,14 @@ def test_what_was_measured_is_remembered():
     assert fresh.profile.points == ()
     fresh.add(point(64, 3.0))
     assert {p.num_env: p.steps_per_second for p in Cache(ANT, RunConfig(), NODE).profile.points} == {64: 3.0, 128: 1.0}
+    assert [p.num_env for p in fresh.profile.points] == [64]
+
+
+def test_what_is_measured_by_two_at_once_is_remembered_of_both():
+    one, other = Cache(ANT, RunConfig(), NODE), Cache(ANT, RunConfig(), NODE)
+    one.add(point(64))
+    other.add(point(128))
+    assert [p.num_env for p in Cache(ANT, RunConfig(), NODE).profile.points] == [64, 128]
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler import points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.pace import START_S
 from gmi_drl.profiler.planning import explore
 from gmi_drl.profiler.points import PointMeasurer
 from gmi_drl.profiler.session import Session
 from gmi_drl.roles.probe import relative_error
-from gmi_drl.scheduler import grid_of
+from gmi_drl.scheduler import grid_of, search, search_grid
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -48,6 +49,36 @@ def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
     with measurer(seconds=0) as again:
         assert again(Cut(1, 8)) == measured[1] and again(Cut(1, 16)) is None
     assert list(again.unmeasured) == [Cut(1, 16)]
+
+
+def test_a_first_start_is_expected_to_cost_nothing_and_a_later_one_what_it_took():
+    measure = measurer(seconds=1000)
+    assert measure._expected_s(Cut(1, 4)) == measure.pace.expected_s()
+    with measure:
+        measure(Cut(1, 4))
+        assert 0 < measure.pace.start_s <= START_S and not measure.budget.spares_next_start
+        assert measure._expected_s(Cut(1, 4)) < measure._expected_s(Cut(1, 4, "toy"))
+
+
+def test_walks_of_which_each_is_useful_share_the_budget_and_the_last_get_nothing(monkeypatch):
+    node = Node(name="n", gpus={"model": "X", "count": 1}, cpu=Cpu(cores=10, memory_gib=80))
+    now, per_point = 1000.0, 5.0
+    monkeypatch.setattr("gmi_drl.profiler.budget.time.monotonic", lambda: now)
+
+    def run(measure, cut, expected_s):
+        nonlocal now
+        now += per_point
+        more = {"gmis_per_gpu": cut.gmis_per_gpu, "steps_per_second": 1000.0 * cut.num_env}
+        return known(cut.num_env).model_copy(update=more)
+
+    monkeypatch.setattr(PointMeasurer, "_run", run)
+    grid = search_grid(node, 16)
+    measure = measurer(seconds=150, node=node, grid=grid)
+    measure.pace.measure_s = 0.5  # whatever the others are told
+    search(measure, grid)
+    sizes = [point.gmis_per_gpu for point in measure.points]
+    assert [sizes.count(size) for size in (1, 2, 4)] == [10, 10, 10]
+    assert set(sizes) == {1, 2, 4} and {cut.gmis_per_gpu for cut in measure.unmeasured} == {3, *range(5, 11)}
 
 
 def test_where_cores_enforce_the_share_one_gmi_is_run():

@@ -44,6 +44,16 @@ def test_memory_of_gpus_counts_what_came_while_a_session_was_at_work(monkeypatch
         assert session._taken == [2_300]
 
 
+@two_cores
+def test_memory_that_earlier_worlds_gave_back_does_not_count_for_later_ones(monkeypatch):
+    used = iter([0, 100, 400, 400, 9_400, 9_400, 2_400])  # a large point, then a small one
+    monkeypatch.setattr(session_module, "visible_gpus", lambda: [VisibleGpu("A", "0", 80.0, next(used), "600.1")])
+    with started(Session(tiny_layout(), tiny_config())) as session:
+        session.measure(8, 0.0)
+        session.measure(4, 0.0)
+        assert session._taken == [2_300]
+
+
 @pytest.mark.parametrize(("num_env", "message"), [(16, "no room for 16"), (32, "exited with code 9")])
 def test_a_gmi_that_fails_is_an_error(num_env, message):
     with (
@@ -61,7 +71,8 @@ def test_the_log_of_a_gmi_that_fails_is_told_as_it_does_not_stay(tmp_path, monke
         pytest.raises(GmiError, match=r"a bug in my simulator\n  its log ends with\n  \| .*") as failed,
     ):
         session.measure(256, 0.0)
-    assert "| ValueError: a bug in my simulator" in str(failed.value) and str(tmp_path) not in str(failed.value)
+    told = str(failed.value)
+    assert told.endswith('raise ValueError("a bug in my simulator")') and str(tmp_path) not in told
     assert not list(tmp_path.iterdir())
 
 

@@ -74,6 +74,21 @@ def test_candidates_that_are_refused_or_do_not_start_are_not_runnable(install, b
     assert toy.alive == 0 and not children_of(os.getpid())
 
 
+@two_cores
+def test_a_budget_pays_for_all_starts_but_the_first(monkeypatch):
+    starts, budget = [], Budget(600)
+    start = Session.start
+
+    def told(session, claim):
+        left_s = budget.left_s
+        start(session, claim)
+        starts.append(left_s - budget.left_s)
+
+    monkeypatch.setattr(Session, "start", told)
+    with Sessions({gmis: Session(tiny_layout(gmis), tiny_config()) for gmis in (1, 2)}, "a test", budget):
+        assert starts[0] == 0 and starts[1] > 0
+
+
 def test_a_session_that_was_closed_is_started_again():
     with Sessions({"one": Session(tiny_layout(1), tiny_config())}, "a test") as sessions:
         first = sessions["one"].measure(4, 0.0)

@@ -10,6 +10,7 @@ import torch
 from conftest import tiny_config
 
 from gmi_drl.comm.alone import Solo
+from gmi_drl.device.captured import Captured
 from gmi_drl.memory.segment import create_segment
 from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.agreement import Word
@@ -122,3 +123,18 @@ def test_worlds_that_are_left_take_along_all_that_was_made_for_them():
         left.append(weakref.ref(replica.learner.ppo._shuffled))
         replica.leave_worlds()
         assert [reference() for reference in left] == [None] * 5
+
+
+def test_worlds_that_are_left_take_along_all_that_was_captured(monkeypatch):
+    """A graph that stayed, Adam's say, would keep the memory that all graphs share."""
+    made, init = [], Captured.__init__
+    monkeypatch.setattr(
+        Captured, "__init__", lambda self, *args, **more: made.append(weakref.ref(self)) or init(self, *args, **more)
+    )
+    task = make("ball_balance", num_env=4)
+    replica = Replica(task.spec, tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    replica.enter_worlds(task, seed=0)
+    replica.iterate(lambda: Word.GO_ON)
+    captured = list(made)
+    replica.leave_worlds()
+    assert len(captured) > 3 and not any(work() for work in captured)

@@ -5,8 +5,8 @@ from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.profile import Profile
-from gmi_drl.scheduler import grid_of, profile_grid, search_grid
-from gmi_drl.scheduler.search import NUM_ENVS
+from gmi_drl.scheduler import grid_of, num_envs_of, profile_grid, search_grid
+from gmi_drl.scheduler.search import GPU_NUM_ENVS, NUM_ENVS
 
 SMALL = Node(name="small", cpu=Cpu(cores=4, memory_gib=8))
 LARGE = Node(name="large", gpus=Gpus(model="X", count=2), cpu=Cpu(cores=64, memory_gib=8))
@@ -14,8 +14,14 @@ LARGE = Node(name="large", gpus=Gpus(model="X", count=2), cpu=Cpu(cores=64, memo
 
 def test_the_grid_is_algorithm_2s_with_solo_first():
     assert search_grid(SMALL, 16) == grid_of(dict.fromkeys((1, 4, 3, 2), NUM_ENVS))
-    assert search_grid(LARGE, 16) == grid_of(dict.fromkeys((1, *range(10, 1, -1)), NUM_ENVS))
-    assert (NUM_ENVS[0], NUM_ENVS[-1]) == (128, 16384)
+    assert num_envs_of(SMALL) == NUM_ENVS and (NUM_ENVS[0], NUM_ENVS[-1]) == (128, 16384)
+
+
+def test_on_a_gpu_powers_of_two_come_first_and_more_environments_are_tried():
+    assert search_grid(LARGE, 16) == grid_of(dict.fromkeys((1, 2, 4, 8, 3, 5, 6, 7, 9, 10), GPU_NUM_ENVS))
+    assert num_envs_of(LARGE) == GPU_NUM_ENVS and (GPU_NUM_ENVS[0], GPU_NUM_ENVS[-1]) == (128, 65536)
+    few = LARGE.model_copy(update={"cpu": Cpu(cores=6, memory_gib=8)})
+    assert list(dict.fromkeys(cut.gmis_per_gpu for cut in search_grid(few, 16))) == [1, 2, 3]
 
 
 def test_wishes_restrict_it():

@@ -123,6 +123,14 @@ def test_gmis_that_were_measured_alone_have_their_communication_still_to_pay():
         assert (two.expected < two.projected == 2000.0) == pays and two.expected <= 2000.0
 
 
+def test_a_bandwidth_that_nobody_has_measured_between_gpus_is_told():
+    """Where it is reckoned with: GMIs of one GPU are measured together."""
+    one = DGX.model_copy(update={"gpus": Gpus(model="X", count=1)})
+    for node, is_told in ((DGX, True), (one, False), (NODE, False)):
+        reasons = measured(node, profile((1, 512, 1000.0, 10**9))).layout.reasons
+        assert any("the bandwidth of MPR-shm between GPUs is unmeasured" in reason for reason in reasons) == is_told
+
+
 def test_the_plan_says_when_one_gmi_is_best():
     layout = measured(DGX, profile((1, 4096, 100_000.0, 10**9), (4, 2048, 20_000.0, 10**9))).layout
     assert len(layout.gmis) == 8 and layout.groups["trainers"].reduction == "MPR-shm"
