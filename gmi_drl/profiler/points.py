@@ -24,7 +24,7 @@ from gmi_drl.workload import TaskSpec
 
 MEASURE_S = 1.5  # of iterations at each point, one at least
 GPU_MEASURE_S = 0.5  # where an iteration takes tens of milliseconds, and the best are confirmed for longer
-WALK_S, GPU_WALK_S = 12.0, 40.0  # of a walk: a few points on cores; on a GPU all ten, which take seconds each
+WALK_S, GPU_WALK_S = 12.0, 20.0  # of a walk: a few points on cores; on a GPU all six, which take seconds each
 GPU_BESIDE_S = 2.0  # that worlds, graphs and their warm-up take, until a point has told
 PATIENCE = 20.0  # times longer than expected, and the GMI hangs
 LEAST_PATIENCE_S = 15.0  # even where the budget is over

@@ -9,8 +9,9 @@ from gmi_drl.profile import ProfilePoint
 NUM_ENVS = tuple(128 * 2**i for i in range(8))
 """128 to 16384, doubling (paper section 5.2)."""
 
-GPU_NUM_ENVS = tuple(128 * 2**i for i in range(10))
-"""To 65536, as simulators on a GPU are slow to saturate."""
+GPU_NUM_ENVS = (128, 256, *(1024 * 4**i for i in range(4)))
+"""To 65536, as simulators on a GPU are slow to saturate; in few steps, so that more numbers of GMIs are tried. The
+first two tell how much memory the rest will take."""
 
 MOST_GMIS = 10
 """GMIs per device at most (Algorithm 2, line 2)."""

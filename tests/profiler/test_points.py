@@ -62,7 +62,7 @@ def test_a_first_start_is_expected_to_cost_nothing_and_a_later_one_what_it_took(
 
 def test_walks_of_which_each_is_useful_share_the_budget_and_the_last_get_nothing(monkeypatch):
     node = Node(name="n", gpus={"model": "X", "count": 1}, cpu=Cpu(cores=10, memory_gib=80))
-    now, per_point = 1000.0, 5.0
+    now, per_point = 1000.0, 3.0
     monkeypatch.setattr("gmi_drl.profiler.budget.time.monotonic", lambda: now)
 
     def run(measure, cut, expected_s):
@@ -73,12 +73,12 @@ def test_walks_of_which_each_is_useful_share_the_budget_and_the_last_get_nothing
 
     monkeypatch.setattr(PointMeasurer, "_run", run)
     grid = search_grid(node, 16)
-    measure = measurer(seconds=150, node=node, grid=grid)
+    measure = measurer(seconds=75, node=node, grid=grid)
     measure.pace.measure_s = 0.5  # whatever the others are told
     search(measure, grid)
     sizes = [point.gmis_per_gpu for point in measure.points]
-    assert [sizes.count(size) for size in (1, 2, 4)] == [10, 10, 10]
-    assert set(sizes) == {1, 2, 4} and {cut.gmis_per_gpu for cut in measure.unmeasured} == {3, *range(5, 11)}
+    assert [sizes.count(size) for size in (1, 2, 4, 8)] == [6, 6, 6, 6]
+    assert set(sizes) == {1, 2, 4, 8} and {cut.gmis_per_gpu for cut in measure.unmeasured} == {3, 5, 6, 7, 9, 10}
 
 
 def test_where_cores_enforce_the_share_one_gmi_is_run():
