@@ -73,7 +73,7 @@ def test_walks_of_which_each_is_useful_share_the_budget_and_the_last_get_nothing
 
     monkeypatch.setattr(PointMeasurer, "_run", run)
     grid = search_grid(node, 16)
-    measure = measurer(seconds=75, node=node, grid=grid)
+    measure = measurer(seconds=73, node=node, grid=grid)
     measure.pace.measure_s = 0.5  # whatever the others are told
     search(measure, grid)
     sizes = [point.gmis_per_gpu for point in measure.points]
