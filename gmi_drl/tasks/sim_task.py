@@ -150,8 +150,10 @@ class SimTask:
         self._generator.set_state(state["generator"])
 
     def close(self) -> None:
-        """Free the worlds."""
+        """Free the worlds, and the graphs that were made for them."""
         self._sim.close()
+        for work in ("_prepare", "_judge", "_begin", "_look"):  # which know this task: else both would stay for a while
+            vars(self).pop(work, None)
 
     def _make_room(self) -> None:
         """Everything that a graph reads or writes."""
