@@ -63,7 +63,8 @@ GPU_BUDGET_S = 300
     "--budget",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help=f"For measuring; 0 cuts evenly, unmeasured.  [default: {CPU_BUDGET_S}, with a GPU {GPU_BUDGET_S}]",
+    help="For measuring, beside what kernels take to compile; 0 cuts evenly, unmeasured."
+    f"  [default: {CPU_BUDGET_S}, with a GPU {GPU_BUDGET_S}]",
 )
 @click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
 @click.option("--profile", type=click.Path(path_type=Path), help="Measure nothing, choose by this profile file.")

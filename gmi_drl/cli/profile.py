@@ -43,7 +43,9 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @click.option("--task", metavar="NAME", default="ant", help=f"What is measured: {known_tasks()}.")
 @click.option("--algo", metavar="NAME", help="What learns: ppo (ours), rsl_rl, or a package's.  [default: ppo]")
 @click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
-@click.option("--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, on a GPU 65536]")
+@click.option(
+    "--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling; on a GPU to 65536]"
+)
 @backend_option()
 @click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
 @click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")

@@ -231,9 +231,14 @@ class GMIProcesses:
         """
         child, said = self._children[gmi_id], [line for line in message.splitlines() if line]
         words = child.last_words(LOG_LINES if self.folder.stays else LAST_LINES)
-        while words and any(words[-1].endswith(line) for line in said):  # a log names an error's module, too
+        while words and any(_is_same(words[-1], line) for line in said):
             words = words[:-1]
         lines = "".join(f"\n  | {line}" for line in words)
         if self.folder.stays:
             return f"\n  its log is {child.log}{lines}"
         return f"\n  its log ends with{lines}" if lines else ""
+
+
+def _is_same(logged: str, said: str) -> bool:
+    """Whether a line of a log is one of a message: a log names an error's module, too."""
+    return logged == said or logged.endswith(f".{said}")

@@ -1,13 +1,15 @@
 """Seconds that may be spent on measuring."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
 
 from gmi_drl.config import RunConfig
+from gmi_drl.gmi import Claim
 from gmi_drl.hardware import Node
 from gmi_drl.physics import usual_physics
+from gmi_drl.profiler.session import Session
 from gmi_drl.task_names import ForeignTask, find_task
 from gmi_drl.workload import TaskSpec
 
@@ -15,47 +17,54 @@ COMPILING = "starting the first GMI: kernels may be compiled now, once per machi
 
 
 class Budget:
-    """Counts down from its making, but not while a first GMI starts, and so do its parts.
+    """Counts down from its making, but for what the first GMI compiles, and so do its parts.
 
-    In the first start simulators compile their kernels, for minutes, and never again on this machine: what is bought
+    In their first calls simulators compile their kernels, for minutes, and never again on this machine: what is bought
     with a budget must not depend on that.
 
     Args:
         seconds: In all; infinity for as long as it takes.
-        on_first_start: Called when a first GMI begins to start.
+        on_first_start: Called before a first session is started.
     """
 
     def __init__(self, seconds: float, on_first_start: Callable[[], None] = lambda: None) -> None:
-        self._first = _FirstStart(on_first_start)
-        self._end = self._first.clock() + seconds
+        self._end = time.monotonic() + seconds
+        self._first = _First(on_first_start)
 
     @property
     def left_s(self) -> float:
         """Seconds that are left, never below 0."""
-        return max(0.0, self._end - self._first.clock())
-
-    @property
-    def spares_next_start(self) -> bool:
-        """Whether nothing has been started yet."""
-        return self._first.began is None
+        return max(0.0, self._end + self._first.compiled_s - time.monotonic())
 
     def part(self, fraction: float) -> "Budget":
-        """A budget with a part of what is left; of both, and of other parts, one first start is spared."""
-        part = copy(self)
-        part._end = self._first.clock() + fraction * self.left_s
+        """A budget with a part of what is left."""
+        part = copy(self)  # of both, and of other parts, one first start is spared
+        part._end = time.monotonic() - self._first.compiled_s + fraction * self.left_s
         return part
 
-    @contextmanager
-    def starting(self) -> Iterator[None]:
-        """While a GMI starts, be it well or not."""
-        if not self.spares_next_start:
-            yield
-            return
-        self._first.begin()
-        try:
-            yield
-        finally:
-            self._first.end()
+    def start(self, session: Session, claim: Claim) -> float:
+        """Start a session. Returns how long it took, but for what a first one compiled.
+
+        Raises:
+            GmiError: see `Session.start`.
+        """
+        if self._first.is_to_come:
+            self._first.on_start()
+        started = time.monotonic()
+        session.start(claim)
+        spared_s = session.compiled_s if self._first.is_to_come else 0.0
+        self._first.compiled_s += spared_s
+        self._first.is_to_come = False
+        return time.monotonic() - started - spared_s
+
+
+@dataclass
+class _First:
+    """The first start of a budget and all its parts."""
+
+    on_start: Callable[[], None]
+    is_to_come: bool = True
+    compiled_s: float = 0.0
 
 
 def budget_of(
@@ -65,25 +74,3 @@ def budget_of(
     ours = not isinstance(find_task(task.name), ForeignTask)
     compiles_nothing = ours and (config.physics or usual_physics(on_gpu=node.num_gpus > 0)) == "native"
     return Budget(seconds, (lambda: None) if compiles_nothing else (lambda: tell(COMPILING)))
-
-
-class _FirstStart:
-    """A clock that stands still during one start."""
-
-    def __init__(self, on_begin: Callable[[], None]) -> None:
-        self._on_begin = on_begin
-        self.began: float | None = None
-        self._took_s: float | None = None
-
-    def begin(self) -> None:
-        self._on_begin()
-        self.began = time.monotonic()
-
-    def end(self) -> None:
-        assert self.began is not None
-        self._took_s = time.monotonic() - self.began
-
-    def clock(self) -> float:
-        if self.began is not None and self._took_s is None:
-            return self.began
-        return time.monotonic() - (self._took_s or 0.0)

@@ -10,24 +10,20 @@ START_S = 6.0
 
 @dataclass
 class Pace:
-    """What measuring takes on one kind of device. It learns from every start and every point.
+    """What measuring takes on one kind of device. It learns from every point.
 
     Args:
         measure_s: Of iterations at each point, one at least.
         walk_s: That a useful walk over the numbers of environments takes, with its start.
         beside_s: That a point takes beside these and one iteration of the warm-up: its worlds, its graphs and the rest
             of the warm-up.
-        start_s: That a process takes until it is ready.
+        start_s: That a process takes until it is ready, kernels apart.
     """
 
     measure_s: float
     walk_s: float
     beside_s: float = 0.0
     start_s: float = START_S
-
-    def has_started(self, took_s: float, *, is_first: bool) -> None:
-        """Learn from a start. In a first one kernels may have been compiled, and no later one takes that long."""
-        self.start_s = min(took_s, self.start_s) if is_first else took_s
 
     def has_run(self, took_s: float, measured: Measured) -> None:
         """Learn from a point."""

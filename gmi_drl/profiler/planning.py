@@ -33,11 +33,11 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Exploration:
-    """The points that were measured, those that there was no time for, and how long a process takes to iterate."""
+    """The points that were measured, those that there was no time for, and what a process takes to iterate."""
 
     profile: Profile
     unmeasured: tuple[Cut, ...]
-    start_s: float
+    until_it_iterates_s: float
 
 
 def plan_here(
@@ -59,7 +59,7 @@ def plan_here(
         node: This machine.
         grid: What to look at.
         template: What a GMI does.
-        seconds: For everything but the first start. What there is no time for is named in the reasons.
+        seconds: For everything but what the first GMI compiles. What there is no time for is named in the reasons.
         fresh: Measure anew what was measured before.
         tell: Told what is going on, in a line.
 
@@ -115,7 +115,7 @@ def explore(
         node: This machine.
         grid: What to look at.
         template: What a GMI does.
-        budget: For everything but the first start, see `budget_of`.
+        budget: For everything, see `budget_of`.
         exhaustive: All of the grid; else what `search` looks at.
         fresh: Measure anew what was measured before.
         tell: Told of every point, in a line.
@@ -156,7 +156,7 @@ def _affordable(
         pair = [cut for cut in rivals([candidate.point.cut]) if cut not in affordable]
         steps = candidate.point.cut.uncut.num_env * num_devices * horizon
         round_s = max(MEASURE_S, steps / candidate.expected) if candidate.expected else 0.0
-        cost_s += len(pair) * (found.start_s + 2 * round_s)
+        cost_s += len(pair) * (found.until_it_iterates_s + 2 * round_s)
         together = affordable + pair
         alive = [together] if coexist(cut.backend for cut in together) else [[cut] for cut in together]
         short = any(shortage_together(node, num_devices, found.profile.points, cuts) for cuts in alive)

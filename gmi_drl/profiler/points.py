@@ -143,15 +143,12 @@ class PointMeasurer:
     def _session_of(self, cut: Cut) -> Session:
         if self._session is None or self._division != cut.division:
             self._end()
-            started, is_first = time.monotonic(), self.budget.spares_next_start
             layout = self._layout(cut)
             claim = self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
             session = self._life.enter_context(closing(Session(layout, self.config)))
-            with self.budget.starting():
-                session.start(claim)
+            self.pace.start_s = self.budget.start(session, claim)
             self._session = session
             self._division = cut.division
-            self.pace.has_started(time.monotonic() - started, is_first=is_first)
         return self._session
 
     def _end(self) -> None:
@@ -195,7 +192,7 @@ class PointMeasurer:
         """What a point will take of the budget: its start, a warm-up and a measurement, by the nearest smaller one."""
         size, num_env = cut.gmis_per_gpu, cut.num_env
         is_alive = self._session is not None and self._division == cut.division
-        start_s = 0.0 if is_alive or self.budget.spares_next_start else self.pace.start_s
+        start_s = 0.0 if is_alive else self.pace.start_s
         known = [point for point in self.cache.profile.points if point.runnable and point.num_env <= num_env]
         if not known:
             return start_s + self.pace.expected_s()

@@ -61,6 +61,9 @@ class Session:
         role: A subclass of `roles.probe.Probe`, by location; None for the one of the layout's template and learner.
         environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
 
+    Attributes:
+        compiled_s: What the first calls of the simulator took in the last start.
+
     Raises:
         UsageError: if nothing is there that could measure the learner.
     """
@@ -76,6 +79,7 @@ class Session:
         self.layout, self.config, self.environment = layout, config, environment
         self.role = role or probe_of(layout, config)
         self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
+        self.compiled_s = 0.0
         self._life = ExitStack()
 
     def start(self, claim: Claim) -> None:
@@ -106,7 +110,7 @@ class Session:
             with self._watching_memory():
                 self._processes = life.enter_context(gmis)
                 self._events = self._processes.events()
-                self._hear(Ready, FIRST_WORD_S)
+                self.compiled_s = max(ready.compiled_s for ready in self._hear(Ready, FIRST_WORD_S))
             self._life = life.pop_all()
 
     def close(self) -> None:

@@ -76,8 +76,7 @@ class Sessions(Generic[Name]):
         self._sessions[name].close()
 
     def _start(self, name: Name) -> None:
-        with self._budget.starting():
-            self._sessions[name].start(self._claim)
+        self._budget.start(self._sessions[name], self._claim)
         self._alive.add(name)
 
     def _close_all(self) -> None:

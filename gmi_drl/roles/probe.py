@@ -36,8 +36,7 @@ class Probe(DRL_role):
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
         self.config = configured(self.mgr)
-        self._compile()
-        self.mgr.line.deliver(Ready())
+        self.mgr.line.deliver(Ready(self._compile()))
         for order in self._orders():
             self.mgr.line.deliver(Report(self._measure(order.num_env, order.seconds)))
 
@@ -45,10 +44,12 @@ class Probe(DRL_role):
         """The worlds to measure; a subclass may make others."""
         return make_worlds(self.mgr, self.config, num_env, seed)
 
-    def _compile(self) -> None:
-        """Make and step one world: in its first calls a simulator may compile for minutes, outside all deadlines."""
+    def _compile(self) -> float:
+        """Make and step one world, in seconds: in its first calls a simulator may compile for minutes."""
+        started = time.monotonic()
         with closing(self.make_task(1, seed=0)) as task:
             task.step(torch.zeros(1, task.spec.num_actions, device=task.device))
+        return time.monotonic() - started
 
     def _orders(self) -> Iterator[Measure]:
         """What the launcher asks for. One that has gone ends the process."""
@@ -135,7 +136,6 @@ class ReplicaProbe(Probe):
         if self.task is not None:
             self.task.close()
         self.task = self.replica = None
-        gc.collect()  # what was made for them may be part of cycles
 
     def enter_worlds(self, task: Task) -> None:
         """See `Probe`."""
@@ -153,13 +153,14 @@ def relative_error(times: Sequence[float]) -> float:
 
 def _forget_peak(device: torch.device) -> None:
     """Give back what is free, and let peaks count from now on, where the kernel allows it."""
+    gc.collect()  # what was made for earlier worlds may be part of cycles
     with suppress(AttributeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
-        forget_shared_memory()  # of graphs, which have gone with their worlds
         torch.cuda.synchronize(device)  # CUDA's own pool, which is Warp's, gives back what is free when somebody waits
+        forget_shared_memory()  # of graphs, which have gone with their worlds
         with suppress(OSError, AttributeError):  # and what graphs had allocated when it is asked; a GMI sees one GPU
             ctypes.CDLL("libcuda.so.1").cuDeviceGraphMemTrim(0)
         torch.cuda.empty_cache()

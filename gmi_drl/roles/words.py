@@ -42,7 +42,13 @@ class Attached:
 
 @dataclass(frozen=True)
 class Ready:
-    """The role is made and waits for the launcher's words."""
+    """The role is made and waits for the launcher's words.
+
+    Args:
+        compiled_s: What the first calls of its simulator took, in which kernels may have been compiled.
+    """
+
+    compiled_s: float = 0.0
 
 
 @dataclass(frozen=True)

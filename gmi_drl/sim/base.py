@@ -16,8 +16,9 @@ class Sim(Protocol):
     """N worlds of one model, stepped together. All tensors are on `device`, all masks are bool `[N]`.
 
     Attributes:
-        sets_on_device: Whether `set` is work of the device alone, so that a CUDA graph can hold it. `get` and `bad`
-            always can be in one: what they return stays where it is.
+        sets_on_device: Whether `set` is work of the device alone, so that a CUDA graph can hold it, after whose replay
+            `reset` or `forward` must come before the next step, as the host does not hear of what was set. `get` and
+            `bad` always can be in one: what they return stays where it is.
     """
 
     device: torch.device

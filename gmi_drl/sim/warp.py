@@ -51,7 +51,7 @@ class _Shared(NamedTuple):
 class WarpSim:
     """A `Sim` over MuJoCo Warp: float32 in the memory of the device, all worlds in every kernel, no wait for the host.
 
-    A step, a reset and a refresh are a graph each, because launching their hundred kernels from Python takes longer
+    Steps, a reset and a refresh are a graph each, because launching their hundred kernels from Python takes longer
     than most of them run. State fields are views of Warp's own arrays. All other fields are kept apart: a refresh
     computes every world, and those that nothing has changed must keep the forces of their last substep.
 
@@ -206,7 +206,9 @@ class WarpSim:
         data, bad = self._data, self._bad.array
         bad.zero_()
         _mark_broken(bad, data.ctrl, data.qpos, data.qvel)
-        if not is_evaluated:
+        if is_evaluated:
+            data.sensordata.zero_()  # a refresh may have solved before, and some sensors add up
+        else:
             self._evaluate()
         mjw.step2(self._model, data)
         for _ in range(self._substeps - 1):

@@ -78,7 +78,8 @@ class RslRlEnv:
         if self.clip_actions is not None:
             actions = actions.clamp(-self.clip_actions, self.clip_actions)
         _, reward, terminated, truncated, info = self.task.step(actions)
-        extras: dict[str, Any] = {"time_outs": truncated & info["valid"], "bad": info["bad"], "valid": info["valid"]}
+        extras: dict[str, Any] = {"time_outs": truncated & info["valid"]}
+        extras |= {name: info[name].clone() for name in ("bad", "valid")}
         log = getattr(self.task, "log", None)
         if isinstance(log, Mapping) and log:
             extras["log"] = log

@@ -90,12 +90,14 @@ class SimTask:
         self._generator = torch.Generator(sim.device)
         self._generator.manual_seed(seed)
         self._make_room()
-        sets_in_graphs = cuda_graphs and sim.sets_on_device
-        judges_in_graphs = sets_in_graphs if definition.new_goal else cuda_graphs
-        self._prepare = Captured(self._control, sim.device, is_on=cuda_graphs)
-        self._judge = Captured(self._tell, sim.device, is_on=judges_in_graphs)
-        self._begin = Captured(self._set_first_states, sim.device, is_on=sets_in_graphs)
-        self._look = Captured(self._observe, sim.device, is_on=cuda_graphs)
+
+        def captured(function: Callable[[], None], *, sets: bool = False) -> Captured:
+            return Captured(function, sim.device, is_on=cuda_graphs and (sim.sets_on_device or not sets))
+
+        self._prepare = captured(self._control)
+        self._judge = captured(self._tell, sets=definition.new_goal is not None)
+        self._begin = captured(self._set_first_states, sets=True)
+        self._look = captured(self._observe)
         self._asks_who_ended = sim.device.type == "cpu" or not sim.sets_on_device
         self.reset()
         self.reward_terms = RewardTerms(self._names_of_terms(), self.device) if tells_terms else None

@@ -34,7 +34,9 @@ class Task(Protocol):
         """Start a new episode in every world; returns the first observation `[N, O]`."""
 
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
-        """One control step of every world. The next one may overwrite what it returns: copy what is to be kept.
+        """One control step of every world.
+
+        The next one, `reset` and `load_state_dict` may overwrite what it returns: copy what is to be kept.
 
         Args:
             action: `[N, A]`, clamped to [-1, 1]; not where a simulator of others has no bounds.

@@ -7,6 +7,7 @@ from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 
 pytestmark = pytest.mark.gpu
+N = 64
 
 
 def test_native_physics_hands_out_the_same_numbers():
@@ -41,13 +42,51 @@ def test_warp_computes_what_the_cores_compute(graphs, side_stream):
         sim.close()
 
 
+def pair_of(name, physics, **more):
+    """The same task by graphs and without, in which some episodes end in every step."""
+    if physics == "warp":
+        pytest.importorskip("mujoco_warp", reason="needs the extra [warp]")
+    for graphs in (True, False):
+        task = make(name, num_env=N, device="cuda", physics=physics, cuda_graphs=graphs, **more)
+        task.episode_length.copy_(torch.arange(N) + task.spec.episode_steps - N)
+        yield task
+
+
+def random_actions(task, steps):
+    return torch.randn(steps, N, task.spec.num_actions, generator=torch.Generator().manual_seed(0)).cuda()
+
+
 @pytest.mark.parametrize("name", TASK_SPECS)
 def test_a_task_by_graphs_tells_what_it_tells_without(name):
-    tasks = [make(name, num_env=64, device="cuda", physics="native", cuda_graphs=graphs) for graphs in (True, False)]
-    for task in tasks:
-        task.episode_length.copy_(torch.arange(64) + task.spec.episode_steps - 64)  # some end in every step
-    actions = torch.randn(12, 64, tasks[0].spec.num_actions, generator=torch.Generator().manual_seed(0)).cuda()
-    for action in actions:
+    tasks = [*pair_of(name, "native", tells_terms=True)]
+    for action in random_actions(tasks[0], 12):
         (*told, info), (*plain, other) = (task.step(action) for task in tasks)
         assert all(map(torch.equal, (*told, *info.values()), (*plain, *other.values())))
     assert plain[3].any()
+    torch.testing.assert_close(*(task.reward_terms.pop_sums() for task in tasks))
+
+
+@pytest.mark.parametrize("name", TASK_SPECS)
+def test_so_does_one_on_warp_as_far_as_warp_repeats_itself(name):
+    tasks = [*pair_of(name, "warp")]
+    for action in random_actions(tasks[0], 12):
+        (obs, _, _, truncated, info), (plain, _, _, late, other) = (task.step(action) for task in tasks)
+        assert torch.equal(truncated & ~info["bad"], late & ~other["bad"]) and late.any()
+        assert torch.equal(tasks[0].episode_length[late], tasks[1].episode_length[late])
+        for field in ("qpos", "qvel", "mocap_pos", "mocap_quat"):  # of the noise alone, where an episode has begun
+            assert torch.equal(*(task._sim._state[field][late] for task in tasks))
+        torch.testing.assert_close(obs[late], plain[late], atol=1e-2, rtol=1e-2)
+        tasks[1].load_state_dict(tasks[0].state_dict())  # forces of contacts differ in the last bits, and grow apart
+
+
+def test_a_task_by_graphs_goes_on_from_a_state_and_after_a_reset():
+    task, _ = pair_of("ant", "native")
+    first, *rest = random_actions(task, 12)
+    state = task.state_dict()
+    told = [task.step(action)[0].clone() for action in rest]
+    task.reset()
+    task.step(first)
+    task.load_state_dict(state)
+    with torch.inference_mode():
+        again = [task.step(action)[0].clone() for action in rest]
+    assert all(map(torch.equal, told, again))

@@ -1,9 +1,9 @@
 import math
-import time
 
 import pytest
 
 from gmi_drl.config import RunConfig
+from gmi_drl.errors import GmiError
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.physics import usual_physics
 from gmi_drl.profiler import budget as budget_module
@@ -20,22 +20,39 @@ def test_a_budget_counts_down_and_never_below_zero():
     assert 0 < budget.part(0.25).left_s <= 250 and Budget(math.inf).part(0.5).left_s == math.inf
 
 
-def test_a_first_start_is_spared_and_no_other(monkeypatch):
+class Starting:
+    """A session that takes its time to start."""
+
+    def __init__(self, took_s, compiled_s, works=True):
+        self.took_s, self.compiled_s, self.works = took_s, compiled_s, works
+
+    def start(self, claim):
+        Clock.now += self.took_s
+        if not self.works:
+            raise GmiError("it failed")
+
+
+class Clock:
     now = 100.0
-    monkeypatch.setattr(budget_module.time, "monotonic", lambda: now)
+
+    @staticmethod
+    def monotonic():
+        return Clock.now
+
+
+def test_what_a_first_session_compiles_is_spared_and_no_more(monkeypatch):
+    monkeypatch.setattr(budget_module, "time", Clock)
     told = []
-    budget = Budget(60, lambda: told.append(now))
+    budget = Budget(60, lambda: told.append(Clock.now))
     half = budget.part(0.5)
-    assert budget.spares_next_start and not told
-    with pytest.raises(ValueError, match="it failed"), half.starting():
-        now += 1000
-        assert (budget.left_s, half.left_s, half.part(0.5).left_s) == (60, 30, 15)
-        raise ValueError("it failed")
-    assert (budget.left_s, half.left_s) == (60, 30) and not budget.spares_next_start
+    with pytest.raises(GmiError, match="it failed"):
+        half.start(Starting(4, 2, works=False), None)
+    assert (budget.left_s, half.left_s) == (56, 26), "it may be another reason"
+    assert half.start(Starting(1006, 1000), None) == 6
+    assert (budget.left_s, half.left_s) == (50, 20)
     quarter = half.part(0.5)
-    with budget.starting():
-        now += 10
-    assert (budget.left_s, half.left_s, quarter.left_s) == (50, 20, 5) and told == [100.0]
+    assert quarter.start(Starting(5, 1), None) == 5
+    assert (budget.left_s, half.left_s, quarter.left_s) == (45, 15, 5) and told == [100.0, 104.0]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +71,5 @@ def test_that_kernels_may_be_compiled_is_told_where_they_may(task, physics, node
     budget = budget_of(60, spec, RunConfig(physics=physics), node, told.append)
     assert not told
     for _ in range(2):
-        with budget.starting():
-            time.sleep(0)
+        budget.start(Starting(0, 0), None)
     assert told == ([COMPILING] if may else [])

@@ -13,7 +13,7 @@ from gmi_drl.profiler.budget import COMPILING
 from gmi_drl.profiler.planning import plan_here
 from gmi_drl.scheduler import grid_of
 
-COMPILE_S, BUDGET_S, BEST = 8, 16, 64
+COMPILE_S, BUDGET_S, BEST = 32, 60, 64  # half of the budget is for exploring
 SIMULATOR = """
 import time
 from dataclasses import replace

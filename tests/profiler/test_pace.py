@@ -2,22 +2,12 @@ import math
 
 import pytest
 
-from gmi_drl.profiler.pace import START_S, Pace
+from gmi_drl.profiler.pace import Pace
 from gmi_drl.profiler.session import Measured
 
 
 def measured(iterations, iteration_s):
     return Measured(128, iterations, iteration_s, 1.0, 0.0, 0, 0, {})
-
-
-def test_a_first_start_tells_nothing_of_later_ones_but_that_they_are_no_longer():
-    pace = Pace(1.5, 12)
-    pace.has_started(600.0, is_first=True)
-    assert pace.start_s == START_S
-    pace.has_started(2.0, is_first=True)
-    assert pace.start_s == 2.0
-    pace.has_started(60.0, is_first=False)
-    assert pace.start_s == 60.0
 
 
 def test_a_point_tells_what_the_next_takes_beside_its_iterations():

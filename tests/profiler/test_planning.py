@@ -83,7 +83,9 @@ def affordable(seconds, memory_gib=64.0):
     node = Node(name="n", cpu=Cpu(cores=2, memory_gib=memory_gib))
     rows = [{"num_env": n, "memory_bytes": 2**30 + n * 2**20} for n in (1024, 2048)]
     known = [ProfilePoint(gmis_per_gpu=g, backend="toy", runnable=True, **row) for g in (1, 2) for row in rows]
-    found = planning.Exploration(Profile(task="ant", learner="ppo", node="n", points=tuple(known)), (), start_s=10.0)
+    found = planning.Exploration(
+        Profile(task="ant", learner="ppo", node="n", points=tuple(known)), (), until_it_iterates_s=10.0
+    )
     candidates = [Candidate(point, 1e9, 1e9) for point in reversed(known[2:])]
     return planning._affordable(candidates, found, node, 16, Budget(seconds))
 

@@ -235,6 +235,21 @@ def test_evaluating_a_state_beforehand_changes_no_number():
         assert all(torch.equal(ahead.get(name), plain.get(name)) for name in FIELDS)
 
 
+def test_sensors_that_add_up_tell_as_much_after_a_refresh():
+    sphere = """<mujoco><worldbody><geom type="plane" size="5 5 .1"/>
+    <body pos="0 0 0.09"><freejoint/><geom type="sphere" size="0.1"/><site name="s" type="sphere" size="0.2"/></body>
+    </worldbody><sensor><touch site="s"/></sensor></mujoco>"""
+    ahead, plain = (
+        WarpSim(sphere, 1, substeps=1, fields=("sensordata",), device="cpu", cuda_graphs=False) for _ in range(2)
+    )
+    for _ in range(3):
+        ahead.forward()
+        for sim in (ahead, plain):
+            sim.step(torch.zeros(1, 0))
+        assert ahead.get("sensordata") > 1 and torch.equal(ahead.get("sensordata"), plain.get("sensordata"))
+    ahead.close(), plain.close()
+
+
 def test_a_refresh_solves_for_forces_only_where_a_field_needs_them(monkeypatch):
     model = ant_mjcf()
     without = re.sub("<sensor>.*</sensor>", '<sensor><jointpos joint="hip_0"/></sensor>', model, flags=re.DOTALL)

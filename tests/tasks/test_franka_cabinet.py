@@ -92,7 +92,7 @@ def test_starts_stay_within_noise_and_limits_and_hold_their_pose():
     assert pose[:, 7:].min() >= 0.03 and pose[:, 7:].max() <= 0.04
     assert state["qpos"][:, 0].abs().max() == 0
     task = make("franka_cabinet", num_env=8)
-    first = task.obs
+    first = task.obs.clone()
     for _ in range(30):
         obs, *_ = task.step(torch.zeros(8, 9))
     torch.testing.assert_close(obs, first, atol=1e-3, rtol=0)
