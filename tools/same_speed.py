@@ -14,7 +14,7 @@ from typing import Any
 
 from tools.checkout import ROOT, command, commit
 
-CASES = ("ppo_update", "costs", "gmis_512")
+CASES = ("ant_step", "ppo_update", "costs", "gmis_512")
 ROUNDS, REPEATS = 5, 1
 LIMIT_S = 1800.0
 PAGE = ROOT / "docs" / "same_speed.md"
