@@ -136,6 +136,7 @@ class ReplicaProbe(Probe):
         if self.task is not None:
             self.task.close()
         self.task = self.replica = None
+        gc.collect()  # what was made for them may be part of cycles
 
     def enter_worlds(self, task: Task) -> None:
         """See `Probe`."""
@@ -153,7 +154,6 @@ def relative_error(times: Sequence[float]) -> float:
 
 def _forget_peak(device: torch.device) -> None:
     """Give back what is free, and let peaks count from now on, where the kernel allows it."""
-    gc.collect()  # what was made for earlier worlds may be part of cycles
     with suppress(AttributeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
     with suppress(OSError):

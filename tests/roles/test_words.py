@@ -52,7 +52,8 @@ def test_what_comes_with_a_word_is_checked(changed):
     ("message", "told"),
     [
         ({"word": "Done"}, "Done comes with result: Any"),
-        ({"word": "Ready", "row": {}}, "Ready comes with nothing"),
+        ({"word": "Attached", "row": {}}, "Attached comes with nothing"),
+        ({"word": "Ready"}, "Ready comes with compiled_s: float"),
         ({"word": "Report", "row": [1]}, "Report comes with row: dict"),
         ({"word": "Failed", "message": "oh", "exit_code": "1", "blames_peer": False}, "Failed comes with message: str"),
     ],
