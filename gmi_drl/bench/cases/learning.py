@@ -148,14 +148,14 @@ CASES = (
         "one trial on seed 5, and the staggering of first episodes was added after a first set of curves on the same "
         "seeds.",
     ),
-    case("anymal", "learning_anymal", steps=1_600_000, repeats=5),
-    case("ball_balance", "learning_ball_balance", steps=1_000_000, repeats=5),
-    case("franka_cabinet", "learning_franka_cabinet", steps=2_200_000, repeats=5),
-    case("humanoid", "learning_humanoid", steps=4_000_000, repeats=3),
+    case("anymal", "learning_anymal", steps=1_600_000, repeats=3),
+    case("ball_balance", "learning_ball_balance", steps=1_000_000, repeats=3),
+    case("franka_cabinet", "learning_franka_cabinet", steps=2_200_000, repeats=3),
+    case("humanoid", "learning_humanoid", steps=3_000_000, repeats=3),
     case(
         "shadow_hand",
         "learning_shadow_hand",
-        steps=3_000_000,
+        steps=2_000_000,
         repeats=3,
         limits="The hyper-parameters were chosen on seed 0 by one run for each choice, after 5 minutes with others had "
         "ended below the first policy on seeds 1 to 3 (172). The first policy, without noise, leaves the block where "

@@ -115,6 +115,7 @@ def case(name: str, env_id: str) -> Case:
         "mini-batch (all of an update at once), draws new mini-batches for each epoch (the same for all) and clips the "
         "gradients of both networks together (each apart); the epsilon of its Adam is 1e-5 (1e-8).",
         compared=False,
+        repeats=3,
     )
 
 
