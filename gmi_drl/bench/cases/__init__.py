@@ -30,7 +30,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (reduction, reduction.CASES),
     (ppo_update, (ppo_update.CASE,)),
     (learning, learning.CASES),
-    (learning_against_rsl_rl, learning_against_rsl_rl.CASES),
+    (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),
     (mjlab_train, mjlab_train.CASES),
     (gmis_against_solo, gmis_against_solo.CASES),
     (figure_10, (figure_10.CASE,)),

@@ -14,7 +14,7 @@ from gmi_drl.gmi.process import KEEP_FREED_MEMORY
 from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
 
-CASE, MANY = case.CASES
+CASE = case.CASE
 needs_rsl_rl = pytest.mark.skipif(CASE.obstacle() is not None, reason=str(CASE.obstacle()))
 
 
@@ -62,8 +62,3 @@ def test_both_sides_have_the_same_allocator(monkeypatch):
         ours, theirs = instances.environment(0), case.environment()
     assert all(ours[name] == theirs[name] for name in KEEP_FREED_MEMORY)
     assert theirs["MALLOC_MMAP_THRESHOLD_"] == "4096" and "GOMP_SPINCOUNT" not in theirs
-
-
-def test_twenty_seeds_are_of_half_the_steps():
-    assert CASE.repeats == 5 and "1,000,000 steps" in CASE.claim
-    assert MANY.repeats == 20 and "500,000 steps" in MANY.claim and MANY.open.args == (500_000,)
