@@ -1,8 +1,9 @@
 """The two ends of a mailbox: messages of bytes from one process to another, in order, by shared memory.
 
 A mailbox is a stream of bytes. The sender counts what it has written, the receiver what it has taken, each in a line of
-its own. The stream runs through pieces of memory; which piece is where in it the sender writes down, and it takes the
-lowest that is free, so that a mailbox has as much memory as was ever under way in it, and no more.
+its own, after every piece and at the end of a message. The stream runs through pieces of memory; which piece is where
+in it the sender writes down, and it takes the lowest that is free, so that a mailbox has as much memory as was ever
+under way in it, and no more.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -114,9 +115,7 @@ class Outbox(_End):
     def _put(self, part: Tensor) -> None:
         done = 0
         while done < part.numel():
-            if self._room() <= 0:
-                self._publish()
-                self._bells.wait(lambda: self._room() > 0, self._peer, "taken the rest of a message")
+            self._bells.wait(lambda: self._room() > 0, self._peer, "taken the rest of a message")
             if self._position % PIECE_BYTES == 0:
                 self._words[self._order(self._position)] = self._free_piece()
             place = self._place()
@@ -180,9 +179,7 @@ class Inbox(_End):
         """
         done = 0
         while done < into.numel():
-            if not self._has_more():
-                self._publish()
-                self._bells.wait(self._has_more, self._peer, "sent the rest of a message")
+            self._bells.wait(self._has_more, self._peer, "sent the rest of a message")
             place = self._place()
             count = min(place.numel(), into.numel() - done, self._words[_WRITTEN] - self._position)
             into[done : done + count].copy_(place[:count])  # to a GPU, too, this is done when it returns
