@@ -2,13 +2,12 @@
 
 A mailbox is a stream of bytes. The sender counts what it has written, the receiver what it has taken, each in a line of
 its own, after every piece and at the end of a message. The stream runs through pieces of memory; which piece is where
-in it the sender writes down, and it takes the lowest that is free, so that a mailbox has as much memory as was ever
-under way in it, and no more.
+in it the sender writes down, and it takes a new one only when none is free, so that a mailbox has as much memory as was
+ever under way in it, and no more.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from heapq import heappop, heappush
 
 import torch
 from torch import Tensor
@@ -68,7 +67,7 @@ class Outbox(_End):
     def __init__(self, memory: PostMemory, bells: Bells, receiver: int) -> None:
         super().__init__(memory, bells, bells.own, receiver)
         self._memory, self._sent = memory, 0
-        self._free: list[int] = []  # pieces, the lowest first
+        self._free: list[int] = []  # pieces
         self._grown = self._freed = 0  # pieces that have memory; that of the stream are free again
 
     def send(self, parts: Iterable[Tensor]) -> int:
@@ -129,13 +128,13 @@ class Outbox(_End):
     def _free_piece(self) -> int:
         """A piece that nobody reads any more, or a new one."""
         while self._freed < self._taken() // PIECE_BYTES:
-            heappush(self._free, self._words[self._order(self._freed * PIECE_BYTES)])
+            self._free.append(self._words[self._order(self._freed * PIECE_BYTES)])
             self._freed += 1
         if not self._free:
             self._memory.grow(*self._pair, self._grown)
             self._free.append(self._grown)
             self._grown += 1
-        return heappop(self._free)
+        return self._free.pop()
 
     def _publish(self) -> None:
         self._words[_WRITTEN] = self._position

@@ -53,6 +53,16 @@ def test_a_message_longer_than_the_mailbox_goes_in_pieces(post, ends):
     sender.join()
 
 
+def test_each_end_rings_for_the_other_after_a_piece_and_after_a_message(post, ends):
+    outbox, inbox = ends
+    for bell in post.bells:
+        os.eventfd_read(bell)
+    outbox.send([numbers(PIECE_BYTES + 1)])
+    assert os.eventfd_read(post.bells[1]) == 2
+    take(inbox, PIECE_BYTES + 1)
+    assert os.eventfd_read(post.bells[0]) == 2
+
+
 def test_memory_is_what_was_under_way(post, ends):
     outbox, inbox = ends
     before = held(post.memory)
