@@ -1,0 +1,149 @@
+"""Messages between the GMIs of a host: trees of tensors from one to another, in order (paper section 3, Listing 1)."""
+
+import platform
+import struct
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.trees import MAX_HEADER_BYTES, Form, decode, encode, filled, raw
+from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.hardware import STORES_IN_ORDER
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.mailbox import Inbox, Outbox
+from gmi_drl.memory.post import Post, PostMemory
+from gmi_drl.units import human_bytes
+
+_FRAME = struct.Struct("=QQ")  # bytes of the header, and of the tensors
+
+
+class Sending:
+    """A message that was sent."""
+
+    def __init__(self, outbox: Outbox, number: int) -> None:
+        self._outbox, self._number = outbox, number
+
+    def done(self) -> bool:
+        """Whether the receiver has taken all of it."""
+        return self._outbox.has_taken(self._number)
+
+    def wait(self) -> None:
+        """Return when it has.
+
+        Raises:
+            PeerDiedError: If the receiver ended before.
+            PeerSilentError: If it has not within `hang_s`.
+        """
+        self._outbox.await_taken(self._number)
+
+
+class Messages:
+    """What one GMI sends and receives. One thread uses it at a time.
+
+    Tensors on a GPU are copied straight between it and the shared memory, which waits for what its current stream was
+    told before (not yet run on a GPU).
+
+    Args:
+        post: Inherited; it stays the caller's to close, when this is of no more use.
+        gmi_id: This process; the ids of all are 0 to the number of the post's bells.
+        hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
+
+    Raises:
+        UsageError: If the id is not in the post, or its memory is something else.
+        MachineError: If this processor does not store in order.
+    """
+
+    def __init__(self, post: Post, gmi_id: int, hang_s: float) -> None:
+        if platform.machine() not in STORES_IN_ORDER:
+            raise MachineError(f"messages need a processor of {', '.join(STORES_IN_ORDER)}, not {platform.machine()}")
+        if not 0 <= gmi_id < len(post.bells):
+            raise UsageError(f"GMI {gmi_id} is not among the {len(post.bells)} of this post")
+        self._gmi_id, self._size = gmi_id, len(post.bells)
+        self._memory = PostMemory(post.memory, self._size)
+        self._bells = Bells(post, self._memory, gmi_id, hang_s)
+        self._outboxes: dict[int, Outbox] = {}
+        self._inboxes: dict[int, Inbox] = {}
+
+    def send(self, data: Any, gmi_id: int) -> Sending:
+        """Copy data for another GMI; it may be changed as soon as this returns.
+
+        This waits only while 64 messages or 64 MiB are under way to that GMI: sent, and not yet taken. Of a longer
+        message as much goes as may be under way, and the rest as it is taken.
+
+        Args:
+            data: A tree of tensors (`trees.encode`), which arrive without gradients.
+            gmi_id: Who receives it, by as many calls of `recv` as there are messages, in the same order.
+
+        Raises:
+            UsageError: If there is no such other GMI, or the data cannot be sent.
+            PeerDiedError: If the receiver has ended.
+            PeerSilentError: If it has taken nothing for `hang_s`, in which this waited. Where a part of a message is
+                under way already nothing more can be sent to that GMI.
+            MachineError: If there is no memory for what is under way; the same holds.
+        """
+        self._check(gmi_id, "send to")
+        header, tensors = encode(data)
+        parts = [raw(tensor) for tensor in tensors]
+        head = _FRAME.pack(len(header), sum(part.numel() for part in parts)) + header
+        if gmi_id not in self._outboxes:
+            self._outboxes[gmi_id] = Outbox(self._memory, self._bells, gmi_id)
+        outbox = self._outboxes[gmi_id]
+        return Sending(outbox, outbox.send([torch.frombuffer(bytearray(head), dtype=torch.uint8), *parts]))
+
+    def recv(self, gmi_id: int, device: torch.device | str = "cpu") -> Any:
+        """The next message of another GMI, which this waits for.
+
+        Args:
+            gmi_id: Who has sent it.
+            device: Where its tensors shall be; they are new ones.
+
+        Raises:
+            UsageError: If there is no such other GMI.
+            PeerDiedError: If the sender ended before it had sent one whole.
+            PeerSilentError: If it has sent nothing for `hang_s`.
+            MachineError: If the message does not fit into the device's memory.
+            GmiError: If what came is no message. After this, and whatever ends this half-way, there is no next one.
+        """
+        self._check(gmi_id, "receive from")
+        device = torch.device(device)
+        if gmi_id not in self._inboxes:
+            self._inboxes[gmi_id] = Inbox(self._memory, self._bells, gmi_id)
+        inbox = self._inboxes[gmi_id]
+
+        def take(form: Form) -> Tensor:
+            try:
+                tensor = form.empty(device)
+            except RuntimeError as error:
+                size = human_bytes(form.nbytes)
+                raise MachineError(f"no room on {device} for a tensor of {size} from GMI {gmi_id}: {error}") from None
+            inbox.take(raw(tensor))
+            return tensor
+
+        with inbox.message():
+            header_bytes, body_bytes = _FRAME.unpack(_taken(inbox, _FRAME.size))
+            try:
+                if header_bytes > MAX_HEADER_BYTES:
+                    raise ValueError(f"its header has {header_bytes} bytes")
+                tree = decode(_taken(inbox, header_bytes), body_bytes)
+            except ValueError as error:
+                raise GmiError(f"GMI {gmi_id} has sent GMI {self._gmi_id} what is no message: {error}") from None
+            return filled(tree, take)
+
+    def close(self) -> None:
+        """Stop watching the peers. What has been sent can still be received."""
+        self._bells.close()
+        self._outboxes.clear()
+        self._inboxes.clear()
+
+    def _check(self, gmi_id: int, deed: str) -> None:
+        if gmi_id == self._gmi_id or not 0 <= gmi_id < self._size:
+            others = f"one of the {self._size} GMIs of this layout that is not itself"
+            raise UsageError(f"GMI {self._gmi_id} cannot {deed} GMI {gmi_id}: it must be {others}")
+
+
+def _taken(inbox: Inbox, count: int) -> bytearray:
+    buffer = bytearray(count)
+    if count:
+        inbox.take(torch.frombuffer(buffer, dtype=torch.uint8))
+    return buffer

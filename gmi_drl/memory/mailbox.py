@@ -1,0 +1,195 @@
+"""The two ends of a mailbox: messages of bytes from one process to another, in order, by shared memory.
+
+A mailbox is a stream of bytes. The sender counts what it has written, the receiver what it has taken, each in a line of
+its own, after every piece and at the end of a message. The stream runs through pieces of memory; which piece is where
+in it the sender writes down, and it takes a new one only when none is free, so that a mailbox has as much memory as was
+ever under way in it, and no more.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import GmiError
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.post import ORDER, PIECE_BYTES, PostMemory
+from gmi_drl.memory.segment import LINE_BYTES
+
+_WRITTEN = 0  # bytes, in the sender's line
+_TAKEN = LINE_BYTES // 8  # bytes, in the receiver's line
+_RECEIVED = _TAKEN + 1  # messages
+
+
+class _End:
+    """What both ends have. `_position` is how far this one has come in the stream."""
+
+    def __init__(self, memory: PostMemory, bells: Bells, sender: int, receiver: int) -> None:
+        start, size = memory.room(sender, receiver)
+        self._words = memory.words(sender, receiver)
+        self._pieces = torch.frombuffer(memory.memory, dtype=torch.uint8, count=size, offset=start).view(
+            -1, PIECE_BYTES
+        )
+        self._bells, self._pair, self._position = bells, (sender, receiver), 0
+        self._peer = receiver if bells.own == sender else sender
+        self._is_half_way = False
+
+    def _order(self, position: int) -> int:
+        """The word that tells in which piece a position of the stream is."""
+        return ORDER + position // PIECE_BYTES % self._pieces.shape[0]
+
+    def _place(self) -> Tensor:
+        """The memory from where this end is to the end of the piece."""
+        return self._pieces[self._words[self._order(self._position)], self._position % PIECE_BYTES :]
+
+    @contextmanager
+    def _whole(self, may_begin: Callable[[], bool], deed: str) -> Iterator[None]:
+        """One message, begun when it may. It goes through whole, or nothing after it does."""
+        if self._is_half_way:
+            sender, receiver = self._pair
+            raise GmiError(f"a message from GMI {sender} to GMI {receiver} was left half-way: there is no next one")
+        self._bells.wait(may_begin, self._peer, deed)
+        self._is_half_way = True
+        yield
+        self._is_half_way = False
+
+
+class Outbox(_End):
+    """The sender's end.
+
+    Args:
+        memory: Of the post.
+        bells: Of this GMI.
+        receiver: The id of the other.
+    """
+
+    def __init__(self, memory: PostMemory, bells: Bells, receiver: int) -> None:
+        super().__init__(memory, bells, bells.own, receiver)
+        self._memory, self._sent = memory, 0
+        self._free: list[int] = []  # pieces
+        self._grown = self._freed = 0  # pieces that have memory; that of the stream are free again
+
+    def send(self, parts: Iterable[Tensor]) -> int:
+        """Copy a message into the mailbox, waiting only where too much is under way.
+
+        Args:
+            parts: Its bytes in order, one at least: uint8 vectors on any device.
+
+        Returns:
+            The number of this message, from 1.
+
+        Raises:
+            PeerDiedError: If the receiver has ended.
+            PeerSilentError: If it has taken nothing for `hang_s`, in which this waited.
+            MachineError: If there is no memory.
+            GmiError: If the last one was left half-way by such an error.
+        """
+        self._bells.check(self._peer, "taken a message")
+        with self._whole(self._has_room, "taken a message"):
+            for part in parts:
+                self._put(part)
+            self._publish()
+        self._sent += 1
+        return self._sent
+
+    def has_taken(self, number: int) -> bool:
+        """Whether the receiver has taken a message whole."""
+        return bool(self._words[_RECEIVED] >= number)
+
+    def await_taken(self, number: int) -> None:
+        """Wait until it has; raises `PeerDiedError` and `PeerSilentError`."""
+        self._bells.wait(lambda: self.has_taken(number), self._peer, "taken a message")
+
+    def _has_room(self) -> bool:
+        return self._sent - self._words[_RECEIVED] < self._memory.most_messages and self._room() > 0
+
+    def _room(self) -> int:
+        most: int = self._memory.most_bytes
+        return self._taken() + most - self._position
+
+    def _taken(self) -> int:
+        return min(int(self._words[_TAKEN]), self._position)
+
+    def _put(self, part: Tensor) -> None:
+        done = 0
+        while done < part.numel():
+            self._bells.wait(lambda: self._room() > 0, self._peer, "taken the rest of a message")
+            if self._position % PIECE_BYTES == 0:
+                self._words[self._order(self._position)] = self._free_piece()
+            place = self._place()
+            count = min(place.numel(), part.numel() - done, self._room())
+            place[:count].copy_(part[done : done + count])  # from a GPU, too, this has been read when it returns
+            self._position += count
+            done += count
+            if self._position % PIECE_BYTES == 0:
+                self._publish()
+
+    def _free_piece(self) -> int:
+        """A piece that nobody reads any more, or a new one."""
+        while self._freed < self._taken() // PIECE_BYTES:
+            self._free.append(self._words[self._order(self._freed * PIECE_BYTES)])
+            self._freed += 1
+        if not self._free:
+            self._memory.grow(*self._pair, self._grown)
+            self._free.append(self._grown)
+            self._grown += 1
+        return self._free.pop()
+
+    def _publish(self) -> None:
+        self._words[_WRITTEN] = self._position
+        self._bells.ring(self._peer)
+
+
+class Inbox(_End):
+    """The receiver's end.
+
+    Args:
+        memory: Of the post.
+        bells: Of this GMI.
+        sender: The id of the other.
+    """
+
+    def __init__(self, memory: PostMemory, bells: Bells, sender: int) -> None:
+        super().__init__(memory, bells, sender, bells.own)
+        self._received = 0
+
+    @contextmanager
+    def message(self) -> Iterator[None]:
+        """Wait for the next message, which the block takes to its last byte.
+
+        Raises:
+            PeerDiedError: If none has been sent, and the sender has ended.
+            PeerSilentError: If none has been sent for `hang_s`.
+            GmiError: If the last one was left half-way by an error.
+        """
+        with self._whole(self._has_more, "sent a message"):
+            yield
+        self._received += 1
+        self._words[_RECEIVED] = self._received
+        self._publish()
+
+    def take(self, into: Tensor) -> None:
+        """Copy the next bytes of the message into a uint8 vector on any device.
+
+        Raises:
+            PeerDiedError: If the sender ended before it had sent them.
+            PeerSilentError: If none of them came for `hang_s`.
+        """
+        done = 0
+        while done < into.numel():
+            self._bells.wait(self._has_more, self._peer, "sent the rest of a message")
+            place = self._place()
+            count = min(place.numel(), into.numel() - done, self._words[_WRITTEN] - self._position)
+            into[done : done + count].copy_(place[:count])  # to a GPU, too, this is done when it returns
+            self._position += count
+            done += count
+            if self._position % PIECE_BYTES == 0:
+                self._publish()
+
+    def _has_more(self) -> bool:
+        return bool(self._words[_WRITTEN] > self._position)
+
+    def _publish(self) -> None:
+        self._words[_TAKEN] = self._position
+        self._bells.ring(self._peer)

@@ -1,0 +1,42 @@
+"""GMI 1 of a post: `python messages_worker.py DEED MEMORY BELL BELL`; says what it has come to on stdout."""
+
+import os
+import sys
+
+import torch
+
+from gmi_drl.comm.messages import Messages
+from gmi_drl.memory.post import PIECE_BYTES, Post
+
+BIG = 5 * PIECE_BYTES  # more than a mailbox of the tests holds
+
+
+def echo(messages):
+    """Send back what comes, until None comes."""
+    print("open", flush=True)
+    while (tree := messages.recv(0)) is not None:
+        messages.send({"echo": tree, "pid": os.getpid()}, 0)
+
+
+def stand(messages):
+    """Send three whole messages, and do nothing more."""
+    for number in range(3):
+        messages.send(number, 0)
+    input()
+
+
+def leave(messages):
+    """The same, and end."""
+    for number in range(3):
+        messages.send(number, 0)
+
+
+def stick(messages):
+    """Send a whole message, and one that is longer than is taken."""
+    messages.send("whole", 0)
+    messages.send(torch.zeros(BIG, dtype=torch.uint8), 0)
+
+
+if __name__ == "__main__":
+    memory, *bells = map(int, sys.argv[2:])
+    globals()[sys.argv[1]](Messages(Post(memory, tuple(bells)), 1, hang_s=60))

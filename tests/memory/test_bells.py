@@ -1,0 +1,78 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gmi_drl.errors import PeerDiedError, PeerSilentError
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.post import PostMemory, create_post
+
+
+@pytest.fixture
+def post():
+    post = create_post(3)
+    yield post
+    post.close()
+
+
+@pytest.fixture
+def memory(post):
+    return PostMemory(post.memory, 3)
+
+
+@pytest.fixture
+def ended(memory):
+    """GMI 1 was a process that is gone: nobody has its number any more."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    memory.pids[1] = process.pid
+
+
+def test_what_a_peer_did_before_it_ended_counts(post, memory, ended):
+    bells = Bells(post, memory, 0, hang_s=60)
+    bells.wait(iter([False, True]).__next__, 1, "spoken")
+    for act in (lambda: bells.wait(lambda: False, 1, "spoken"), lambda: bells.check(1, "spoken")):
+        with pytest.raises(PeerDiedError, match=r"GMI 1 \(process \d+\) ended and has not spoken for GMI 0"):
+            act()
+    bells.close()
+
+
+def test_the_end_of_another_is_not_that_of_the_peer(post, memory, ended):
+    bells = Bells(post, memory, 0, hang_s=0.1)
+    Bells(post, memory, 2, hang_s=60)
+    bells.check(2, "spoken")
+    with pytest.raises(PeerSilentError, match=r"GMI 2 .* lives but has not spoken"):
+        bells.wait(lambda: False, 2, "spoken")
+    bells.close()
+
+
+def test_a_ring_before_the_sleep_is_heard_and_one_of_another_ends_nothing(post, memory):
+    bells, peer, other = (Bells(post, memory, own, hang_s=60) for own in (0, 1, 2))
+    looks = []
+
+    def is_done():
+        """Done when looked at for the third time; rung for between looking and sleeping, first by the other."""
+        looks.append(1)
+        (other, peer, peer)[len(looks) - 1].ring(0)
+        return len(looks) == 3
+
+    bells.wait(is_done, 1, "spoken")
+    assert len(looks) == 3
+    for bell in (bells, peer, other):
+        bell.close()
+
+
+def test_who_comes_rings_for_all_others(post, memory):
+    Bells(post, memory, 1, hang_s=60)
+    assert [os.eventfd_read(post.bells[other]) for other in (0, 2)] == [1, 1]
+    with pytest.raises(BlockingIOError):
+        os.eventfd_read(post.bells[1])
+
+
+def test_who_waits_sleeps(post, memory):
+    bells, looks = Bells(post, memory, 0, hang_s=0.8), []
+    with pytest.raises(PeerSilentError, match=r"GMI 1 is not here yet and has not spoken for 0.8 s"):
+        bells.wait(lambda: looks.append(1), 1, "spoken")
+    assert len(looks) < 10  # a look at once, one after each half a second, and the last
+    bells.close()

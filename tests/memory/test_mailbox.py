@@ -1,0 +1,109 @@
+import os
+import threading
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gmi_drl.errors import GmiError, MachineError, PeerSilentError
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.mailbox import Inbox, Outbox
+from gmi_drl.memory.post import PIECE_BYTES, SPARE_BYTES, PostMemory, create_post
+
+
+@pytest.fixture
+def post():
+    post = create_post(2, most_messages=4, most_bytes=2 * PIECE_BYTES)
+    yield post
+    post.close()
+
+
+@pytest.fixture
+def ends(post):
+    """An outbox of GMI 0 and an inbox of GMI 1, both of this process."""
+    memory = PostMemory(post.memory, 2)
+    bells = [Bells(post, memory, own, hang_s=0.1) for own in (0, 1)]
+    yield Outbox(memory, bells[0], 1), Inbox(memory, bells[1], 0)
+    for bell in bells:
+        bell.close()
+
+
+def numbers(count, seed=0):
+    return torch.randint(0, 256, (count,), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+
+
+def take(inbox, count):
+    with inbox.message():
+        came = torch.zeros(count, dtype=torch.uint8)
+        inbox.take(came)
+        return came
+
+
+def held(descriptor):
+    return os.fstat(descriptor).st_blocks * 512
+
+
+def test_a_message_longer_than_the_mailbox_goes_in_pieces(post, ends):
+    outbox, inbox = ends
+    sizes = [7 * PIECE_BYTES + 3, 1, 5 * PIECE_BYTES, 2 * PIECE_BYTES, 12_345]
+    sender = threading.Thread(target=lambda: [outbox.send([numbers(size, size)]) for size in sizes])
+    sender.start()
+    for size in sizes:
+        assert take(inbox, size).equal(numbers(size, size))
+    sender.join()
+
+
+def test_each_end_rings_for_the_other_after_a_piece_and_after_a_message(post, ends):
+    outbox, inbox = ends
+    for bell in post.bells:
+        os.eventfd_read(bell)
+    outbox.send([numbers(PIECE_BYTES + 1)])
+    assert os.eventfd_read(post.bells[1]) == 2
+    take(inbox, PIECE_BYTES + 1)
+    assert os.eventfd_read(post.bells[0]) == 2
+
+
+def test_memory_is_what_was_under_way(post, ends):
+    outbox, inbox = ends
+    before = held(post.memory)
+    for seed in range(40):  # through more than the whole mailbox
+        outbox.send([numbers(50_000, seed)])
+        assert take(inbox, 50_000).equal(numbers(50_000, seed))
+    assert held(post.memory) <= before + 2 * PIECE_BYTES
+    outbox.send([numbers(2 * PIECE_BYTES)])
+    assert held(post.memory) == before + 3 * PIECE_BYTES
+
+
+def test_as_many_bytes_as_are_allowed_are_under_way_wherever_they_begin(ends):
+    outbox, inbox = ends
+    for first in (1, PIECE_BYTES - 1, PIECE_BYTES):
+        outbox.send([numbers(first)])
+        take(inbox, first)
+        outbox.send([numbers(PIECE_BYTES, 1), numbers(PIECE_BYTES, 2)])
+        with pytest.raises(PeerSilentError, match="has not taken a message"):
+            outbox.send([numbers(1)])
+        came = take(inbox, 2 * PIECE_BYTES)
+        assert came.equal(torch.cat([numbers(PIECE_BYTES, 1), numbers(PIECE_BYTES, 2)]))
+
+
+def test_a_message_that_was_left_half_way_is_the_last(ends):
+    outbox, inbox = ends
+    with pytest.raises(PeerSilentError, match=r"GMI 1 \(process \d+\) lives but has not taken the rest of a message"):
+        outbox.send([numbers(3 * PIECE_BYTES)])
+    with pytest.raises(GmiError, match="from GMI 0 to GMI 1 was left half-way"):
+        outbox.send([numbers(1)])
+    with pytest.raises(PeerSilentError, match=r"GMI 0 \(process \d+\) lives but has not sent the rest of a message"):
+        take(inbox, 3 * PIECE_BYTES)
+    with pytest.raises(GmiError, match="from GMI 0 to GMI 1 was left half-way"):
+        take(inbox, 1)
+
+
+def test_a_lack_of_memory_is_an_error_and_no_signal(ends, monkeypatch):
+    outbox, inbox = ends
+    outbox.send([numbers(10)])
+    scarce = SimpleNamespace(available=SPARE_BYTES)
+    monkeypatch.setattr("gmi_drl.memory.post.psutil.virtual_memory", lambda: scarce)
+    outbox.send([numbers(10, 1)])  # what is there is used
+    assert take(inbox, 10).equal(numbers(10)) and take(inbox, 10).equal(numbers(10, 1))
+    with pytest.raises(MachineError, match="send less"):
+        outbox.send([numbers(PIECE_BYTES)])

@@ -1,0 +1,90 @@
+import os
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.memory.post import PIECE_BYTES, SPARE_BYTES, PostMemory, create_post
+from gmi_drl.memory.segment import create_segment
+
+
+def held(descriptor):
+    return os.fstat(descriptor).st_blocks * 512
+
+
+def test_rooms_do_not_overlap_and_are_only_promised():
+    post = create_post(3)
+    memory = PostMemory(post.memory, 3)
+    rooms = sorted(memory.room(sender, receiver) for sender in range(3) for receiver in range(3))
+    assert all(start + size == other for (start, size), (other, _) in pairwise(rooms))
+    assert all(size == 64 * 2**20 + PIECE_BYTES for _, size in rooms) and sum(rooms[-1]) == len(memory.memory)
+    assert len(post.bells) == 3 and held(post.memory) < 2**20
+    post.close()
+
+
+def test_words_are_apart_and_have_memory():
+    post = create_post(2)
+    memory = PostMemory(post.memory, 2)
+    before = held(post.memory)
+    pairs = [(0, 1), (1, 0)]
+    for number, pair in enumerate(pairs, start=1):
+        words = memory.words(*pair)
+        for place in range(len(words)):
+            words[place] = number
+    memory.pids[0], memory.pids[1] = 8, 9
+    assert [set(memory.words(*pair)) for pair in pairs] == [{1}, {2}] and list(memory.pids) == [8, 9]
+    assert held(post.memory) == before
+    post.close()
+
+
+def test_a_piece_is_made_real_or_refused(monkeypatch):
+    post = create_post(2)
+    memory = PostMemory(post.memory, 2)
+    before = held(post.memory)
+    memory.grow(1, 0, 2)
+    assert held(post.memory) == before + PIECE_BYTES
+    start, _ = memory.room(1, 0)
+    memory.memory[start + 2 * PIECE_BYTES : start + 3 * PIECE_BYTES] = b"x" * PIECE_BYTES
+    assert held(post.memory) == before + PIECE_BYTES
+    scarce = SimpleNamespace(available=SPARE_BYTES)
+    monkeypatch.setattr("gmi_drl.memory.post.psutil.virtual_memory", lambda: scarce)
+    with pytest.raises(MachineError, match=r"need 256.0 KiB of memory, but 64.0 MiB are available, of which 64.0 MiB"):
+        memory.grow(1, 0, 3)
+    with pytest.raises(MachineError, match="use fewer GMIs"):
+        create_post(2)
+    post.close()
+
+
+@pytest.mark.parametrize("numbers", [(0, 64, PIECE_BYTES), (2, 0, PIECE_BYTES), (2, 64, PIECE_BYTES + 1), (2, 64, 0)])
+def test_numbers_must_be_whole(numbers):
+    with pytest.raises(UsageError, match="not {}, {} and {}".format(*numbers)):
+        create_post(*numbers)
+
+
+def test_what_is_no_post_for_these_is_refused():
+    post, segment = create_post(2), create_segment(2, 100)
+    with pytest.raises(UsageError, match="made for 2 GMIs, not 3"):
+        PostMemory(post.memory, 3)
+    with pytest.raises(UsageError, match="not the memory of a post"):
+        PostMemory(segment, 2)
+    os.close(segment)
+    with pytest.raises(UsageError, match="pass_fds"):
+        PostMemory(segment, 2)
+    post.close()
+
+
+def test_a_lack_of_descriptors_leaves_none_open(monkeypatch):
+    before = len(os.listdir("/proc/self/fd"))
+    made = iter([os.eventfd(0)])
+
+    def eventfd(*given):
+        try:
+            return next(made)
+        except StopIteration:
+            raise OSError(24, "Too many open files") from None
+
+    monkeypatch.setattr("os.eventfd", eventfd)
+    with pytest.raises(MachineError, match="no mailboxes for 3 GMIs: Too many open files: use fewer"):
+        create_post(3)
+    assert len(os.listdir("/proc/self/fd")) == before
