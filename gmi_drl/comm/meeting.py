@@ -2,7 +2,8 @@
 
 A launcher makes one for each rank, on that rank's host (`listen`), collects where they listen, and gives each rank its
 own, by descriptor, and the same `Meeting`. It closes its own copies once the ranks are started: then nobody answers
-for a rank that has ended before it came.
+for a rank that has ended before it came. The token keeps others out who happen to know the address, not those who can
+read along: nothing is encrypted.
 """
 
 import hmac

@@ -67,7 +67,11 @@ class PlacedGroup:
         self.mapping = place.mapping
         self.link = SocketLink(rank, place.meeting, place.listener_fd, hang_s)
         own = next(ranks for ranks in place.mapping if rank in ranks)
-        self.neighbours = Neighbours(self.link, own, place.segment_fd)
+        try:
+            self.neighbours = Neighbours(self.link, own, place.segment_fd)
+        except BaseException:
+            self.link.close()
+            raise
 
     @property
     def wait_s(self) -> float:

@@ -47,9 +47,7 @@ def test_more_than_sockets_hold_goes_both_ways_at_once(listeners):
         link.exchange(torch.full_like(into, link.rank), (link.rank + 1) % 3, into, (link.rank - 1) % 3)
         return into.unique().tolist(), link.sent
 
-    assert together(listeners, job) == [
-        ([(rank - 1) % 3], {(rank, (rank + 1) % 3): 12_000_000}) for rank in range(3)
-    ]
+    assert together(listeners, job) == [([(rank - 1) % 3], {(rank, (rank + 1) % 3): 12_000_000}) for rank in range(3)]
 
 
 def test_what_comes_before_it_is_asked_for_waits_in_order(listeners):
