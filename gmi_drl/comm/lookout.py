@@ -9,7 +9,7 @@ from gmi_drl.errors import PeerDiedError, PeerSilentError
 from gmi_drl.memory.peers import Waiting
 
 LOOK_MS = 100
-_ANSWER_S = 1.0  # who is asked and has not answered after that is not looking
+_ANSWER_S = 3.0  # who is asked and has not answered by then does not wait; who waits may be short of a core
 _LAST_WORDS_S = 1.0
 
 Awaited = Callable[[], set[int]]

@@ -1,5 +1,6 @@
 """Links between ranks, here threads of one process: nothing in them is shared."""
 
+import os
 import secrets
 import socket
 import threading
@@ -27,14 +28,14 @@ def meeting_at(listeners):
     return Meeting(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16))
 
 
-def together(listeners, job, hang_s=60.0):
-    """What `job(link)` gives on each rank."""
-    meeting = meeting_at(listeners)
+def together(listeners, job):
+    """What `job(link)` gives on each rank; nobody leaves before all are done."""
+    meeting, all_are_done = meeting_at(listeners), threading.Barrier(len(listeners))
 
     def live(rank):
-        with closing(SocketLink(rank, meeting, listeners[rank].fileno(), hang_s)) as link:
+        with closing(SocketLink(rank, meeting, listeners[rank].fileno(), hang_s=60.0)) as link:
             given = job(link)
-            link.meet(0)
+            all_are_done.wait(60)
             return given
 
     with ThreadPoolExecutor(len(listeners)) as pool:
@@ -92,6 +93,24 @@ def test_different_calls_are_refused_in_the_same_words(listeners):
 
     (said,) = set(together(listeners, job))
     assert "rank 0 waits at a barrier, rank 2 gathers 0 numbers" in said
+
+
+def test_of_ranks_that_wait_for_each_other_the_one_is_named_that_does_not(listeners):
+    others_are_done = threading.Barrier(3)
+
+    def job(link):
+        if link.rank == 2:
+            others_are_done.wait(60)
+            return None
+        if link.rank == 0:
+            link._lookout._hang_s = 0.1
+        with pytest.raises(PeerSilentError) as caught:
+            link.receive(torch.empty(1), link.rank + 1)
+        others_are_done.wait(60)
+        return str(caught.value)
+
+    first, second, _ = together(listeners, job)
+    assert first == second and first.startswith(f"rank 2 (process {os.getpid()}) lives but")
 
 
 def test_strangers_are_turned_away(listeners):
