@@ -1,0 +1,38 @@
+"""Hierarchical reduction (HAR, paper section 4.1): within each device, then among one leader of each."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.neighbours import sum_shard
+from gmi_drl.comm.placed import PlacedGroup
+from gmi_drl.comm.placed_reduction import PlacedReduction
+from gmi_drl.comm.rings import Ring
+from gmi_drl.mapping import leaders
+from gmi_drl.memory.peers import BARRIER
+
+_LEADER = 0  # the paper's t: any that every device has would do
+
+
+class HierarchicalReduction(PlacedReduction):
+    """The ranks of a device sum its rows, each a shard, into the leader's; the leaders' ring sums these; all copy.
+
+    Of a vector a leader sends 2 (g - 1) / g to the next of g devices, the others nothing. Devices may have different
+    numbers of ranks.
+    """
+
+    def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
+        super().__init__(group, device)
+        chosen = leaders(group.mapping, _LEADER)
+        self._ring = Ring(group.link, chosen) if group.rank in chosen else None
+
+    def sum_rows(self, rows: Tensor) -> None:
+        """See `PlacedReduction`."""
+        neighbours = self.group.neighbours
+        sum_shard(rows, _LEADER, neighbours.size, neighbours.rank)
+        neighbours.meet(BARRIER)
+        if self._ring:
+            self._ring.all_reduce(rows[_LEADER])
+        neighbours.meet(BARRIER)
+        if not self._ring:
+            rows[neighbours.rank].copy_(rows[_LEADER])
+        neighbours.meet(BARRIER)  # the leader may write its row again

@@ -1,0 +1,136 @@
+"""Who of the ranks at the other ends of the wires is there, silent or lost, while this one waits."""
+
+from collections.abc import Callable, Iterable
+from select import POLLIN, POLLOUT, poll
+from typing import NoReturn
+
+from gmi_drl.comm.wire import ASK, HERE, LOST, Wire
+from gmi_drl.errors import PeerDiedError, PeerSilentError
+from gmi_drl.memory.peers import Waiting
+
+LOOK_MS = 100
+_ANSWER_S = 3.0  # who is asked and has not answered by then does not wait; who waits may be short of a core
+_LAST_WORDS_S = 1.0
+
+Awaited = Callable[[], set[int]]
+"""The ranks that something still depends on; none, and it is done."""
+
+
+class Lookout:
+    """Moves what is under way on all wires, and says whether it makes sense to go on waiting.
+
+    A rank that has waited for `hang_s` asks all others whether they are there. Those that wait answer, and for whom:
+    so of a row of ranks that wait for each other the one is named that does not. Whoever gives up tells all others
+    why, and they give up with the same words.
+
+    Args:
+        rank: This process.
+        wires: To all others.
+        hang_s: Seconds after which a peer that lives counts as silent.
+    """
+
+    def __init__(self, rank: int, wires: dict[int, Wire], hang_s: float) -> None:
+        self._rank, self._wires, self._hang_s = rank, wires, hang_s
+        self._by_fd = {wire.fileno(): peer for peer, wire in wires.items()}
+        self._poll = poll()
+        for wire in wires.values():
+            self._poll.register(wire, POLLIN)
+        self._awaited: Awaited = set
+        self._lost: PeerDiedError | PeerSilentError | None = None
+        self._asked: Waiting | None = None  # the waiting in which all were asked
+        self._answers: dict[int, set[int]] = {}
+
+    def look_after(self, awaited: Awaited, waiting: Waiting, nap_ms: int = 0) -> None:
+        """Look once.
+
+        Args:
+            awaited: For whom this rank waits; read again after the look.
+            waiting: Begun when the waiting began.
+            nap_ms: Milliseconds to sleep meanwhile; whatever comes ends the sleep.
+
+        Raises:
+            PeerDiedError, PeerSilentError: If it makes no sense to go on, as `Group` says.
+        """
+        self._awaited = awaited
+        self._pump(nap_ms)
+        late = awaited()
+        if not late:
+            return
+        if self._lost is None:
+            self._lost = self._died(late) or self._fell_silent(late, waiting)
+        if self._lost is not None:
+            self._give_up(self._lost)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._poll = poll()
+        self._awaited = set
+
+    def _pump(self, nap_ms: int) -> None:
+        for wire in self._wires.values():
+            if wire.is_open:
+                self._poll.modify(wire, POLLIN | POLLOUT * wire.is_sending)
+        for fd, _ in self._poll.poll(nap_ms):
+            peer = self._by_fd[fd]
+            wire = self._wires[peer]
+            wire.flush()
+            for kind, said in wire.read():
+                self._hear(peer, kind, said.decode())
+            if not wire.is_open:
+                self._poll.unregister(fd)
+
+    def _hear(self, peer: int, kind: int, said: str) -> None:
+        if kind == ASK:
+            self._wires[peer].tell(HERE, " ".join(map(str, self._awaited())).encode())
+        elif kind == HERE:
+            self._answers[peer] = set(map(int, said.split()))
+        elif kind == LOST and self._lost is None:
+            name, _, text = said.partition("\n")
+            self._lost = PeerDiedError(text) if name == PeerDiedError.__name__ else PeerSilentError(text)
+
+    def _died(self, late: set[int]) -> PeerDiedError | None:
+        dead = [peer for peer in late if not self._wires[peer].is_open]
+        if not dead:
+            return None
+        return PeerDiedError(f"{self._named(dead)} ended while rank {self._rank} waited for it: its log says why")
+
+    def _fell_silent(self, late: set[int], waiting: Waiting) -> PeerSilentError | None:
+        waited_s = waiting.look()
+        if waited_s > self._hang_s and self._asked is not waiting:
+            self._asked = waiting
+            self._answers.clear()
+            self._tell_all(ASK)
+        if waited_s <= self._hang_s + _ANSWER_S:
+            return None
+        silent = self._named(self._silent(late) or late)
+        text = f"{silent} lives but has not arrived for {self._hang_s:g} s (hang_s) while rank {self._rank} waited"
+        return PeerSilentError(f"{text}: see what it does, or raise hang_s")
+
+    def _silent(self, late: set[int]) -> list[int]:
+        """Those who do not answer, of the ranks that this one waits for, the ranks that these wait for, and so on."""
+        seen = set(late)
+        rows = list(seen)
+        for peer in rows:
+            new = self._answers.get(peer, set()) - seen - {self._rank}
+            seen |= new
+            rows += new
+        return [peer for peer in rows if peer not in self._answers]
+
+    def _give_up(self, error: PeerDiedError | PeerSilentError) -> NoReturn:
+        """Let all others know why before this rank leaves: they may wait for it, not for the one that is lost."""
+        self._tell_all(LOST, f"{type(error).__name__}\n{error}".encode())
+        waiting = Waiting()
+        while self._has_words_left() and waiting.look() < _LAST_WORDS_S:
+            self._pump(LOOK_MS)
+        raise error
+
+    def _tell_all(self, kind: int, said: bytes = b"") -> None:
+        for wire in self._wires.values():
+            if wire.is_open:
+                wire.tell(kind, said)
+
+    def _has_words_left(self) -> bool:
+        return any(wire.is_open and wire.is_sending for wire in self._wires.values())
+
+    def _named(self, peers: Iterable[int]) -> str:
+        return ", ".join(f"rank {peer} (process {self._wires[peer].pid})" for peer in sorted(peers))

@@ -1,0 +1,42 @@
+"""Multi-ring reduction (MRR, paper section 4.1): rings between the devices, then a ring of their delegates."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.placed import PlacedGroup
+from gmi_drl.comm.placed_reduction import PlacedReduction
+from gmi_drl.comm.rings import Ring
+from gmi_drl.errors import UsageError
+from gmi_drl.mapping import delegates, mrr_obstacle, rings
+
+
+class MultiRingReduction(PlacedReduction):
+    """Each ring sums, all at once; their delegates sum what came of it; each passes the sum on along its ring.
+
+    Ring j joins the j-th rank of every device. Nothing is summed within a device, and no device has two delegates. Of a
+    vector every rank sends 2 (g - 1) / g in its ring, on g devices of t ranks, a delegate 2 (t - 1) / t more, and
+    all but the last of each ring the whole once more; with one ring the first is all.
+
+    Raises:
+        UsageError: Also if devices have different numbers of ranks, or more than there are devices.
+    """
+
+    def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
+        if obstacle := mrr_obstacle(group.mapping):
+            raise UsageError(obstacle)
+        super().__init__(group, device)
+        members, speakers = rings(group.mapping), delegates(group.mapping)
+        number = group.neighbours.rank
+        self._ring = Ring(group.link, members[number])
+        self._delegate = speakers[number]
+        self._delegates = Ring(group.link, speakers) if group.rank in speakers and len(speakers) > 1 else None
+        self._is_only_ring = len(members) == 1
+
+    def sum_rows(self, rows: Tensor) -> None:
+        """See `PlacedReduction`."""
+        own = rows[self.group.neighbours.rank]
+        self._ring.all_reduce(own)
+        if self._delegates:
+            self._delegates.all_reduce(own)
+        if not self._is_only_ring:
+            self._ring.broadcast(own, self._delegate)

@@ -1,0 +1,38 @@
+"""Sharded reduction (SHARD): as HAR, but several ranks of a device each take a part of the vector to the others."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.mpr_shm import shard_bounds
+from gmi_drl.comm.neighbours import sum_shard
+from gmi_drl.comm.placed import PlacedGroup
+from gmi_drl.comm.placed_reduction import PlacedReduction
+from gmi_drl.comm.rings import Ring
+from gmi_drl.mapping import rings, shortest
+from gmi_drl.memory.peers import BARRIER
+
+
+class ShardedReduction(PlacedReduction):
+    """The j-th rank of a device sums shard j of its rows into its own, and over ring j; then all copy the others'.
+
+    There are as many shards as the device with the fewest has ranks, t; on a larger one the rest wait. Of a vector
+    each of these ranks sends 2 (g - 1) / (g t) to the next of g devices: together as much as HAR's leaders, at once.
+    """
+
+    def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
+        super().__init__(group, device)
+        self._shards = shortest(group.mapping)
+        number = group.neighbours.rank
+        self._ring = Ring(group.link, rings(group.mapping)[number]) if number < self._shards else None
+
+    def sum_rows(self, rows: Tensor) -> None:
+        """See `PlacedReduction`."""
+        own = self.group.neighbours.rank
+        if self._ring:
+            self._ring.all_reduce(sum_shard(rows, own, self._shards, own))
+        self.group.neighbours.meet(BARRIER)
+        for shard in range(self._shards):
+            if shard != own:
+                place = slice(*shard_bounds(rows.shape[1], self._shards, shard))
+                rows[own, place] = rows[shard, place]
+        self.group.neighbours.meet(BARRIER)  # nobody reads the own shard any more

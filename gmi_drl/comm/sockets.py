@@ -1,0 +1,112 @@
+"""A `Link` over TCP, between processes of one host or several.
+
+Sockets of our own, not gloo's send and receive: gloo cannot give an operation up, and its group cannot even be closed
+while one is under way (comm/gloo.py); it tells of a death by an error of any wording, or not; it counts no bytes. A
+socket says at once that the process at its other end is gone, every wait here has a deadline, nothing is left to wait
+for at the end, and what was sent is what the kernel took. Each rank is connected to each, because the one whose death
+matters is often not the one that is waited for.
+
+Numbers travel as they lie in memory: all hosts have the same byte order. A host that loses its power closes nothing,
+so its ranks are silent; and a child that a rank has forked holds the connection of one that died until it has ended,
+for which the launcher sees.
+"""
+
+import time
+
+from torch import Tensor
+
+from gmi_drl.comm.lookout import LOOK_MS, Awaited, Lookout
+from gmi_drl.comm.meeting import Meeting, meet
+from gmi_drl.errors import UsageError
+from gmi_drl.memory.peers import Waiting, _said
+
+
+class SocketLink:
+    """A `Link` whose ranks also meet over it.
+
+    Args:
+        rank: This process.
+        meeting: What all ranks were told.
+        listener_fd: Where this one listens; it stays the caller's to close.
+        hang_s: Seconds after which a peer that lives counts as silent.
+
+    Attributes:
+        look_after: See `Lookout`; for those who wait for the same ranks elsewhere.
+
+    Raises:
+        PeerDiedError, PeerSilentError, UsageError: As `meeting.meet`.
+    """
+
+    def __init__(self, rank: int, meeting: Meeting, listener_fd: int, hang_s: float) -> None:
+        self.rank = rank
+        self.size = len(meeting.addresses)
+        self.wait_s = 0.0
+        self._wires = meet(rank, meeting, listener_fd, hang_s)
+        self._lookout = Lookout(rank, self._wires, hang_s)
+        self.look_after = self._lookout.look_after
+
+    @property
+    def sent(self) -> dict[tuple[int, int], int]:
+        """Counted where the socket takes them; what ranks say beside their numbers is not in it. See `Link`."""
+        return {(self.rank, peer): wire.sent for peer, wire in self._wires.items() if wire.sent}
+
+    def send(self, vector: Tensor, to: int) -> None:
+        """See `Link`."""
+        self.move({to: vector}, {})
+
+    def receive(self, vector: Tensor, source: int) -> None:
+        """See `Link`."""
+        self.move({}, {source: vector})
+
+    def exchange(self, vector: Tensor, to: int, into: Tensor, source: int) -> None:
+        """See `Link`."""
+        self.move({to: vector}, {source: into})
+
+    def move(self, sends: dict[int, Tensor], receives: dict[int, Tensor]) -> None:
+        """Send a vector, of any type, to each of some ranks, and receive one from each of others, all at once."""
+        sending = {peer: self._wires[peer] for peer, vector in sends.items() if vector.numel()}
+        receiving = {peer: self._wires[peer] for peer, vector in receives.items() if vector.numel()}
+        for peer, wire in receiving.items():
+            wire.receive(_bytes_of(receives[peer]))
+        for peer, wire in sending.items():
+            wire.send(_bytes_of(sends[peer]))
+        self._wait(
+            lambda: (
+                {peer for peer, wire in receiving.items() if wire.is_receiving}
+                | {peer for peer, wire in sending.items() if wire.is_sending}
+            )
+        )
+
+    def meet(self, call: int) -> None:
+        """Wait for all, who must come for the same (`memory.peers.call_word`).
+
+        Raises:
+            UsageError: If another comes for something else. All ranks raise it, in the same words.
+        """
+        for wire in self._wires.values():
+            wire.call(call)
+        self._wait(lambda: {peer for peer, wire in self._wires.items() if not wire.calls})
+        calls = {peer: wire.calls.popleft() for peer, wire in self._wires.items()} | {self.rank: call}
+        other = next((peer for peer in range(self.size) if calls[peer] != calls[0]), None)
+        if other is not None:
+            first, second = (f"rank {peer} {_said(calls[peer])}" for peer in (0, other))
+            raise UsageError(f"{first}, {second}: all ranks must make the same calls in the same order")
+
+    def close(self) -> None:
+        """Leave the others."""
+        self._lookout.close()
+        for wire in self._wires.values():
+            wire.close()
+
+    def _wait(self, awaited: Awaited) -> None:
+        started = time.perf_counter()
+        waiting = Waiting()
+        try:
+            while awaited():
+                self._lookout.look_after(awaited, waiting, LOOK_MS)
+        finally:
+            self.wait_s += time.perf_counter() - started
+
+
+def _bytes_of(vector: Tensor) -> memoryview:
+    return vector.detach().numpy().data.cast("B")

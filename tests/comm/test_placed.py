@@ -1,0 +1,192 @@
+"""The contract of a reduction, on ranks of several devices that share no memory between these."""
+
+import gc
+import hashlib
+import os
+import random
+import signal
+import time
+from contextlib import ExitStack
+
+import pytest
+import torch
+
+from gmi_drl.comm.meeting import Meeting
+from gmi_drl.comm.placed import Place, PlacedGroup
+from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.memory.peers import REDUCE_SLOT, call_word
+from tests.comm.placed_ranks import METHODS, Spot, legal, started
+
+MAPPINGS = ([[0, 1], [2, 3]], [[0], [1, 2, 3]], [[0, 1], [2, 3, 4]], [[0], [1]], [[3, 0], [2, 1]])
+LENGTHS = (0, 1, 7, 114_121, 300_007)  # the slot has room for 120_000, the staging area for 131_072
+BUCKET = 114_121
+ROUNDS = 20
+
+
+def numbers(rank, numel):
+    return torch.randn(numel, generator=torch.Generator().manual_seed(rank))
+
+
+def error_of(vector, size):
+    """The largest, as a part of the largest sum."""
+    exact = sum(numbers(rank, len(vector)).double() for rank in range(size))
+    return ((vector - exact).abs().max() / exact.abs().max()).item() if len(vector) else 0.0
+
+
+def reduced(reduction, vectors):
+    """The worst error of their sums, and a digest of all."""
+    digest, worst, group = hashlib.sha256(), 0.0, reduction.group
+    for vector in vectors:
+        vector.copy_(numbers(group.rank, len(vector)))
+        reduction.reduce(vector)
+        digest.update(vector.numpy().tobytes())
+        worst = max(worst, error_of(vector, group.size))
+    return worst, digest.hexdigest()
+
+
+def refused(call):
+    with pytest.raises(UsageError) as caught:
+        call()
+    return str(caught.value)
+
+
+def rounds(reduction, bucket):
+    """Whether sums are right where some ranks are late and others fill their bucket again at once."""
+    group, right = reduction.group, True
+    late = random.Random(group.rank)
+    for number in range(ROUNDS):
+        bucket.fill_(number * (group.rank + 1))
+        time.sleep(late.choice((0, 0, 0.002)))
+        reduction.reduce(bucket)
+        if group.rank or number % 2:
+            right &= bool((bucket == number * group.size * (group.size + 1) / 2).all())
+    return right
+
+
+def contract(reduction):
+    group = reduction.group
+    before = reduced(reduction, map(torch.empty, LENGTHS))  # where no bucket lies in a slot yet
+    bucket = reduction.bucket(BUCKET)
+    zeroed = not bucket.any().item()
+    after = reduced(reduction, [bucket, *map(torch.empty, LENGTHS), bucket])
+    ours = torch.full((3,), group.rank + 1e-9, dtype=torch.float64)
+    gathered = group.gather(ours).equal(torch.arange(group.size).double()[:, None].expand(-1, 3) + 1e-9)
+    time.sleep(0.1 * (group.rank == 0))
+    arrived = time.monotonic()
+    group.barrier()
+    left = time.monotonic()
+    kept = bucket.fill_(1.0)
+    said = refused(lambda: reduction.reduce(kept[:3] if group.rank == 0 else torch.empty(7)))
+    return {
+        "sums": (before, after),
+        "zeroed": zeroed,
+        "gathered": bool(gathered),
+        "barrier": (arrived, left),
+        "refused": (said, kept.unique().tolist()),
+        "rounds": rounds(reduction, bucket),
+        "again": reduced(reduction, [bucket]),
+        "waited": group.wait_s > 0,
+        "foreign": refused(lambda: reduction.reduce(torch.zeros(8)[::2])),
+        "values": refused(lambda: group.gather(torch.zeros(4))),
+    }
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS, ids=str)
+def test_the_contract(mapping):
+    with started(mapping, legal(mapping), contract) as (answers, _):
+        for name in legal(mapping):
+            ranks = answers(name)
+            for key in ("sums", "again"):
+                assert len({str(rank[key]) for rank in ranks}) == 1, name  # bits
+            worst = [error for error, _ in (*ranks[0]["sums"], ranks[0]["again"])]
+            assert max(worst) < 1e-6, name
+            assert all(rank["zeroed"] and rank["gathered"] and rank["rounds"] and rank["waited"] for rank in ranks), (
+                name
+            )
+            assert min(rank["barrier"][1] for rank in ranks) >= max(rank["barrier"][0] for rank in ranks)
+            ((said, kept),) = {(rank["refused"][0], tuple(rank["refused"][1])) for rank in ranks}
+            assert "rank 0 reduces 3 numbers beside its bucket, rank 1 reduces 7 numbers beside" in said
+            assert kept == (1.0,)
+            assert all("contiguous" in rank["foreign"] and "torch.float64" in rank["values"] for rank in ranks)
+
+
+def dies(group):
+    os._exit(0)
+
+
+def stands_still(group):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def meets(then):
+    """Come for the reduction and give nothing to it."""
+    return lambda group: (group.link.meet(call_word(REDUCE_SLOT, 50_000)), then(group))
+
+
+FATES = {
+    "dies": (dies, "PeerDiedError"),
+    "dies half-way": (meets(dies), "PeerDiedError"),
+    "stands still": (stands_still, "PeerSilentError"),
+    "stands still half-way": (meets(stands_still), "PeerSilentError"),
+}
+LOST, HANG_S = 3, 2.0
+
+
+def losing(fate):
+    def job(reduction):
+        reduction.group.barrier()
+        reduction.group.link._lookout._hang_s = HANG_S
+        started_s = time.monotonic()
+        try:
+            if reduction.group.rank == LOST:
+                fate(reduction.group)
+            reduction.reduce(torch.ones(50_000))
+        except GmiError as error:
+            return type(error).__name__, str(error), time.monotonic() - started_s
+        return None
+
+    return job
+
+
+def test_a_lost_rank_is_named_by_all_whomever_they_wait_for():
+    """All at once, as they mostly wait."""
+    cases = [(name, fate) for name in METHODS for fate in FATES]
+    with ExitStack() as stack:
+        runs = [stack.enter_context(started([[0, 1], [2, 3]], [name], losing(FATES[fate][0]))) for name, fate in cases]
+        for (name, fate), (answers, processes) in zip(cases, runs, strict=True):
+            for error, message, waited_s in answers(name, range(LOST)):
+                assert error == FATES[fate][1], (name, fate, message)
+                assert message.startswith(f"rank {LOST} (process {processes[LOST].pid}) "), (name, fate, message)
+                assert error == "PeerDiedError" or waited_s > HANG_S
+
+
+def test_what_is_not_for_the_group_is_refused():
+    meeting = Meeting((("127.0.0.1", 1),) * 3, "0" * 32)
+    for mapping in ([[0, 1]], [[0, 1], [3]]):
+        with pytest.raises(UsageError, match="3 ranks need a mapping of ranks 0 to 2 and as many addresses"):
+            PlacedGroup(0, 3, Place(mapping, meeting, -1, -1), hang_s=1)
+
+
+@pytest.mark.parametrize(("mapping", "reason"), [([[0, 1, 2], [3]], "1 and 3"), ([[0, 1]], "2 on 1")])
+def test_rings_are_refused_where_they_cannot_be(mapping, reason):
+    class Group:
+        pass
+
+    Group.mapping = mapping
+    with pytest.raises(UsageError, match=f"MRR needs .*{reason}"):
+        METHODS["MRR"](Group())
+
+
+def test_nothing_is_left_open():
+    before = len(os.listdir("/proc/self/fd"))
+    for name in METHODS:
+        spot = Spot([[0]], 4000)
+        reduction = spot.opened(name, 0, 1.0)
+        vector = reduction.bucket(5).fill_(2.0)
+        reduction.reduce(vector)
+        reduction.group.close()
+        spot.close()
+        assert vector.tolist() == [2.0] * 5
+    del reduction, vector
+    gc.collect()  # memory is mapped as long as a bucket may be read
+    assert len(os.listdir("/proc/self/fd")) == before

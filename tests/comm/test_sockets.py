@@ -1,0 +1,146 @@
+"""Links between ranks, here threads of one process: nothing in them is shared."""
+
+import os
+import secrets
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+
+import pytest
+import torch
+
+from gmi_drl.comm.meeting import Meeting, listen, meet
+from gmi_drl.comm.rings import Ring
+from gmi_drl.comm.sockets import SocketLink
+from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+
+
+@pytest.fixture
+def listeners():
+    made = [listen() for _ in range(3)]
+    yield made
+    for listener in made:
+        listener.close()
+
+
+def meeting_at(listeners):
+    return Meeting(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16))
+
+
+def together(listeners, job):
+    """What `job(link)` gives on each rank; nobody leaves before all are done."""
+    meeting, all_are_done = meeting_at(listeners), threading.Barrier(len(listeners))
+
+    def live(rank):
+        with closing(SocketLink(rank, meeting, listeners[rank].fileno(), hang_s=60.0)) as link:
+            given = job(link)
+            all_are_done.wait(60)
+            return given
+
+    with ThreadPoolExecutor(len(listeners)) as pool:
+        return list(pool.map(live, range(len(listeners))))
+
+
+def test_more_than_sockets_hold_goes_both_ways_at_once(listeners):
+    def job(link):
+        into = torch.empty(3_000_000)
+        link.exchange(torch.full_like(into, link.rank), (link.rank + 1) % 3, into, (link.rank - 1) % 3)
+        return into.unique().tolist(), link.sent
+
+    assert together(listeners, job) == [([(rank - 1) % 3], {(rank, (rank + 1) % 3): 12_000_000}) for rank in range(3)]
+
+
+def test_what_comes_before_it_is_asked_for_waits_in_order(listeners):
+    everyone_has_sent = threading.Barrier(3)
+
+    def job(link):
+        if link.rank == 0:
+            everyone_has_sent.wait(60)
+            link.meet(1)  # reads all that has come
+            got = torch.empty(2, 3)
+            for row in got:
+                link.receive(row, 1)
+            link.receive(torch.empty(0), 2)
+            return got.tolist()
+        for number in (1.0, 2.0):
+            link.send(torch.full((3,), number), 0) if link.rank == 1 else None
+        everyone_has_sent.wait(60)
+        link.meet(1)
+        return None
+
+    assert together(listeners, job)[0] == [[1.0] * 3, [2.0] * 3]
+
+
+@pytest.mark.parametrize("numel", [0, 1, 7, 100, 200_001])
+def test_rings(listeners, numel):
+    def job(link):
+        ring = Ring(link, [2, 0, 1])
+        vector = torch.arange(numel).float() * (link.rank + 1)
+        ring.all_reduce(vector)
+        summed = vector.equal(torch.arange(numel).float() * 6)
+        ring.broadcast(vector.fill_(link.rank), 1)
+        return bool(summed), vector.unique().tolist()
+
+    assert together(listeners, job) == [(True, [1.0] * (numel > 0))] * 3
+
+
+def test_different_calls_are_refused_in_the_same_words(listeners):
+    def job(link):
+        with pytest.raises(UsageError) as caught:
+            link.meet(link.rank // 2)
+        return str(caught.value)
+
+    (said,) = set(together(listeners, job))
+    assert "rank 0 waits at a barrier, rank 2 gathers 0 numbers" in said
+
+
+def test_of_ranks_that_wait_for_each_other_the_one_is_named_that_does_not(listeners):
+    others_are_done = threading.Barrier(3)
+
+    def job(link):
+        if link.rank == 2:
+            others_are_done.wait(60)
+            return None
+        if link.rank == 0:
+            link._lookout._hang_s = 0.1
+        with pytest.raises(PeerSilentError) as caught:
+            link.receive(torch.empty(1), link.rank + 1)
+        others_are_done.wait(60)
+        return str(caught.value)
+
+    first, second, _ = together(listeners, job)
+    assert first == second and first.startswith(f"rank 2 (process {os.getpid()}) lives but")
+
+
+def test_strangers_are_turned_away(listeners):
+    with ExitStack() as stack:
+        for said in (b"", b"GET / HTTP/1.1\r\n", b"x" * 48, b"x" * 4000):
+            stranger = stack.enter_context(socket.create_connection(listeners[0].getsockname()))
+            stranger.sendall(said)
+        assert together(listeners, lambda link: link.size) == [3, 3, 3]
+
+
+def test_who_does_not_come_is_named(listeners):
+    meeting = meeting_at(listeners)
+    with pytest.raises(PeerSilentError, match=r"rank 1, rank 2 has not come for 0\.1 s"):
+        meet(0, meeting, listeners[0].fileno(), hang_s=0.1)
+    listeners[1].close()
+    with pytest.raises(PeerDiedError, match="rank 1 ended before rank 2 met it: Connection refused"):
+        meet(2, meeting, listeners[2].fileno(), hang_s=60)
+
+
+def test_who_dies_before_it_answers_is_named(listeners):
+    meeting = meeting_at(listeners)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(meet, 1, meeting, listeners[1].fileno(), 60)
+        accepted, _ = listeners[0].accept()
+        accepted.close()
+        with pytest.raises(PeerDiedError, match="rank 0 ended before rank 1 met it"):
+            waits.result(60)
+
+
+def test_a_meeting_is_for_its_ranks(listeners):
+    with pytest.raises(UsageError, match="rank 3 is not in a meeting of 3"):
+        meet(3, meeting_at(listeners), listeners[0].fileno(), hang_s=1)
+    assert "token" not in repr(meeting_at(listeners))

@@ -1,0 +1,83 @@
+import pytest
+
+from gmi_drl.errors import UsageError
+from gmi_drl.mapping import (
+    check_mapping,
+    delegates,
+    har_seconds,
+    leaders,
+    mpr_seconds,
+    mrr_obstacle,
+    mrr_seconds,
+    rings,
+    select_by_layout,
+    shortest,
+)
+
+
+def even(devices, gmis):
+    return [list(range(device * gmis, (device + 1) * gmis)) for device in range(devices)]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "strategy"),
+    [
+        ([[0, 1, 2]], "MPR"),
+        ([[0]], "MPR"),
+        (even(2, 2), "MRR"),  # Table 7: 2G2T
+        (even(2, 3), "HAR"),  # 2G3T
+        (even(4, 4), "MRR"),  # 4G4T
+        ([[0], [1]], "MRR"),
+        ([[0], [1, 2, 3]], "HAR"),
+        ([[0, 1], [2, 3, 4]], "HAR"),
+    ],
+)
+def test_algorithm_1(mapping, strategy):
+    assert select_by_layout(mapping) == strategy
+    if len(mapping) > 1:
+        assert (mrr_obstacle(mapping) is None) == (strategy == "MRR")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ([], "needs a device"),
+        ([[0], []], r"device 1 of \[\[0\], \[\]\] has no GMI"),
+        ([[0, 1], [2, 1]], "GMI 1 is on device 0 and again on 1"),
+        ([[0, 0]], "GMI 0 is on device 0 and again on 0"),
+    ],
+)
+def test_what_is_no_mapping_is_refused(mapping, said):
+    for function in (check_mapping, select_by_layout):
+        with pytest.raises(UsageError, match=said):
+            function(mapping)
+
+
+def test_obstacles_say_what_would_be_legal():
+    assert "has 1 and 3: use HAR" in mrr_obstacle([[0], [1, 2, 3]])
+    assert "at most as many GMIs per device as devices, not 3 on 2: use HAR" in mrr_obstacle(even(2, 3))
+    with pytest.raises(UsageError, match="not 3 on 2"):
+        delegates(even(2, 3))
+
+
+def test_leaders_rings_and_delegates():
+    assert rings(even(3, 2)) == [[0, 2, 4], [1, 3, 5]] and delegates(even(3, 2)) == [0, 3]
+    assert delegates(even(3, 3)) == [0, 4, 8] and delegates([[7], [9]]) == [7]
+    uneven = [[5, 2], [8, 1, 4]]
+    assert shortest(uneven) == 2
+    assert [leaders(uneven, t) for t in range(2)] == [[5, 8], [2, 1]] == rings(uneven)
+    for t in (-1, 2):
+        with pytest.raises(UsageError, match=f"has 2 GMIs, so no leader number {t}"):
+            leaders(uneven, t)
+
+
+def test_leaders_are_the_papers_where_ids_are_in_a_row():
+    for t in range(4):
+        assert leaders(even(3, 4), t) == [gmi for gmi in range(12) if gmi % 4 == t]
+
+
+def test_table_2():
+    """With 2 GPUs of 3 GMIs, 6 MB, 1 and 100 GB/s."""
+    assert mpr_seconds(2, 3, 6e6, 1e9) == pytest.approx(10e-3)
+    assert mrr_seconds(2, 3, 6e6, 1e11) == pytest.approx(240e-6)
+    assert har_seconds(2, 3, 6e6, 1e9, 1e11) == pytest.approx(60e-6 + 8e-3)
