@@ -102,9 +102,14 @@ class Lookout:
             self._tell_all(ASK)
         if waited_s <= self._hang_s + _ANSWER_S:
             return None
-        silent = self._named(self._silent(late) or late)
-        text = f"{silent} lives but has not arrived for {self._hang_s:g} s (hang_s) while rank {self._rank} waited"
-        return PeerSilentError(f"{text}: see what it does, or raise hang_s")
+        silent = self._silent(late)
+        if not silent:
+            text = (
+                f"rank {self._rank} waited {self._hang_s:g} s (hang_s) for {self._named(late)}, and all wait for others"
+            )
+            return PeerSilentError(f"{text}: do all make the same calls in the same order?")
+        text = f"{self._named(silent)} lives but has not arrived for {self._hang_s:g} s (hang_s)"
+        return PeerSilentError(f"{text} while rank {self._rank} waited: see what it does, or raise hang_s")
 
     def _silent(self, late: set[int]) -> list[int]:
         """Those who do not answer, of the ranks that this one waits for, the ranks that these wait for, and so on."""

@@ -15,7 +15,7 @@ from select import POLLIN, poll
 from typing import NoReturn
 
 from gmi_drl.comm.wire import Wire
-from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.peers import Waiting
 
 _HELLO = struct.Struct("<32sIIQ")  # token, rank, size, pid
@@ -52,8 +52,9 @@ def meet(rank: int, meeting: Meeting, listener_fd: int, hang_s: float) -> dict[i
 
     Raises:
         UsageError: If the rank is not one of the meeting's.
-        PeerDiedError: If a rank has ended before it came.
+        PeerDiedError: If a rank below this one has ended before it came; those above are waited for.
         PeerSilentError: If one has not come within `hang_s`.
+        MachineError: If an address cannot be reached.
     """
     if not 0 <= rank < len(meeting.addresses) or len(meeting.token) != 32:
         raise UsageError(f"rank {rank} is not in a meeting of {len(meeting.addresses)} with a token of 32 characters")
@@ -99,11 +100,17 @@ class _Arrivals:
             connection = socket.create_connection(self._meeting.addresses[peer], timeout=self._hang_s)
         except TimeoutError:
             raise PeerSilentError(f"the host of rank {peer} has not answered for {self._hang_s:g} s (hang_s)") from None
-        except OSError as error:
+        except ConnectionError as error:
             self._ended(peer, str(error.strerror))
+        except OSError as error:
+            host, port = self._meeting.addresses[peer]
+            raise MachineError(f"rank {self._rank} cannot reach rank {peer} at {host}:{port}: {error}") from error
         self._heard[connection] = bytearray()
         self._dialled[connection] = peer
-        connection.sendall(self._hello())
+        try:
+            connection.sendall(self._hello())
+        except ConnectionError as error:
+            self._ended(peer, str(error.strerror))
         connection.setblocking(False)
 
     def _hello(self) -> bytes:

@@ -81,7 +81,7 @@ class PlacedGroup:
     def gather(self, values: Tensor) -> Tensor:
         """The vectors of all ranks; see `Group`."""
         check_values(values)
-        everyone = torch.empty(self.size, values.numel(), dtype=torch.float64)
+        everyone = torch.empty(self.size, values.numel(), dtype=torch.float64, device="cpu")
         everyone[self.rank] = values.detach()
         self.link.meet(call_word(GATHER, values.numel()))
         others = [rank for rank in range(self.size) if rank != self.rank]

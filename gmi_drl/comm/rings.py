@@ -27,7 +27,7 @@ class Ring:
         self._size = len(members)
         self._next = self._members[(self._place + 1) % self._size]
         self._previous = self._members[self._place - 1]
-        self._received = torch.empty(0)
+        self._received = torch.empty(0, dtype=torch.float32, device="cpu")
 
     def all_reduce(self, vector: Tensor) -> None:
         """Sum a float32 vector `[n]` on the CPU in place over the ring.

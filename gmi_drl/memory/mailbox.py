@@ -41,7 +41,10 @@ class _End:
 
     def _place(self) -> Tensor:
         """The memory from where this end is to the end of the piece."""
-        return self._pieces[self._words[self._order(self._position)], self._position % PIECE_BYTES :]
+        piece = self._words[self._order(self._position)]
+        if not 0 <= piece < self._pieces.shape[0]:
+            raise GmiError("the mailbox from GMI {} to GMI {} is damaged".format(*self._pair))
+        return self._pieces[piece, self._position % PIECE_BYTES :]
 
     @contextmanager
     def _whole(self, may_begin: Callable[[], bool], deed: str) -> Iterator[None]:

@@ -79,6 +79,8 @@ def started(mapping, names, job, *, hang_s=60.0, slot_bytes=480_000):
     processes = [FORK.Process(target=live, args=(rank,)) for rank in range(sum(map(len, mapping)))]
     for process in processes:
         process.start()
+    for _, writer in chain(*pipes.values()):
+        writer.close()  # so that a rank that ends without a word is noticed at once
     try:
         yield answers, processes
     finally:
@@ -87,6 +89,5 @@ def started(mapping, names, job, *, hang_s=60.0, slot_bytes=480_000):
             process.join()
         for spot in spots.values():
             spot.close()
-        for reader, writer in chain(*pipes.values()):
+        for reader, _ in chain(*pipes.values()):
             reader.close()
-            writer.close()

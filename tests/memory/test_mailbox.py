@@ -1,5 +1,6 @@
 import os
 import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -18,14 +19,27 @@ def post():
     post.close()
 
 
-@pytest.fixture
-def ends(post):
+@contextmanager
+def opened(post, hang_s):
     """An outbox of GMI 0 and an inbox of GMI 1, both of this process."""
     memory = PostMemory(post.memory, 2)
-    bells = [Bells(post, memory, own, hang_s=0.1) for own in (0, 1)]
+    bells = [Bells(post, memory, own, hang_s) for own in (0, 1)]
     yield Outbox(memory, bells[0], 1), Inbox(memory, bells[1], 0)
     for bell in bells:
         bell.close()
+
+
+@pytest.fixture
+def ends(post):
+    with opened(post, hang_s=60) as ends:
+        yield ends
+
+
+@pytest.fixture
+def impatient(post):
+    """For what never comes."""
+    with opened(post, hang_s=0.1) as ends:
+        yield ends
 
 
 def numbers(count, seed=0):
@@ -74,8 +88,8 @@ def test_memory_is_what_was_under_way(post, ends):
     assert held(post.memory) == before + 3 * PIECE_BYTES
 
 
-def test_as_many_bytes_as_are_allowed_are_under_way_wherever_they_begin(ends):
-    outbox, inbox = ends
+def test_as_many_bytes_as_are_allowed_are_under_way_wherever_they_begin(impatient):
+    outbox, inbox = impatient
     for first in (1, PIECE_BYTES - 1, PIECE_BYTES):
         outbox.send([numbers(first)])
         take(inbox, first)
@@ -86,8 +100,8 @@ def test_as_many_bytes_as_are_allowed_are_under_way_wherever_they_begin(ends):
         assert came.equal(torch.cat([numbers(PIECE_BYTES, 1), numbers(PIECE_BYTES, 2)]))
 
 
-def test_a_message_that_was_left_half_way_is_the_last(ends):
-    outbox, inbox = ends
+def test_a_message_that_was_left_half_way_is_the_last(impatient):
+    outbox, inbox = impatient
     with pytest.raises(PeerSilentError, match=r"GMI 1 \(process \d+\) lives but has not taken the rest of a message"):
         outbox.send([numbers(3 * PIECE_BYTES)])
     with pytest.raises(GmiError, match="from GMI 0 to GMI 1 was left half-way"):

@@ -1,3 +1,4 @@
+import gc
 import os
 from itertools import pairwise
 from types import SimpleNamespace
@@ -75,6 +76,7 @@ def test_what_is_no_post_for_these_is_refused():
 
 
 def test_a_lack_of_descriptors_leaves_none_open(monkeypatch):
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     made = iter([os.eventfd(0)])
 
