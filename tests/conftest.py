@@ -1,5 +1,6 @@
 """Fixtures of all tests: own claims, one thread, tiny runs."""
 
+import gc
 import os
 import sys
 from contextlib import closing, contextmanager
@@ -115,6 +116,12 @@ def started(session):
     with claimed([session.layout], "a test") as claim, closing(session):
         session.start(claim)
         yield session
+
+
+def open_descriptors():
+    """Of this process, when what other tests have left to the collector of garbage is closed."""
+    gc.collect()
+    return set(os.listdir("/proc/self/fd"))
 
 
 def children_of(pid):

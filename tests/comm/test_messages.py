@@ -1,7 +1,5 @@
 """Messages between two ends of this process, which are quick, and between processes, which die and stop."""
 
-import gc
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import open_descriptors
 
 from gmi_drl.comm.messages import Messages
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
@@ -207,8 +206,7 @@ def test_other_processors_are_refused(post, monkeypatch):
 
 
 def test_nothing_is_left_open():
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(open_descriptors())
     for _ in range(200):
         post = create_post(2, MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
         ends = [opened(post, gmi_id) for gmi_id in (0, 1)]
@@ -218,5 +216,4 @@ def test_nothing_is_left_open():
             end.close()
         del end, ends
         post.close()
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(open_descriptors()) == before

@@ -1,6 +1,5 @@
 """The contract of a reduction, on ranks of several devices that share no memory between these."""
 
-import gc
 import hashlib
 import os
 import random
@@ -10,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 import torch
+from conftest import open_descriptors
 
 from gmi_drl.comm.meeting import Meeting
 from gmi_drl.comm.placed import Place, PlacedGroup
@@ -179,8 +179,7 @@ def test_rings_are_refused_where_they_cannot_be(mapping, reason):
 
 
 def test_nothing_is_left_open():
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(open_descriptors())
     for name in METHODS:
         spot = Spot([[0]], 4000)
         reduction = spot.opened(name, 0, 1.0)
@@ -190,5 +189,4 @@ def test_nothing_is_left_open():
         spot.close()
         assert vector.tolist() == [2.0] * 5
     del reduction, vector
-    gc.collect()  # memory is mapped as long as a bucket may be read
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(open_descriptors()) == before

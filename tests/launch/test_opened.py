@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from conftest import children_of, open_layout, tiny_config, tiny_layout, two_cores
+from conftest import children_of, open_descriptors, open_layout, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
 from gmi_drl.run.folder import RunFolder
@@ -32,24 +32,24 @@ def place(tmp_path):
 @pytest.mark.parametrize(("reduction", "resources"), [("MPR-shm", ["trainers"]), ("MPR-gloo", [])])
 def test_each_gmi_has_its_own_role_and_what_all_share(place, reduction, resources):
     layout = tiny_layout(2, reduction=reduction)
-    before = os.listdir("/proc/self/fd")
+    before = open_descriptors()
     with open_layout(layout, tiny_config(), *place, {"x": 1}, slot_bytes=64) as processes:
         for _ in processes.events():
             pass
     assert processes.results == {0: ["first", {"x": 1}, resources], 1: ["second", {"x": 1}, resources]}
     assert place[0].read_setup() == (layout, tiny_config())
-    assert os.listdir("/proc/self/fd") == before and not children_of(os.getpid())
+    assert open_descriptors() == before and not children_of(os.getpid())
 
 
 def test_nothing_is_left_of_a_layout_that_does_not_start(place, install):
     toy = install_backend(install)
     folder, roles = place
     folder.log_file(0).mkdir()  # so that the process cannot be started
-    before = os.listdir("/proc/self/fd")
+    before = open_descriptors()
     with (
         pytest.raises(IsADirectoryError),
         open_layout(tiny_layout(1, backend="toy"), tiny_config(), folder, roles, {}, slot_bytes=64),
     ):
         pass
     assert (toy.cuts, toy.alive) == (1, 0) and not folder.meeting.exists()
-    assert os.listdir("/proc/self/fd") == before and not children_of(os.getpid())
+    assert open_descriptors() == before and not children_of(os.getpid())

@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager, suppress
 
 import pytest
-from conftest import children_of, tiny_config, tiny_layout, two_cores
+from conftest import children_of, open_descriptors, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.gmi import claimed
@@ -105,11 +105,11 @@ def started_by_shell(tmp_path, suicide):
 
 @two_cores
 def test_gmis_may_be_started_in_another_way(tmp_path):
-    before = {*os.listdir("/proc/self/fd")}  # some of other tests may yet be closed
+    before = open_descriptors()
     with started_by_shell(tmp_path, suicide=False) as gmis:
         heard = [event.word for event in gmis.events() if isinstance(event, Heard)]
     assert heard == 2 * [Report({"path": "a shell"})] and gmis.results == {0: [3, 3, 3], 1: [3, 3, 3]}
-    assert {*os.listdir("/proc/self/fd")} <= before and not children_of(os.getpid())
+    assert open_descriptors() <= before and not children_of(os.getpid())
 
 
 @two_cores

@@ -1,9 +1,9 @@
-import gc
 import os
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from conftest import open_descriptors
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.memory.post import PIECE_BYTES, SPARE_BYTES, PostMemory, create_post
@@ -76,8 +76,7 @@ def test_what_is_no_post_for_these_is_refused():
 
 
 def test_a_lack_of_descriptors_leaves_none_open(monkeypatch):
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(open_descriptors())
     made = iter([os.eventfd(0)])
 
     def eventfd(*given):
@@ -89,4 +88,4 @@ def test_a_lack_of_descriptors_leaves_none_open(monkeypatch):
     monkeypatch.setattr("os.eventfd", eventfd)
     with pytest.raises(MachineError, match="no mailboxes for 3 GMIs: Too many open files: use fewer"):
         create_post(3)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(open_descriptors()) == before

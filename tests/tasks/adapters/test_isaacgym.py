@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import open_descriptors
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.task_names import SIMULATOR_PYTHON
@@ -146,15 +147,15 @@ def test_an_action_that_is_nan_is_an_accident_of_which_the_simulator_does_not_kn
 
 
 def test_an_error_of_the_simulator_comes_with_its_last_words_and_nothing_is_left():
-    before = set(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     task = start()
-    assert set(os.listdir("/proc/self/fd")) > before
+    assert open_descriptors() > before
     with pytest.raises(GmiError, match=r"(?s)failed: RuntimeError: the physics gave up.*\| PhysX: out of patience"):
         task.step(torch.full((N, 3), fake_tasks.FAIL))
     assert task._process._process.returncode == 1
     task.close()
     task.close()
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
 
 
 def test_a_killed_bridge_is_named_at_once_and_whenever_it_is_asked_again():

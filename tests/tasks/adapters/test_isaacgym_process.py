@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import open_descriptors
 
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.tasks.adapters import isaacgym_bridge, isaacgym_process
@@ -39,11 +40,11 @@ def start():
 )
 def test_what_fails_at_the_start_is_told_and_leaves_nothing(isaacgym, module, kind, message):
     isaacgym(module)
-    before = set(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     with pytest.raises(kind, match=message) as raised:
         start()
     assert type(raised.value) is kind
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
     assert not list(Path(f"/proc/{os.getpid()}/task/{os.getpid()}").joinpath("children").read_text().split())
 
 
