@@ -6,6 +6,7 @@ in it the sender writes down, and it takes a new one only when none is free, so 
 ever under way in it, and no more.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -22,7 +23,7 @@ _TAKEN = LINE_BYTES // 8  # bytes, in the receiver's line
 _RECEIVED = _TAKEN + 1  # messages
 
 
-class _End:
+class _End(ABC):
     """What both ends have. `_position` is how far this one has come in the stream."""
 
     def __init__(self, memory: PostMemory, bells: Bells, sender: int, receiver: int) -> None:
@@ -45,6 +46,23 @@ class _End:
         if not 0 <= piece < self._pieces.shape[0]:
             raise GmiError("the mailbox from GMI {} to GMI {} is damaged".format(*self._pair))
         return self._pieces[piece, self._position % PIECE_BYTES :]
+
+    def _chunks(self, count: int, available: Callable[[], int], deed: str) -> Iterator[tuple[Tensor, slice]]:
+        """The next bytes of the stream, as they are available: their memory, and which of `count` they are."""
+        done = 0
+        while done < count:
+            self._bells.wait(lambda: available() > 0, self._peer, deed)
+            place = self._place()
+            part = min(place.numel(), count - done, available())
+            yield place[:part], slice(done, done + part)
+            self._position += part
+            done += part
+            if self._position % PIECE_BYTES == 0:
+                self._publish()
+
+    @abstractmethod
+    def _publish(self) -> None:
+        """Tell the other how far this end has come."""
 
     @contextmanager
     def _whole(self, may_begin: Callable[[], bool], deed: str) -> Iterator[None]:
@@ -115,18 +133,13 @@ class Outbox(_End):
         return min(int(self._words[_TAKEN]), self._position)
 
     def _put(self, part: Tensor) -> None:
-        done = 0
-        while done < part.numel():
-            self._bells.wait(lambda: self._room() > 0, self._peer, "taken the rest of a message")
-            if self._position % PIECE_BYTES == 0:
-                self._words[self._order(self._position)] = self._free_piece()
-            place = self._place()
-            count = min(place.numel(), part.numel() - done, self._room())
-            place[:count].copy_(part[done : done + count])  # from a GPU, too, this has been read when it returns
-            self._position += count
-            done += count
-            if self._position % PIECE_BYTES == 0:
-                self._publish()
+        for memory, chunk in self._chunks(part.numel(), self._room, "taken the rest of a message"):
+            memory.copy_(part[chunk])  # from a GPU, too, this has been read when it returns
+
+    def _place(self) -> Tensor:
+        if self._position % PIECE_BYTES == 0:
+            self._words[self._order(self._position)] = self._free_piece()
+        return super()._place()
 
     def _free_piece(self) -> int:
         """A piece that nobody reads any more, or a new one."""
@@ -179,19 +192,14 @@ class Inbox(_End):
             PeerDiedError: If the sender ended before it had sent them.
             PeerSilentError: If none of them came for `hang_s`.
         """
-        done = 0
-        while done < into.numel():
-            self._bells.wait(self._has_more, self._peer, "sent the rest of a message")
-            place = self._place()
-            count = min(place.numel(), into.numel() - done, self._words[_WRITTEN] - self._position)
-            into[done : done + count].copy_(place[:count])  # to a GPU, too, this is done when it returns
-            self._position += count
-            done += count
-            if self._position % PIECE_BYTES == 0:
-                self._publish()
+        for memory, chunk in self._chunks(into.numel(), self._unread, "sent the rest of a message"):
+            into[chunk].copy_(memory)  # to a GPU, too, this is done when it returns
 
     def _has_more(self) -> bool:
-        return bool(self._words[_WRITTEN] > self._position)
+        return self._unread() > 0
+
+    def _unread(self) -> int:
+        return int(self._words[_WRITTEN]) - self._position
 
     def _publish(self) -> None:
         self._words[_TAKEN] = self._position

@@ -75,7 +75,9 @@ def test_a_message_too_many_waits_until_one_is_taken(post):
     assert last.done()
 
 
-def test_who_waits_is_woken(post):
+def test_who_waits_is_woken(post, monkeypatch):
+    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", nap_s := 30.0)  # longer than anything here takes
+    started = time.monotonic()
     here, there = opened(post), opened(post, 1)
     for _ in range(MOST_MESSAGES):
         here.send("early", 1)
@@ -93,7 +95,7 @@ def test_who_waits_is_woken(post):
     assert not came
     here.send("woken", 1)
     receiver.join()
-    assert came == ["woken"]
+    assert came == ["woken"] and time.monotonic() - started < nap_s, "nobody slept it out"
 
 
 def test_between_processes_order_is_kept_and_big_messages_go(post):

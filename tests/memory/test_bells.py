@@ -1,12 +1,15 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.post import PostMemory, create_post
+
+NAP_S = 30.0  # longer than anything here takes
 
 
 @pytest.fixture
@@ -47,7 +50,9 @@ def test_the_end_of_another_is_not_that_of_the_peer(post, memory, ended):
     bells.close()
 
 
-def test_a_ring_before_the_sleep_is_heard_and_one_of_another_ends_nothing(post, memory):
+def test_a_ring_before_the_sleep_is_heard_and_one_of_another_ends_nothing(post, memory, monkeypatch):
+    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", NAP_S)
+    started = time.monotonic()
     bells, peer, other = (Bells(post, memory, own, hang_s=60) for own in (0, 1, 2))
     looks = []
 
@@ -58,7 +63,7 @@ def test_a_ring_before_the_sleep_is_heard_and_one_of_another_ends_nothing(post, 
         return len(looks) == 3
 
     bells.wait(is_done, 1, "spoken")
-    assert len(looks) == 3
+    assert len(looks) == 3 and time.monotonic() - started < NAP_S, "woken, not awake by itself"
     for bell in (bells, peer, other):
         bell.close()
 
