@@ -6,8 +6,6 @@ import torch
 from first_light_talk import attached, attempt, microseconds, say
 
 from gmi_drl import DRL_role
-from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.reductions import MPR_GLOO, MPR_SHM, ReductionMethod
 
 
 class Reducer(DRL_role):
@@ -17,20 +15,12 @@ class Reducer(DRL_role):
         """Tell microseconds by method and number of float32 parameters."""
         torch.ones(1, device=self.mgr.device)
         say(device=str(self.mgr.device), attached=attached())
-        for method in (MPR_SHM, MPR_GLOO):
-            attempt(method.name, partial(self._microseconds, method, counts))
+        for name in self.mgr.layout.groups:
+            attempt(name, partial(self._microseconds, name, counts))
 
-    def _microseconds(self, method: ReductionMethod, counts: list[int]) -> dict[int, float]:
+    def _microseconds(self, name: str, counts: list[int]) -> dict[int, float]:
         """Of a sum whose terms have just been written on the device, as by a backward pass."""
-        group = open_group(
-            method,
-            self.group.members.index(self.GMI_id),
-            len(self.group.members),
-            fd=self.mgr.resources[self.group.name],
-            path=self.mgr.meeting / method.name,
-            hang_s=self.mgr.hang_s,
-        )
-        reduction = open_reduction(method, group, self.mgr.device)
+        reduction = self.mgr.reduction(self.mgr.named_group(name))
         gradient = torch.ones(max(counts), device=self.mgr.device)
         bucket = reduction.bucket(max(counts))
         times = {

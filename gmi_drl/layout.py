@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.backends import BACKENDS, PROCESS, Limit
 from gmi_drl.files import FileModel, known
+from gmi_drl.mapping import by_device
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -83,7 +84,8 @@ class Layout(FileModel):
     """A layout file (`version: 2`). What learns, and how, is not here but in `config.yaml`.
 
     Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
-    names of letters, digits, `_` and `-`. Which `template` it is by is looked up where that matters.
+    names of letters, digits, `_` and `-`. Which `template` it is by is looked up where that matters. `share_cores` lets
+    GMIs have the same cores, where they take turns: slow, but so more of them than cores can be tried at all.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -95,6 +97,7 @@ class Layout(FileModel):
     task: str | None = None
     template: str | None = None
     backend: Annotated[str, known(BACKENDS)] = PROCESS.name
+    share_cores: bool = False
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
     groups: dict[str, GmiGroup] = Field(default_factory=dict)
     projection: Projection | None = None
@@ -131,14 +134,14 @@ class Layout(FileModel):
 
     def _core_mistakes(self) -> list[str]:
         given = list(chain.from_iterable(gmi.cores for gmi in self.gmis))
-        if len(set(given)) == len(given):
+        if self.share_cores or len(set(given)) == len(given):
             return []
         owners: dict[int, list[int]] = {}
         for gmi in self.gmis:
             for core in gmi.cores:
                 owners.setdefault(core, []).append(gmi.id)
         shared = {core: ids for core, ids in owners.items() if len(ids) > 1}
-        return [f"core {core} is given to GMIs {ids}: cores are not shared" for core, ids in shared.items()]
+        return [f"core {core} is given to GMIs {ids}: give each its own, or say `share_cores: true`" for core, ids in shared.items()]
 
     def _limit_mistakes(self) -> list[str]:
         limits = sorted(set(get_args(Limit)) - BACKENDS.find(self.backend).enforces)
@@ -159,9 +162,16 @@ class Layout(FileModel):
             once = set(group.members)
             if len(once) != len(group.members) or not once <= ids:
                 mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(group.members)}")
-            if obstacle := REDUCTIONS.find(group.reduction).obstacle(len(group.members)):
-                mistakes.append(f"group {name!r}: {obstacle}")
+            elif mistake := self._reduction_mistake(group):
+                mistakes.append(f"group {name!r}: {mistake}")
         return mistakes
+
+    def _reduction_mistake(self, group: GmiGroup) -> str | None:
+        kind, *others = {self._device_by_gmi[gmi_id].kind for gmi_id in group.members}
+        if others:
+            return "its GMIs are on cpu and gpu, which round differently: make a group of each kind"
+        mapping = by_device(group.members, lambda gmi_id: self._device_by_gmi[gmi_id].index)
+        return REDUCTIONS.find(group.reduction).obstacle(mapping, kind) if len(group.members) > 1 else None
 
     @cached_property
     def gmis(self) -> tuple[GMI, ...]:
@@ -176,6 +186,11 @@ class Layout(FileModel):
     def device_of(self, gmi_id: int) -> Device:
         """The device that a GMI is a part of."""
         return self._device_by_gmi[gmi_id]
+
+    def ranks_by_device(self, group: str) -> list[list[int]]:
+        """The mapping list of a group, with ranks: places in its members."""
+        members = self.groups[group].members
+        return by_device(range(len(members)), lambda rank: self._device_by_gmi[members[rank]].index)
 
     @cached_property
     def _device_by_gmi(self) -> dict[int, Device]:

@@ -4,17 +4,17 @@ A mapping list has the ids of the GMIs of each device: `[[0, 1], [2, 3]]` is two
 ranks in the place of ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
 from gmi_drl.errors import UsageError
 
-Mapping = Sequence[Sequence[int]]
+MappingList = Sequence[Sequence[int]]
 
 Strategy = Literal["MPR", "MRR", "HAR"]
 
 
-def check_mapping(mapping: Mapping) -> None:
+def check_mapping(mapping: MappingList) -> None:
     """Raise `UsageError` unless there are devices, each has GMIs, and no GMI is there twice."""
     if not mapping:
         raise UsageError("a mapping list needs a device: [[0, 1], [2, 3]] is two GMIs on each of two")
@@ -28,7 +28,7 @@ def check_mapping(mapping: Mapping) -> None:
             seen[gmi] = device
 
 
-def select_by_layout(mapping: Mapping) -> Strategy:
+def select_by_layout(mapping: MappingList) -> Strategy:
     """Algorithm 1 as printed: the paper's choice, by the layout alone.
 
     Raises:
@@ -40,25 +40,25 @@ def select_by_layout(mapping: Mapping) -> Strategy:
     return "HAR" if mrr_obstacle(mapping) else "MRR"
 
 
-def mrr_obstacle(mapping: Mapping) -> str | None:
+def mrr_obstacle(mapping: MappingList) -> str | None:
     """Why rings cannot sum over these GMIs (multi-ring reduction); None if they can.
 
     Each ring needs a GMI on every device, and a delegate on a device that no other ring's delegate is on.
     """
     counts = sorted({len(gmis) for gmis in mapping})
     if len(counts) > 1:
-        return f"MRR needs as many GMIs on every device, {_said(mapping)} has {_listed(counts)}: use HAR or SHARD"
+        return f"needs as many GMIs on every device, {_said(mapping)} has {_listed(counts)}"
     if counts[0] > len(mapping):
-        return f"MRR needs at most as many GMIs per device as devices, not {counts[0]} on {len(mapping)}: use HAR"
+        return f"needs at most as many GMIs per device as devices, not {counts[0]} on {len(mapping)}"
     return None
 
 
-def shortest(mapping: Mapping) -> int:
+def shortest(mapping: MappingList) -> int:
     """The number of GMIs that every device has at least."""
     return min(len(gmis) for gmis in mapping)
 
 
-def leaders(mapping: Mapping, t: int = 0) -> list[int]:
+def leaders(mapping: MappingList, t: int = 0) -> list[int]:
     """The t-th GMI of each device's own list: the paper's `GMI_id % M == t` where M on each have ids in a row.
 
     Raises:
@@ -69,19 +69,32 @@ def leaders(mapping: Mapping, t: int = 0) -> list[int]:
     return [gmis[t] for gmis in mapping]
 
 
-def rings(mapping: Mapping) -> list[list[int]]:
+def even_mapping(devices: int, gmis: int) -> list[list[int]]:
+    """So many GMIs on each of so many devices, their ids in a row."""
+    return [list(range(device * gmis, (device + 1) * gmis)) for device in range(devices)]
+
+
+def by_device(members: Sequence[int], device_of: Callable[[int], Hashable]) -> list[list[int]]:
+    """The mapping list of some GMIs, in their order; the device of the first comes first."""
+    mapping: dict[Hashable, list[int]] = {}
+    for member in members:
+        mapping.setdefault(device_of(member), []).append(member)
+    return list(mapping.values())
+
+
+def rings(mapping: MappingList) -> list[list[int]]:
     """Ring j joins the j-th GMI of every device, for as many j as every device has."""
     return [leaders(mapping, j) for j in range(shortest(mapping))]
 
 
-def delegates(mapping: Mapping) -> list[int]:
+def delegates(mapping: MappingList) -> list[int]:
     """Who speaks for each ring: ring j's member on device j, so that no device is there twice.
 
     Raises:
         UsageError: If MRR is not for this list.
     """
     if obstacle := mrr_obstacle(mapping):
-        raise UsageError(obstacle)
+        raise UsageError(f"a multi-ring reduction {obstacle}")
     return [ring[j] for j, ring in enumerate(rings(mapping))]
 
 
@@ -107,7 +120,7 @@ def har_seconds(g: int, t: int, M_p: float, B_1: float, B_2: float) -> float:
     return 2 * (g - 1) * M_p / (g * B_2) + 2 * (t - 1) * M_p / (t * B_1)
 
 
-def _said(mapping: Mapping) -> str:
+def _said(mapping: MappingList) -> str:
     return str([list(gmis) for gmis in mapping])
 
 

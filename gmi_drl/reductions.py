@@ -1,10 +1,28 @@
 """The ways to sum gradients over a group of GMIs (paper section 4.1): what each needs and costs, where its code is."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from gmi_drl.hardware import STORES_IN_ORDER
+from gmi_drl.mapping import MappingList, mrr_obstacle, shortest
 from gmi_drl.registry import Registry
+from gmi_drl.speeds import GLOO, LINK, MEMORY, Speeds
+
+Kind = Literal["cpu", "gpu"]
+"""Of the devices that a group's GMIs are on: all of them are of one."""
+
+Obstacle = Callable[[MappingList, Kind | None], str | None]
+"""Why GMIs that lie so on devices of that kind cannot use a method; None if they can, or if the kind decides."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """What a reduction does one way: `rounds`, one after the other, in which a rank moves `share` of the bucket."""
+
+    way: str
+    rounds: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -14,13 +32,12 @@ class ReductionMethod:
     Args:
         name: E.g. "MPR-shm".
         how: In words, for the reasons of a plan.
-        group: `module:class` of the `comm.group.Group` that its ranks form.
+        group: `module:class` of the `comm.group.Group` that its ranks form, made of a `Membership` and a `Spot`.
         reduction: `module:class` of the `comm.reduction.Reduction` over that group.
-        meets_in: What the launcher gives the ranks to meet in: a segment of shared memory, or a path of their own.
-        bytes_per_second: The paper's BW between GMIs of cores, measured on two of one host
-            (`gmi-drl bench reduction_1536k`).
-        gpu_bytes_per_second: The same between GMIs of GPUs; None where nobody has measured it.
-        most: Ranks that a group may have; None for any number.
+        meets_in: What the ranks are given to meet in: a segment of shared memory for all, a path of their own, or
+            links between all with a segment for each device (`comm.spots`).
+        legs: What it does on a mapping list, for `seconds`.
+        refuses: Which mapping lists it is not for.
         architectures: Processors on which it is right, as `uname -m` says; None for all.
     """
 
@@ -28,71 +45,152 @@ class ReductionMethod:
     how: str
     group: str
     reduction: str
-    meets_in: Literal["segment", "path", "nothing"]
-    bytes_per_second: float
-    gpu_bytes_per_second: float | None = None
-    most: int | None = None
+    meets_in: Literal["segment", "path", "links", "nothing"]
+    legs: Callable[[MappingList], Sequence[Leg]]
+    refuses: Obstacle | None = None
     architectures: tuple[str, ...] | None = None
 
-    def obstacle(self, size: int, architecture: str | None = None) -> str | None:
-        """Why a group of so many ranks cannot use it; None if it can. Without an architecture that is not asked."""
-        if self.most is not None and size > self.most:
-            remedy = " or ".join(_others(self.name))
-            return f"reduction {self.name!r} is for groups of {self.most}, not {size}: use {remedy}"
+    def obstacle(self, mapping: MappingList, kind: Kind | None = None, architecture: str | None = None) -> str | None:
+        """Why a group that lies so cannot use it, and what can; None if it can.
+
+        Args:
+            mapping: The GMIs of each device.
+            kind: Of the devices; without it that is not asked.
+            architecture: Of the processor; without it that is not asked.
+        """
+        why = self.refuses(mapping, kind) if self.refuses else None
+        if why:
+            others = [other for other in REDUCTIONS.names if other != self.name and _is_legal(other, mapping, kind)]
+            return f"reduction {self.name!r} {why}: use {' or '.join(others)}"
         if architecture and self.architectures and architecture not in self.architectures:
             return f"{self.name} needs a processor of {', '.join(self.architectures)}, this is {architecture}"
         return None
 
-    def moved_bytes(self, size: int, bucket_bytes: int) -> float:
-        """What crosses between GMIs to reduce once: 2 (n - 1) M_p / n (Table 5)."""
-        return 2 * (size - 1) / size * bucket_bytes
+    def seconds(self, mapping: MappingList, bucket_bytes: float, speeds: Speeds) -> float:
+        """What reducing once takes by the model: rounds and bytes of each leg at the speeds of its way."""
+        return sum(
+            leg.rounds * speeds[leg.way].round_s + leg.share * bucket_bytes / speeds[leg.way].bytes_per_second
+            for leg in self.legs(mapping)
+        )
 
-    def bandwidth(self, *, on_gpu: bool) -> float:
-        """BW in bytes per second; on a GPU that of cores stands in for one that is unmeasured."""
-        return (on_gpu and self.gpu_bytes_per_second) or self.bytes_per_second
 
-    def seconds(self, size: int, bucket_bytes: int, *, on_gpu: bool = False) -> float:
-        """COM / BW of reducing once."""
-        return self.moved_bytes(size, bucket_bytes) / self.bandwidth(on_gpu=on_gpu)
+def _is_legal(name: str, mapping: MappingList, kind: Kind | None) -> bool:
+    refuses = REDUCTIONS.find(name).refuses
+    return refuses is None or refuses(mapping, kind) is None
+
+
+def _size(mapping: MappingList) -> int:
+    return sum(map(len, mapping))
+
+
+def _is_for_one(mapping: MappingList, kind: Kind | None) -> str | None:
+    size = _size(mapping)
+    return None if size == 1 else f"is for a GMI alone, not for {size}"
+
+
+def _rings_refuse(mapping: MappingList, kind: Kind | None) -> str | None:
+    return mrr_obstacle(mapping)
+
+
+def _nothing(mapping: MappingList) -> list[Leg]:
+    return []
+
+
+def _within(way: str, size: int) -> Leg:
+    """All-reduce among so many: 2 (n - 1) M / n (Table 5)."""
+    return Leg(way, 2, 2 * (size - 1) / size)
+
+
+def _ring(size: int) -> Leg:
+    """All-reduce along a ring: each round a chunk, of n."""
+    return Leg(LINK, 2 * (size - 1), 2 * (size - 1) / size)
+
+
+def _mpr_shm(mapping: MappingList) -> list[Leg]:
+    return [_within(MEMORY, _size(mapping))]
+
+
+def _mpr_gloo(mapping: MappingList) -> list[Leg]:
+    return [_within(GLOO, _size(mapping))]
+
+
+def _mrr(mapping: MappingList) -> list[Leg]:
+    """A ring between the devices, one of the delegates, and the broadcast along the first."""
+    devices, gmis = len(mapping), len(mapping[0])
+    rings = [_ring(devices)] if gmis == 1 else [_ring(devices), _ring(gmis), Leg(LINK, devices - 1, 1)]
+    return [Leg(MEMORY, 1, 0), *rings]
+
+
+def _har(mapping: MappingList) -> list[Leg]:
+    """As MPR within the largest device, its leader's ring, and copies of what comes of it."""
+    return [_within(MEMORY, max(map(len, mapping))), _ring(len(mapping)), Leg(MEMORY, 2, 1)]
+
+
+def _shard(mapping: MappingList) -> list[Leg]:
+    """As HAR with as many leaders of a device as the least has GMIs; what a device sends is the same."""
+    return [_within(MEMORY, max(map(len, mapping))), _ring(len(mapping)), Leg(MEMORY, 2, 1 - 1 / shortest(mapping))]
 
 
 NONE = ReductionMethod(
     "none",
     "nothing to sum",
-    "gmi_drl.comm.alone:Alone",
-    "gmi_drl.comm.alone:Solo",
+    "gmi_drl.comm.groups.alone:Alone",
+    "gmi_drl.comm.reductions.alone:Solo",
     meets_in="nothing",
-    bytes_per_second=float("inf"),
-    gpu_bytes_per_second=float("inf"),
-    most=1,
+    legs=_nothing,
+    refuses=_is_for_one,
 )
 MPR_SHM = ReductionMethod(
     "MPR-shm",
     "gradients meet in host memory (multi-process reduction, paper section 4.1)",
-    "gmi_drl.comm.shared_memory:SharedMemoryGroup",
-    "gmi_drl.comm.mpr_shm:SharedMemoryReduction",
+    "gmi_drl.comm.groups.shared_memory:SharedMemoryGroup",
+    "gmi_drl.comm.reductions.mpr_shm:SharedMemoryReduction",
     meets_in="segment",
-    bytes_per_second=8e9,
+    legs=_mpr_shm,
     architectures=STORES_IN_ORDER,
 )
 MPR_GLOO = ReductionMethod(
     "MPR-gloo",
     "gradients meet in host memory (multi-process reduction, paper section 4.1)",
-    "gmi_drl.comm.gloo:GlooGroup",
-    "gmi_drl.comm.mpr_gloo:GlooReduction",
+    "gmi_drl.comm.groups.gloo:GlooGroup",
+    "gmi_drl.comm.reductions.mpr_gloo:GlooReduction",
     meets_in="path",
-    bytes_per_second=9e8,
+    legs=_mpr_gloo,
+)
+MRR = ReductionMethod(
+    "MRR",
+    "rings between the devices, then a ring of their delegates (multi-ring reduction, paper section 4.1)",
+    "gmi_drl.comm.groups.placed:PlacedGroup",
+    "gmi_drl.comm.reductions.mrr:MultiRingReduction",
+    meets_in="links",
+    legs=_mrr,
+    refuses=_rings_refuse,
+    architectures=STORES_IN_ORDER,
+)
+HAR = ReductionMethod(
+    "HAR",
+    "within each device, then between one leader of each (hierarchical reduction, paper section 4.1)",
+    "gmi_drl.comm.groups.placed:PlacedGroup",
+    "gmi_drl.comm.reductions.har:HierarchicalReduction",
+    meets_in="links",
+    legs=_har,
+    architectures=STORES_IN_ORDER,
+)
+SHARD = ReductionMethod(
+    "SHARD",
+    "as HAR, but each GMI of a device takes a part of the sum to the other devices",
+    "gmi_drl.comm.groups.placed:PlacedGroup",
+    "gmi_drl.comm.reductions.shard:ShardedReduction",
+    meets_in="links",
+    legs=_shard,
+    architectures=STORES_IN_ORDER,
 )
 
-REDUCTIONS = Registry("reduction", "gmi_drl.reductions", (NONE, MPR_SHM, MPR_GLOO))
+REDUCTIONS = Registry("reduction", "gmi_drl.reductions", (NONE, MPR_SHM, MPR_GLOO, MRR, HAR, SHARD))
 """Third parties add entries of their own by entry points: `NAME = "module:METHOD"`, a `ReductionMethod`."""
 
 
-def usual_reduction(size: int, architecture: str) -> ReductionMethod:
-    """The one for so many GMIs of one host: shared memory where the processor allows it."""
-    usual = (method for method in (NONE, MPR_SHM, MPR_GLOO) if method.obstacle(size, architecture) is None)
-    return next(usual)
-
-
-def _others(name: str) -> list[str]:
-    return [other for other in REDUCTIONS.names if other not in (name, NONE.name)]
+def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
+    """The one for GMIs of one host: shared memory where the processor allows it."""
+    methods = (NONE, MPR_SHM, MPR_GLOO)
+    return next(method for method in methods if method.obstacle(mapping, architecture=architecture) is None)

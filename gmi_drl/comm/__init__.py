@@ -1,10 +1,14 @@
-"""Communication between GMIs: groups and gradient reductions (paper section 4.1). Torch comes with what is opened."""
+"""Communication between GMIs: groups, gradient reductions and messages (paper section 4.1).
+
+Torch comes with what is opened.
+"""
 
 import platform
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.mapping import select_by_layout
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import ReductionMethod, usual_reduction
 from gmi_drl.registry import class_at
 
@@ -13,45 +17,32 @@ if TYPE_CHECKING:
 
     from gmi_drl.comm.group import Group
     from gmi_drl.comm.reduction import Reduction
+    from gmi_drl.comm.spots import Spot
 
-__all__ = ["open_group", "open_reduction"]
+__all__ = ["open_group", "open_reduction", "select_by_layout"]
 
 
-def open_group(
-    method: ReductionMethod,
-    rank: int,
-    size: int,
-    *,
-    fd: int | None = None,
-    path: Path | None = None,
-    hang_s: float = 300.0,
-) -> "Group":
-    """Join the group of `size` ranks as `rank`; returns when all have joined.
+def open_group(method: ReductionMethod, member: Membership, spot: "Spot") -> "Group":
+    """Join a group; returns when all have joined.
 
     Args:
         method: How its gradients will be summed, which decides how the ranks meet.
-        rank: This process, from 0.
-        size: Processes in the group.
-        fd: The inherited descriptor of a segment, where the method meets in one.
-        path: Where the ranks meet, unused before, where the method meets at one.
-        hang_s: Seconds after which a peer that lives counts as silent.
+        member: Who this process is.
+        spot: Where it meets the others.
 
     Raises:
-        UsageError: If the method does not fit the size, or lacks its descriptor or path.
+        UsageError: If the method is not for such a group, or the spot lacks what it needs.
         MachineError: If this machine cannot.
+        PeerDiedError: If another rank has ended before it came, where that can be seen.
         PeerSilentError: If the others have not joined within `hang_s`.
     """
-    if not 0 <= rank < size:
-        raise UsageError(f"rank {rank} is not in a group of {size}")
-    if obstacle := method.obstacle(size):
+    if obstacle := method.obstacle(member.mapping):
         raise UsageError(obstacle)
-    if obstacle := method.obstacle(size, platform.machine()):
-        raise MachineError(f"{obstacle}: use {usual_reduction(size, platform.machine()).name}")
-    meeting = {"segment": fd, "path": path}
-    place = meeting.get(method.meets_in)
-    if method.meets_in in meeting and place is None:
-        raise UsageError(f"{method.name} needs the {method.meets_in} where its ranks meet")
-    group: Group = class_at(method.group)(rank, size, place, hang_s)
+    if obstacle := method.obstacle(member.mapping, architecture=platform.machine()):
+        raise MachineError(f"{obstacle}: use {usual_reduction(member.mapping, platform.machine()).name}")
+    if lacks := spot.lacks(method):
+        raise UsageError(f"{method.name} needs the {' and the '.join(lacks)} where its ranks meet")
+    group: Group = class_at(method.group)(member, spot)
     return group
 
 

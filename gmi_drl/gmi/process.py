@@ -39,7 +39,7 @@ class ProcessBackend:
 
     def devices(self, layout: Layout) -> list[str]:
         """Each core, by its CPU number, and each GPU, by its UUID."""
-        cores = sorted(self.cores[core] for gmi in layout.gmis for core in gmi.cores)
+        cores = sorted({self.cores[core] for gmi in layout.gmis for core in gmi.cores})
         gpus = sorted(set(_gpus_of(layout).values()) - {NO_GPU})
         return [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
 
@@ -61,7 +61,7 @@ class ProcessInstances:
     """
 
     def __init__(self, layout: Layout, cores: Sequence[int]) -> None:
-        self.gmis = layout.gmis
+        self.gmis, self.shares_cores = layout.gmis, layout.share_cores
         self.cores, self.gpu_of = cores, _gpus_of(layout)
 
     def cpus(self, gmi_id: int) -> list[int]:
@@ -73,7 +73,8 @@ class ProcessInstances:
         cpus = self.cpus(gmi_id)
         threads = str(self.gmis[gmi_id].torch_threads)
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", SPIN_COUNT)} if len(cpus) > 1 else {}
+        count = "0" if self.shares_cores else SPIN_COUNT
+        spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", count)} if len(cpus) > 1 else {}
         place = {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}
         memory = {name: os.environ.get(name, value) for name, value in KEEP_FREED_MEMORY.items()}
         return caps | spin | memory | place

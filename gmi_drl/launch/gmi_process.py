@@ -15,6 +15,7 @@ from typing import Any
 from gmi_drl.launch.guard import Guard
 from gmi_drl.launch.started import UNKNOWN, Starter
 from gmi_drl.roles.line import MAX_BYTES, line_pair
+from gmi_drl.roles.resources import Resources
 
 KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
 
@@ -26,7 +27,7 @@ class GMIProcess:
         order: What `roles.child` reads, but for the line, the resources and the launcher.
         environment: All of it.
         log: Takes what the process prints.
-        resources: What the GMIs share: descriptors by name, inherited.
+        resources: What it shares with other GMIs: descriptors, inherited.
         guard: Ends it with the launcher.
     """
 
@@ -35,16 +36,16 @@ class GMIProcess:
         order: Mapping[str, Any],
         environment: Mapping[str, str],
         log: Path,
-        resources: Mapping[str, int],
+        resources: Resources,
         guard: Guard,
     ) -> None:
         self.log, self._guard = log, guard
         self._line, theirs = line_pair()
         self._line.setblocking(False)
-        whole = json.dumps({**order, "line": theirs.fileno(), "resources": dict(resources), "parent": os.getpid()})
+        ours = {"line": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
         # In memory, since an argument of a process is at most 128 KiB long.
         with theirs, open(os.memfd_create("gmi-drl-order"), "w+") as paper, log.open("ab") as output:
-            paper.write(whole)
+            paper.write(json.dumps({**order, **ours}))
             paper.seek(0)
             name = f"GMI {order['gmi']} of {order['run_folder']}"  # for those who look at processes
             self._process = subprocess.Popen(
@@ -53,7 +54,7 @@ class GMIProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno(), paper.fileno(), *resources.values()],
+                pass_fds=[theirs.fileno(), paper.fileno(), *resources.descriptors],
                 process_group=0,  # the terminal's Ctrl-C is for the launcher alone
             )
         self.pid = self._process.pid

@@ -1,6 +1,5 @@
 """The one way to open a layout on this machine: whoever runs GMIs does it by `opened`."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -9,9 +8,8 @@ from gmi_drl.config import RunConfig
 from gmi_drl.gmi import Claim
 from gmi_drl.launch.gmi_process import processes_here
 from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.resources import shared_resources
 from gmi_drl.layout import Layout
-from gmi_drl.memory.segment import create_segment
-from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
 
 
@@ -48,7 +46,7 @@ def opened(
     """
     with claim.cut(layout) as instances, processes_here() as start, ExitStack() as life:
         folder.write_setup(layout, config)
-        with _segments(layout, slot_bytes) as segments:
+        with shared_resources(layout, folder.meeting, slot_bytes) as resources:
             processes = life.enter_context(
                 GMIProcesses(
                     layout,
@@ -58,22 +56,8 @@ def opened(
                     instances,
                     start,
                     hang_s=config.hang_s,
-                    resources=segments,
+                    resources=resources,
                     environment=environment or {},
                 )
             )
         yield processes
-
-
-@contextmanager
-def _segments(layout: Layout, slot_bytes: int) -> Iterator[dict[str, int]]:
-    """A segment of shared memory for each group whose ranks meet in one, until the processes have inherited them."""
-    segments: dict[str, int] = {}
-    try:
-        for name, group in layout.groups.items():
-            if len(group.members) > 1 and REDUCTIONS.find(group.reduction).meets_in == "segment":
-                segments[name] = create_segment(len(group.members), slot_bytes)
-        yield segments
-    finally:
-        for descriptor in segments.values():
-            os.close(descriptor)

@@ -14,8 +14,9 @@ from gmi_drl.gmi import Instances
 from gmi_drl.launch.events import Event, Heard, Tick
 from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended
 from gmi_drl.layout import Layout
-from gmi_drl.memory.peers import Waiting
+from gmi_drl.memory.waiting import Waiting
 from gmi_drl.roles.line import decode, encode
+from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import Attached, Done, Failed, GMIWord, LauncherWord, Ready, Report, said_by_gmi
 from gmi_drl.run.folder import RunFolder
 
@@ -41,7 +42,7 @@ class GMIProcesses:
         instances: What the devices of this layout are cut into.
         start: Starts one GMI.
         hang_s: Deadline of every wait between GMIs.
-        resources: What they share: descriptors by name, which must be open until all have started.
+        resources: What they share, by their ids; it must be open until all have started.
         environment: Variables that differ from what the backend gives; None takes one away.
     """
 
@@ -55,7 +56,7 @@ class GMIProcesses:
         start: Starter,
         *,
         hang_s: float,
-        resources: Mapping[str, int],
+        resources: Mapping[int, Resources],
         environment: Mapping[str, str | None],
     ) -> None:
         self.layout, self.folder, self.instances = layout, folder, instances
@@ -146,7 +147,7 @@ class GMIProcesses:
         order = self._order | {"gmi": gmi_id, "role": self._roles[gmi_id]}
         wanted = {**os.environ, **self.instances.environment(gmi_id), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
-        child = self._start(order, environment, self.folder.log_file(gmi_id), self._resources)
+        child = self._start(order, environment, self.folder.log_file(gmi_id), self._resources[gmi_id])
         self._children[gmi_id] = child
         self._selector.register(child.line_fd, selectors.EVENT_READ, (gmi_id, False))
         self._selector.register(child.exit_fd, selectors.EVENT_READ, (gmi_id, True))

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from gmi_drl.roles.resources import Resources
+
 UNKNOWN = 256
 """An exit code that nobody can tell any more."""
 
@@ -54,7 +56,7 @@ class Starter(Protocol):
     """A way to start GMIs."""
 
     def __call__(
-        self, order: Mapping[str, Any], environment: Mapping[str, str], log: Path, resources: Mapping[str, int]
+        self, order: Mapping[str, Any], environment: Mapping[str, str], log: Path, resources: Resources
     ) -> StartedGMI:
         """Start one.
 
@@ -62,7 +64,7 @@ class Starter(Protocol):
             order: What `roles.child` reads, but for its line, the resources and who its parent is.
             environment: All variables of its process, which are complete before torch is imported there.
             log: Takes what it prints.
-            resources: What the GMIs share: descriptors of this process by name, open during this call.
+            resources: What it shares with other GMIs: descriptors of this process, open during this call.
         """
 
 

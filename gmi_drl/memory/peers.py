@@ -7,52 +7,18 @@ from select import POLLIN, poll
 from typing import NoReturn
 
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.membership import Membership
+from gmi_drl.memory.calls import BARRIER, CALL_BITS, mixed_up
 from gmi_drl.memory.segment import LINE_BYTES
+from gmi_drl.memory.waiting import Waiting
 
 _LINE_WORDS = LINE_BYTES // 8
 _PID = 2  # its place in a line, after the two arrivals
-_CALL_BITS = 48
 _LAP = 2**15  # an even number, which arrivals are counted up to: nobody is more than one ahead of another
 _SPINS = 200  # reads of a counter (about 10 us) before the core is offered to others
 _YIELD_S = 0.02
 _NAP_MS = 1
 _LAST_BREATH_MS = 1000
-_LOOK_S = 1.0  # the most that one look adds to the time waited: what is longer, this process was not running for
-
-BARRIER, GATHER, REDUCE, REDUCE_SLOT, REDUCE_STAGED = range(5)
-"""What ranks come together for. Where all vectors are treated alike, each is a `REDUCE`."""
-
-_KINDS = 8
-_DOES = (
-    "waits at a barrier",
-    "gathers {} numbers",
-    "reduces {} numbers",
-    "reduces {} numbers in its slot",
-    "reduces {} numbers beside its bucket",
-)
-
-
-def call_word(kind: int, numel: int = 0) -> int:
-    """What a rank comes for, as one number below 2^48: a kind such as `REDUCE` and how many numbers."""
-    return numel * _KINDS + kind
-
-
-class Waiting:
-    """How long this process has waited: the time in which it ran and looked, not that in which it stood still.
-
-    When all ranks were stopped for long, the first to go on would otherwise blame those that are about to.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._last = time.perf_counter()
-
-    def look(self) -> float:
-        """The seconds that count so far; to be asked for often."""
-        now = time.perf_counter()
-        self.seconds += min(now - self._last, _LOOK_S)
-        self._last = now
-        return self.seconds
 
 
 class Peers:
@@ -65,17 +31,17 @@ class Peers:
     Args:
         memory: Zeroed when the first rank comes; `size` lines from `offset`.
         offset: Bytes before the first line.
-        rank: This process.
-        size: Processes in the group.
-        hang_s: Seconds after which a peer that lives counts as silent.
+        member: This process.
 
     Raises:
         PeerSilentError: If a peer has not opened its table within `hang_s`.
     """
 
-    def __init__(self, memory: mmap.mmap, offset: int, rank: int, size: int, hang_s: float) -> None:
-        self._rank = rank
-        self._hang_s = hang_s
+    def __init__(self, memory: mmap.mmap, offset: int, member: Membership) -> None:
+        rank, size = member.rank, member.size
+        self._member = member
+        self._me = member.name(rank)
+        self._spins, self._yield_s = (_SPINS, _YIELD_S) if member.spins else (1, 0.0)
         self._words = memoryview(memory)[offset : offset + size * LINE_BYTES].cast("q")
         self._others = [peer for peer in range(size) if peer != rank]
         self._places = [[(peer, peer * _LINE_WORDS + parity) for peer in self._others] for parity in range(2)]
@@ -102,10 +68,10 @@ class Peers:
         """
         self._count = count = self._count + 1
         words, parity = self._words, count % 2
-        self._arrival = arrival = count % _LAP << _CALL_BITS | call
+        self._arrival = arrival = count % _LAP << CALL_BITS | call
         words[self._own + parity] = arrival
         for _, place in self._places[parity]:
-            for _ in range(_SPINS):
+            for _ in range(self._spins):
                 if words[place] == arrival:
                     break
             else:
@@ -116,26 +82,19 @@ class Peers:
         started = time.perf_counter()
         waiting: Waiting | None = None
         while self.late():
-            if time.perf_counter() - started < _YIELD_S:
+            if time.perf_counter() - started < self._yield_s:
                 os.sched_yield()
             else:
                 waiting = waiting or Waiting()
                 self.check(waiting, _NAP_MS)
-        for _, place in self._places[self._count % 2]:
-            if self._words[place] != self._arrival:
-                self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        """Tell, in the same words on every rank, who has come for something else."""
-        calls = [word % 2**_CALL_BITS for word in self._words[self._count % 2 :: _LINE_WORDS]]
-        other = next(rank for rank, call in enumerate(calls) if call != calls[0])
-        first, second = (f"rank {rank} {_said(calls[rank])}" for rank in (0, other))
-        raise UsageError(f"{first}, {second}: all ranks must make the same calls in the same order")
+        if any(self._words[place] != self._arrival for _, place in self._places[self._count % 2]):
+            calls = [word % 2**CALL_BITS for word in self._words[self._count % 2 :: _LINE_WORDS]]
+            raise UsageError(mixed_up(calls, self._member))
 
     def late(self) -> list[int]:
         """The ranks that have arrived less often than this one."""
-        words, count = self._words, self._arrival >> _CALL_BITS
-        return [peer for peer, place in self._places[self._count % 2] if words[place] >> _CALL_BITS != count]
+        words, count = self._words, self._arrival >> CALL_BITS
+        return [peer for peer, place in self._places[self._count % 2] if words[place] >> CALL_BITS != count]
 
     def check(self, waiting: Waiting, nap_ms: int = 0) -> None:
         """Look once whether it makes sense to go on waiting for the others.
@@ -151,10 +110,10 @@ class Peers:
         self._notice_deaths(nap_ms)
         late = self.late()
         if dead := [peer for peer in late if peer in self._dead]:
-            raise PeerDiedError(f"{self._named(dead)} ended while rank {self._rank} waited for it: its log says why")
-        if waiting.look() > self._hang_s:
+            raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
+        if waiting.look() > self._member.hang_s:
             silent = self._named(late or self._others)  # all have arrived: one of them stopped half-way
-            text = f"{silent} lives but has not arrived for {self._hang_s:g} s (hang_s) while rank {self._rank} waited"
+            text = f"{silent} lives but has not arrived for {self._member.hang_s:g} s (hang_s) while {self._me} waited"
             raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
 
     def any_dead(self) -> bool:
@@ -173,9 +132,9 @@ class Peers:
         self._notice_deaths(0 if self._dead else _LAST_BREATH_MS)
         if self._dead:
             raise PeerDiedError(
-                f"{self._named(sorted(self._dead))} ended while rank {self._rank} reduced with it: {reason}"
+                f"{self._named(sorted(self._dead))} ended while {self._me} reduced with it: {reason}"
             )
-        raise PeerDiedError(f"a peer of rank {self._rank} has left the group: {reason}")
+        raise PeerDiedError(f"a peer of {self._me} has left the group: {reason}")
 
     def close(self) -> None:
         """Stop watching."""
@@ -203,9 +162,5 @@ class Peers:
 
     def _named(self, peers: list[int]) -> str:
         pids = {peer: self._pid(peer) or "not yet here" for peer in peers}
-        return ", ".join(f"rank {peer} (process {pid})" for peer, pid in pids.items())
+        return ", ".join(f"{self._member.name(peer)} (process {pid})" for peer, pid in pids.items())
 
-
-def _said(call: int) -> str:
-    numel, kind = divmod(call, _KINDS)
-    return _DOES[kind].format(numel)

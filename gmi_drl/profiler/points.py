@@ -165,7 +165,7 @@ class PointMeasurer:
             template=whole.template,
             backend=whole.backend,
             devices=(Device(kind=device.kind, index=device.index, gmis=gmis),),
-            groups=self.template.groups(tuple(gmi.id for gmi in gmis), self.node.cpu.architecture),
+            groups=self.template.groups([[gmi.id for gmi in gmis]], self.node.cpu.architecture),
         )
 
     def _whole(self, cut: Cut) -> Layout:

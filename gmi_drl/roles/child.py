@@ -77,14 +77,16 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     from gmi_drl.files import load_yaml
     from gmi_drl.layout import HOLISTIC, Layout
     from gmi_drl.roles.manager import GMI_manager
+    from gmi_drl.roles.resources import Resources
     from gmi_drl.roles.words import Attached
 
     layout = load_yaml(Layout, Path(order["layout"]))
     gmi = layout.gmis[order["gmi"]]
     torch.set_num_threads(gmi.torch_threads)
     torch.set_num_interop_threads(1)
+    resources = Resources.from_order(order["resources"])
     folders = Path(order["run_folder"]), Path(order["meeting"])
-    with GMI_manager(layout, gmi, *folders, line, order["resources"], order["hang_s"]) as manager:
+    with GMI_manager(layout, gmi, *folders, line, resources, order["hang_s"]) as manager:
         manager.become_current()
         line.deliver(Attached())
         role_class = load_role(order["role"])

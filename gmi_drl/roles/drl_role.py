@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from gmi_drl.comm.messages.messages import Sending
 from gmi_drl.roles.manager import GMI_manager
 
 
@@ -31,3 +32,14 @@ class DRL_role(ABC):
     def GMI_collective(self, data: Tensor) -> None:
         """Sum a flat float32 tensor in place over the group of this GMI."""
         self.mgr.allreduce(data, self.group)
+
+    def GMI_send(self, data: Any, dst_GMI_id: int) -> Sending:
+        """Copy a tree of tensors (dicts, lists, tuples, numbers, text) to another GMI, without waiting for it.
+
+        Returns a handle with `done()` and `wait()`. See `comm.messages.messages.Messages.send`.
+        """
+        return self.mgr.send(data, dst_GMI_id)
+
+    def GMI_recv(self, src_GMI_id: int) -> Any:
+        """The next message of another GMI, which is waited for; its tensors are on the device of this one."""
+        return self.mgr.recv(src_GMI_id)

@@ -8,11 +8,15 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.errors import UsageError
+from gmi_drl.comm.spots import Spot
+from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.layout import GMI, Layout
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.roles.line import Line
+from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import Report
 
 
@@ -34,7 +38,7 @@ class GMI_manager:
         run_folder: Where this run keeps its files.
         meeting: A folder of this launch, where groups find each other.
         line: The line to the launcher.
-        resources: What this GMI shares with others, as inherited file descriptors: a group's segment by its name.
+        resources: What this GMI shares with others.
         hang_s: Deadline in seconds of every wait for another GMI.
     """
 
@@ -43,10 +47,16 @@ class GMI_manager:
     run_folder: Path
     meeting: Path
     line: Line
-    resources: dict[str, int]
+    resources: Resources
     hang_s: float
     _reductions: dict[str, Reduction] = field(default_factory=dict)
+    _messages: Messages | None = None
     _current: ClassVar["GMI_manager | None"] = None
+
+    def __post_init__(self) -> None:
+        # Before any role runs: others can send to this GMI, and see it end, from now on.
+        if self.resources.post and Messages.obstacle() is None:
+            self._messages = Messages(self.resources.post, self.gmi.id, self.hang_s)
 
     def become_current(self) -> None:
         """Make this the manager of the process."""
@@ -97,6 +107,16 @@ class GMI_manager:
             raise UsageError(f"the layout has no group with GMIs {sorted(set(GMI_ids))}: groups {known}")
         return min(groups, key=lambda group: len(group.members))
 
+    def named_group(self, name: str) -> NamedGroup:
+        """The group of this name.
+
+        Raises:
+            UsageError: if the layout has none.
+        """
+        if name not in self.layout.groups:
+            raise UsageError(f"the layout has no group {name!r}{did_you_mean(name, list(self.layout.groups))}")
+        return NamedGroup(name, self.layout.groups[name].members)
+
     def allreduce(self, data: Tensor, group: NamedGroup) -> None:
         """Sum a flat float32 tensor in place over a group; all members must call it, in the same order."""
         self.reduction(group).reduce(data)
@@ -106,17 +126,16 @@ class GMI_manager:
         if group.name not in self._reductions:
             if self.gmi.id not in group.members:
                 raise UsageError(f"GMI {self.gmi.id} is not in group {group.name!r} of GMIs {list(group.members)}")
-            method = REDUCTIONS.find(self.layout.groups[group.name].reduction) if len(group.members) > 1 else NONE
-            ranks = open_group(
-                method,
-                group.members.index(self.gmi.id),
-                len(group.members),
-                fd=self.resources.get(group.name),
-                path=self.meeting / group.name,
-                hang_s=self.hang_s,
-            )
-            self._reductions[group.name] = open_reduction(method, ranks, self.device)
+            self._reductions[group.name] = self._open(group)
         return self._reductions[group.name]
+
+    def send(self, data: Any, GMI_id: int) -> Sending:
+        """Copy a tree of tensors to another GMI; see `Messages.send`. `wait()` on what it returns for its arrival."""
+        return self._mailboxes().send(data, GMI_id)
+
+    def recv(self, GMI_id: int) -> Any:
+        """Wait for the next message of another GMI; its tensors come to this GMI's device. See `Messages.recv`."""
+        return self._mailboxes().recv(GMI_id, self.device)
 
     def report(self, row: dict[str, Any]) -> None:
         """Send a row of numbers (JSON) to the launcher, never waiting for it."""
@@ -127,6 +146,27 @@ class GMI_manager:
         for reduction in self._reductions.values():
             reduction.group.close()
         self._reductions.clear()
+        if self._messages is not None:
+            self._messages.close()
+            self._messages = None
+
+    def _open(self, group: NamedGroup) -> Reduction:
+        if len(group.members) == 1:
+            return open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Spot()), self.device)
+        method = REDUCTIONS.find(self.layout.groups[group.name].reduction)
+        member = Membership(
+            group.members.index(self.gmi.id),
+            self.layout.ranks_by_device(group.name),
+            tuple(f"GMI {gmi_id}" for gmi_id in group.members),
+            self.hang_s,
+            spins=not self.layout.share_cores,
+        )
+        return open_reduction(method, open_group(method, member, self.resources.spots[group.name]), self.device)
+
+    def _mailboxes(self) -> Messages:
+        if self._messages is None:
+            raise MachineError(Messages.obstacle() or "this GMI was started without mailboxes")
+        return self._messages
 
     def __enter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.learners import LearnerConfig
+from gmi_drl.mapping import even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.reasons import Learns, reasons_for
@@ -168,8 +169,9 @@ def judge_for(
         if not projected:
             return Candidate(point, projected, projected)
         iteration_s = steps / point.steps_per_second
-        ran_together = point.gmis_per_gpu if node.num_gpus else 1  # what these wait for each other is in iteration_s
-        communication_s = communication.seconds(num_gmis) - communication.seconds(ran_together)
+        everyone = even_mapping(num_devices, point.gmis_per_gpu)
+        ran_together = [everyone[0] if node.num_gpus else [0]]  # what these wait for each other is in iteration_s
+        communication_s = communication.seconds(everyone) - communication.seconds(ran_together)
         expected = throughput(num_gmis, steps, iteration_s, communication_s)
         return Candidate(point, projected, expected)
 

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from gmi_drl.reductions import NONE, ReductionMethod
+from gmi_drl.mapping import MappingList
+from gmi_drl.reductions import Kind, usual_reduction
+from gmi_drl.speeds import OF_CORES, Speeds
 
 
 @dataclass(frozen=True)
@@ -12,29 +14,33 @@ class Communication:
     Args:
         reduces: How many an iteration has.
         bucket_bytes: The paper's M_p.
-        method: How they are done, which tells the paper's BW.
-        on_gpu: Whether that is between GPUs, else between cores.
+        architecture: Of the processor, which decides how they are done.
+        kind: Of the devices of the GMIs.
+        speeds: Of the ways between them; None where nobody has measured them.
     """
 
-    reduces: int
-    bucket_bytes: int
-    method: ReductionMethod
-    on_gpu: bool = False
+    reduces: int = 0
+    bucket_bytes: int = 0
+    architecture: str = ""
+    kind: Kind = "cpu"
+    speeds: Speeds | None = None
 
-    def seconds(self, num_gmis: int) -> float:
-        """COM / BW of one iteration (Table 5)."""
-        return self.reduces * self.method.seconds(num_gmis, self.bucket_bytes, on_gpu=self.on_gpu)
+    def seconds(self, mapping: MappingList) -> float:
+        """COM / BW of one iteration (Table 5), and what its rounds take, for GMIs that lie so on devices."""
+        if not self.reduces:
+            return 0.0
+        method = usual_reduction(mapping, self.architecture)
+        return self.reduces * method.seconds(mapping, self.bucket_bytes, self.speeds or OF_CORES)
 
     @property
     def doubt(self) -> str | None:
-        """That the bandwidth is none of such devices, in a sentence; None where it is."""
-        if not self.on_gpu or not self.reduces or self.method.gpu_bytes_per_second is not None:
+        """That the speeds are none of such devices, in a sentence; None where they are."""
+        if self.kind == "cpu" or not self.reduces or self.speeds is not None:
             return None
-        taken = f"that between cores is taken, {self.method.bytes_per_second / 1e9:.1f} GB/s"
-        return f"communication: the bandwidth of {self.method.name} between GPUs is unmeasured, {taken}"
+        return "communication: no speed between GMIs of GPUs is known, those between cores are taken"
 
 
-NO_COMMUNICATION = Communication(reduces=0, bucket_bytes=0, method=NONE)
+NO_COMMUNICATION = Communication()
 """Of GMIs whose borders nothing crosses."""
 
 

@@ -6,6 +6,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GmiGroup, Layout, Projection, Role
 from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.mapping import MappingList
 from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
 from gmi_drl.templates.even import described, even_devices
 from gmi_drl.templates.template import UNMEASURED, Purpose
@@ -37,7 +38,7 @@ class Tcg:
             reasons=reasons,
         )
 
-    def groups(self, members: tuple[int, ...], architecture: str) -> dict[str, GmiGroup]:
+    def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
         """See `Template`: each is on its own."""
         return {}
 

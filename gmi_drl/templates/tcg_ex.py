@@ -1,11 +1,13 @@
 """TCG_EX, the template of synchronous training: every GMI is holistic (paper section 5.1, Figure 6a)."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import HOLISTIC, GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.mapping import MappingList
 from gmi_drl.reductions import REDUCTIONS, usual_reduction
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.even import described, even_devices
@@ -28,10 +30,10 @@ class TcgEx:
     ) -> Layout:
         """See `Template`: all devices are cut evenly."""
         devices = even_devices(node, cut, HOLISTIC)
-        ids = tuple(gmi.id for device in devices for gmi in device.gmis)
-        groups = self.groups(ids, node.cpu.architecture)
+        mapping = [[gmi.id for gmi in device.gmis] for device in devices]
+        groups = self.groups(mapping, node.cpu.architecture)
         reasons = [*why, described(devices, cut, node), f"{self.name}: {self.what}"]
-        if len(ids) > 1:
+        if len(groups[TRAINERS].members) > 1:
             method = REDUCTIONS.find(groups[TRAINERS].reduction)
             reasons.append(f"{method.name}: {method.how}")
         return Layout(
@@ -44,9 +46,10 @@ class TcgEx:
             reasons=tuple(reasons),
         )
 
-    def groups(self, members: tuple[int, ...], architecture: str) -> dict[str, GmiGroup]:
+    def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
         """See `Template`."""
-        return {TRAINERS: GmiGroup(members=members, reduction=usual_reduction(len(members), architecture).name)}
+        members = tuple(chain.from_iterable(mapping))
+        return {TRAINERS: GmiGroup(members=members, reduction=usual_reduction(mapping, architecture).name)}
 
     def check(self, layout: Layout) -> list[str]:
         """See `Template`: replicas must stay alike."""
@@ -72,8 +75,8 @@ class TcgEx:
         return Communication(
             reduces=learner.epochs * learner.minibatches,
             bucket_bytes=learner.bucket_bytes(task),
-            method=usual_reduction(2, node.cpu.architecture),
-            on_gpu=node.num_gpus > 0,
+            architecture=node.cpu.architecture,
+            kind="gpu" if node.num_gpus else "cpu",
         )
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:

@@ -7,6 +7,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.mapping import MappingList
 from gmi_drl.templates.cost import Communication
 from gmi_drl.workload import TaskSpec
 
@@ -49,8 +50,8 @@ class Template(Protocol):
             NoFeasiblePlanError: if the node cannot hold so many GMIs.
         """
 
-    def groups(self, members: tuple[int, ...], architecture: str) -> dict[str, GmiGroup]:
-        """The groups that these GMIs form on a host with such a processor."""
+    def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
+        """The groups that the GMIs of these devices form on a host with such a processor."""
 
     def check(self, layout: Layout) -> list[str]:
         """Why a layout that names this template is none of its kind, each mistake in a sentence; empty if it is."""

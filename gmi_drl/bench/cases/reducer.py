@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.words import Reduce
 
@@ -21,7 +19,8 @@ class Reducer(DRL_role):
 
     def GMI_run(self, numel: int, reduces: int, methods: list[str]) -> None:
         """Measure the methods that the launcher asks for."""
-        stations = {method: Station(self._open(method), numel, reduces) for method in methods}
+        groups = {method: self.mgr.named_group(method) for method in methods}
+        stations = {method: Station(self.mgr.reduction(group), numel, reduces) for method, group in groups.items()}
         while True:
             for word in self.mgr.line.words():
                 assert isinstance(word, Reduce)
@@ -29,18 +28,6 @@ class Reducer(DRL_role):
                 if self.GMI_id == 0:
                     self.mgr.report(row)
             time.sleep(LOOK_EVERY_S)
-
-    def _open(self, name: str) -> Reduction:
-        method = REDUCTIONS.find(name)
-        group = open_group(
-            method,
-            self.GMI_id,
-            len(self.group.members),
-            fd=self.mgr.resources[self.group.name],
-            path=self.mgr.meeting / name,
-            hang_s=self.mgr.hang_s,
-        )
-        return open_reduction(method, group)
 
 
 class Station:

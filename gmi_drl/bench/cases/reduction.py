@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gmi_drl.launch.processes import GMIProcesses
 
 RANKS = 2
-GROUP = "trainers"
 HANG_S = 60.0
 SIDES = {"shared memory": "MPR-shm", "gloo": "MPR-gloo"}
 ROLE = "gmi_drl.bench.cases.reducer:Reducer"
@@ -32,8 +31,8 @@ def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     from gmi_drl.run.folder import RunFolder
 
     gmis = tuple(GMI(id=rank, roles=("trainer",), cores=(rank,)) for rank in range(RANKS))
-    group = GmiGroup(members=tuple(range(RANKS)), reduction="MPR-shm")
-    layout = Layout(devices=(Device(kind="cpu", gmis=gmis),), groups={GROUP: group})
+    groups = {name: GmiGroup(members=tuple(range(RANKS)), reduction=name) for name in SIDES.values()}
+    layout = Layout(devices=(Device(kind="cpu", gmis=gmis),), groups=groups)
     params = {"numel": numel, "reduces": reduces // 4 if quick else reduces, "methods": list(SIDES.values())}
     roles, config = dict.fromkeys(range(RANKS), ROLE), RunConfig(hang_s=HANG_S)
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path, claimed([layout], PURPOSE) as claim:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable
 from select import POLLIN, POLLOUT, poll
 from typing import NoReturn
 
-from gmi_drl.comm.wire import ASK, HERE, LOST, Wire
+from gmi_drl.comm.links.wire import ASK, HERE, LOST, Wire
 from gmi_drl.errors import PeerDiedError, PeerSilentError
-from gmi_drl.memory.peers import Waiting
+from gmi_drl.membership import Membership
+from gmi_drl.memory.waiting import Waiting
 
 LOOK_MS = 100
 _ANSWER_S = 3.0  # who is asked and has not answered by then does not wait; who waits may be short of a core
@@ -24,13 +25,13 @@ class Lookout:
     why, and they give up with the same words.
 
     Args:
-        rank: This process.
+        member: This process.
         wires: To all others.
-        hang_s: Seconds after which a peer that lives counts as silent.
     """
 
-    def __init__(self, rank: int, wires: dict[int, Wire], hang_s: float) -> None:
-        self._rank, self._wires, self._hang_s = rank, wires, hang_s
+    def __init__(self, member: Membership, wires: dict[int, Wire]) -> None:
+        self._member, self._wires, self._hang_s = member, wires, member.hang_s
+        self._own = member.name(member.rank)
         self._by_fd = {wire.fileno(): peer for peer, wire in wires.items()}
         self._poll = poll()
         for wire in wires.values():
@@ -92,7 +93,7 @@ class Lookout:
         dead = [peer for peer in late if not self._wires[peer].is_open]
         if not dead:
             return None
-        return PeerDiedError(f"{self._named(dead)} ended while rank {self._rank} waited for it: its log says why")
+        return PeerDiedError(f"{self._named(dead)} ended while {self._own} waited for it: its log says why")
 
     def _fell_silent(self, late: set[int], waiting: Waiting) -> PeerSilentError | None:
         waited_s = waiting.look()
@@ -105,18 +106,18 @@ class Lookout:
         silent = self._silent(late)
         if not silent:
             text = (
-                f"rank {self._rank} waited {self._hang_s:g} s (hang_s) for {self._named(late)}, and all wait for others"
+                f"{self._own} waited {self._hang_s:g} s (hang_s) for {self._named(late)}, and all wait for others"
             )
             return PeerSilentError(f"{text}: do all make the same calls in the same order?")
         text = f"{self._named(silent)} lives but has not arrived for {self._hang_s:g} s (hang_s)"
-        return PeerSilentError(f"{text} while rank {self._rank} waited: see what it does, or raise hang_s")
+        return PeerSilentError(f"{text} while {self._own} waited: see what it does, or raise hang_s")
 
     def _silent(self, late: set[int]) -> list[int]:
         """Those who do not answer, of the ranks that this one waits for, the ranks that these wait for, and so on."""
         seen = set(late)
         rows = list(seen)
         for peer in rows:
-            new = self._answers.get(peer, set()) - seen - {self._rank}
+            new = self._answers.get(peer, set()) - seen - {self._member.rank}
             seen |= new
             rows += new
         return [peer for peer in rows if peer not in self._answers]
@@ -138,4 +139,4 @@ class Lookout:
         return any(wire.is_open and wire.is_sending for wire in self._wires.values())
 
     def _named(self, peers: Iterable[int]) -> str:
-        return ", ".join(f"rank {peer} (process {self._wires[peer].pid})" for peer in sorted(peers))
+        return ", ".join(f"{self._member.name(peer)} (process {self._wires[peer].pid})" for peer in sorted(peers))

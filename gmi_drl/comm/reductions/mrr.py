@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.placed import PlacedGroup
-from gmi_drl.comm.placed_reduction import PlacedReduction
-from gmi_drl.comm.rings import Ring
+from gmi_drl.comm.groups.placed import PlacedGroup
+from gmi_drl.comm.reductions.placed import PlacedReduction
+from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.errors import UsageError
 from gmi_drl.mapping import delegates, mrr_obstacle, rings
 
@@ -23,7 +23,7 @@ class MultiRingReduction(PlacedReduction):
 
     def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
         if obstacle := mrr_obstacle(group.mapping):
-            raise UsageError(obstacle)
+            raise UsageError(f"a multi-ring reduction {obstacle}")
         super().__init__(group, device)
         members, speakers = rings(group.mapping), delegates(group.mapping)
         number = group.neighbours.rank
@@ -32,7 +32,7 @@ class MultiRingReduction(PlacedReduction):
         self._delegates = Ring(group.link, speakers) if group.rank in speakers and len(speakers) > 1 else None
         self._is_only_ring = len(members) == 1
 
-    def sum_rows(self, rows: Tensor) -> None:
+    def sum_placed(self, rows: Tensor) -> None:
         """See `PlacedReduction`."""
         own = rows[self.group.neighbours.rank]
         self._ring.all_reduce(own)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.gloo import GlooGroup
+from gmi_drl.comm.groups.gloo import GlooGroup
 from gmi_drl.comm.reduction import PlainBucket, check_bucket
 from gmi_drl.device.upload import Upload, pinned_zeros
 

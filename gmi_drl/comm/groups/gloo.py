@@ -16,9 +16,13 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.group import check_values
+from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.memory.peers import BARRIER, GATHER, REDUCE, Peers, Waiting, call_word
+from gmi_drl.membership import Membership
+from gmi_drl.memory.calls import BARRIER, GATHER, REDUCE, call_word
+from gmi_drl.memory.peers import Peers
 from gmi_drl.memory.segment import LINE_BYTES
+from gmi_drl.memory.waiting import Waiting
 
 _LOOK_EVERY = timedelta(milliseconds=100)
 _LAST_DATA = timedelta(seconds=2)
@@ -35,10 +39,8 @@ class GlooGroup:
     `wait_s` has the whole time in gloo, which does not tell waiting from moving data.
 
     Args:
-        rank: This process.
-        size: Processes in the group.
-        store_path: A path on this host where the ranks meet, the same for all and unused before.
-        hang_s: Seconds after which a peer that lives counts as silent.
+        member: This process.
+        spot: With a path.
 
     Raises:
         MachineError: If this build of torch lacks gloo, or the path cannot be written.
@@ -46,15 +48,16 @@ class GlooGroup:
         PeerSilentError: If the others have not come within `hang_s`.
     """
 
-    def __init__(self, rank: int, size: int, store_path: Path, hang_s: float) -> None:
+    def __init__(self, member: Membership, spot: Spot) -> None:
+        assert spot.path is not None
         if not torch.distributed.is_gloo_available():
             raise MachineError("this build of torch has no gloo: use MPR-shm or another build")
-        self.rank = rank
-        self.size = size
+        self.rank = member.rank
+        self.size = member.size
         self.wait_s = 0.0
-        self._peers = _meet(rank, size, store_path, hang_s)
+        self._peers = _meet(member, spot.path)
         try:
-            self._group = _connect(rank, size, store_path, hang_s)
+            self._group = _connect(member, spot.path)
         except RuntimeError as error:
             self._peers.raise_lost(str(error))
 
@@ -127,12 +130,12 @@ def _keep_for_ever(group: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
-def _meet(rank: int, size: int, store_path: Path, hang_s: float) -> Peers:
+def _meet(member: Membership, store_path: Path) -> Peers:
     """The ranks' table, in a file beside the store. Rank 0 makes both; nothing that was there before is touched."""
     path = store_path.with_name(store_path.name + ".peers")
-    header = f"gmi-drl {size} ranks\n".encode()
+    header = f"gmi-drl {member.size} ranks\n".encode()
     try:
-        fd = _make_files(store_path, path, header, size) if rank == 0 else _await(path, header, rank, hang_s)
+        fd = _make_files(store_path, path, header, member.size) if member.rank == 0 else _await(path, header, member)
     except FileExistsError as error:
         raise UsageError(f"there is a file {error.filename} already: the ranks meet at a new path") from None
     except OSError as error:
@@ -140,14 +143,14 @@ def _meet(rank: int, size: int, store_path: Path, hang_s: float) -> Peers:
             f"the ranks cannot meet at {path}: {error.strerror}; choose a folder that can be written"
         ) from error
     try:
-        return Peers(mmap.mmap(fd, LINE_BYTES * (1 + size)), LINE_BYTES, rank, size, hang_s)
+        return Peers(mmap.mmap(fd, LINE_BYTES * (1 + member.size)), LINE_BYTES, member)
     except BaseException:
-        if rank == 0:
+        if member.rank == 0:
             store_path.unlink()
         raise
     finally:
         os.close(fd)
-        if rank == 0:
+        if member.rank == 0:
             path.unlink()  # all have mapped it, or have not come
 
 
@@ -169,10 +172,10 @@ def _make_files(store_path: Path, path: Path, header: bytes, size: int) -> int:
     return fd
 
 
-def _await(path: Path, header: bytes, rank: int, hang_s: float) -> int:
+def _await(path: Path, header: bytes, member: Membership) -> int:
     """Open the file of the table as soon as rank 0 has made it."""
     waiting = Waiting()
-    while waiting.look() <= hang_s:
+    while waiting.look() <= member.hang_s:
         with suppress(FileNotFoundError):
             fd = os.open(path, _OLD)
             if os.pread(fd, len(header), 0) == header:
@@ -181,16 +184,17 @@ def _await(path: Path, header: bytes, rank: int, hang_s: float) -> int:
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         time.sleep(_NAP_S)
-    raise PeerSilentError(f"rank 0 has not made {path} for {hang_s:g} s (hang_s) while rank {rank} waited: see its log")
+    text = f"{member.name(0)} has not made {path} for {member.hang_s:g} s (hang_s)"
+    raise PeerSilentError(f"{text} while {member.name(member.rank)} waited: see its log")
 
 
-def _connect(rank: int, size: int, store_path: Path, hang_s: float) -> Any:
+def _connect(member: Membership, store_path: Path) -> Any:
     # torch's stubs lag behind: they lack the operations, the options' fields and the store.
     distributed: Any = torch.distributed
     gloo = distributed.ProcessGroupGloo
     options = gloo._Options()
     options._devices = [gloo.create_device(hostname="127.0.0.1")]
-    options._timeout = timedelta(seconds=hang_s + _GRACE_S)
-    group = gloo(distributed.FileStore(str(store_path), size), rank, size, options)
+    options._timeout = timedelta(seconds=member.hang_s + _GRACE_S)
+    group = gloo(distributed.FileStore(str(store_path), member.size), member.rank, member.size, options)
     group._set_default_timeout(_NEVER)
     return group

@@ -15,20 +15,21 @@ import time
 
 from torch import Tensor
 
-from gmi_drl.comm.lookout import LOOK_MS, Awaited, Lookout
-from gmi_drl.comm.meeting import Meeting, meet
+from gmi_drl.comm.links.lookout import LOOK_MS, Awaited, Lookout
+from gmi_drl.comm.links.meeting import Meeting, meet
 from gmi_drl.errors import UsageError
-from gmi_drl.memory.peers import Waiting, _said
+from gmi_drl.membership import Membership
+from gmi_drl.memory.calls import mixed_up
+from gmi_drl.memory.waiting import Waiting
 
 
 class SocketLink:
     """A `Link` whose ranks also meet over it.
 
     Args:
-        rank: This process.
+        member: This process.
         meeting: What all ranks were told.
         listener_fd: Where this one listens; it stays the caller's to close.
-        hang_s: Seconds after which a peer that lives counts as silent.
 
     Attributes:
         look_after: See `Lookout`; for those who wait for the same ranks elsewhere.
@@ -37,12 +38,13 @@ class SocketLink:
         PeerDiedError, PeerSilentError, UsageError: As `meeting.meet`.
     """
 
-    def __init__(self, rank: int, meeting: Meeting, listener_fd: int, hang_s: float) -> None:
-        self.rank = rank
-        self.size = len(meeting.addresses)
+    def __init__(self, member: Membership, meeting: Meeting, listener_fd: int) -> None:
+        self.rank = member.rank
+        self.size = member.size
         self.wait_s = 0.0
-        self._wires = meet(rank, meeting, listener_fd, hang_s)
-        self._lookout = Lookout(rank, self._wires, hang_s)
+        self._member = member
+        self._wires = meet(member, meeting, listener_fd)
+        self._lookout = Lookout(member, self._wires)
         self.look_after = self._lookout.look_after
 
     @property
@@ -87,10 +89,8 @@ class SocketLink:
             wire.call(call)
         self._wait(lambda: {peer for peer, wire in self._wires.items() if not wire.calls})
         calls = {peer: wire.calls.popleft() for peer, wire in self._wires.items()} | {self.rank: call}
-        other = next((peer for peer in range(self.size) if calls[peer] != calls[0]), None)
-        if other is not None:
-            first, second = (f"rank {peer} {_said(calls[peer])}" for peer in (0, other))
-            raise UsageError(f"{first}, {second}: all ranks must make the same calls in the same order")
+        if mistake := mixed_up([calls[peer] for peer in range(self.size)], self._member):
+            raise UsageError(mistake)
 
     def close(self) -> None:
         """Leave the others."""

@@ -3,13 +3,12 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.mpr_shm import shard_bounds
-from gmi_drl.comm.neighbours import sum_shard
-from gmi_drl.comm.placed import PlacedGroup
-from gmi_drl.comm.placed_reduction import PlacedReduction
-from gmi_drl.comm.rings import Ring
+from gmi_drl.comm.groups.placed import PlacedGroup
+from gmi_drl.comm.parts import shard_bounds
+from gmi_drl.comm.reductions.placed import PlacedReduction, sum_shard
+from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.mapping import rings, shortest
-from gmi_drl.memory.peers import BARRIER
+from gmi_drl.memory.calls import BARRIER
 
 
 class ShardedReduction(PlacedReduction):
@@ -25,7 +24,7 @@ class ShardedReduction(PlacedReduction):
         number = group.neighbours.rank
         self._ring = Ring(group.link, rings(group.mapping)[number]) if number < self._shards else None
 
-    def sum_rows(self, rows: Tensor) -> None:
+    def sum_placed(self, rows: Tensor) -> None:
         """See `PlacedReduction`."""
         own = self.group.neighbours.rank
         if self._ring:

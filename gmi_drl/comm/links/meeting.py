@@ -7,16 +7,18 @@ read along: nothing is encrypted.
 """
 
 import hmac
+import json
 import os
 import socket
 import struct
 from dataclasses import dataclass, field
 from select import POLLIN, poll
-from typing import NoReturn
+from typing import NoReturn, Self
 
-from gmi_drl.comm.wire import Wire
+from gmi_drl.comm.links.wire import Wire
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.memory.peers import Waiting
+from gmi_drl.membership import Membership
+from gmi_drl.memory.waiting import Waiting
 
 _HELLO = struct.Struct("<32sIIQ")  # token, rank, size, pid
 _LOOK_MS = 100
@@ -35,39 +37,60 @@ class Meeting:
     addresses: tuple[tuple[str, int], ...]
     token: str = field(repr=False)
 
+    def written(self) -> int:
+        """The descriptor of a file in memory that has it, to be inherited; see `read`."""
+        descriptor = os.memfd_create("gmi-drl-meeting", os.MFD_CLOEXEC)
+        os.pwrite(descriptor, json.dumps([self.addresses, self.token]).encode(), 0)
+        return descriptor
+
+    @classmethod
+    def read(cls, descriptor: int) -> Self:
+        """What `written` has written. The descriptor stays the caller's to close.
+
+        Raises:
+            UsageError: If the descriptor is of something else.
+        """
+        try:
+            addresses, token = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+            return cls(tuple((host, port) for host, port in addresses), token)
+        except (OSError, ValueError, TypeError) as error:
+            raise UsageError(f"descriptor {descriptor} is no meeting: {error} (see pass_fds)") from error
+
 
 def listen(host: str = "127.0.0.1") -> socket.socket:
     """A socket for one rank of one group, at a port that the kernel chooses: where, `getsockname()` says."""
     return socket.create_server((host, 0), backlog=1024)
 
 
-def meet(rank: int, meeting: Meeting, listener_fd: int, hang_s: float) -> dict[int, Wire]:
+def meet(member: Membership, meeting: Meeting, listener_fd: int) -> dict[int, Wire]:
     """Connect to all other ranks; returns when all are connected to this one.
 
     Args:
-        rank: This process.
+        member: This process.
         meeting: The ranks.
         listener_fd: What `listen` made for this rank; it stays the caller's to close.
-        hang_s: Seconds after which a peer that has not come counts as silent.
 
     Raises:
-        UsageError: If the rank is not one of the meeting's.
+        UsageError: If the meeting is not of as many ranks.
         PeerDiedError: If a rank below this one has ended before it came; those above are waited for.
         PeerSilentError: If one has not come within `hang_s`.
         MachineError: If an address cannot be reached.
     """
-    if not 0 <= rank < len(meeting.addresses) or len(meeting.token) != 32:
-        raise UsageError(f"rank {rank} is not in a meeting of {len(meeting.addresses)} with a token of 32 characters")
+    if len(meeting.addresses) != member.size or len(meeting.token) != 32:
+        count = len(meeting.addresses)
+        raise UsageError(f"a group of {member.size} needs as many addresses, not {count}, and a token of 32 characters")
     with socket.socket(fileno=os.dup(listener_fd)) as listener:
         listener.setblocking(False)
-        return _Arrivals(rank, meeting, listener, hang_s).all()
+        return _Arrivals(member, meeting, listener).all()
 
 
 class _Arrivals:
     """Every rank dials those below it, waits for those above, and says first who it is."""
 
-    def __init__(self, rank: int, meeting: Meeting, listener: socket.socket, hang_s: float) -> None:
-        self._rank, self._meeting, self._listener, self._hang_s = rank, meeting, listener, hang_s
+    def __init__(self, member: Membership, meeting: Meeting, listener: socket.socket) -> None:
+        self._member, self._rank, self._hang_s = member, member.rank, member.hang_s
+        self._own = member.name(member.rank)
+        self._meeting, self._listener = meeting, listener
         self._wires: dict[int, Wire] = {}
         self._heard: dict[socket.socket, bytearray] = {}  # what each has said so far of who it is
         self._dialled: dict[socket.socket, int] = {}
@@ -80,8 +103,8 @@ class _Arrivals:
             while missing := self._missing():
                 self._look()
                 if waiting.look() > self._hang_s:
-                    who = ", ".join(f"rank {peer}" for peer in missing)
-                    text = f"{who} has not come for {self._hang_s:g} s (hang_s) while rank {self._rank} waited"
+                    who = ", ".join(map(self._member.name, missing))
+                    text = f"{who} has not come for {self._hang_s:g} s (hang_s) while {self._own} waited"
                     raise PeerSilentError(f"{text}: see its log, or raise hang_s")
         except BaseException:
             for wire in self._wires.values():
@@ -96,15 +119,16 @@ class _Arrivals:
         return [peer for peer in range(len(self._meeting.addresses)) if peer not in {self._rank, *self._wires}]
 
     def _dial(self, peer: int) -> None:
+        name = self._member.name(peer)
         try:
             connection = socket.create_connection(self._meeting.addresses[peer], timeout=self._hang_s)
         except TimeoutError:
-            raise PeerSilentError(f"the host of rank {peer} has not answered for {self._hang_s:g} s (hang_s)") from None
+            raise PeerSilentError(f"the host of {name} has not answered for {self._hang_s:g} s (hang_s)") from None
         except ConnectionError as error:
             self._ended(peer, str(error.strerror))
         except OSError as error:
             host, port = self._meeting.addresses[peer]
-            raise MachineError(f"rank {self._rank} cannot reach rank {peer} at {host}:{port}: {error}") from error
+            raise MachineError(f"{self._own} cannot reach {name} at {host}:{port}: {error}") from error
         self._heard[connection] = bytearray()
         self._dialled[connection] = peer
         try:
@@ -171,4 +195,5 @@ class _Arrivals:
             self._ended(self._dialled[connection], "it closed the connection")
 
     def _ended(self, peer: int, reason: str) -> NoReturn:
-        raise PeerDiedError(f"rank {peer} ended before rank {self._rank} met it: {reason}; its log says why")
+        name = self._member.name(peer)
+        raise PeerDiedError(f"{name} ended before {self._own} met it: {reason}; its log says why")

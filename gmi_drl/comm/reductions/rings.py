@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.link import Link
-from gmi_drl.comm.mpr_shm import shard_bounds
-from gmi_drl.comm.shared_memory import pieces
+from gmi_drl.comm.links.link import Link
+from gmi_drl.comm.parts import pieces, shard_bounds
 
 _PIECE = 64 * 1024  # floats that are passed on before the next come, so that a whole ring is busy with a long vector
 

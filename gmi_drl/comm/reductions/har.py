@@ -3,12 +3,11 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.neighbours import sum_shard
-from gmi_drl.comm.placed import PlacedGroup
-from gmi_drl.comm.placed_reduction import PlacedReduction
-from gmi_drl.comm.rings import Ring
+from gmi_drl.comm.groups.placed import PlacedGroup
+from gmi_drl.comm.reductions.placed import PlacedReduction, sum_shard
+from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.mapping import leaders
-from gmi_drl.memory.peers import BARRIER
+from gmi_drl.memory.calls import BARRIER
 
 _LEADER = 0  # the paper's t: any that every device has would do
 
@@ -25,7 +24,7 @@ class HierarchicalReduction(PlacedReduction):
         chosen = leaders(group.mapping, _LEADER)
         self._ring = Ring(group.link, chosen) if group.rank in chosen else None
 
-    def sum_rows(self, rows: Tensor) -> None:
+    def sum_placed(self, rows: Tensor) -> None:
         """See `PlacedReduction`."""
         neighbours = self.group.neighbours
         sum_shard(rows, _LEADER, neighbours.size, neighbours.rank)

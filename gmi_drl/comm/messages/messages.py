@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.trees import MAX_HEADER_BYTES, Form, decode, encode, filled, raw
+from gmi_drl.comm.messages.trees import MAX_HEADER_BYTES, Form, decode, encode, filled, raw
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.hardware import STORES_IN_ORDER
 from gmi_drl.memory.bells import Bells
@@ -55,8 +55,8 @@ class Messages:
     """
 
     def __init__(self, post: Post, gmi_id: int, hang_s: float) -> None:
-        if platform.machine() not in STORES_IN_ORDER:
-            raise MachineError(f"messages need a processor of {', '.join(STORES_IN_ORDER)}, not {platform.machine()}")
+        if obstacle := self.obstacle():
+            raise MachineError(obstacle)
         if not 0 <= gmi_id < len(post.bells):
             raise UsageError(f"GMI {gmi_id} is not among the {len(post.bells)} of this post")
         self._gmi_id, self._size = gmi_id, len(post.bells)
@@ -64,6 +64,14 @@ class Messages:
         self._bells = Bells(post, self._memory, gmi_id, hang_s)
         self._outboxes: dict[int, Outbox] = {}
         self._inboxes: dict[int, Inbox] = {}
+
+    @staticmethod
+    def obstacle() -> str | None:
+        """Why this machine cannot pass messages; None if it can."""
+        processor = platform.machine()
+        if processor in STORES_IN_ORDER:
+            return None
+        return f"messages need a processor of {', '.join(STORES_IN_ORDER)}, not {processor}"
 
     def send(self, data: Any, gmi_id: int) -> Sending:
         """Copy data for another GMI; it may be changed as soon as this returns.

@@ -1,0 +1,81 @@
+"""Groups of processes of one host that share a segment of memory."""
+
+import time
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.group import check_values
+from gmi_drl.comm.spots import Spot
+from gmi_drl.membership import Membership
+from gmi_drl.memory.calls import BARRIER, GATHER, call_word
+from gmi_drl.memory.peers import Peers
+from gmi_drl.memory.rows import Rows
+from gmi_drl.memory.segment import LINE_BYTES
+from gmi_drl.comm.parts import in_pieces
+
+
+class MemoryGroup:
+    """A `Group` whose ranks have a row of memory each and meet in it.
+
+    Args:
+        rank: This process.
+        rows: Of all ranks.
+        peers: The table of the same ranks.
+
+    Attributes:
+        rows: Of all ranks.
+    """
+
+    def __init__(self, rank: int, rows: Rows, peers: Peers) -> None:
+        self.rank = rank
+        self.size = len(rows.slots)
+        self.rows = rows
+        self.wait_s = 0.0
+        self._peers = peers
+
+    def gather(self, values: Tensor) -> Tensor:
+        """The vectors of all ranks; see `Group`."""
+        check_values(values)
+        staging = self.rows.staging.view(torch.float64)
+        everyone = torch.empty(self.size, values.numel(), dtype=torch.float64)
+        call = call_word(GATHER, values.numel())
+        for place in in_pieces(values.numel(), staging.shape[1]):
+            part = values.detach()[place]
+            staging[self.rank, : part.numel()] = part
+            self.meet(call)
+            everyone[:, place] = staging[:, : part.numel()]
+            self.meet(call)
+        return everyone
+
+    def barrier(self) -> None:
+        """Wait for all; see `Group`."""
+        self.meet(BARRIER)
+
+    def meet(self, call: int) -> None:
+        """Wait for all, who must come for the same (`call_word`)."""
+        started = time.perf_counter()
+        self._peers.meet(call)
+        self.wait_s += time.perf_counter() - started
+
+    def close(self) -> None:
+        """Stop watching the peers; see `Group`."""
+        self._peers.close()
+
+
+class SharedMemoryGroup(MemoryGroup):
+    """All ranks of a host, on whatever devices, in one segment.
+
+    Args:
+        member: This process.
+        spot: With a segment for all ranks.
+
+    Raises:
+        UsageError: If the descriptor is no segment for so many ranks.
+        PeerSilentError: If the others have not opened theirs within `hang_s`.
+    """
+
+    def __init__(self, member: Membership, spot: Spot) -> None:
+        assert spot.segment is not None
+        rows = Rows(spot.segment, member.size)
+        super().__init__(member.rank, rows, Peers(rows.memory, LINE_BYTES, member))

@@ -1,0 +1,1 @@
+"""How vectors are summed over a group (paper section 4.1)."""

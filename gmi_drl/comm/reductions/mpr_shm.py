@@ -1,0 +1,45 @@
+"""Reduction in shared memory: each rank sums its part of all vectors (MPR, paper section 4.1, on one host)."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.groups.shared_memory import MemoryGroup
+from gmi_drl.comm.parts import pieces, shard_bounds
+from gmi_drl.comm.reductions.rows import RowReduction
+
+_BLOCK = 64 * 1024  # floats summed at a time, so that the sum is still in the cache when it is written back
+
+Blocks = list[list[Tensor]]
+
+
+class SharedMemoryReduction(RowReduction):
+    """Barrier, sum of the own shard into every row, barrier; see `RowReduction`.
+
+    Args:
+        group: The ranks and their segment.
+        device: Where this rank's bucket shall be.
+    """
+
+    group: MemoryGroup
+
+    def __init__(self, group: MemoryGroup, device: torch.device | str = "cpu") -> None:
+        super().__init__(group, group.rows, group.rank, device)
+        self._blocks: dict[tuple[int, int], Blocks] = {}  # making views takes as long as summing them
+
+    def sum_rows(self, rows: Tensor, numel: int, call: int) -> None:
+        """See `RowReduction`."""
+        key = rows.data_ptr(), numel
+        if key not in self._blocks:
+            self._blocks[key] = self._shard_of(rows, numel)
+        self.group.meet(call)
+        for first, *others in self._blocks[key]:
+            for other in others:  # always from rank 0 up: the same bits whoever sums
+                first.add_(other)
+            for other in others:
+                other.copy_(first)
+        self.group.meet(call)
+
+    def _shard_of(self, rows: Tensor, numel: int) -> Blocks:
+        """This rank's shard of the first `numel` columns, in blocks: for each the pieces of all ranks."""
+        shard = shard_bounds(numel, self.group.size, self.group.rank)
+        return [[row[place] for row in rows] for place in pieces(*shard, _BLOCK)]

@@ -1,0 +1,104 @@
+"""What reductions through shared memory have in common: a vector's way into this rank's row and out of it."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.group import Group
+from gmi_drl.comm.parts import in_pieces
+from gmi_drl.comm.reduction import check_bucket, check_first_bucket
+from gmi_drl.device.upload import Upload
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.memory.calls import REDUCE_SLOT, REDUCE_STAGED, call_word
+from gmi_drl.memory.rows import Rows
+from gmi_drl.units import human_bytes
+
+
+class RowReduction(ABC):
+    """A `Reduction` of what lies in rows of shared memory.
+
+    A bucket on the CPU lies in the slot of its rank, and nobody copies. One on a GPU is copied to the slot and back, by
+    the stream, which is waited for before the sum; the slot is registered with CUDA, so that both copies go by DMA (not
+    yet run on a GPU). Other vectors go through the slot, too, or, where a bucket lies in it, in pieces through a
+    staging area: so whether it has its bucket, and whether it reduces that one, must be the same on all ranks of one
+    kind of device.
+
+    Args:
+        group: The ranks.
+        rows: Memory of some of them, this one among them.
+        row: This rank's.
+        device: Where its bucket shall be.
+
+    Raises:
+        UsageError: If the group has a reduction already: the slots are its.
+        MachineError: If CUDA cannot register the slot.
+    """
+
+    def __init__(self, group: Group, rows: Rows, row: int, device: torch.device | str) -> None:
+        rows.give()
+        self.group = group
+        self._rows, self._row = rows, row
+        self._device = torch.device(device)
+        self._bucket: Tensor | None = None
+        self._bucket_in_slot: Tensor | None = None
+        self._upload = Upload()
+        if self._device.type == "cuda":
+            _register(rows.slots[row])
+
+    def bucket(self, numel: int) -> Tensor:
+        """A zeroed vector, on the CPU in this rank's slot; see `Reduction`."""
+        check_first_bucket(self._bucket, numel)
+        slot = self._rows.slots[self._row]
+        if numel > slot.numel():
+            raise UsageError(f"a bucket of {numel} numbers does not fit into a slot of {slot.numel()}: enlarge slot_bytes")
+        if self._device.type == "cpu":
+            self._bucket_in_slot = self._bucket = slot[:numel].zero_()
+        else:
+            self._bucket = torch.zeros(numel, device=self._device)
+        return self._bucket
+
+    def reduce(self, bucket: Tensor) -> None:
+        """Sum in place over the group; see `Reduction`."""
+        check_bucket(bucket)
+        numel = bucket.numel()
+        if self._bucket_in_slot is None:
+            self._pass_through(bucket.detach(), self._rows.slots, call_word(REDUCE_SLOT, numel))
+        elif bucket.data_ptr() == self._bucket_in_slot.data_ptr() and numel == self._bucket_in_slot.numel():
+            self.sum_rows(self._rows.slots, numel, call_word(REDUCE_SLOT, numel))
+        else:
+            self._pass_through(bucket.detach(), self._rows.staging, call_word(REDUCE_STAGED, numel))
+
+    @abstractmethod
+    def sum_rows(self, rows: Tensor, numel: int, call: int) -> None:
+        """Put the group's sum into this rank's row. All ranks of the group call it.
+
+        Args:
+            rows: `[ranks that share them, m]`, in each the numbers of its rank. When this returns nobody reads or
+                writes this rank's row any more.
+            numel: How many of them count.
+            call: What for, for all to compare (`memory.calls`).
+        """
+
+    def _pass_through(self, vector: Tensor, rows: Tensor, call: int) -> None:
+        """Sum what lies elsewhere: into this rank's row and out of it, in as many pieces as the row makes it."""
+        for place in in_pieces(vector.numel(), rows.shape[1]):
+            part = vector[place]
+            mine = rows[self._row, : part.numel()]
+            self._upload.wait()  # the last copy out of the row
+            mine.copy_(part, non_blocking=True)
+            if part.device.type == "cuda":
+                torch.cuda.current_stream(part.device).synchronize()  # the peers read it next
+            self.sum_rows(rows, part.numel(), call)
+            self._upload.start(mine, part)
+
+
+def _register(slot: Tensor) -> None:
+    """Lock the slot's pages for copies by DMA."""
+    size = slot.numel() * slot.element_size()
+    code = int(torch.cuda.cudart().cudaHostRegister(slot.data_ptr(), size, 0))  # type: ignore[no-untyped-call]
+    if code != 0:
+        raise MachineError(
+            f"CUDA cannot register {human_bytes(size)} of shared memory (error {code}): is locked memory limited "
+            "(ulimit -l)? MPR-gloo registers none"
+        )

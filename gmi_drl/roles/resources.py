@@ -1,0 +1,39 @@
+"""What a GMI shares with others: made by the launcher, inherited by descriptor."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from gmi_drl.comm.spots import Spot
+from gmi_drl.memory.post import Post
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Of one GMI.
+
+    Args:
+        spots: Where it meets each of its groups, by the group's name.
+        post: The mailboxes of all GMIs; None where nobody sends anything.
+    """
+
+    spots: Mapping[str, Spot] = field(default_factory=dict)
+    post: Post | None = None
+
+    @property
+    def descriptors(self) -> set[int]:
+        """All that it inherits."""
+        descriptors = {descriptor for spot in self.spots.values() for descriptor in spot.descriptors.values()}
+        return descriptors | ({self.post.memory, *self.post.bells} if self.post else set())
+
+    def to_order(self) -> dict[str, Any]:
+        """As JSON."""
+        spots = {name: spot.to_order() for name, spot in self.spots.items()}
+        return {"spots": spots, "post": vars(self.post) if self.post else None}
+
+    @classmethod
+    def from_order(cls, order: Mapping[str, Any]) -> Self:
+        """What `to_order` has written, in the process that has inherited it."""
+        spots = {name: Spot.from_order(spot) for name, spot in order["spots"].items()}
+        post = order["post"]
+        return cls(spots, Post(post["memory"], tuple(post["bells"])) if post else None)
