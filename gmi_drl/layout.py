@@ -141,7 +141,10 @@ class Layout(FileModel):
             for core in gmi.cores:
                 owners.setdefault(core, []).append(gmi.id)
         shared = {core: ids for core, ids in owners.items() if len(ids) > 1}
-        return [f"core {core} is given to GMIs {ids}: give each its own, or say `share_cores: true`" for core, ids in shared.items()]
+        return [
+            f"core {core} is given to GMIs {ids}: give each its own, or say `share_cores: true`"
+            for core, ids in shared.items()
+        ]
 
     def _limit_mistakes(self) -> list[str]:
         limits = sorted(set(get_args(Limit)) - BACKENDS.find(self.backend).enforces)

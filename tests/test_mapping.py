@@ -2,8 +2,10 @@ import pytest
 
 from gmi_drl.errors import UsageError
 from gmi_drl.mapping import (
+    by_device,
     check_mapping,
     delegates,
+    even_mapping,
     har_seconds,
     leaders,
     mpr_seconds,
@@ -15,18 +17,14 @@ from gmi_drl.mapping import (
 )
 
 
-def even(devices, gmis):
-    return [list(range(device * gmis, (device + 1) * gmis)) for device in range(devices)]
-
-
 @pytest.mark.parametrize(
     ("mapping", "strategy"),
     [
         ([[0, 1, 2]], "MPR"),
         ([[0]], "MPR"),
-        (even(2, 2), "MRR"),  # Table 7: 2G2T
-        (even(2, 3), "HAR"),  # 2G3T
-        (even(4, 4), "MRR"),  # 4G4T
+        (even_mapping(2, 2), "MRR"),  # Table 7: 2G2T
+        (even_mapping(2, 3), "HAR"),  # 2G3T
+        (even_mapping(4, 4), "MRR"),  # 4G4T
         ([[0], [1]], "MRR"),
         ([[0], [1, 2, 3]], "HAR"),
         ([[0, 1], [2, 3, 4]], "HAR"),
@@ -53,16 +51,16 @@ def test_what_is_no_mapping_is_refused(mapping, said):
             function(mapping)
 
 
-def test_obstacles_say_what_would_be_legal():
-    assert "has 1 and 3: use HAR" in mrr_obstacle([[0], [1, 2, 3]])
-    assert "at most as many GMIs per device as devices, not 3 on 2: use HAR" in mrr_obstacle(even(2, 3))
+def test_obstacles_say_what_is_wrong():
+    assert "needs as many GMIs on every device, [[0], [1, 2, 3]] has 1 and 3" in mrr_obstacle([[0], [1, 2, 3]])
+    assert "at most as many GMIs per device as devices, not 3 on 2" in mrr_obstacle(even_mapping(2, 3))
     with pytest.raises(UsageError, match="not 3 on 2"):
-        delegates(even(2, 3))
+        delegates(even_mapping(2, 3))
 
 
 def test_leaders_rings_and_delegates():
-    assert rings(even(3, 2)) == [[0, 2, 4], [1, 3, 5]] and delegates(even(3, 2)) == [0, 3]
-    assert delegates(even(3, 3)) == [0, 4, 8] and delegates([[7], [9]]) == [7]
+    assert rings(even_mapping(3, 2)) == [[0, 2, 4], [1, 3, 5]] and delegates(even_mapping(3, 2)) == [0, 3]
+    assert delegates(even_mapping(3, 3)) == [0, 4, 8] and delegates([[7], [9]]) == [7]
     uneven = [[5, 2], [8, 1, 4]]
     assert shortest(uneven) == 2
     assert [leaders(uneven, t) for t in range(2)] == [[5, 8], [2, 1]] == rings(uneven)
@@ -73,7 +71,7 @@ def test_leaders_rings_and_delegates():
 
 def test_leaders_are_the_papers_where_ids_are_in_a_row():
     for t in range(4):
-        assert leaders(even(3, 4), t) == [gmi for gmi in range(12) if gmi % 4 == t]
+        assert leaders(even_mapping(3, 4), t) == [gmi for gmi in range(12) if gmi % 4 == t]
 
 
 def test_table_2():
@@ -81,3 +79,8 @@ def test_table_2():
     assert mpr_seconds(2, 3, 6e6, 1e9) == pytest.approx(10e-3)
     assert mrr_seconds(2, 3, 6e6, 1e11) == pytest.approx(240e-6)
     assert har_seconds(2, 3, 6e6, 1e9, 1e11) == pytest.approx(60e-6 + 8e-3)
+
+
+def test_a_mapping_is_made_of_where_each_is():
+    assert even_mapping(2, 3) == [[0, 1, 2], [3, 4, 5]]
+    assert by_device((5, 2, 4, 1), lambda gmi: gmi % 2) == [[5, 1], [2, 4]]

@@ -1,33 +1,52 @@
-from dataclasses import replace
-
 import pytest
 
 from gmi_drl.errors import UsageError
-from gmi_drl.reductions import MPR_GLOO, MPR_SHM, NONE, REDUCTIONS, usual_reduction
+from gmi_drl.mapping import even_mapping, har_seconds, mpr_seconds, mrr_seconds
+from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, MRR, NONE, REDUCTIONS, SHARD, usual_reduction
+from gmi_drl.speeds import GLOO, LINK, MEMORY, Speed
+
+PAIR = [[0, 1]]
 
 
 def test_the_usual_one_goes_by_the_processor():
-    assert usual_reduction(1, "aarch64") is NONE
-    assert usual_reduction(2, "x86_64") is MPR_SHM
-    assert usual_reduction(2, "aarch64") is MPR_GLOO
+    assert usual_reduction([[0]], "aarch64") is NONE
+    assert usual_reduction(PAIR, "x86_64") is MPR_SHM
+    assert usual_reduction(PAIR, "aarch64") is MPR_GLOO
 
 
-def test_what_a_method_cannot_is_said():
-    assert NONE.obstacle(1) is None
-    assert NONE.obstacle(2) == "reduction 'none' is for groups of 1, not 2: use MPR-shm or MPR-gloo"
-    assert MPR_SHM.obstacle(8) is None and MPR_SHM.obstacle(8, "x86_64") is None and MPR_GLOO.obstacle(8, "any") is None
-    assert MPR_SHM.obstacle(8, "aarch64") == "MPR-shm needs a processor of x86_64, AMD64, this is aarch64"
+def test_what_a_method_cannot_is_said_with_what_can():
+    assert NONE.obstacle([[0]]) is None
+    others = "use MPR-shm or MPR-gloo or HAR or SHARD"
+    assert NONE.obstacle(PAIR) == f"reduction 'none' is for a GMI alone, not for 2: {others}"
+    uneven = MRR.obstacle([[0, 1], [2, 3, 4]])
+    assert uneven == f"reduction 'MRR' needs as many GMIs on every device, [[0, 1], [2, 3, 4]] has 2 and 3: {others}"
+    assert "at most as many GMIs per device as devices, not 3 on 2" in MRR.obstacle(even_mapping(2, 3))
+    assert MRR.obstacle(even_mapping(2, 2)) is None
+    assert MPR_SHM.obstacle(PAIR) is None and MPR_SHM.obstacle(PAIR, architecture="x86_64") is None
+    assert MPR_GLOO.obstacle(PAIR, architecture="any") is None
+    assert HAR.obstacle(PAIR, architecture="aarch64") == "HAR needs a processor of x86_64, AMD64, this is aarch64"
 
 
-def test_a_reduction_costs_what_table_5_says():
-    assert MPR_SHM.moved_bytes(4, 8_000) == 12_000 and NONE.seconds(1, 8_000) == 0
-    assert MPR_GLOO.seconds(2, 9 * 10**8) == 1.0
+@pytest.mark.parametrize(("devices", "gmis"), [(2, 1), (2, 2), (3, 2), (4, 4)])
+def test_bytes_alone_cost_what_tables_2_and_5_say(devices, gmis):
+    """The paper counts neither the copies of HAR's last step nor MRR's broadcast after the second ring."""
+    mapping, bucket = even_mapping(devices, gmis), 8e6
+    speeds = {MEMORY: Speed(0, 8e9), LINK: Speed(0, 2e9), GLOO: Speed(0, 1e9)}
+    of = {method: method.seconds(mapping, bucket, speeds) for method in (MPR_SHM, MPR_GLOO, MRR, HAR, SHARD)}
+    assert of[MPR_SHM] == pytest.approx(mpr_seconds(devices, gmis, bucket, 8e9))
+    assert of[MPR_GLOO] == pytest.approx(mpr_seconds(devices, gmis, bucket, 1e9))
+    assert of[HAR] - bucket / 8e9 == pytest.approx(har_seconds(devices, gmis, bucket, 8e9, 2e9))
+    assert of[SHARD] - (1 - 1 / gmis) * bucket / 8e9 == pytest.approx(har_seconds(devices, gmis, bucket, 8e9, 2e9))
+    own = 2 * (devices - 1) / devices + (2 * (gmis - 1) / gmis + 1 if gmis > 1 else 0)
+    assert of[MRR] == pytest.approx(own * bucket / 2e9)
+    assert gmis > 1 or of[MRR] < mrr_seconds(devices, gmis, bucket, 2e9)
 
 
-def test_between_gpus_a_bandwidth_of_their_own_counts_where_it_is_known():
-    measured = replace(MPR_GLOO, gpu_bytes_per_second=18e8)
-    assert measured.seconds(2, 9 * 10**8, on_gpu=True) == 0.5 and measured.seconds(2, 9 * 10**8) == 1.0
-    assert MPR_GLOO.seconds(2, 9 * 10**8, on_gpu=True) == 1.0 and NONE.seconds(1, 8, on_gpu=True) == 0
+def test_rounds_cost_however_little_is_moved():
+    speeds = {MEMORY: Speed(1, 1), LINK: Speed(10, 1), GLOO: Speed(100, 1)}
+    taken = {method.name: method.seconds(even_mapping(3, 2), 0, speeds) for method in (MPR_SHM, MPR_GLOO, MRR, HAR)}
+    assert taken == {"MPR-shm": 2, "MPR-gloo": 200, "MRR": 1 + 10 * (4 + 2 + 2), "HAR": 2 + 40 + 2}
+    assert NONE.seconds([[0]], 8_000, speeds) == 0
 
 
 def test_an_unknown_one_is_refused_with_the_nearest():

@@ -74,7 +74,9 @@ class Spots:
         MachineError: If there is no room for the shared memory.
     """
 
-    def __init__(self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, path: Path | None = None) -> None:
+    def __init__(
+        self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, path: Path | None = None
+    ) -> None:
         self._path = path
         self._segments: dict[int, int] = {}  # by rank
         self._listeners: dict[int, socket.socket] = {}

@@ -8,8 +8,8 @@ from select import POLLIN, poll
 from typing import NoReturn
 
 from gmi_drl.errors import PeerDiedError, PeerSilentError
-from gmi_drl.memory.waiting import Waiting
 from gmi_drl.memory.post import Post, PostMemory
+from gmi_drl.memory.waiting import Waiting
 
 _NAP_S = 0.5  # at most, so that `Waiting`, which takes what is longer than a second for a standstill, counts all
 

@@ -131,9 +131,7 @@ class Peers:
         """
         self._notice_deaths(0 if self._dead else _LAST_BREATH_MS)
         if self._dead:
-            raise PeerDiedError(
-                f"{self._named(sorted(self._dead))} ended while {self._me} reduced with it: {reason}"
-            )
+            raise PeerDiedError(f"{self._named(sorted(self._dead))} ended while {self._me} reduced with it: {reason}")
         raise PeerDiedError(f"a peer of {self._me} has left the group: {reason}")
 
     def close(self) -> None:
@@ -163,4 +161,3 @@ class Peers:
     def _named(self, peers: list[int]) -> str:
         pids = {peer: self._pid(peer) or "not yet here" for peer in peers}
         return ", ".join(f"{self._member.name(peer)} (process {pid})" for peer, pid in pids.items())
-

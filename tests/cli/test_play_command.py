@@ -7,7 +7,7 @@ import torch
 from conftest import tiny_config, tiny_layout
 
 from gmi_drl.cli import play as command
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.roles.replica import Replica
 from gmi_drl.run import checkpoint

@@ -3,7 +3,7 @@ import gc
 import pytest
 import torch
 
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.config import default_config
 from gmi_drl.device.captured import WARM_UP_CALLS, Captured, forget_shared_memory
 from gmi_drl.roles.agreement import Word

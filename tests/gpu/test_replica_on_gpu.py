@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.config import default_config
 from gmi_drl.roles.replica import Replica
 from gmi_drl.tasks import make

@@ -3,9 +3,11 @@ import os
 import pytest
 import torch
 
-from gmi_drl.comm.mpr_gloo import GlooReduction
-from gmi_drl.comm.mpr_shm import SharedMemoryReduction
-from gmi_drl.comm.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
+from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
+from gmi_drl.comm.spots import Spot
+from gmi_drl.membership import on_one_device
 from gmi_drl.memory.segment import create_segment
 
 pytestmark = pytest.mark.gpu
@@ -17,7 +19,7 @@ NUMEL = 1 << 20
 @pytest.fixture
 def group():
     fd = create_segment(1, 4 * NUMEL)
-    group = SharedMemoryGroup(0, 1, fd, hang_s=60)
+    group = SharedMemoryGroup(on_one_device(0, 1), Spot(segment=fd))
     yield group
     group.close()
     os.close(fd)
@@ -34,7 +36,11 @@ def test_a_bucket_is_in_its_slot_when_peers_may_read_it_and_back_when_it_is_read
     reduction = SharedMemoryReduction(group, DEVICE)
     bucket, seen = reduction.bucket(NUMEL), []
     meet = group.meet
-    group.meet = lambda call: (seen.append(group.slots[0].unique().tolist()), group.slots[0].add_(0.5), meet(call))
+    group.meet = lambda call: (
+        seen.append(group.rows.slots[0].unique().tolist()),
+        group.rows.slots[0].add_(0.5),
+        meet(call),
+    )
     for value in range(4):
         busy(bucket, value)
         reduction.reduce(bucket)

@@ -125,7 +125,7 @@ def test_a_silent_gmi_is_an_error_after_hang_s(training):
     run = training("--set", "hang_s=8")
     run.gmis[1].suspend()
     returned, printed, left = run.end()
-    assert returned == 1 and not left and "rank 1" in printed and "has not arrived for 8 s (hang_s)" in printed
+    assert returned == 1 and not left and "GMI 1 (process" in printed and "has not arrived for 8 s (hang_s)" in printed
 
 
 def test_nothing_survives_the_launcher(training):

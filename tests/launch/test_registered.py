@@ -25,7 +25,7 @@ METHOD = replace(MPR_SHM, name="toy", reduction="toy_reduction:Toy")
 """
 REDUCTION = """
 from pathlib import Path
-from gmi_drl.comm.mpr_shm import SharedMemoryReduction
+from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 
 class Toy(SharedMemoryReduction):
     def reduce(self, bucket):

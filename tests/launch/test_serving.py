@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.config import WarpRoom
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError

@@ -14,6 +14,7 @@ from gmi_drl.errors import GmiDiedError
 from gmi_drl.gmi import claimed
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.resources import shared_resources
 from gmi_drl.launch.started import UNKNOWN, how_it_ended
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 from gmi_drl.roles.words import Report
@@ -45,7 +46,7 @@ class ByShell:
         self.log, self.orders = log, log.with_suffix(".order")
         self.line, theirs = line_pair()
         self.line.setblocking(False)
-        whole = {**order, "line": theirs.fileno(), "resources": resources, "parent": os.getpid()}
+        whole = {**order, "line": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
         self.orders.write_text(json.dumps(whole))
         with theirs, log.open("wb") as output:
             self.process = subprocess.Popen(
@@ -53,7 +54,7 @@ class ByShell:
                 env=environment | {"TOLD_BY": "a shell"},
                 stdout=output,
                 stderr=output,
-                pass_fds=[theirs.fileno(), *resources.values()],
+                pass_fds=[theirs.fileno(), *resources.descriptors],
             )
         self.pid, self.exit_fd, self.line_fd = self.process.pid, os.pidfd_open(self.process.pid), self.line.fileno()
 
@@ -96,8 +97,9 @@ def started_by_shell(tmp_path, suicide):
     with (
         claimed([layout], "a test") as claim,
         claim.cut(layout) as instances,
+        shared_resources(layout, folder.meeting, 64) as resources,
         GMIProcesses(
-            layout, roles, params, folder, instances, ByShell, hang_s=60, resources={}, environment={}
+            layout, roles, params, folder, instances, ByShell, hang_s=60, resources=resources, environment={}
         ) as gmis,
     ):
         yield gmis

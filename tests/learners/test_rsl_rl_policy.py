@@ -130,7 +130,7 @@ def test_what_it_cannot_be_is_refused(changed, message):
 
 def test_rsl_rl_makes_these_networks():
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
-    from gmi_drl.comm.alone import Solo
+    from gmi_drl.comm.reductions.alone import Solo
     from gmi_drl.roles.rsl_rl.group import GroupRunner
     from gmi_drl.tasks import make
     from gmi_drl.tasks.rsl_rl_env import RslRlEnv

@@ -9,8 +9,8 @@ import torch
 from conftest import quick_kernels
 from told import META, Watch
 
-from gmi_drl.comm.alone import Solo
 from gmi_drl.comm.reduction import Reduction
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.config import default_config
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.replica import Replica

@@ -7,9 +7,11 @@ import torch
 from meta_worlds import meta_replica, meta_task
 from told import META, Told, meta_device
 
-from gmi_drl.comm.mpr_gloo import GlooReduction
-from gmi_drl.comm.mpr_shm import SharedMemoryReduction
-from gmi_drl.comm.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
+from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
+from gmi_drl.comm.spots import Spot
+from gmi_drl.membership import on_one_device
 from gmi_drl.memory.segment import create_segment
 
 NUMEL = 1000
@@ -18,7 +20,7 @@ NUMEL = 1000
 @pytest.fixture
 def group():
     fd = create_segment(1, 4 * 1024 * 1024)
-    group = SharedMemoryGroup(0, 1, fd, hang_s=60)
+    group = SharedMemoryGroup(on_one_device(0, 1), Spot(segment=fd))
     yield group
     group.close()
     os.close(fd)

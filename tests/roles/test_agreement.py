@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gmi_drl.algo.normaliser import moments
-from gmi_drl.comm.alone import Alone
+from gmi_drl.comm.groups.alone import Alone
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.agreement import Word, agree
 

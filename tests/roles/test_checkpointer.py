@@ -5,7 +5,7 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_layout
 
-from gmi_drl.comm.alone import Alone
+from gmi_drl.comm.groups.alone import Alone
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.roles.checkpointer import Checkpointer
 from gmi_drl.run.checkpoint import list_checkpoints, read_index

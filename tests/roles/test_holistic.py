@@ -10,7 +10,7 @@ import torch
 from conftest import tiny_config, tiny_layout, two_cores
 
 from gmi_drl.algo.normaliser import moments
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.launch.training import train
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout

@@ -4,7 +4,7 @@ from conftest import tiny_config
 
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.algo.rollout import MiniBatch, Rollout
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import Word, agree
 from gmi_drl.roles.clock import PhaseClock

@@ -4,19 +4,22 @@ import pytest
 import torch
 from conftest import tiny_layout
 
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import GmiGroup
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.line import Line, line_pair
 from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.roles.resources import Resources
 
 
 @pytest.fixture
 def manager(monkeypatch):
     ours, theirs = line_pair()
     layout = tiny_layout(gmis=1)
-    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), Line(theirs.detach()), {}, hang_s=5)
+    manager = GMI_manager(
+        layout, layout.gmis[0], Path("unused"), Path("unused"), Line(theirs.detach()), Resources(), hang_s=5
+    )
     monkeypatch.setattr(GMI_manager, "_current", manager)
     yield manager
     manager.close()

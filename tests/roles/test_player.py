@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.errors import UsageError
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.player import Episode, Player, initial_agent, load_agent

@@ -1,26 +1,28 @@
 """Replicas that see different experience hold the same learner, bit for bit, over real processes."""
 
-import os
+import json
 import subprocess
 import sys
 import weakref
+from contextlib import closing
 
 import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
+from gmi_drl.comm.spots import Spots
 from gmi_drl.device.captured import Captured
-from gmi_drl.memory.segment import create_segment
 from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.replica import Replica
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
+from tests.comm.ranks import METHODS, legal
 
 WORKER = """
+import json
 import sys
-from pathlib import Path
 import torch
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.algo.networks import ActorCritic
@@ -28,14 +30,17 @@ from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.spots import Spot
 from gmi_drl.learners import PPOConfig
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.workload import TaskSpec
 
-rank, size, fd = map(int, sys.argv[1:4])
+rank, mapping = int(sys.argv[1]), json.loads(sys.argv[2])
 torch.set_num_threads(1)
-method = REDUCTIONS.find(sys.argv[4])
-group = open_group(method, rank, size, fd=fd, path=Path(sys.argv[5]), hang_s=60)
+method, size = REDUCTIONS.find(sys.argv[3]), sum(map(len, mapping))
+member = Membership(rank, mapping, hang_s=60, spins=False)
+group = open_group(method, member, Spot.from_order(json.loads(sys.argv[4])))
 reduction = open_reduction(method, group)
 spec = TaskSpec("small", "S", num_obs=6, num_actions=2, hidden=(16,), episode_steps=10, step_s=1.0)
 torch.manual_seed(0)
@@ -67,21 +72,22 @@ group.close()
 """
 
 
-@pytest.mark.parametrize("method", ["MPR-shm", "MPR-gloo"])
-@pytest.mark.parametrize("size", [2, 3])
-def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updates(tmp_path, method, size):
-    fd = create_segment(size, 2**16)
-    command = [sys.executable, "-c", WORKER]
-    ranks = [
-        subprocess.Popen(
-            [*command, str(rank), str(size), str(fd), method, str(tmp_path / "store")],
-            pass_fds=[fd],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-    os.close(fd)
+MAPPINGS = ([[0], [1]], [[0], [1], [2]], [[0, 1], [2, 3]])
+
+
+@pytest.mark.parametrize(("mapping", "method"), [(mapping, name) for mapping in MAPPINGS for name in legal(mapping)])
+def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updates(tmp_path, mapping, method):
+    size = sum(map(len, mapping))
+    with closing(Spots(METHODS[method], mapping, 2**16, tmp_path / "store")) as spots:
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", WORKER, str(rank), str(mapping), method, json.dumps(spots[rank].to_order())],
+                pass_fds=spots[rank].descriptors.values(),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(size)
+        ]
     printed = [rank.communicate(timeout=120)[0].split() for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * size
     learners, experiences, steps = zip(*printed, strict=True)

@@ -19,6 +19,7 @@ from gmi_drl.roles.child import load_role
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.probe import Probe
 from gmi_drl.scheduler import plan_measured, profile_grid
+from gmi_drl.speeds import OF_CORES
 from gmi_drl.templates import TCG, TCG_EX, TEMPLATES, template_for, template_named, template_of
 from gmi_drl.workload import TASK_SPECS
 
@@ -38,7 +39,7 @@ def test_a_cut_is_laid_out_and_keeps_to_its_template(template):
     assert template_of(layout) is template and template.check(layout) == []
     assert template_for(layout, template.purpose) is template
     assert parse(Layout, json.loads(layout.model_dump_json()), "again") == layout
-    assert layout.groups == template.groups((0, 1, 2, 3), NODE.cpu.architecture)
+    assert layout.groups == template.groups([[0, 1], [2, 3]], NODE.cpu.architecture)
 
 
 @each_template
@@ -123,8 +124,10 @@ def test_a_training_sums_gradients_once_for_every_mini_batch():
     communication = TCG_EX.communication(ANT, learner, NODE)
     assert communication.reduces == learner.epochs * learner.minibatches
     assert communication.bucket_bytes == learner.bucket_bytes(ANT)
-    assert communication.method is usual_reduction(2, NODE.cpu.architecture)
-    assert TCG.communication(ANT, learner, NODE).seconds(8) == 0
+    once = usual_reduction([[0], [1]], NODE.cpu.architecture).seconds([[0], [1]], communication.bucket_bytes, OF_CORES)
+    assert communication.seconds([[0], [1]]) == communication.reduces * once > 0
+    assert communication.seconds([[0]]) == 0
+    assert TCG.communication(ANT, learner, NODE).seconds([[0], [1]]) == 0
 
 
 def test_devices_of_two_kinds_part_replicas_and_not_servers():

@@ -26,7 +26,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     """One GMI's training, in this process, warm."""
     import torch
 
-    from gmi_drl.comm.alone import Solo
+    from gmi_drl.comm.reductions.alone import Solo
     from gmi_drl.config import default_config
     from gmi_drl.roles.replica import Replica
     from gmi_drl.tasks import make

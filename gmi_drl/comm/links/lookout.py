@@ -105,9 +105,7 @@ class Lookout:
             return None
         silent = self._silent(late)
         if not silent:
-            text = (
-                f"{self._own} waited {self._hang_s:g} s (hang_s) for {self._named(late)}, and all wait for others"
-            )
+            text = f"{self._own} waited {self._hang_s:g} s (hang_s) for {self._named(late)}, and all wait for others"
             return PeerSilentError(f"{text}: do all make the same calls in the same order?")
         text = f"{self._named(silent)} lives but has not arrived for {self._hang_s:g} s (hang_s)"
         return PeerSilentError(f"{text} while {self._own} waited: see what it does, or raise hang_s")

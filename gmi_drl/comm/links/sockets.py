@@ -1,10 +1,10 @@
 """A `Link` over TCP, between processes of one host or several.
 
 Sockets of our own, not gloo's send and receive: gloo cannot give an operation up, and its group cannot even be closed
-while one is under way (comm/gloo.py); it tells of a death by an error of any wording, or not; it counts no bytes. A
-socket says at once that the process at its other end is gone, every wait here has a deadline, nothing is left to wait
-for at the end, and what was sent is what the kernel took. Each rank is connected to each, because the one whose death
-matters is often not the one that is waited for.
+while one is under way (comm/groups/gloo.py); it tells of a death by an error of any wording, or not; it counts no
+bytes. A socket says at once that the process at its other end is gone, every wait here has a deadline, nothing is left
+to wait for at the end, and what was sent is what the kernel took. Each rank is connected to each, because the one whose
+death matters is often not the one that is waited for.
 
 Numbers travel as they lie in memory: all hosts have the same byte order. A host that loses its power closes nothing,
 so its ranks are silent; and a child that a rank has forked holds the connection of one that died until it has ended,

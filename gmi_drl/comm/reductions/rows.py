@@ -51,7 +51,9 @@ class RowReduction(ABC):
         check_first_bucket(self._bucket, numel)
         slot = self._rows.slots[self._row]
         if numel > slot.numel():
-            raise UsageError(f"a bucket of {numel} numbers does not fit into a slot of {slot.numel()}: enlarge slot_bytes")
+            raise UsageError(
+                f"a bucket of {numel} numbers does not fit into a slot of {slot.numel()}: enlarge slot_bytes"
+            )
         if self._device.type == "cpu":
             self._bucket_in_slot = self._bucket = slot[:numel].zero_()
         else:

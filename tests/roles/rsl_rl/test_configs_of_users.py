@@ -11,7 +11,7 @@ import yaml
 from rsl_rl_configs import FOREIGN, KINDS, REFUSED
 
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse

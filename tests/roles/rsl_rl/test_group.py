@@ -11,7 +11,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.segment import create_segment
 from gmi_drl.tasks import make
@@ -32,9 +32,11 @@ from pathlib import Path
 import torch
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.spots import Spot
 from gmi_drl.config import RunConfig
 from gmi_drl.learners import PPOConfig, RslRlConfig
 from gmi_drl.learners.rsl_rl import runner_config
+from gmi_drl.membership import on_one_device
 from gmi_drl.reductions import MPR_SHM
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.rsl_rl.group import process_group
@@ -49,7 +51,7 @@ rank = 1 if child == 0 else 0
 ours = PPOConfig(hidden=(8,), horizon=4, epochs=2, minibatches=2, desired_kl=1e-3)
 config = RunConfig(learner=RslRlConfig(runner=runner_config(ours)))
 num_env = (4, 12)[rank]
-group = open_group(MPR_SHM, rank, 2, fd=fd, hang_s=60)
+group = open_group(MPR_SHM, on_one_device(rank, 2, hang_s=60), Spot(segment=fd))
 reduction = open_reduction(MPR_SHM, group)
 with process_group(group, folder / "store", 60):
     task = make("ant", num_env=num_env, seed=rank)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import tiny_config
 
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.learners import PPOConfig
 from gmi_drl.roles.agreement import Word
 from gmi_drl.tasks import make

@@ -5,7 +5,7 @@ import torch
 from conftest import tiny_config
 
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.comm.alone import Solo
+from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.learners import PPOConfig, RslRlConfig
 from gmi_drl.learners.rsl_rl import runner_config
 from gmi_drl.roles.agreement import Word

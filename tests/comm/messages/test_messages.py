@@ -12,7 +12,7 @@ import pytest
 import torch
 from conftest import open_descriptors
 
-from gmi_drl.comm.messages import Messages
+from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.post import PIECE_BYTES, create_post
 
@@ -165,14 +165,14 @@ def test_a_stopped_peer_is_silent_and_goes_on(post):
 
 def test_what_is_no_message_names_its_sender(post, monkeypatch):
     here, there = opened(post), opened(post, 1)
-    monkeypatch.setattr("gmi_drl.comm.messages.encode", lambda data: (b'{"tensor":["load",[]]}', []))
+    monkeypatch.setattr("gmi_drl.comm.messages.messages.encode", lambda data: (b'{"tensor":["load",[]]}', []))
     here.send(None, 1)
     with pytest.raises(GmiError, match=r"GMI 0 has sent GMI 1 what is no message: .* unknown dtype 'load'"):
         there.recv(0)
     with pytest.raises(GmiError, match="left half-way"):
         there.recv(0)
     monkeypatch.undo()
-    monkeypatch.setattr("gmi_drl.comm.messages.MAX_HEADER_BYTES", 10)
+    monkeypatch.setattr("gmi_drl.comm.messages.messages.MAX_HEADER_BYTES", 10)
     there.send("a long text", 0)
     with pytest.raises(GmiError, match="GMI 1 has sent GMI 0 what is no message: its header has 13 bytes"):
         here.recv(1)

@@ -8,19 +8,21 @@ import time
 
 import pytest
 
-from gmi_drl.comm.gloo import GlooGroup
+from gmi_drl.comm.groups.gloo import GlooGroup
+from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.memory.peers import BARRIER
+from gmi_drl.membership import on_one_device
+from gmi_drl.memory.calls import BARRIER
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(MachineError, match=r"nowhere.*choose a folder"):
-        GlooGroup(0, 2, tmp_path / "nowhere" / "store", hang_s=3)
+        GlooGroup(on_one_device(0, 2, hang_s=3), Spot(tmp_path / "nowhere" / "store"))
 
 
 def test_a_peer_that_never_comes_is_silent(tmp_path):
     with pytest.raises(PeerSilentError, match="rank 1"):
-        GlooGroup(0, 2, tmp_path / "store", hang_s=0.1)
+        GlooGroup(on_one_device(0, 2, hang_s=0.1), Spot(tmp_path / "store"))
 
 
 def test_files_that_are_there_stay_as_they_are(tmp_path):
@@ -30,9 +32,9 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
         victim = tmp_path / f"{number}{ending}"
         victim.write_text("mine")
         with pytest.raises(UsageError, match=rf"{victim.name} already: the ranks meet at a new path"):
-            GlooGroup(0, 2, store, hang_s=3)
+            GlooGroup(on_one_device(0, 2, hang_s=3), Spot(store))
         with pytest.raises(PeerSilentError, match=rf"rank 0 has not made .*/{number}\.peers for 0.1 s"):
-            GlooGroup(1, 2, store, hang_s=0.1)
+            GlooGroup(on_one_device(1, 2, hang_s=0.1), Spot(store))
         assert victim.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1.peers"]
 
@@ -43,13 +45,13 @@ def test_links_are_not_followed(tmp_path, rank, error):
     (tmp_path / "victim").write_text("gmi-drl 2 ranks\n" + "mine" * 1000)
     before = (tmp_path / "victim").read_text()
     with pytest.raises(error, match=r"store\.peers"):
-        GlooGroup(rank, 2, tmp_path / "store", hang_s=3)
+        GlooGroup(on_one_device(rank, 2, hang_s=3), Spot(tmp_path / "store"))
     assert (tmp_path / "victim").read_text() == before and not (tmp_path / "store").exists()
 
 
 def test_nothing_is_left_where_nobody_came(tmp_path):
     with pytest.raises(PeerSilentError):
-        GlooGroup(0, 2, tmp_path / "store", hang_s=0.1)
+        GlooGroup(on_one_device(0, 2, hang_s=0.1), Spot(tmp_path / "store"))
     assert not list(tmp_path.iterdir())
 
 
@@ -57,13 +59,16 @@ HALF_WAY = """
 import json, os, signal, sys
 from pathlib import Path
 import torch
-from gmi_drl.comm.gloo import GlooGroup
+from gmi_drl.comm.groups.gloo import GlooGroup
+from gmi_drl.comm.spots import Spot
+from gmi_drl.membership import on_one_device
 from gmi_drl.errors import GmiError
-from gmi_drl.memory.peers import REDUCE, call_word
+from gmi_drl.memory.calls import REDUCE, call_word
 
 rank, store, fates = int(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
-group = GlooGroup(rank, len(fates), store, hang_s=60)
-group._peers._hang_s = 2
+member = on_one_device(rank, len(fates), hang_s=60)
+group = GlooGroup(member, Spot(store))
+object.__setattr__(member, "hang_s", 2)
 group.barrier()
 if fates[rank] != "reduces":
     group._peers.meet(call_word(REDUCE, 50_000))  # comes, and gives nothing
@@ -110,7 +115,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(MachineError, match=r"store\.peers: No space left on device; choose a folder"):
-        GlooGroup(0, 2, tmp_path / "store", hang_s=3)
+        GlooGroup(on_one_device(0, 2, hang_s=3), Spot(tmp_path / "store"))
     assert not list(tmp_path.iterdir())
 
 
@@ -134,7 +139,7 @@ def gloo_breaks():
 )
 def test_a_peer_that_ends_after_it_has_come_is_named(tmp_path, start, reason):
     child = os.fork()
-    group = GlooGroup(int(child == 0), 2, tmp_path / "store", hang_s=60)
+    group = GlooGroup(on_one_device(int(child == 0), 2, hang_s=60), Spot(tmp_path / "store"))
     if child == 0:
         group._peers.meet(BARRIER)
         os._exit(0)
@@ -147,12 +152,15 @@ LONGER_THAN_GLOO_WAITS = """
 import sys, time
 from pathlib import Path
 import torch
-from gmi_drl.comm.gloo import GlooGroup
-from gmi_drl.memory.peers import BARRIER
+from gmi_drl.comm.groups.gloo import GlooGroup
+from gmi_drl.comm.spots import Spot
+from gmi_drl.membership import on_one_device
+from gmi_drl.memory.calls import BARRIER
 
 rank = int(sys.argv[1])
-group = GlooGroup(rank, 2, Path(sys.argv[2]), hang_s=5)
-group._peers._hang_s = 60
+member = on_one_device(rank, 2, hang_s=5)
+group = GlooGroup(member, Spot(Path(sys.argv[2])))
+object.__setattr__(member, "hang_s", 60)
 group.barrier()
 group._finish(BARRIER, lambda: time.sleep(8 * rank) or group._group.barrier())
 """

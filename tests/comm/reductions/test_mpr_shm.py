@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gmi_drl.comm import open_group
-from gmi_drl.comm.mpr_shm import SharedMemoryReduction, shard_bounds
-from gmi_drl.comm.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.parts import shard_bounds
+from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
+from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
+from gmi_drl.membership import on_one_device
 from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, create_segment, first_slot
 from gmi_drl.reductions import MPR_SHM
 
@@ -18,7 +21,7 @@ from gmi_drl.reductions import MPR_SHM
 @pytest.fixture
 def alone():
     fd = create_segment(1, 4000)
-    yield SharedMemoryReduction(SharedMemoryGroup(0, 1, fd, hang_s=3))
+    yield SharedMemoryReduction(SharedMemoryGroup(on_one_device(0, 1), Spot(segment=fd)))
     os.close(fd)
 
 
@@ -54,26 +57,26 @@ def test_a_tensor_that_requires_grad_can_be_reduced(alone):
 def test_other_processors_are_sent_to_gloo(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(MachineError, match="aarch64: use MPR-gloo"):
-        open_group(MPR_SHM, 0, 2, fd=0, hang_s=3)
+        open_group(MPR_SHM, on_one_device(0, 2), Spot(segment=0))
 
 
 @pytest.mark.parametrize("size", [1, 2, 31, 32])  # with 32 the table takes more than a page
 def test_slots_are_pages_that_nobody_else_has(size, monkeypatch):
     """CUDA registers whole pages."""
-    monkeypatch.setattr("gmi_drl.comm.shared_memory.Peers", lambda *given: None)
+    monkeypatch.setattr("gmi_drl.comm.groups.shared_memory.Peers", lambda *given: None)
     fd = create_segment(size, 5000)
-    group = SharedMemoryGroup(0, size, fd, hang_s=3)
+    group = SharedMemoryGroup(on_one_device(0, size), Spot(segment=fd))
     with open(f"/proc/self/fd/{fd}", "rb") as segment:
         assert segment.seek(0, os.SEEK_END) == first_slot(size) + size * (slot_bytes(group) + STAGING_BYTES)
     assert first_slot(size) >= LINE_BYTES * (1 + size) and first_slot(size) % mmap.PAGESIZE == 0
     assert slot_bytes(group) >= 5000 and slot_bytes(group) % mmap.PAGESIZE == 0
-    for rows in (group.slots, group.staging):
+    for rows in (group.rows.slots, group.rows.staging):
         assert [row.data_ptr() % mmap.PAGESIZE for row in rows] == [0] * size
     os.close(fd)
 
 
 def slot_bytes(group):
-    return 4 * group.slots.shape[1]
+    return 4 * group.rows.slots.shape[1]
 
 
 def test_a_group_has_one_reduction(alone):
@@ -84,5 +87,5 @@ def test_a_group_has_one_reduction(alone):
 def test_a_peer_that_never_comes_is_silent():
     fd = create_segment(2, 4000)
     with pytest.raises(PeerSilentError, match="rank 1"):
-        SharedMemoryGroup(0, 2, fd, hang_s=0.1)
+        SharedMemoryGroup(on_one_device(0, 2, hang_s=0.1), Spot(segment=fd))
     os.close(fd)

@@ -10,10 +10,11 @@ from contextlib import ExitStack, closing
 import pytest
 import torch
 
-from gmi_drl.comm.meeting import Meeting, listen, meet
-from gmi_drl.comm.rings import Ring
-from gmi_drl.comm.sockets import SocketLink
+from gmi_drl.comm.links.meeting import Meeting, listen, meet
+from gmi_drl.comm.links.sockets import SocketLink
+from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.membership import Membership, on_one_device
 
 
 @pytest.fixture
@@ -22,6 +23,11 @@ def listeners():
     yield made
     for listener in made:
         listener.close()
+
+
+def apart(rank, hang_s=60.0):
+    """A rank of three, each on a device of its own."""
+    return Membership(rank, [[0], [1], [2]], hang_s=hang_s)
 
 
 def meeting_at(listeners):
@@ -33,7 +39,7 @@ def together(listeners, job):
     meeting, all_are_done = meeting_at(listeners), threading.Barrier(len(listeners))
 
     def live(rank):
-        with closing(SocketLink(rank, meeting, listeners[rank].fileno(), hang_s=60.0)) as link:
+        with closing(SocketLink(apart(rank), meeting, listeners[rank].fileno())) as link:
             given = job(link)
             all_are_done.wait(60)
             return given
@@ -124,16 +130,16 @@ def test_strangers_are_turned_away(listeners):
 def test_who_does_not_come_is_named(listeners):
     meeting = meeting_at(listeners)
     with pytest.raises(PeerSilentError, match=r"rank 1, rank 2 has not come for 0\.1 s"):
-        meet(0, meeting, listeners[0].fileno(), hang_s=0.1)
+        meet(apart(0, hang_s=0.1), meeting, listeners[0].fileno())
     listeners[1].close()
     with pytest.raises(PeerDiedError, match="rank 1 ended before rank 2 met it: Connection refused"):
-        meet(2, meeting, listeners[2].fileno(), hang_s=60)
+        meet(apart(2), meeting, listeners[2].fileno())
 
 
 def test_who_dies_before_it_answers_is_named(listeners):
     meeting = meeting_at(listeners)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(meet, 1, meeting, listeners[1].fileno(), 60)
+        waits = pool.submit(meet, apart(1), meeting, listeners[1].fileno())
         accepted, _ = listeners[0].accept()
         accepted.close()
         with pytest.raises(PeerDiedError, match="rank 0 ended before rank 1 met it"):
@@ -141,6 +147,15 @@ def test_who_dies_before_it_answers_is_named(listeners):
 
 
 def test_a_meeting_is_for_its_ranks(listeners):
-    with pytest.raises(UsageError, match="rank 3 is not in a meeting of 3"):
-        meet(3, meeting_at(listeners), listeners[0].fileno(), hang_s=1)
+    with pytest.raises(UsageError, match="a group of 2 needs as many addresses, not 3, and a token of 32"):
+        meet(on_one_device(0, 2), meeting_at(listeners), listeners[0].fileno())
     assert "token" not in repr(meeting_at(listeners))
+
+
+def test_a_meeting_is_inherited_by_descriptor(listeners):
+    meeting = meeting_at(listeners)
+    with open(meeting.written(), "rb+") as paper:
+        assert Meeting.read(paper.fileno()) == meeting
+        paper.truncate(10)
+        with pytest.raises(UsageError, match=rf"descriptor {paper.fileno()} is no meeting"):
+            Meeting.read(paper.fileno())

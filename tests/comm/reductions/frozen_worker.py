@@ -2,16 +2,17 @@
 
 import json
 import sys
-from pathlib import Path
 
 from gmi_drl.comm import open_group
+from gmi_drl.comm.spots import Spot
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import REDUCTIONS
 
 order = json.loads(sys.argv[1])
 print("imported", flush=True)
 input()
-method, path = REDUCTIONS.find(order["method"]), Path(order["path"])
-group = open_group(method, order["rank"], 2, fd=order["fd"], path=path, hang_s=order["hang_s"])
+member = Membership(order["rank"], order["mapping"], hang_s=order["hang_s"])
+group = open_group(REDUCTIONS.find(order["method"]), member, Spot.from_order(order["spot"]))
 print("open", flush=True)
 if order["rank"] == 1:
     input()

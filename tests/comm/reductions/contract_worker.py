@@ -11,7 +11,9 @@ from pathlib import Path
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import REDUCTIONS
 
 SIZES = (1, 7, 100_003, 300_007)  # the slot has room for 20_000, the staging area for 131_072
@@ -152,15 +154,16 @@ def say(answer):
     print(json.dumps(answer), flush=True)
 
 
-def reduction_of(rank, method, size, fd, path, hang_s):
+def reduction_of(rank, method, mapping, spot, hang_s):
     chosen = REDUCTIONS.find(method)
-    return open_reduction(chosen, open_group(chosen, rank, size, fd=fd, path=Path(path), hang_s=hang_s))
+    member = Membership(rank, mapping, hang_s=hang_s, spins=False)
+    return open_reduction(chosen, open_group(chosen, member, Spot.from_order(spot)))
 
 
 def main():
     torch.set_num_threads(1)
     rank, specs = int(sys.argv[1]), json.loads(sys.argv[2])
-    opened = {name: reduction_of(rank, **spec) for name, spec in specs.items() if rank < spec["size"]}
+    opened = {name: reduction_of(rank, **spec) for name, spec in specs.items()}
     say({name: contract(reduction) for name, reduction in opened.items()})
     for size in (3, 2):  # the last rank of three is killed, that of two is stopped
         say(until_lost({name: reduction for name, reduction in opened.items() if reduction.group.size == size}))

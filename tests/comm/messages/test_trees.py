@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gmi_drl.comm.trees import MAX_DEPTH, Form, decode, encode, filled, raw
+from gmi_drl.comm.messages.trees import MAX_DEPTH, Form, decode, encode, filled, raw
 from gmi_drl.errors import UsageError
 
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}

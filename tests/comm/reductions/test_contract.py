@@ -6,44 +6,56 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.alone import Alone, Solo
+from gmi_drl.comm.groups.alone import Alone
+from gmi_drl.comm.reductions.alone import Solo
+from gmi_drl.comm.spots import Spot, Spots
 from gmi_drl.errors import UsageError
-from gmi_drl.memory.segment import create_segment
-from gmi_drl.reductions import MPR_GLOO, MPR_SHM, NONE, REDUCTIONS
+from gmi_drl.membership import Membership, on_one_device
+from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
+from tests.comm.ranks import METHODS, legal
 
-WORKER = Path(__file__).parent / "reduction_worker.py"
+WORKER = Path(__file__).parent / "contract_worker.py"
 FROZEN_WORKER = WORKER.with_name("frozen_worker.py")
 SLOT_BYTES = 80_000
 HANG_S = 3
-METHODS = [REDUCTIONS.find(name) for name in REDUCTIONS.names if name != NONE.name]
-GROUPS = {f"{method.name}-{size}": (method, size) for size in (3, 2) for method in METHODS}
+MAPPINGS = {3: [[0], [1], [2]], 2: [[0], [1]]}
+GROUPS = {f"{name}-{size}": (METHODS[name], size) for size in (3, 2) for name in legal(MAPPINGS[size])}
 
 
-def described(folder):
-    """The groups as the workers are told of them; those of three are opened first and wait for slow starters."""
+def described(rank, spots):
+    """The groups as a worker is told of them; those of three are opened first and wait for slow starters."""
     return {
         name: {
             "method": method.name,
-            "size": size,
-            "fd": create_segment(size, SLOT_BYTES) if method.meets_in == "segment" else None,
-            "path": str(folder / name),
+            "mapping": MAPPINGS[size],
+            "spot": spots[name][rank].to_order(),
             "hang_s": 60 if size == 3 else HANG_S,
         }
         for name, (method, size) in GROUPS.items()
+        if rank < size
     }
 
 
-def live_through(specs):
+def started(rank, spots):
+    """A worker, which inherits its own spots alone."""
+    fds = {fd for name, (_, size) in GROUPS.items() if rank < size for fd in spots[name][rank].descriptors.values()}
+    command = [sys.executable, WORKER, str(rank), json.dumps(described(rank, spots))]
+    return subprocess.Popen(command, pass_fds=fds, stdout=subprocess.PIPE, text=True)
+
+
+def live_through(folder):
     """What three processes say of their groups: the contract, then rank 2 is killed, then rank 1 is stopped."""
-    fds = [spec["fd"] for spec in specs.values() if spec["fd"] is not None]
-    commands = [[sys.executable, WORKER, str(rank), json.dumps(specs)] for rank in range(3)]
-    ranks = [subprocess.Popen(line, pass_fds=fds, stdout=subprocess.PIPE, text=True) for line in commands]
+    spots = {name: Spots(method, MAPPINGS[size], SLOT_BYTES, folder / name) for name, (method, size) in GROUPS.items()}
+    ranks = [started(rank, spots) for rank in range(3)]
+    for made in spots.values():
+        made.close()
 
     def answers(of):
         return [json.loads(rank.stdout.readline()) for rank in of]
@@ -63,15 +75,13 @@ def live_through(specs):
             rank.kill()
             rank.wait()
             rank.stdout.close()
-        for fd in fds:
-            os.close(fd)
 
 
 @pytest.fixture(scope="module")
 def life(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reduction")
     shm_before = set(os.listdir("/dev/shm"))
-    life = live_through(described(folder))
+    life = live_through(folder)
     life["left"] = [path.name for path in folder.iterdir() if path.suffix == ".peers"]
     life["left"] += set(os.listdir("/dev/shm")) - shm_before
     return life
@@ -148,14 +158,14 @@ def test_different_calls_are_refused_on_every_rank(contract, case, first, second
 def test_a_bucket_and_a_foreign_tensor_are_summed_or_refused_but_never_wrong(contract, group):
     method, size = GROUPS[group]
     (said,) = {rank["mixes"]["said"]["bucket"] for rank in contract}
-    if method is MPR_SHM:
+    if method is not MPR_GLOO:
         assert "rank 0 reduces 10007 numbers in its slot, rank 1 reduces 10007 numbers beside its bucket" in said
     assert all(rank["mixes"]["own"] == [size if said is None else 1] for rank in contract)
 
 
 def test_a_rank_that_has_its_bucket_makes_another_call_where_that_matters(contract, group):
     (said,) = {rank["half way"] for rank in contract}
-    if GROUPS[group][0] is MPR_SHM:
+    if GROUPS[group][0] is not MPR_GLOO:
         assert "rank 0 reduces 7 numbers beside its bucket, rank 1 reduces 7 numbers in its slot" in said
     else:
         assert said is None
@@ -179,20 +189,21 @@ def test_a_lost_rank_is_named(life, group):
 
 def test_a_whole_group_may_stand_still_for_longer_than_hang_s(tmp_path):
     """All ranks are stopped, and those that wait go on a moment before those that are waited for."""
-    hang_s, fd = 4, create_segment(2, 8)
-    orders = [
-        {"method": method.name, "rank": rank, "fd": fd, "path": str(tmp_path / method.name), "hang_s": hang_s}
-        for method in METHODS
-        for rank in range(2)
-    ]
-    lines = [[sys.executable, FROZEN_WORKER, json.dumps(order)] for order in orders]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    ranks = [subprocess.Popen(line, pass_fds=[fd], text=True, bufsize=1, **pipes) for line in lines]
+    hang_s, mapping = 4, [[0], [1]]
+    spots = {name: Spots(METHODS[name], mapping, 8, tmp_path / name) for name in legal(mapping)}
+    ranks = []
+    for name, rank in product(spots, range(2)):
+        spot = spots[name][rank]
+        order = {"method": name, "rank": rank, "mapping": mapping, "spot": spot.to_order(), "hang_s": hang_s}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "pass_fds": spot.descriptors.values()}
+        ranks.append(
+            subprocess.Popen([sys.executable, FROZEN_WORKER, json.dumps(order)], text=True, bufsize=1, **pipes)
+        )
     try:
-        assert [rank.stdout.readline() for rank in ranks] == ["imported\n"] * 4
+        assert [rank.stdout.readline() for rank in ranks] == ["imported\n"] * len(ranks)
         for rank in ranks:
             rank.stdin.write("\n")
-        assert [rank.stdout.readline() for rank in ranks] == ["open\n"] * 4
+        assert [rank.stdout.readline() for rank in ranks] == ["open\n"] * len(ranks)
         time.sleep(0.5)  # the first of each group wait now
         for rank in ranks:
             rank.send_signal(signal.SIGSTOP)
@@ -203,9 +214,10 @@ def test_a_whole_group_may_stand_still_for_longer_than_hang_s(tmp_path):
         for rank in ranks[1::2]:
             rank.send_signal(signal.SIGCONT)
             rank.stdin.write("\n")
-        assert [rank.stdout.readline() for rank in ranks] == ["done\n"] * 4
+        assert [rank.stdout.readline() for rank in ranks] == ["done\n"] * len(ranks)
     finally:
-        os.close(fd)
+        for made in spots.values():
+            made.close()
         for rank in ranks:
             rank.kill()
             rank.communicate()
@@ -216,7 +228,7 @@ def test_nothing_is_left_behind(life):
 
 
 def test_alone():
-    solo = open_reduction(NONE, open_group(NONE, 0, 1))
+    solo = open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Spot()))
     assert isinstance(solo, Solo) and isinstance(solo.group, Alone)
     assert (solo.group.rank, solo.group.size, solo.group.wait_s) == (0, 1, 0.0)
     bucket = solo.bucket(3)
@@ -237,12 +249,13 @@ def test_alone():
         solo.group.gather(bucket)
 
 
-def test_what_is_missing_to_open_a_group_is_said(tmp_path):
-    with pytest.raises(UsageError, match="for groups of 1, not 2: use MPR-shm or MPR-gloo"):
-        open_group(NONE, 0, 2)
-    with pytest.raises(UsageError, match="rank 2 is not in a group of 2"):
-        open_group(MPR_GLOO, 2, 2, path=tmp_path / "store")
+def test_what_is_missing_to_open_a_group_is_said():
+    member = on_one_device(0, 2)
+    with pytest.raises(UsageError, match="reduction 'none' is for a GMI alone, not for 2: use MPR-shm"):
+        open_group(NONE, member, Spot())
     with pytest.raises(UsageError, match="MPR-shm needs the segment where its ranks meet"):
-        open_group(MPR_SHM, 0, 2)
+        open_group(MPR_SHM, member, Spot())
     with pytest.raises(UsageError, match="MPR-gloo needs the path where its ranks meet"):
-        open_group(MPR_GLOO, 0, 2)
+        open_group(MPR_GLOO, member, Spot())
+    with pytest.raises(UsageError, match="HAR needs the listener and the meeting where its ranks meet"):
+        open_group(HAR, member, Spot(segment=0))

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from gmi_drl.comm.mpr_shm import shard_bounds
-from tests.comm.placed_ranks import legal, started
+from gmi_drl.comm.parts import shard_bounds
+from tests.comm.ranks import legal, started
 
 NUMEL = 10_007
 SHAPES = {

@@ -1,0 +1,76 @@
+"""Ranks of groups of any shape: forked processes that share nothing but what their spots give them."""
+
+import os
+import platform
+from contextlib import contextmanager
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.spots import Spots
+from gmi_drl.membership import Membership
+from gmi_drl.reductions import NONE, REDUCTIONS
+
+FORK = get_context("fork")
+METHODS = {name: REDUCTIONS.find(name) for name in REDUCTIONS.names if name != NONE.name}
+ANSWER_S = 120
+
+
+def legal(mapping):
+    """The names of the methods for a mapping of cores, on this machine."""
+    asked = {"kind": "cpu", "architecture": platform.machine()}
+    return [name for name, method in METHODS.items() if method.obstacle(mapping, **asked) is None]
+
+
+def opened(name, rank, mapping, spots, hang_s):
+    """The reduction of one rank; ranks of tests are more than cores."""
+    member = Membership(rank, mapping, hang_s=hang_s, spins=False)
+    return open_reduction(METHODS[name], open_group(METHODS[name], member, spots[rank]))
+
+
+@contextmanager
+def started(mapping, names, job, *, hang_s=60.0, slot_bytes=480_000):
+    """Processes, one for each rank, in which `job(reduction)` says something for each method in turn.
+
+    Yields a function that gives what the ranks have said of a method, and the processes.
+    """
+    size = sum(map(len, mapping))
+    folder = TemporaryDirectory()
+    spots = {name: Spots(METHODS[name], mapping, slot_bytes, Path(folder.name) / name) for name in names}
+    pipes = {name: [FORK.Pipe(duplex=False) for _ in range(size)] for name in names}
+
+    def live(rank):
+        torch.set_num_threads(1)
+        for name in names:
+            reduction = opened(name, rank, mapping, spots[name], hang_s)
+            pipes[name][rank][1].send(job(reduction))
+            reduction.group.close()
+        os._exit(0)
+
+    def answers(name, ranks=None):
+        said = []
+        for rank in range(size) if ranks is None else ranks:
+            assert pipes[name][rank][0].poll(ANSWER_S), f"rank {rank} says nothing of {name}"
+            said.append(pipes[name][rank][0].recv())
+        return said
+
+    processes = [FORK.Process(target=live, args=(rank,)) for rank in range(size)]
+    for process in processes:
+        process.start()
+    for _, writer in chain(*pipes.values()):
+        writer.close()  # so that a rank that ends without a word is noticed at once
+    try:
+        yield answers, processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+        for made in spots.values():
+            made.close()
+        for reader, _ in chain(*pipes.values()):
+            reader.close()
+        folder.cleanup()
