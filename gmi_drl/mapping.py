@@ -47,7 +47,7 @@ def mrr_obstacle(mapping: MappingList) -> str | None:
     """
     counts = sorted({len(gmis) for gmis in mapping})
     if len(counts) > 1:
-        return f"needs as many GMIs on every device, {_said(mapping)} has {_listed(counts)}"
+        return f"needs as many GMIs on every device, not {_listed(counts)}"
     if counts[0] > len(mapping):
         return f"needs at most as many GMIs per device as devices, not {counts[0]} on {len(mapping)}"
     return None
@@ -69,9 +69,9 @@ def leaders(mapping: MappingList, t: int = 0) -> list[int]:
     return [gmis[t] for gmis in mapping]
 
 
-def even_mapping(devices: int, gmis: int) -> list[list[int]]:
+def even_mapping(devices: int, gmis: int) -> list[range]:
     """So many GMIs on each of so many devices, their ids in a row."""
-    return [list(range(device * gmis, (device + 1) * gmis)) for device in range(devices)]
+    return [range(device * gmis, (device + 1) * gmis) for device in range(devices)]
 
 
 def by_device(members: Sequence[int], device_of: Callable[[int], Hashable]) -> list[list[int]]:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.files import FileModel, known, load_json
+from gmi_drl.speeds import Speed
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 NotNegative = Annotated[float, Field(ge=0)]
@@ -53,7 +54,8 @@ class ProfilePoint(FileModel):
 class Profile(FileModel):
     """A profile file: JSON, `schema: gmi-drl/profile/2`. `note` says where its numbers come from.
 
-    `learner` is the kind of learner that was measured (`learner.kind` of a configuration).
+    `learner` is the kind of learner that was measured (`learner.kind` of a configuration). `speeds` are those of the
+    ways between GMIs of its node; None where nobody has measured them.
     """
 
     former: ClassVar[Mapping[str, str]] = {"algo": "`learner`"}
@@ -62,6 +64,7 @@ class Profile(FileModel):
     learner: str
     node: str
     note: str = ""
+    speeds: dict[str, Speed] | None = None
     points: tuple[ProfilePoint, ...]
 
     @model_validator(mode="after")
@@ -78,7 +81,11 @@ class Profile(FileModel):
 
 def dump_profile(profile: Profile) -> str:
     """A profile as the text of its file: one line for each point."""
-    facts = json.dumps(profile.model_dump(mode="json", by_alias=True, exclude={"points"}), indent=1, ensure_ascii=False)
+    facts = json.dumps(
+        profile.model_dump(mode="json", by_alias=True, exclude={"points"}, exclude_none=True),
+        indent=1,
+        ensure_ascii=False,
+    )
     points = ",\n".join(f"  {point.model_dump_json(exclude_defaults=True)}" for point in profile.points)
     return f'{facts.removesuffix("}").rstrip()},\n "points": [\n{points}\n ]\n}}\n'
 

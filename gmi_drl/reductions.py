@@ -8,6 +8,7 @@ from gmi_drl.hardware import STORES_IN_ORDER
 from gmi_drl.mapping import MappingList, mrr_obstacle, shortest
 from gmi_drl.registry import Registry
 from gmi_drl.speeds import GLOO, LINK, MEMORY, Speeds
+from gmi_drl.units import alternatives
 
 Kind = Literal["cpu", "gpu"]
 """Of the devices that a group's GMIs are on: all of them are of one."""
@@ -60,8 +61,10 @@ class ReductionMethod:
         """
         why = self.refuses(mapping, kind) if self.refuses else None
         if why:
-            others = [other for other in REDUCTIONS.names if other != self.name and _is_legal(other, mapping, kind)]
-            return f"reduction {self.name!r} {why}: use {' or '.join(others)}"
+            legal = [
+                other.name for other in REDUCTIONS.usable() if not (other.refuses and other.refuses(mapping, kind))
+            ]
+            return f"reduction {self.name!r} {why}: use {alternatives(legal)}"
         if architecture and self.architectures and architecture not in self.architectures:
             return f"{self.name} needs a processor of {', '.join(self.architectures)}, this is {architecture}"
         return None
@@ -72,11 +75,6 @@ class ReductionMethod:
             leg.rounds * speeds[leg.way].round_s + leg.share * bucket_bytes / speeds[leg.way].bytes_per_second
             for leg in self.legs(mapping)
         )
-
-
-def _is_legal(name: str, mapping: MappingList, kind: Kind | None) -> bool:
-    refuses = REDUCTIONS.find(name).refuses
-    return refuses is None or refuses(mapping, kind) is None
 
 
 def _size(mapping: MappingList) -> int:
@@ -191,6 +189,19 @@ REDUCTIONS = Registry("reduction", "gmi_drl.reductions", (NONE, MPR_SHM, MPR_GLO
 
 
 def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
-    """The one for GMIs of one host: shared memory where the processor allows it."""
+    """The one for GMIs of one host where nothing is known of speeds: shared memory where the processor allows it."""
     methods = (NONE, MPR_SHM, MPR_GLOO)
     return next(method for method in methods if method.obstacle(mapping, architecture=architecture) is None)
+
+
+def by_speed(
+    mapping: MappingList, bucket_bytes: float, speeds: Speeds, kind: Kind, architecture: str
+) -> list[tuple[float, ReductionMethod]]:
+    """All that can be used, with what reducing once takes by the model, in seconds: the fastest first.
+
+    One with a way whose speed is not known is left out.
+    """
+    legal = [method for method in REDUCTIONS.usable() if method.obstacle(mapping, kind, architecture) is None]
+    known = [method for method in legal if all(leg.way in speeds for leg in method.legs(mapping))]
+    timed = [(method.seconds(mapping, bucket_bytes, speeds), method) for method in known]
+    return sorted(timed, key=lambda pair: pair[0])

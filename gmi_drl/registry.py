@@ -1,6 +1,7 @@
 """Parts that a layout or a configuration names: ours, and those that packages add by entry points."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, Protocol, TypeVar
@@ -36,6 +37,14 @@ class Registry(Generic[Entry]):
     def names(self) -> list[str]:
         """Those that can be found, ours first."""
         return [*self._own, *sorted(entry_points(group=self._group).names - self._own.keys())]
+
+    def usable(self) -> list[Entry]:
+        """All but those whose packages are broken."""
+        found: list[Entry] = []
+        for name in self.names:
+            with suppress(MachineError):
+                found.append(self.find(name))
+        return found
 
     def find(self, name: str) -> Entry:
         """The entry of this name.

@@ -1,6 +1,6 @@
 """Numbers as people read them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 GIB = 2**30
 
@@ -60,3 +60,9 @@ def human_ranges(numbers: Iterable[int]) -> str:
         else:
             ranges.append([number, number])
     return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """`["a", "b", "c"]` -> `"a, b or c"`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

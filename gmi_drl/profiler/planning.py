@@ -13,11 +13,13 @@ from gmi_drl.profiler.budget import Budget, budget_of
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
+from gmi_drl.profiler.speeds import speeds_here
 from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.plan import candidates_of
 from gmi_drl.scheduler.search import Candidate, Grid
+from gmi_drl.speeds import Speed
 from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
@@ -72,7 +74,9 @@ def plan_here(
     config = measurable(task, config, template, tell)
     budget = budget_of(seconds, task, config, node, tell)
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
-        found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
+        speeds = _speeds(task, config, node, template, fresh, tell)
+        profile = Profile(task=task.name, learner=config.learner.kind, node=node.name, speeds=speeds, points=())
+        found = Exploration(profile, (), 0.0)
         cuts = rivals(grid)  # so few and small: run them all at once
     else:
         time = budget.part(EXPLORED)
@@ -124,6 +128,7 @@ def explore(
         MachineError: if this machine lacks what the learner needs.
     """
     config = measurable(task, config, template, tell)
+    speeds = _speeds(task, config, node, template, fresh, tell)
     cache = Cache(task, config, node, template=template, fresh=fresh)
 
     def on_point(point: ProfilePoint) -> None:
@@ -139,7 +144,18 @@ def explore(
                 if point.cut in grid:
                     measure(point.cut)
         until_it_iterates_s = measure.pace.start_s + measure.pace.beside_s
-        return Exploration(measure.profile, tuple(measure.unmeasured), until_it_iterates_s)
+        profile = measure.profile.model_copy(update={"speeds": speeds})
+        return Exploration(profile, tuple(measure.unmeasured), until_it_iterates_s)
+
+
+def _speeds(
+    task: TaskSpec, config: RunConfig, node: Node, template: Template, fresh: bool, tell: Tell
+) -> dict[str, Speed] | None:
+    """Those of the ways between GMIs, where anything crosses their borders."""
+    if not template.communication(task, config.learner, node).reduces:
+        return None
+    speeds = speeds_here(node, fresh=fresh, tell=tell)
+    return None if speeds is None else dict(speeds)
 
 
 def _affordable(

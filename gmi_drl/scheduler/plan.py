@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from gmi_drl.backends import PROCESS
 from gmi_drl.cut import Cut
@@ -14,6 +15,7 @@ from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
+from gmi_drl.speeds import Speeds
 from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import throughput
 from gmi_drl.units import counted
@@ -112,7 +114,7 @@ def plan_measured(
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
-    known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node, template))
+    known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node, template, profile.speeds))
     best = next(candidate for candidate in known if candidate.point.cut in grid)
     projection = Projection(
         measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
@@ -121,9 +123,10 @@ def plan_measured(
     samples = num_devices * best.point.cut.uncut.num_env * learner.horizon
     learns = Learns(learner.kind, samples) if template.purpose == "training" else None
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
-    doubt = template.communication(task, learner, node).doubt if num_devices > 1 else None
+    communication = template.communication(task, learner, node, profile.speeds)
+    doubt = communication.doubt if num_devices > 1 else None
     why = reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt)
-    layout = template.lay_out(task, node, best.point.cut, projection, why)
+    layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
     return Plan(
         layout,
         (best, *(candidate for candidate in known if candidate is not best)),
@@ -143,7 +146,7 @@ def candidates_of(
     template: Template = TCG_EX,
 ) -> tuple[list[Candidate], list[ProfilePoint]]:
     """The points of a profile that lie in a grid: those that run on this node, best first, and those that cannot."""
-    judge = judge_for(task, learner, node, template)
+    judge = judge_for(task, learner, node, template, profile.speeds)
     candidates, infeasible = [], []
     for cut in grid:
         point = profile.point(cut)
@@ -157,11 +160,17 @@ def candidates_of(
 
 
 def judge_for(
-    task: TaskSpec, learner: LearnerConfig, node: Node, template: Template = TCG_EX
+    task: TaskSpec, learner: LearnerConfig, node: Node, template: Template = TCG_EX, speeds: Speeds | None = None
 ) -> Callable[[ProfilePoint], Candidate]:
     """What a point of this workload promises for all GMIs of this node, by `estimate` and by equations 2 and 3."""
     num_devices, _ = devices_of(node)
-    communication = template.communication(task, learner, node)
+    communication = template.communication(task, learner, node, speeds)
+
+    @cache
+    def communication_s(gmis_per_gpu: int) -> float:
+        everyone = even_mapping(num_devices, gmis_per_gpu)
+        ran_together = everyone[:1] if node.num_gpus else [range(1)]  # what these wait for each other is in iteration_s
+        return communication.seconds(everyone) - communication.seconds(ran_together)
 
     def judge(point: ProfilePoint) -> Candidate:
         num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * learner.horizon
@@ -169,10 +178,7 @@ def judge_for(
         if not projected:
             return Candidate(point, projected, projected)
         iteration_s = steps / point.steps_per_second
-        everyone = even_mapping(num_devices, point.gmis_per_gpu)
-        ran_together = [everyone[0] if node.num_gpus else [0]]  # what these wait for each other is in iteration_s
-        communication_s = communication.seconds(everyone) - communication.seconds(ran_together)
-        expected = throughput(num_gmis, steps, iteration_s, communication_s)
+        expected = throughput(num_gmis, steps, iteration_s, communication_s(point.gmis_per_gpu))
         return Candidate(point, projected, expected)
 
     return judge

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from gmi_drl.mapping import MappingList
-from gmi_drl.reductions import Kind, usual_reduction
+from gmi_drl.mapping import MappingList, select_by_layout
+from gmi_drl.reductions import Kind, ReductionMethod, by_speed
 from gmi_drl.speeds import OF_CORES, Speeds
+from gmi_drl.units import human_bytes
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Communication:
     Args:
         reduces: How many an iteration has.
         bucket_bytes: The paper's M_p.
-        architecture: Of the processor, which decides how they are done.
+        architecture: Of the processor, which allows some methods alone.
         kind: Of the devices of the GMIs.
         speeds: Of the ways between them; None where nobody has measured them.
     """
@@ -25,19 +26,35 @@ class Communication:
     kind: Kind = "cpu"
     speeds: Speeds | None = None
 
+    def method(self, mapping: MappingList) -> ReductionMethod:
+        """The fastest way to reduce over GMIs that lie so on devices, by the model."""
+        (_, fastest), *_ = self._by_speed(mapping)
+        return fastest
+
     def seconds(self, mapping: MappingList) -> float:
-        """COM / BW of one iteration (Table 5), and what its rounds take, for GMIs that lie so on devices."""
+        """COM / BW of one iteration (Table 5), and what its rounds take, by the fastest way."""
         if not self.reduces:
             return 0.0
-        method = usual_reduction(mapping, self.architecture)
-        return self.reduces * method.seconds(mapping, self.bucket_bytes, self.speeds or OF_CORES)
+        (seconds, _), *_ = self._by_speed(mapping)
+        return self.reduces * seconds
+
+    def why(self, mapping: MappingList) -> str:
+        """Why the fastest is taken, what would come next, and what the paper would take, in a sentence."""
+        (seconds, _), *others = self._by_speed(mapping)
+        known = "by speeds that were measured here" if self.speeds else "by usual speeds"
+        times = [f"{_milliseconds(seconds)} for each sum of {human_bytes(self.bucket_bytes)}"]
+        times += [f"{other.name} would take {_milliseconds(other_s)}" for other_s, other in others[:1]]
+        return f"{known}, {', '.join(times)}; by the layout alone (the paper's Algorithm 1) {select_by_layout(mapping)}"
 
     @property
     def doubt(self) -> str | None:
         """That the speeds are none of such devices, in a sentence; None where they are."""
-        if self.kind == "cpu" or not self.reduces or self.speeds is not None:
+        if self.kind == "cpu" or not self.reduces or self.speeds:
             return None
         return "communication: no speed between GMIs of GPUs is known, those between cores are taken"
+
+    def _by_speed(self, mapping: MappingList) -> list[tuple[float, ReductionMethod]]:
+        return by_speed(mapping, self.bucket_bytes, self.speeds or OF_CORES, self.kind, self.architecture)
 
 
 NO_COMMUNICATION = Communication()
@@ -47,3 +64,7 @@ NO_COMMUNICATION = Communication()
 def throughput(num_gmis: int, steps: int, iteration_s: float, communication_s: float) -> float:
     """Equations 2 and 3 in steps per second: all GMIs do `steps` in T_s + T_a (+ T_t), `iteration_s`, and COM / BW."""
     return num_gmis * steps / (iteration_s + communication_s)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.2g} ms"

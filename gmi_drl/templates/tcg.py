@@ -7,6 +7,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.layout import GmiGroup, Layout, Projection, Role
 from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
+from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
 from gmi_drl.templates.even import described, even_devices
 from gmi_drl.templates.template import UNMEASURED, Purpose
@@ -24,7 +25,13 @@ class Tcg:
     purpose: Purpose = "serving"
 
     def lay_out(
-        self, task: TaskSpec, node: Node, cut: Cut, projection: Projection = UNMEASURED, why: Sequence[str] = ()
+        self,
+        task: TaskSpec,
+        node: Node,
+        cut: Cut,
+        projection: Projection = UNMEASURED,
+        why: Sequence[str] = (),
+        communication: Communication | None = None,
     ) -> Layout:
         """See `Template`: all devices are cut evenly."""
         devices = even_devices(node, cut, SERVING)
@@ -55,7 +62,9 @@ class Tcg:
             mistakes.append(f"{self.name} has no groups, this layout has {', '.join(layout.groups)}")
         return mistakes
 
-    def communication(self, task: TaskSpec, learner: LearnerConfig, node: Node) -> Communication:
+    def communication(
+        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
+    ) -> Communication:
         """See `Template`: COM = 0 (Table 4)."""
         return NO_COMMUNICATION
 

@@ -8,7 +8,8 @@ from gmi_drl.hardware import Node
 from gmi_drl.layout import HOLISTIC, GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
-from gmi_drl.reductions import REDUCTIONS, usual_reduction
+from gmi_drl.reductions import NONE, ReductionMethod, usual_reduction
+from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.even import described, even_devices
 from gmi_drl.templates.template import UNMEASURED, Purpose
@@ -26,30 +27,37 @@ class TcgEx:
     purpose: Purpose = "training"
 
     def lay_out(
-        self, task: TaskSpec, node: Node, cut: Cut, projection: Projection = UNMEASURED, why: Sequence[str] = ()
+        self,
+        task: TaskSpec,
+        node: Node,
+        cut: Cut,
+        projection: Projection = UNMEASURED,
+        why: Sequence[str] = (),
+        communication: Communication | None = None,
     ) -> Layout:
         """See `Template`: all devices are cut evenly."""
         devices = even_devices(node, cut, HOLISTIC)
         mapping = [[gmi.id for gmi in device.gmis] for device in devices]
-        groups = self.groups(mapping, node.cpu.architecture)
+        usual = usual_reduction(mapping, node.cpu.architecture)
+        method = communication.method(mapping) if communication else usual
         reasons = [*why, described(devices, cut, node), f"{self.name}: {self.what}"]
-        if len(groups[TRAINERS].members) > 1:
-            method = REDUCTIONS.find(groups[TRAINERS].reduction)
+        if method is not NONE:
             reasons.append(f"{method.name}: {method.how}")
+        if method is not NONE and communication:
+            reasons.append(communication.why(mapping))
         return Layout(
             task=task.name,
             template=self.name,
             backend=cut.backend,
             devices=devices,
-            groups=groups,
+            groups=_all_in_one(mapping, method),
             projection=projection,
             reasons=tuple(reasons),
         )
 
     def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
         """See `Template`."""
-        members = tuple(chain.from_iterable(mapping))
-        return {TRAINERS: GmiGroup(members=members, reduction=usual_reduction(mapping, architecture).name)}
+        return _all_in_one(mapping, usual_reduction(mapping, architecture))
 
     def check(self, layout: Layout) -> list[str]:
         """See `Template`: replicas must stay alike."""
@@ -70,13 +78,16 @@ class TcgEx:
             )
         return mistakes
 
-    def communication(self, task: TaskSpec, learner: LearnerConfig, node: Node) -> Communication:
+    def communication(
+        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
+    ) -> Communication:
         """See `Template`: Table 5, once for every mini-batch."""
         return Communication(
             reduces=learner.epochs * learner.minibatches,
             bucket_bytes=learner.bucket_bytes(task),
             architecture=node.cpu.architecture,
             kind="gpu" if node.num_gpus else "cpu",
+            speeds=speeds,
         )
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
@@ -90,6 +101,10 @@ class TcgEx:
     def leaders(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`: rank 0, whose answer counts for all in the exchange of every iteration."""
         return layout.groups[TRAINERS].members[:1]
+
+
+def _all_in_one(mapping: MappingList, method: ReductionMethod) -> dict[str, GmiGroup]:
+    return {TRAINERS: GmiGroup(members=tuple(chain.from_iterable(mapping)), reduction=method.name)}
 
 
 TCG_EX = TcgEx()

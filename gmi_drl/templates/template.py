@@ -8,6 +8,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.layout import GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
+from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
 from gmi_drl.workload import TaskSpec
 
@@ -36,6 +37,7 @@ class Template(Protocol):
         cut: Cut,
         projection: Projection = UNMEASURED,
         why: Sequence[str] = (),
+        communication: Communication | None = None,
     ) -> Layout:
         """The layout of a cut, with its groups and its reasons.
 
@@ -45,6 +47,7 @@ class Template(Protocol):
             cut: How each device is cut.
             projection: What is expected of it.
             why: Reasons that go before those of its form.
+            communication: Decides how groups reduce; without it they do what is usual.
 
         Raises:
             NoFeasiblePlanError: if the node cannot hold so many GMIs.
@@ -56,8 +59,10 @@ class Template(Protocol):
     def check(self, layout: Layout) -> list[str]:
         """Why a layout that names this template is none of its kind, each mistake in a sentence; empty if it is."""
 
-    def communication(self, task: TaskSpec, learner: LearnerConfig, node: Node) -> Communication:
-        """What crosses the borders of GMIs in one iteration."""
+    def communication(
+        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
+    ) -> Communication:
+        """What crosses the borders of GMIs in one iteration, at speeds that were measured on the node."""
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """`module:class` of each GMI's role (`roles.drl_role.DRL_role`), by its id.
