@@ -81,11 +81,8 @@ class Profile(FileModel):
 
 def dump_profile(profile: Profile) -> str:
     """A profile as the text of its file: one line for each point."""
-    facts = json.dumps(
-        profile.model_dump(mode="json", by_alias=True, exclude={"points"}, exclude_none=True),
-        indent=1,
-        ensure_ascii=False,
-    )
+    told = profile.model_dump(mode="json", by_alias=True, exclude={"points"}, exclude_none=True)
+    facts = json.dumps(told, indent=1, ensure_ascii=False)
     points = ",\n".join(f"  {point.model_dump_json(exclude_defaults=True)}" for point in profile.points)
     return f'{facts.removesuffix("}").rstrip()},\n "points": [\n{points}\n ]\n}}\n'
 

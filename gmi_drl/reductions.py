@@ -61,10 +61,8 @@ class ReductionMethod:
         """
         why = self.refuses(mapping, kind) if self.refuses else None
         if why:
-            legal = [
-                other.name for other in REDUCTIONS.usable() if not (other.refuses and other.refuses(mapping, kind))
-            ]
-            return f"reduction {self.name!r} {why}: use {alternatives(legal)}"
+            others = [other for other in REDUCTIONS.usable() if not (other.refuses and other.refuses(mapping, kind))]
+            return f"reduction {self.name!r} {why}: use {alternatives([other.name for other in others])}"
         if architecture and self.architectures and architecture not in self.architectures:
             return f"{self.name} needs a processor of {', '.join(self.architectures)}, this is {architecture}"
         return None

@@ -9,8 +9,10 @@ from gmi_drl.files import FileModel
 
 
 class Speed(FileModel):
-    """Of one way: `round_s` seconds that a round takes however little is moved (alpha), and `bytes_per_second` that a
-    rank moves when there is much (1 / beta, the paper's BW).
+    """Of one way.
+
+    `round_s` is what a round takes however little is moved (alpha), in seconds, and `bytes_per_second` what a rank moves
+    when there is much (1 / beta, the paper's BW).
     """
 
     round_s: Annotated[float, Field(ge=0)]
