@@ -11,7 +11,7 @@ from gmi_drl.files import FileModel
 class Speed(FileModel):
     """Of one way.
 
-    `round_s` is what a round takes however little is moved (alpha), in seconds, and `bytes_per_second` what a rank moves
+    `round_s` is what a round takes however little is moved (alpha), in seconds; `bytes_per_second` is what a rank moves
     when there is much (1 / beta, the paper's BW).
     """
 

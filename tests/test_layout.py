@@ -37,7 +37,7 @@ def together(*members, name="all"):
         (
             [gmi(0, [0]), gmi(1, [1])],
             together(0, 1),
-            "group 'all': reduction 'none' is for groups of 1, not 2",
+            "group 'all': reduction 'none' is for a GMI alone, not for 2",
         ),
         ([], {}, "at least 1 item"),
         ([gmi(0, [0], roles=["agent", "trainer", "agent"])], {}, "given twice: agent"),
@@ -55,6 +55,50 @@ def together(*members, name="all"):
 def test_what_contradicts_itself_is_refused(gmis, more, message):
     with pytest.raises(UsageError, match=message):
         layout(*gmis, **more)
+
+
+def devices(*counts, kinds=None):
+    """Devices with so many GMIs, all of which have the one core."""
+    ids = iter(range(sum(counts)))
+    kinds = kinds or ["cpu"] * len(counts)
+    return {
+        "share_cores": True,
+        "devices": [
+            {"kind": kind, "index": index, "gmis": [gmi(next(ids), [0]) for _ in range(count)]}
+            for index, (kind, count) in enumerate(zip(kinds, counts, strict=True))
+        ],
+    }
+
+
+def grouped(reduction, *members):
+    return {"groups": {"all": {"members": members, "reduction": reduction}}}
+
+
+def test_cores_are_shared_where_the_layout_says_so():
+    shared = parse(Layout, devices(2, 3) | grouped("HAR", *range(5)), "layout")
+    assert [gmi.cores for gmi in shared.gmis] == [(0,)] * 5 and shared.ranks_by_device("all") == [[0, 1], [2, 3, 4]]
+    with pytest.raises(UsageError, match=r"core 0 is given to GMIs \[0, 1\]: give each its own, or say `share_cores"):
+        layout(gmi(0, [0]), gmi(1, [0]))
+
+
+def test_ranks_are_places_in_the_members():
+    mixed = parse(Layout, devices(2, 2) | grouped("MRR", 3, 0, 2, 1), "layout")
+    assert mixed.ranks_by_device("all") == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("counts", "kinds", "reduction", "said"),
+    [
+        ((2, 3), None, "MRR", "'MRR' needs as many GMIs on every device, not 2 and 3: use MPR-shm, MPR-gloo, HAR"),
+        ((3, 3), None, "MRR", "needs at most as many GMIs per device as devices, not 3 on 2: use MPR-shm"),
+        ((1, 1), ["cpu", "gpu"], "MPR-shm", "group 'all': its GMIs are on cpu and gpu, which round differently"),
+        ((1, 1), None, "MPR-sh", "there is no reduction 'MPR-sh'; did you mean 'MPR-shm'"),
+    ],
+)
+def test_reductions_that_cannot_be_are_refused(counts, kinds, reduction, said):
+    with pytest.raises(UsageError) as caught:
+        parse(Layout, devices(*counts, kinds=kinds) | grouped(reduction, *range(sum(counts))), "layout")
+    assert said in str(caught.value)
 
 
 def test_a_file_of_version_1_is_told_what_has_changed():

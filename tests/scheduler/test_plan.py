@@ -128,7 +128,7 @@ def test_a_bandwidth_that_nobody_has_measured_between_gpus_is_told():
     one = DGX.model_copy(update={"gpus": Gpus(model="X", count=1)})
     for node, is_told in ((DGX, True), (one, False), (NODE, False)):
         reasons = measured(node, profile((1, 512, 1000.0, 10**9))).layout.reasons
-        assert any("the bandwidth of MPR-shm between GPUs is unmeasured" in reason for reason in reasons) == is_told
+        assert any("no speed between GMIs of GPUs is known" in reason for reason in reasons) == is_told
 
 
 def test_the_plan_says_when_one_gmi_is_best():

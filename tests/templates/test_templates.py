@@ -1,6 +1,7 @@
 """What every template keeps to, those of other packages, too."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from conftest import tiny_layout
@@ -13,18 +14,20 @@ from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
 from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS, OUR_PPO
+from gmi_drl.mapping import even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.reductions import usual_reduction
+from gmi_drl.reductions import MPR_GLOO, MPR_SHM
 from gmi_drl.roles.child import load_role
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.probe import Probe
 from gmi_drl.scheduler import plan_measured, profile_grid
-from gmi_drl.speeds import OF_CORES
+from gmi_drl.speeds import GLOO, OF_CORES, Speed
 from gmi_drl.templates import TCG, TCG_EX, TEMPLATES, template_for, template_named, template_of
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
 NODE = Node(name="n", cpus=CpuDevices(cores_each=4, count=2), cpu=Cpu(cores=8, memory_gib=8))
+ONLY_GLOO = {GLOO: Speed(round_s=1.0, bytes_per_second=1e9)}
 each_template = pytest.mark.parametrize(
     "template", [TEMPLATES.find(name) for name in TEMPLATES.names], ids=TEMPLATES.names
 )
@@ -71,7 +74,8 @@ def test_every_gmi_has_a_role_and_the_launcher_somebody_to_speak_to(template):
 @each_template
 def test_communication_of_one_gmi_costs_nothing_and_of_more_not_less(template):
     communication = template.communication(ANT, default_config(ANT).learner, NODE)
-    assert 0 == communication.seconds(1) <= communication.seconds(2) <= communication.seconds(8)
+    alone, pair, eight = (communication.seconds(even_mapping(1, gmis)) for gmis in (1, 2, 8))
+    assert 0 == alone <= pair <= eight
 
 
 @each_template
@@ -124,10 +128,22 @@ def test_a_training_sums_gradients_once_for_every_mini_batch():
     communication = TCG_EX.communication(ANT, learner, NODE)
     assert communication.reduces == learner.epochs * learner.minibatches
     assert communication.bucket_bytes == learner.bucket_bytes(ANT)
-    once = usual_reduction([[0], [1]], NODE.cpu.architecture).seconds([[0], [1]], communication.bucket_bytes, OF_CORES)
+    once = MPR_SHM.seconds([[0], [1]], communication.bucket_bytes, OF_CORES)
     assert communication.seconds([[0], [1]]) == communication.reduces * once > 0
     assert communication.seconds([[0]]) == 0
+    assert TCG_EX.communication(ANT, learner, NODE, ONLY_GLOO).method([[0], [1]]) is MPR_GLOO
     assert TCG.communication(ANT, learner, NODE).seconds([[0], [1]]) == 0
+
+
+def test_a_layout_takes_the_reduction_that_is_fastest_and_says_why():
+    communication = TCG_EX.communication(ANT, default_config(ANT).learner, NODE)
+    layout = TCG_EX.lay_out(ANT, NODE, Cut(2, 64), communication=communication)
+    assert layout.groups["trainers"].reduction == "MPR-shm" and communication.why([[0, 1], [2, 3]]) in layout.reasons
+    gloo = replace(communication, speeds=ONLY_GLOO)
+    layout = TCG_EX.lay_out(ANT, NODE, Cut(2, 64), communication=gloo)
+    assert layout.groups["trainers"].reduction == "MPR-gloo"
+    alone = TCG_EX.lay_out(ANT, Node(name="n", cpu=Cpu(cores=2, memory_gib=8)), Cut(1, 64), communication=communication)
+    assert alone.groups["trainers"].reduction == "none" and not any("Algorithm 1" in why for why in alone.reasons)
 
 
 def test_devices_of_two_kinds_part_replicas_and_not_servers():
