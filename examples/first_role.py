@@ -1,9 +1,10 @@
-"""The paper's Listing 1, completed with a body: every GMI averages what all have measured.
+"""The paper's Listing 1, completed with a body: GMIs average what they have measured, and send it to one of them.
 
 Run it on two cores:  python examples/first_role.py
 """
 
 import time
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ LAYOUT = Layout(
 
 
 class DRL_role:
-    """A role needs no base class; `GMI_DRL.DRL_role` offers this constructor and `GMI_collective` ready-made."""
+    """A role needs no base class; `GMI_DRL.DRL_role` offers this constructor and the three calls ready-made."""
 
     def __init__(self, GMI_id: int, role: str, gpu_id: int) -> None:
         self.GMI_id = GMI_id
@@ -28,20 +29,34 @@ class DRL_role:
         self.mgr.set_GPU(GMI_id, gpu_id)
         self.group = self.mgr.get_group(GMI_id, GMI_id)
 
-    def GMI_run(self, size: int, rounds: int) -> dict[str, float]:
-        """Measure a matrix product again and again, and tell everybody."""
+    def GMI_run(self, size: int, rounds: int) -> dict[str, Any]:
+        """Measure a matrix product again and again, tell everybody the mean and GMI 0 all of it."""
         matrix = torch.randn(size, size)
-        mean_s = torch.zeros(1)
-        for _ in range(rounds):
+        times, mean_s = torch.zeros(rounds), torch.zeros(1)
+        for number in range(rounds):
             started = time.perf_counter()
             matrix @ matrix
-            mean_s = self.GMI_collective(torch.tensor([time.perf_counter() - started]))
-        return {"own_cores": len(self.mgr.gmi.cores), "mean_ms": 1000 * mean_s.item()}
+            times[number] = time.perf_counter() - started
+            mean_s = self.GMI_collective(times[number : number + 1].clone())
+        told = {"own_cores": len(self.mgr.gmi.cores), "mean_ms": 1000 * mean_s.item()}
+        if self.GMI_id != 0:
+            self.GMI_send({"who": self.role, "times": times}, 0).wait()
+            return told
+        heard = [self.GMI_recv(other)["times"] for other in self.group.members if other != 0]
+        return told | {"slowest_ms": 1000 * torch.stack([times, *heard]).max().item()}
 
     def GMI_collective(self, data: torch.Tensor) -> torch.Tensor:
         """The mean over the group."""
         self.mgr.allreduce(data, self.group)  # sums in place
         return data / len(self.group.members)
+
+    def GMI_send(self, data: Any, dst_GMI_id: int) -> Any:
+        """Send a tree of tensors, which is copied at once; `wait()` on what it returns for its arrival."""
+        return self.mgr.send(data, dst_GMI_id)
+
+    def GMI_recv(self, src_GMI_id: int) -> Any:
+        """What another GMI has sent."""
+        return self.mgr.recv(src_GMI_id)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ class Cut:
         gmis_per_gpu: GMIs of each device, be it a GPU or a CPU.
         num_env: Environments of each GMI.
         backend: By which (`backends.BACKENDS`).
+        share_cores: Whether GMIs may have the same cores, where a device has fewer cores than GMIs.
     """
 
     gmis_per_gpu: int
     num_env: int
     backend: str = PROCESS.name
+    share_cores: bool = False
 
     @property
     def division(self) -> tuple[str, int]:

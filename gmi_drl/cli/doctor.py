@@ -72,10 +72,12 @@ def _mujoco() -> Finding:
 
 def _cores() -> Finding:
     from gmi_drl.gmi.inventory import allowed_cores, cgroup_quota
+    from gmi_drl.units import counted
 
     cores, quota = allowed_cores(), cgroup_quota()
     limit = "" if quota is None else f", cgroup quota {quota:g}"
-    return f"{len(cores)} ({_ranges(cores)}){limit}", ""
+    most = f"for {counted(len(cores), 'GMI')} at most: more would take turns (share_cores)"
+    return f"{len(cores)} ({_ranges(cores)}){limit}, {most}", ""
 
 
 def _memory() -> Finding:

@@ -54,6 +54,11 @@ GPU_BUDGET_S = 300
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
 @backend_option(f"the --profile's, or {PROCESS.name}")
 @click.option(
+    "--share-cores",
+    is_flag=True,
+    help="Let GMIs take turns on cores where there are not enough, to try a layout (with --budget 0 or --node).",
+)
+@click.option(
     "--keep-batch",
     type=click.IntRange(min=1),
     metavar="SAMPLES",
@@ -85,6 +90,7 @@ def plan(
     num_env: int | None,
     gmis_per_gpu: int | None,
     backend: str | None,
+    share_cores: bool,
     keep_batch: int | None,
     budget: float | None,
     fresh: bool,
@@ -117,6 +123,7 @@ def plan(
             _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
             restricted = {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
             _refuse("the --profile decides that", restricted)
+            _refuse("what was measured had cores of its own", {"--share-cores": share_cores or None})
             points = load_profile(profile)
             algo = algo or points.learner
             chosen = _from_profile(task, here, by, algo, points, keep_batch)
@@ -125,8 +132,9 @@ def plan(
             _refuse("nothing is measured, and an even cut is the same for all", {"--algo": algo})
             elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
             _refuse(f"the machine of {node} cannot be measured here", elsewhere)
-            chosen = _even(task, here, by, num_env, gmis_per_gpu, named_backend(backend))
+            chosen = _even(task, here, by, num_env, gmis_per_gpu, named_backend(backend), share_cores)
         else:
+            _refuse("speeds of GMIs that take turns say nothing (--budget 0)", {"--share-cores": share_cores or None})
             algo = algo or OUR_PPO.name
             cutting = named_backend(backend)
             chosen = _measured(task, here, by, algo, num_env, gmis_per_gpu, cutting, keep_batch, budget, fresh)
@@ -181,7 +189,13 @@ def _node(node_file: Path | None) -> "Node":
 
 
 def _even(
-    task: str, node: "Node", template: "Template", num_env: int | None, gmis_per_gpu: int | None, backend: str
+    task: str,
+    node: "Node",
+    template: "Template",
+    num_env: int | None,
+    gmis_per_gpu: int | None,
+    backend: str,
+    share_cores: bool = False,
 ) -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.launch.describe import task_spec
@@ -189,7 +203,15 @@ def _even(
     num_env = num_env or DEFAULT_NUM_ENV
     spec = task_spec(task)
     return scheduler.Plan(
-        scheduler.plan(spec, node, num_env=num_env, gmis_per_gpu=gmis_per_gpu, template=template, backend=backend)
+        scheduler.plan(
+            spec,
+            node,
+            num_env=num_env,
+            gmis_per_gpu=gmis_per_gpu,
+            template=template,
+            backend=backend,
+            share_cores=share_cores,
+        )
     )
 
 

@@ -27,9 +27,9 @@ class Measure:
 
 @dataclass(frozen=True)
 class Reduce:
-    """Sum gradients by a method of reduction, and report how long it took."""
+    """Sum vectors in a group, and report how long it took."""
 
-    method: str
+    group: str
 
 
 # A GMI says:

@@ -24,6 +24,8 @@ from gmi_drl.workload import TaskSpec
 TOLD = 4
 """Points at most of which an error says why they do not run."""
 
+SHARED = "GMIs may have the same cores, as was asked: they take turns, so it runs, and no speed of it says anything"
+
 Confirmed = Mapping[Cut, float]
 """Steps per second of all GMIs of a layout that were run together."""
 
@@ -61,6 +63,7 @@ def plan(
     gmis_per_gpu: int | None = None,
     template: Template = TCG_EX,
     backend: str = PROCESS.name,
+    share_cores: bool = False,
 ) -> Layout:
     """Cut a node evenly. Nothing is measured, and the layout says so.
 
@@ -71,13 +74,15 @@ def plan(
         gmis_per_gpu: None for one per physical core (one per GPU).
         template: What a GMI does.
         backend: What cuts the devices.
+        share_cores: Whether GMIs may take turns on cores where there are not enough.
 
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
-    why = "no profile was given and nothing was measured: the devices are cut evenly"
-    cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend)
-    return template.lay_out(task, node, cut, why=[why])
+    why = ["no profile was given and nothing was measured: the devices are cut evenly"]
+    why += [SHARED] if share_cores else []
+    cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
+    return template.lay_out(task, node, cut, why=why)
 
 
 def plan_measured(

@@ -29,7 +29,7 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
     devices, next_id = [], 0
     for index, cores in enumerate(shares):
         count = cut.gmis_per_gpu
-        parts = _deal(cores, count, f"{kind} {index}")
+        parts = _deal(cores, count, f"{kind} {index}", share_cores=cut.share_cores)
         gmis = tuple(GMI(id=next_id + i, num_env=cut.num_env, cores=part, **given) for i, part in enumerate(parts))
         devices.append(Device(kind=kind, index=index, gmis=gmis))
         next_id += count
@@ -69,12 +69,15 @@ def _core_shares(node: Node) -> list[Sequence[Cores]]:
     return [singles[i * each : (i + 1) * each] for i in range(node.cpus.count)]
 
 
-def _deal(physical: Sequence[Cores], count: int, device: str) -> list[Cores]:
+def _deal(physical: Sequence[Cores], count: int, device: str, *, share_cores: bool) -> list[Cores]:
     """Cores for `count` GMIs of one device, as even as whole physical cores allow."""
     if count > len(physical):  # siblings must be parted
         physical = _threads(physical)
+    if count > len(physical) and share_cores:
+        return [physical[number % len(physical)] for number in range(count)]
     if count > len(physical):
-        raise NoFeasiblePlanError(f"{count} GMIs on {device} need {count} cores, it has {len(physical)}: ask for fewer")
+        remedy = "ask for fewer, or let them take turns on cores (--share-cores)"
+        raise NoFeasiblePlanError(f"{count} GMIs on {device} need {count} cores, it has {len(physical)}: {remedy}")
     return [tuple(sorted(chain.from_iterable(part))) for part in _even(physical, count, "GMIs")]
 
 

@@ -40,6 +40,7 @@ class Tcg:
             task=task.name,
             template=self.name,
             backend=cut.backend,
+            share_cores=cut.share_cores,
             devices=devices,
             projection=projection,
             reasons=reasons,

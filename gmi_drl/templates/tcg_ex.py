@@ -49,6 +49,7 @@ class TcgEx:
             task=task.name,
             template=self.name,
             backend=cut.backend,
+            share_cores=cut.share_cores,
             devices=devices,
             groups=_all_in_one(mapping, method),
             projection=projection,

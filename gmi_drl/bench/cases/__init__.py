@@ -19,6 +19,7 @@ from gmi_drl.bench.cases import (
     ppo_ant_v5,
     ppo_update,
     reduction,
+    reductions,
     returns_v5,
 )
 from gmi_drl.errors import UsageError, did_you_mean
@@ -28,6 +29,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (ant_simulators, ant_simulators.CASES),
     (costs, (costs.CASE,)),
     (reduction, reduction.CASES),
+    (reductions, reductions.CASES),
     (ppo_update, (ppo_update.CASE,)),
     (learning, learning.CASES),
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),

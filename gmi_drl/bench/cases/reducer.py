@@ -1,4 +1,4 @@
-"""The role of the reduction cases: reduces by the method that the launcher names, and says how long that took."""
+"""The role of the reduction cases: reduces by the group that the launcher names, and says how long that took."""
 
 import statistics
 import time
@@ -15,23 +15,25 @@ LOOK_EVERY_S = 1e-3
 
 
 class Reducer(DRL_role):
-    """One rank. It ends with the launcher."""
+    """One rank of every group. It ends with the launcher."""
 
-    def GMI_run(self, numel: int, reduces: int, methods: list[str]) -> None:
-        """Measure the methods that the launcher asks for."""
-        groups = {method: self.mgr.named_group(method) for method in methods}
-        stations = {method: Station(self.mgr.reduction(group), numel, reduces) for method, group in groups.items()}
+    def GMI_run(self, numels: dict[str, int], reduces: dict[str, int]) -> None:
+        """Measure the groups that the launcher asks for: so many numbers each, so many times."""
+        stations = {
+            name: Station(self.mgr.reduction(self.mgr.named_group(name)), numel, reduces[name])
+            for name, numel in numels.items()
+        }
         while True:
             for word in self.mgr.line.words():
                 assert isinstance(word, Reduce)
-                row = stations[word.method].measure()
+                row = stations[word.group].measure()
                 if self.GMI_id == 0:
                     self.mgr.report(row)
             time.sleep(LOOK_EVERY_S)
 
 
 class Station:
-    """One method with its bucket."""
+    """One reduction with its bucket."""
 
     def __init__(self, reduction: Reduction, numel: int, reduces: int) -> None:
         self.reduction, self.reduces = reduction, reduces

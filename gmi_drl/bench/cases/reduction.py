@@ -4,60 +4,41 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sample, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cases.reducing import ask, reducing
 from gmi_drl.bench.cores import PURPOSE
 
 if TYPE_CHECKING:
     from gmi_drl.launch.processes import GMIProcesses
 
 RANKS = 2
-HANG_S = 60.0
 SIDES = {"shared memory": "MPR-shm", "gloo": "MPR-gloo"}
-ROLE = "gmi_drl.bench.cases.reducer:Reducer"
 
 
 @contextmanager
 def open_sides(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     """Two GMIs with a core each, which both sides ask by turns."""
-    from gmi_drl.config import RunConfig
     from gmi_drl.gmi import claimed
-    from gmi_drl.launch.opened import opened
     from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-    from gmi_drl.run.folder import RunFolder
 
     gmis = tuple(GMI(id=rank, roles=("trainer",), cores=(rank,)) for rank in range(RANKS))
     groups = {name: GmiGroup(members=tuple(range(RANKS)), reduction=name) for name in SIDES.values()}
     layout = Layout(devices=(Device(kind="cpu", gmis=gmis),), groups=groups)
-    params = {"numel": numel, "reduces": reduces // 4 if quick else reduces, "methods": list(SIDES.values())}
-    roles, config = dict.fromkeys(range(RANKS), ROLE), RunConfig(hang_s=HANG_S)
-    with TemporaryDirectory(prefix="gmi-drl-bench-") as path, claimed([layout], PURPOSE) as claim:
-        folder = RunFolder(Path(path), stays=False)
-        folder.create()
-        with opened(claim, layout, config, folder, roles, params, slot_bytes=4 * numel) as processes:
-            sides = {name: partial(_ask, processes, method) for name, method in SIDES.items()}
-            for warm_up in sides.values():
-                warm_up()
-            yield sides
+    counts = dict.fromkeys(groups, reduces // 4 if quick else reduces)
+    numels = dict.fromkeys(groups, numel)
+    with claimed([layout], PURPOSE) as claim, reducing(claim, layout, numels, counts) as processes:
+        sides = {name: partial(_sample, processes, method) for name, method in SIDES.items()}
+        for warm_up in sides.values():
+            warm_up()
+        yield sides
 
 
-def _ask(processes: "GMIProcesses", method: str) -> Sample:
-    """Have both ranks reduce by one method, and take in what the first of them saw."""
-    from gmi_drl.errors import GmiError
-    from gmi_drl.launch.events import Heard
-    from gmi_drl.roles.words import Reduce, Report
-
-    for rank in range(RANKS):
-        processes.say(rank, Reduce(method))
-    for event in processes.events(silence_s=HANG_S):
-        if isinstance(event, Heard) and isinstance(event.word, Report):
-            row = event.word.row
-            return Sample(row["median_s"], {"copy_s": row["copy_s"]})
-    raise GmiError(f"the GMIs ended before they had reduced by {method}")
+def _sample(processes: "GMIProcesses", method: str) -> Sample:
+    row = ask(processes, method)
+    return Sample(row["median_s"], {"copy_s": row["copy_s"]})
 
 
 def _obstacle() -> str | None:

@@ -1,0 +1,54 @@
+"""What the reduction cases have in common: GMIs that reduce by turns, each time by the group that they are told."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gmi_drl.gmi import Claim
+    from gmi_drl.launch.processes import GMIProcesses
+    from gmi_drl.layout import Layout
+
+HANG_S = 120.0
+ROLE = "gmi_drl.bench.cases.reducer:Reducer"
+
+
+@contextmanager
+def reducing(
+    claim: "Claim", layout: "Layout", numels: Mapping[str, int], reduces: Mapping[str, int]
+) -> Iterator["GMIProcesses"]:
+    """The GMIs of a layout, each ready to reduce in all groups, for the time of a `with` block.
+
+    Args:
+        claim: Of the layout's devices.
+        layout: Whose groups.
+        numels: Float32 numbers, by group.
+        reduces: In one measurement, by group.
+    """
+    from gmi_drl.config import RunConfig
+    from gmi_drl.launch.opened import opened
+    from gmi_drl.run.folder import RunFolder
+
+    roles, config = {gmi.id: ROLE for gmi in layout.gmis}, RunConfig(hang_s=HANG_S)
+    params = {"numels": dict(numels), "reduces": dict(reduces)}
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
+        folder = RunFolder(Path(path), stays=False)
+        folder.create()
+        with opened(claim, layout, config, folder, roles, params, slot_bytes=4 * max(numels.values())) as processes:
+            yield processes
+
+
+def ask(processes: "GMIProcesses", group: str) -> dict[str, float]:
+    """Have all ranks reduce in a group, and take in what the first of them saw (`reducer.Station.measure`)."""
+    from gmi_drl.errors import GmiError
+    from gmi_drl.launch.events import Heard
+    from gmi_drl.roles.words import Reduce, Report
+
+    for gmi in processes.layout.gmis:
+        processes.say(gmi.id, Reduce(group))
+    for event in processes.events(silence_s=HANG_S):
+        if isinstance(event, Heard) and isinstance(event.word, Report):
+            return event.word.row
+    raise GmiError(f"the GMIs ended before they had reduced in {group}")
