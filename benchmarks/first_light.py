@@ -192,7 +192,7 @@ def reductions(size: int) -> dict[str, Any]:
 
     run = folder("run-")
     try:
-        run_role(f"{REDUCER}:Reducer", layout(size), {"counts": PARAMETERS}, run_dir=run, hang_s=20)
+        run_role(f"{REDUCER}:Reducer", every_reduction(layout(size)), {"counts": PARAMETERS}, run_dir=run, hang_s=20)
         error = {}
     except GmiError as failure:
         error = {"error": str(failure)[:1000]}
@@ -253,6 +253,20 @@ def layout(size: int, task: str = "ant") -> Any:
     from gmi_drl.workload import TASK_SPECS
 
     return TCG_EX.lay_out(TASK_SPECS[task], this_node(), Cut(size, 1))
+
+
+def every_reduction(whole: Any) -> Any:
+    """The same GMIs, in a group for each reduction that is legal there and named as it."""
+    import platform
+
+    from gmi_drl.layout import GmiGroup
+    from gmi_drl.reductions import legal_reductions
+
+    mapping = [[gmi.id for gmi in device.gmis] for device in whole.devices]
+    legal = legal_reductions(mapping, whole.devices[0].kind, platform.machine())
+    members = tuple(gmi.id for gmi in whole.gmis)
+    groups = {method.name: GmiGroup(members=members, reduction=method.name) for method in legal}
+    return whole.model_copy(update={"groups": groups})
 
 
 def sizes() -> list[int]:

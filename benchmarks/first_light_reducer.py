@@ -27,6 +27,6 @@ class Reducer(DRL_role):
             count: microseconds(partial(reduction.reduce, bucket[:count]), partial(bucket.copy_, gradient))
             for count in counts
         }
-        if not (bucket[: counts[-1]] == len(self.group.members)).all():
+        if not (bucket[: counts[-1]] == len(self.mgr.named_group(name).members)).all():
             raise RuntimeError(f"sums of ones are {bucket[: counts[-1]].unique().tolist()}")
         return times

@@ -192,6 +192,11 @@ def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
     return next(method for method in methods if method.obstacle(mapping, architecture=architecture) is None)
 
 
+def legal_reductions(mapping: MappingList, kind: Kind, architecture: str) -> list[ReductionMethod]:
+    """All that GMIs can use that lie so on devices of that kind."""
+    return [method for method in REDUCTIONS.usable() if method.obstacle(mapping, kind, architecture) is None]
+
+
 def by_speed(
     mapping: MappingList, bucket_bytes: float, speeds: Speeds, kind: Kind, architecture: str
 ) -> list[tuple[float, ReductionMethod]]:
@@ -199,7 +204,7 @@ def by_speed(
 
     One with a way whose speed is not known is left out.
     """
-    legal = [method for method in REDUCTIONS.usable() if method.obstacle(mapping, kind, architecture) is None]
+    legal = legal_reductions(mapping, kind, architecture)
     known = [method for method in legal if all(leg.way in speeds for leg in method.legs(mapping))]
     timed = [(method.seconds(mapping, bucket_bytes, speeds), method) for method in known]
     return sorted(timed, key=lambda pair: pair[0])

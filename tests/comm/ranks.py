@@ -13,7 +13,7 @@ import torch
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.spots import Spots
 from gmi_drl.membership import Membership
-from gmi_drl.reductions import NONE, REDUCTIONS
+from gmi_drl.reductions import NONE, REDUCTIONS, legal_reductions
 
 FORK = get_context("fork")
 METHODS = {name: REDUCTIONS.find(name) for name in REDUCTIONS.names if name != NONE.name}
@@ -22,8 +22,7 @@ ANSWER_S = 120
 
 def legal(mapping):
     """The names of the methods for a mapping of cores, on this machine."""
-    asked = {"kind": "cpu", "architecture": platform.machine()}
-    return [name for name, method in METHODS.items() if method.obstacle(mapping, **asked) is None]
+    return [method.name for method in legal_reductions(mapping, "cpu", platform.machine())]
 
 
 def opened(name, rank, mapping, spots, hang_s):

@@ -51,10 +51,9 @@ def _legal(mapping: Sequence[Sequence[int]]) -> list[str]:
     """MPR-shm first: it is ours; others are compared with it."""
     import platform
 
-    from gmi_drl.reductions import NONE, REDUCTIONS
+    from gmi_drl.reductions import legal_reductions
 
-    known = [method for method in REDUCTIONS.usable() if method is not NONE]
-    return [one.name for one in known if one.obstacle(mapping, "cpu", platform.machine()) is None]
+    return [method.name for method in legal_reductions(mapping, "cpu", platform.machine())]
 
 
 def _layout(mapping: Sequence[Sequence[int]], names: Sequence[str], *, free: bool) -> "Layout":
