@@ -7,7 +7,7 @@ from typing import Literal
 from gmi_drl.hardware import STORES_IN_ORDER
 from gmi_drl.mapping import MappingList, mrr_obstacle, shortest
 from gmi_drl.registry import Registry
-from gmi_drl.speeds import GLOO, LINK, MEMORY, Speeds
+from gmi_drl.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, NCCL, Speeds
 from gmi_drl.units import alternatives
 
 Kind = Literal["cpu", "gpu"]
@@ -88,6 +88,16 @@ def _rings_refuse(mapping: MappingList, kind: Kind | None) -> str | None:
     return mrr_obstacle(mapping)
 
 
+def _is_for_one_gpu(mapping: MappingList, kind: Kind | None) -> str | None:
+    if len(mapping) > 1:
+        return f"is for GMIs of one GPU, not of {len(mapping)} devices"
+    return _is_for_gpus(mapping, kind)
+
+
+def _is_for_gpus(mapping: MappingList, kind: Kind | None) -> str | None:
+    return "is for GMIs on GPUs, not on cores" if kind == "cpu" else None
+
+
 def _nothing(mapping: MappingList) -> list[Leg]:
     return []
 
@@ -125,6 +135,14 @@ def _har(mapping: MappingList) -> list[Leg]:
 def _shard(mapping: MappingList) -> list[Leg]:
     """As HAR with as many leaders of a device as the least has GMIs; what a device sends is the same."""
     return [_within(MEMORY, max(map(len, mapping))), _ring(len(mapping)), Leg(MEMORY, 2, 1 - 1 / shortest(mapping))]
+
+
+def _ipc(mapping: MappingList) -> list[Leg]:
+    return [_within(GPU_MEMORY, _size(mapping))]
+
+
+def _nccl_flat(mapping: MappingList) -> list[Leg]:
+    return [_within(NCCL, _size(mapping))]
 
 
 NONE = ReductionMethod(
@@ -181,8 +199,27 @@ SHARD = ReductionMethod(
     legs=_shard,
     architectures=STORES_IN_ORDER,
 )
+IPC = ReductionMethod(
+    "IPC",
+    "gradients meet in the memory of their GPU, which all its GMIs have mapped (CUDA IPC)",
+    "gmi_drl.comm.groups.ipc:IpcGroup",
+    "gmi_drl.comm.reductions.ipc:IpcReduction",
+    meets_in="segment",
+    legs=_ipc,
+    refuses=_is_for_one_gpu,
+    architectures=STORES_IN_ORDER,
+)
+NCCL_FLAT = ReductionMethod(
+    "NCCL-flat",
+    "all GMIs are ranks of one NCCL communicator, also those of the same GPU (NCCL 2.30)",
+    "gmi_drl.comm.groups.nccl:NcclGroup",
+    "gmi_drl.comm.reductions.nccl:NcclReduction",
+    meets_in="path",
+    legs=_nccl_flat,
+    refuses=_is_for_gpus,
+)
 
-REDUCTIONS = Registry("reduction", "gmi_drl.reductions", (NONE, MPR_SHM, MPR_GLOO, MRR, HAR, SHARD))
+REDUCTIONS = Registry("reduction", "gmi_drl.reductions", (NONE, MPR_SHM, MPR_GLOO, MRR, HAR, SHARD, IPC, NCCL_FLAT))
 """Third parties add entries of their own by entry points: `NAME = "module:METHOD"`, a `ReductionMethod`."""
 
 

@@ -22,8 +22,8 @@ class Speed(FileModel):
 Speeds = Mapping[str, Speed]
 """By way."""
 
-MEMORY, LINK, GLOO = "memory", "link", "gloo"
-"""Shared memory of a host; connections between any two ranks; gloo's own."""
+MEMORY, LINK, GLOO, GPU_MEMORY, NCCL = "memory", "link", "gloo", "ipc", "nccl"
+"""Shared memory of a host; connections between any two ranks; gloo's own; memory of one GPU; NCCL's own."""
 
 OF_CORES: Speeds = {
     MEMORY: Speed(round_s=4e-6, bytes_per_second=16e9),

@@ -19,8 +19,11 @@ class Upload:
         self._done: torch.cuda.Event | None = None
 
     def start(self, source: Tensor, target: Tensor) -> None:
-        """Copy `source` into `target`, in order with what else the current stream of its device was told."""
-        target.copy_(source, non_blocking=True)
+        """Copy `source` into `target`, in order with what else the current stream of its device was told.
+
+        A target on the host has it when this returns.
+        """
+        target.copy_(source, non_blocking=target.device.type != "cpu")
         if target.device.type == "cuda":
             self._done = self._done or torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._done.record(torch.cuda.current_stream(target.device))

@@ -13,7 +13,7 @@ from gmi_drl.memory.segment import LINE_BYTES
 from gmi_drl.memory.waiting import Waiting
 
 _LINE_WORDS = LINE_BYTES // 8
-_PID = 2  # its place in a line, after the two arrivals
+_PID, _LEFT = 2, 3  # their places in a line, after the two arrivals
 _LAP = 2**15  # an even number, which arrivals are counted up to: nobody is more than one ahead of another
 _SPINS = 200  # reads of a counter (about 10 us) before the core is offered to others
 _YIELD_S = 0.02
@@ -22,7 +22,7 @@ _LAST_BREATH_MS = 1000
 
 
 class Peers:
-    """The ranks of a group: each has one line of shared memory with its last two arrivals and its pid.
+    """The ranks of a group: each has one line of shared memory with its last two arrivals, its pid and whether it left.
 
     An arrival is one word, the count of arrivals and what the rank came for, so both are seen at once. Even and odd
     ones have a word each: a rank which is already at its next barrier has visibly passed this one, and what it came
@@ -134,12 +134,27 @@ class Peers:
             raise PeerDiedError(f"{self._named(sorted(self._dead))} ended while {self._me} reduced with it: {reason}")
         raise PeerDiedError(f"a peer of {self._me} has left the group: {reason}")
 
+    def leave(self, most_s: float) -> None:
+        """Wait until all others leave, too, or have ended, but not for long: some may not know that they should.
+
+        Args:
+            most_s: Seconds after which this rank goes all the same.
+        """
+        self._words[self._own + _LEFT] = 1
+        waiting = Waiting()
+        while self._staying() and waiting.look() < most_s:
+            self._notice_deaths(_NAP_MS)
+
     def close(self) -> None:
         """Stop watching."""
         for pidfd in self._watched:
             os.close(pidfd)
         self._watched.clear()
         self._poll = poll()
+
+    def _staying(self) -> bool:
+        left = [peer for peer in self._others if self._words[peer * _LINE_WORDS + _LEFT]]
+        return not self._dead.issuperset(set(self._others).difference(left))
 
     def _watch(self, peer: int) -> None:
         try:

@@ -1,12 +1,39 @@
-"""Rows of shared memory: for each rank a slot, and a staging area for what lives elsewhere."""
+"""Rows of memory that ranks share: for each rank a slot, and a staging area for what lives elsewhere."""
 
 import torch
+from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.memory.segment import STAGING_BYTES, first_slot, map_segment
 
+Vectors = Tensor | list[Tensor]
+"""One for each rank: float32 `[size, n]`, or `size` times `[n]`."""
 
-class Rows:
+
+class RowMemory:
+    """Memory of any kind that one reduction of a group may have.
+
+    Args:
+        slots: One for each rank.
+        staging: One for each rank: for what passes through in pieces.
+    """
+
+    def __init__(self, slots: Vectors, staging: Vectors) -> None:
+        self.slots, self.staging = slots, staging
+        self._are_given = False
+
+    def give(self) -> None:
+        """Let a reduction have them.
+
+        Raises:
+            UsageError: If another has them.
+        """
+        if self._are_given:
+            raise UsageError("this group has a reduction already, whose bucket lies in the slots: open another group")
+        self._are_given = True
+
+
+class Rows(RowMemory):
     """A segment of `memory.segment.create_segment` in this process.
 
     Args:
@@ -22,19 +49,11 @@ class Rows:
         UsageError: If the descriptor is no segment for so many ranks.
     """
 
+    slots: Tensor
+    staging: Tensor
+
     def __init__(self, fd: int, size: int) -> None:
         self.memory, slot_bytes = map_segment(fd, size)
         data = torch.frombuffer(self.memory, dtype=torch.uint8)[first_slot(size) :].view(size, -1)
-        self.slots = data[:, :slot_bytes].view(torch.float32)
-        self.staging = data[:, slot_bytes : slot_bytes + STAGING_BYTES].view(torch.float32)
-        self._are_given = False
-
-    def give(self) -> None:
-        """Let a reduction have them.
-
-        Raises:
-            UsageError: If another has them.
-        """
-        if self._are_given:
-            raise UsageError("this group has a reduction already, whose bucket lies in the slots: open another group")
-        self._are_given = True
+        slots, staging = data[:, :slot_bytes], data[:, slot_bytes : slot_bytes + STAGING_BYTES]
+        super().__init__(slots.view(torch.float32), staging.view(torch.float32))

@@ -16,15 +16,15 @@ from gmi_drl.launch.opened import opened
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.mapping import MappingList
 from gmi_drl.profiler.cache import cache_folder
-from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, Kind, ReductionMethod
+from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT, Kind, ReductionMethod
 from gmi_drl.run.folder import RunFolder, versions
 from gmi_drl.speeds import Speed, Speeds
 
 NUMELS = (1_000, 1_000_000)
 """Float32 numbers: of few the rounds tell, of many the bytes."""
 
-METHODS = (MPR_SHM, MPR_GLOO, HAR)
-"""Each has one way that those before it have not."""
+METHODS = (MPR_SHM, MPR_GLOO, HAR, IPC, NCCL_FLAT)
+"""Each has one way that those before it have not. What is not legal, or what the machine cannot, is left out."""
 
 SECONDS = 0.3
 """For each method and number."""
@@ -76,7 +76,8 @@ def measured_speeds(node: Node) -> Speeds:
     numels = {name: numel for some in names.values() for name, numel in zip(some, NUMELS, strict=True)}
     known = {name: numel for name, numel in numels.items() if name in layout.groups}
     times = _run(layout, {"numels": known, "seconds": SECONDS})
-    return fitted({method: (times[few], times[many]) for method, (few, many) in names.items() if few in times}, mapping)
+    pairs = {method: (times[few], times[many]) for method, (few, many) in names.items() if {few, many} <= times.keys()}
+    return fitted(pairs, mapping)
 
 
 def fitted(times: Mapping[ReductionMethod, tuple[float, float]], mapping: MappingList) -> Speeds:
@@ -91,7 +92,7 @@ def fitted(times: Mapping[ReductionMethod, tuple[float, float]], mapping: Mappin
     for method, (few_s, many_s) in times.items():
         legs = [leg for leg in method.legs(mapping) if leg.way not in speeds]
         rounds, share = sum(leg.rounds for leg in legs), sum(leg.share for leg in legs)
-        if not share:  # as of a ring within one device
+        if not share or len({leg.way for leg in legs}) > 1:  # a ring within one device; one before was not measured
             continue
         way = legs[0].way
         free = speeds | {way: Speed(round_s=0.0, bytes_per_second=1e30)}
@@ -108,13 +109,13 @@ def _layout(node: Node) -> Layout:
     if len(physical) < 2:
         raise MachineError(f"two GMIs need two cores, {node.name} has one")
     gmis = tuple(GMI(id=number, roles=("trainer",), cores=physical[number][:1]) for number in range(2))
+    kind: Kind = "gpu" if node.num_gpus else "cpu"
     if node.num_gpus == 1:
-        devices: tuple[Device, ...] = (Device(kind="gpu", gmis=gmis),)
+        devices: tuple[Device, ...] = (Device(kind=kind, gmis=gmis),)
     else:
-        kind: Kind = "gpu" if node.num_gpus else "cpu"
         devices = tuple(Device(kind=kind, index=gmi.id, gmis=(gmi,)) for gmi in gmis)
     mapping = [[gmi.id for gmi in device.gmis] for device in devices]
-    legal = [method for method in METHODS if method.obstacle(mapping, architecture=node.cpu.architecture) is None]
+    legal = [method for method in METHODS if method.obstacle(mapping, kind, node.cpu.architecture) is None]
     groups = {
         _group(method, numel): GmiGroup(members=(0, 1), reduction=method.name) for method in legal for numel in NUMELS
     }

@@ -161,7 +161,12 @@ class GMI_manager:
             self.hang_s,
             spins=not self.layout.share_cores,
         )
-        return open_reduction(method, open_group(method, member, self.resources.spots[group.name]), self.device)
+        opened = open_group(method, member, self.resources.spots[group.name])
+        try:
+            return open_reduction(method, opened, self.device)
+        except BaseException:
+            opened.close()
+            raise
 
     def _mailboxes(self) -> Messages:
         if self._messages is None:

@@ -2,11 +2,13 @@
 
 import statistics
 import time
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
 from gmi_drl.comm.reduction import Reduction
+from gmi_drl.errors import MachineError
 from gmi_drl.roles.drl_role import DRL_role
 
 WARM_UP = 5
@@ -19,11 +21,17 @@ class SpeedProbe(DRL_role):
     def GMI_run(self, numels: dict[str, int], seconds: float) -> dict[str, float]:
         """The median time in seconds that each group takes to reduce, in which all ranks come at once.
 
+        A group whose reduction this machine cannot is left out; then no rank of it can.
+
         Args:
             numels: Float32 numbers, by group.
             seconds: About how long each is measured.
         """
-        return {name: self._median_s(name, numel, seconds) for name, numel in numels.items()}
+        times = {}
+        for name, numel in numels.items():
+            with suppress(MachineError):
+                times[name] = self._median_s(name, numel, seconds)
+        return times
 
     def _median_s(self, name: str, numel: int, seconds: float) -> float:
         reduction = self.mgr.reduction(self.mgr.named_group(name))

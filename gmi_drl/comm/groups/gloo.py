@@ -33,6 +33,16 @@ _OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = _OLD | os.O_CREAT | os.O_EXCL
 
 
+def _wait(work: Work, timeout: timedelta) -> bool:
+    try:
+        work.wait(timeout)
+    except RuntimeError:
+        if not work.is_completed():
+            return False
+        work.wait()  # raises what went wrong, unless it ended just now
+    return True
+
+
 class GlooGroup:
     """A `Group` over a `ProcessGroupGloo` of its own; torch's default group is left alone.
 
@@ -57,7 +67,8 @@ class GlooGroup:
         self.wait_s = 0.0
         self._peers = _meet(member, spot.path)
         try:
-            self._group = _connect(member, spot.path)
+            self._store = torch.distributed.FileStore(str(spot.path), member.size)
+            self._group = _connect(member, self._store)
         except RuntimeError as error:
             self._peers.raise_lost(str(error))
 
@@ -79,47 +90,38 @@ class GlooGroup:
 
     def close(self) -> None:
         """Leave the group, whose last rank removes the store; see `Group`."""
-        self._group = None
+        self._group = self._store = None
         self._peers.close()
 
-    def _finish(self, call: int, start: Callable[[], Work]) -> None:
+    def _finish(self, call: int, start: Callable[[], Any], wait: Callable[[Any, timedelta], bool] = _wait) -> None:
         """Meet all who make the same call, and do an operation with them.
 
-        Gloo itself would mix the numbers of different calls, or wait for ever.
+        Gloo itself would mix the numbers of different calls, or wait for ever. `wait` says whether what `start` has
+        returned has come to its end within some time.
         """
         started = time.perf_counter()
         try:
             self._peers.meet(call)
-            self._do(start)
+            self._do(start, wait)
         except (PeerDiedError, PeerSilentError):
             _keep_for_ever(self._group)
             raise
         finally:
             self.wait_s += time.perf_counter() - started
 
-    def _do(self, start: Callable[[], Work]) -> None:
+    def _do(self, start: Callable[[], Any], wait: Callable[[Any, timedelta], bool]) -> None:
         """Start an operation and wait for its end, looking after the peers meanwhile."""
         waiting = Waiting()
         try:
             work = start()
-            while not _wait(work, _LOOK_EVERY):
+            while not wait(work, _LOOK_EVERY):
                 self._peers.check(waiting)
                 # A rank may end as soon as its own part is done; then the rest of ours arrives soon, or never.
-                if self._peers.any_dead() and not _wait(work, _LAST_DATA):
+                if self._peers.any_dead() and not wait(work, _LAST_DATA):
                     self._peers.raise_lost("its data stopped half-way")
         except RuntimeError as error:
             self._peers.check(waiting)
             self._peers.raise_lost(str(error))
-
-
-def _wait(work: Work, timeout: timedelta) -> bool:
-    try:
-        work.wait(timeout)
-    except RuntimeError:
-        if not work.is_completed():
-            return False
-        work.wait()  # raises what went wrong, unless it ended just now
-    return True
 
 
 def _keep_for_ever(group: Any) -> None:
@@ -188,13 +190,13 @@ def _await(path: Path, header: bytes, member: Membership) -> int:
     raise PeerSilentError(f"{text} while {member.name(member.rank)} waited: see its log")
 
 
-def _connect(member: Membership, store_path: Path) -> Any:
-    # torch's stubs lag behind: they lack the operations, the options' fields and the store.
+def _connect(member: Membership, store: Any) -> Any:
+    # torch's stubs lag behind: they lack the operations and the options' fields.
     distributed: Any = torch.distributed
     gloo = distributed.ProcessGroupGloo
     options = gloo._Options()
     options._devices = [gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timedelta(seconds=member.hang_s + _GRACE_S)
-    group = gloo(distributed.FileStore(str(store_path), member.size), member.rank, member.size, options)
+    group = gloo(store, member.rank, member.size, options)
     group._set_default_timeout(_NEVER)
     return group

@@ -6,6 +6,7 @@ from torch import Tensor
 from gmi_drl.comm.groups.shared_memory import MemoryGroup
 from gmi_drl.comm.parts import pieces, shard_bounds
 from gmi_drl.comm.reductions.rows import RowReduction
+from gmi_drl.memory.rows import RowMemory, Vectors
 
 _BLOCK = 64 * 1024  # floats summed at a time, so that the sum is still in the cache when it is written back
 
@@ -18,28 +19,38 @@ class SharedMemoryReduction(RowReduction):
     Args:
         group: The ranks and their segment.
         device: Where this rank's bucket shall be.
+        rows: What they reduce in, where it is not the segment.
     """
 
     group: MemoryGroup
+    block = _BLOCK
 
-    def __init__(self, group: MemoryGroup, device: torch.device | str = "cpu") -> None:
-        super().__init__(group, group.rows, group.rank, device)
+    def __init__(self, group: MemoryGroup, device: torch.device | str = "cpu", rows: RowMemory | None = None) -> None:
+        super().__init__(group, rows or group.rows, group.rank, device)
         self._blocks: dict[tuple[int, int], Blocks] = {}  # making views takes as long as summing them
 
-    def sum_rows(self, rows: Tensor, numel: int, call: int) -> None:
+    def sum_rows(self, rows: Vectors, numel: int, call: int) -> None:
         """See `RowReduction`."""
-        key = rows.data_ptr(), numel
+        key = id(rows), numel
         if key not in self._blocks:
             self._blocks[key] = self._shard_of(rows, numel)
-        self.group.meet(call)
+        self.meet(call)
         for first, *others in self._blocks[key]:
             for other in others:  # always from rank 0 up: the same bits whoever sums
                 first.add_(other)
-            for other in others:
-                other.copy_(first)
+            self.spread(first, others)
+        self.meet(call)
+
+    def meet(self, call: int) -> None:
+        """Wait until all have come for this call, and have done what they had to do in the rows before."""
         self.group.meet(call)
 
-    def _shard_of(self, rows: Tensor, numel: int) -> Blocks:
+    def spread(self, vector: Tensor, others: list[Tensor]) -> None:
+        """Copy a vector into all others."""
+        for other in others:
+            other.copy_(vector)
+
+    def _shard_of(self, rows: Vectors, numel: int) -> Blocks:
         """This rank's shard of the first `numel` columns, in blocks: for each the pieces of all ranks."""
         shard = shard_bounds(numel, self.group.size, self.group.rank)
-        return [[row[place] for row in rows] for place in pieces(*shard, _BLOCK)]
+        return [[row[place] for row in rows] for place in pieces(*shard, self.block)]

@@ -8,6 +8,7 @@ from torch import Tensor
 from gmi_drl.comm.groups.placed import PlacedGroup
 from gmi_drl.comm.parts import pieces, shard_bounds
 from gmi_drl.comm.reductions.rows import RowReduction
+from gmi_drl.memory.rows import Vectors
 
 _BLOCK = 64 * 1024  # floats summed at a time: the sum stays in the cache until the last has been added
 
@@ -29,8 +30,9 @@ class PlacedReduction(RowReduction):
     def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
         super().__init__(group, group.neighbours.rows, group.neighbours.rank, device)
 
-    def sum_rows(self, rows: Tensor, numel: int, call: int) -> None:
+    def sum_rows(self, rows: Vectors, numel: int, call: int) -> None:
         """See `RowReduction`."""
+        assert isinstance(rows, Tensor)  # as rows of the host are
         self.group.link.meet(call)  # all have their numbers in their rows
         self.sum_placed(rows[:, :numel])
 

@@ -1,4 +1,4 @@
-"""What reductions through shared memory have in common: a vector's way into this rank's row and out of it."""
+"""What reductions through memory that ranks share have in common: a vector's way into this rank's row and out of it."""
 
 from abc import ABC, abstractmethod
 
@@ -11,18 +11,18 @@ from gmi_drl.comm.reduction import check_bucket, check_first_bucket
 from gmi_drl.device.upload import Upload
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.memory.calls import REDUCE_SLOT, REDUCE_STAGED, call_word
-from gmi_drl.memory.rows import Rows
+from gmi_drl.memory.rows import RowMemory, Vectors
 from gmi_drl.units import human_bytes
 
 
 class RowReduction(ABC):
-    """A `Reduction` of what lies in rows of shared memory.
+    """A `Reduction` of what lies in rows of shared memory, of the host or of a GPU.
 
-    A bucket on the CPU lies in the slot of its rank, and nobody copies. One on a GPU is copied to the slot and back, by
-    the stream, which is waited for before the sum; the slot is registered with CUDA, so that both copies go by DMA (not
-    yet run on a GPU). Other vectors go through the slot, too, or, where a bucket lies in it, in pieces through a
-    staging area: so whether it has its bucket, and whether it reduces that one, must be the same on all ranks of one
-    kind of device.
+    A bucket where the rows are lies in the slot of its rank, and nobody copies. One on a GPU whose rows are the host's
+    is copied to the slot and back, by the stream, which is waited for before the sum; the slot is registered with CUDA,
+    so that both copies go by DMA (not yet run on a GPU). Other vectors go through the slot, too, or, where a bucket
+    lies in it, in pieces through a staging area: so whether it has its bucket, and whether it reduces that one, must be
+    the same on all ranks of one kind of device.
 
     Args:
         group: The ranks.
@@ -35,7 +35,7 @@ class RowReduction(ABC):
         MachineError: If CUDA cannot register the slot.
     """
 
-    def __init__(self, group: Group, rows: Rows, row: int, device: torch.device | str) -> None:
+    def __init__(self, group: Group, rows: RowMemory, row: int, device: torch.device | str) -> None:
         rows.give()
         self.group = group
         self._rows, self._row = rows, row
@@ -43,18 +43,18 @@ class RowReduction(ABC):
         self._bucket: Tensor | None = None
         self._bucket_in_slot: Tensor | None = None
         self._upload = Upload()
-        if self._device.type == "cuda":
+        if self._device.type == "cuda" and rows.slots[row].device.type == "cpu":
             _register(rows.slots[row])
 
     def bucket(self, numel: int) -> Tensor:
-        """A zeroed vector, on the CPU in this rank's slot; see `Reduction`."""
+        """A zeroed vector, where the rows are in this rank's slot; see `Reduction`."""
         check_first_bucket(self._bucket, numel)
         slot = self._rows.slots[self._row]
         if numel > slot.numel():
             raise UsageError(
                 f"a bucket of {numel} numbers does not fit into a slot of {slot.numel()}: enlarge slot_bytes"
             )
-        if self._device.type == "cpu":
+        if self._device.type == slot.device.type:
             self._bucket_in_slot = self._bucket = slot[:numel].zero_()
         else:
             self._bucket = torch.zeros(numel, device=self._device)
@@ -72,21 +72,22 @@ class RowReduction(ABC):
             self._pass_through(bucket.detach(), self._rows.staging, call_word(REDUCE_STAGED, numel))
 
     @abstractmethod
-    def sum_rows(self, rows: Tensor, numel: int, call: int) -> None:
+    def sum_rows(self, rows: Vectors, numel: int, call: int) -> None:
         """Put the group's sum into this rank's row. All ranks of the group call it.
 
         Args:
-            rows: `[ranks that share them, m]`, in each the numbers of its rank. When this returns nobody reads or
-                writes this rank's row any more.
+            rows: Of the ranks that share them, each of m, with the numbers of its rank. When this returns nobody reads
+                or writes this rank's row any more.
             numel: How many of them count.
             call: What for, for all to compare (`memory.calls`).
         """
 
-    def _pass_through(self, vector: Tensor, rows: Tensor, call: int) -> None:
+    def _pass_through(self, vector: Tensor, rows: Vectors, call: int) -> None:
         """Sum what lies elsewhere: into this rank's row and out of it, in as many pieces as the row makes it."""
-        for place in in_pieces(vector.numel(), rows.shape[1]):
+        row = rows[self._row]
+        for place in in_pieces(vector.numel(), row.numel()):
             part = vector[place]
-            mine = rows[self._row, : part.numel()]
+            mine = row[: part.numel()]
             self._upload.wait()  # the last copy out of the row
             mine.copy_(part, non_blocking=True)
             if part.device.type == "cuda":

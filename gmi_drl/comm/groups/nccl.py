@@ -1,0 +1,167 @@
+"""A group of GMIs on the GPUs of a host that sums by NCCL."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from threading import Thread
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed import Work
+
+from gmi_drl.comm.groups.gloo import GlooGroup
+from gmi_drl.comm.spots import Spot
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.membership import Membership
+from gmi_drl.memory.calls import BARRIER, REDUCE, call_word
+
+SEVERAL_PER_GPU = (2, 30)
+"""The first NCCL that takes several ranks of a GPU (experimental; its user guide, NCCL_MULTI_RANK_GPU_ENABLE)."""
+
+_ABORT_S = 5.0
+_LOOPBACK = {"NCCL_SOCKET_IFNAME": "lo"}
+# Blocks of threads of all ranks must fit onto the GPU at once, or all wait for ever. Four move some MB well enough.
+_SHARED_GPU = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": "4"}
+
+
+class NcclGroup(GlooGroup):
+    """A `GlooGroup` that sums on its GPUs by a `ProcessGroupNCCL` of its own. Not yet run on a GPU.
+
+    NCCL waits for ever for a rank that has ended, and torch's watchdog would end this process. So there is none: who
+    waits looks after its peers, as with gloo, and gives the communicator up when one is lost.
+
+    Args:
+        member: This process.
+        spot: With a path.
+
+    Raises:
+        MachineError: If there is no NCCL, one too old for several ranks of a GPU, or as for `GlooGroup`.
+        UsageError: If there is something at the path.
+        PeerSilentError: If the others have not come within `hang_s`.
+    """
+
+    def __init__(self, member: Membership, spot: Spot) -> None:
+        self._most = max(map(len, member.mapping))
+        _check(self._most)
+        self._nccl: Any = None
+        super().__init__(member, spot)
+
+    def connect(self, device: torch.device) -> None:
+        """Make the communicator, for one reduction. All ranks call it.
+
+        Raises:
+            UsageError: If there is one, or the device is no GPU.
+            MachineError: If NCCL cannot.
+        """
+        if device.type != "cuda":
+            raise UsageError(f"NCCL sums on GPUs, not on {device}: use MPR-shm")
+        if self._nccl is not None:
+            raise UsageError("this group has a reduction already: open another group")
+        store = torch.distributed.PrefixStore("nccl", self._store)
+        self._nccl = nccl = _process_group(store, self.rank, self.size, self._most)
+        self._on_gpu(BARRIER, lambda: _in_thread(lambda: _connect(nccl, device)), _has_returned)
+
+    def sum_on_gpu(self, vector: Tensor) -> None:
+        """Sum a float32 vector `[n]` on the GPU in place over the group; it is there when this returns."""
+        self._on_gpu(call_word(REDUCE, vector.numel()), lambda: self._nccl.allreduce([vector]), _is_done)
+
+    def close(self) -> None:
+        """Leave the group; see `Group`. Nothing is under way, so nobody is waited for."""
+        self._give_up()
+        super().close()
+
+    def _on_gpu(self, call: int, start: Callable[[], Any], wait: Callable[[Any, timedelta], bool]) -> None:
+        try:
+            self._finish(call, start, wait)
+        except (PeerDiedError, PeerSilentError, MachineError):
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """End the communicator and what waits in it, which may itself never return."""
+        nccl, self._nccl = self._nccl, None
+        if nccl is not None:
+            with suppress(RuntimeError, TimeoutError):
+                _in_thread(nccl.abort).result(_ABORT_S)
+
+
+def _check(most: int) -> None:
+    if not torch.distributed.is_nccl_available():
+        raise MachineError("this build of torch has no NCCL: use MPR-shm, or another build")
+    have = _version()
+    if most > 1 and have < SEVERAL_PER_GPU:
+        has, needs = (".".join(map(str, version)) for version in (have, SEVERAL_PER_GPU))
+        text = f"NCCL {has} takes one GMI per GPU, {most} need {needs} or newer"
+        raise MachineError(f"{text}: use MPR-shm, IPC on a single GPU, or a torch that comes with such an NCCL")
+
+
+def _version() -> tuple[int, ...]:
+    """Of the NCCL that is loaded; an old torch only knows which one it was built with."""
+    distributed: Any = torch.distributed
+    tell = getattr(distributed.ProcessGroupNCCL, "get_runtime_nccl_version", torch.cuda.nccl.version)
+    return tuple(tell()[:3])
+
+
+def _process_group(store: Any, rank: int, size: int, most: int) -> Any:
+    for name, value in (_LOOPBACK | (_SHARED_GPU if most > 1 else {})).items():
+        os.environ.setdefault(name, value)
+    distributed: Any = torch.distributed  # torch's stubs lag behind
+    options = distributed.ProcessGroupNCCL.Options()
+    options._timeout = timedelta(seconds=_ABORT_S)  # what an abort may take; nothing else goes by it here
+    with _setting("TORCH_NCCL_BLOCKING_WAIT", "1"):  # which makes no threads that look after it
+        return distributed.ProcessGroupNCCL(store, rank, size, options)
+
+
+def _connect(nccl: Any, device: torch.device) -> None:
+    try:
+        nccl.eager_connect_single_device(device)
+    except RuntimeError as error:
+        raise MachineError(f"NCCL cannot connect the GMIs: {error}. NCCL_DEBUG=WARN tells more; use MPR-shm") from error
+
+
+def _is_done(work: Work, timeout: timedelta) -> bool:
+    """Not by `work.wait(timeout)`, which ends the communicator when the time is over."""
+    until = time.perf_counter() + timeout.total_seconds()
+    while not work.is_completed():
+        if time.perf_counter() > until:
+            return False
+        os.sched_yield()
+    work.wait()  # raises what went wrong, and lets the current stream go on
+    return True
+
+
+def _has_returned(call: "Future[None]", timeout: timedelta) -> bool:
+    with suppress(TimeoutError):
+        call.result(timeout.total_seconds())
+        return True
+    return False
+
+
+def _in_thread(act: Callable[[], None]) -> "Future[None]":
+    """Where it never returns, this process can end all the same."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(act())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future
+
+
+@contextmanager
+def _setting(name: str, value: str) -> Iterator[None]:
+    """An environment variable within a `with` block."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        os.environ.update({} if before is None else {name: before})

@@ -1,0 +1,43 @@
+"""Reduction in the memory of one GPU, which all its GMIs have mapped: MPR without a way through the host."""
+
+import sys
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.groups.ipc import IpcGroup
+from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
+
+
+class IpcReduction(SharedMemoryReduction):
+    """As `SharedMemoryReduction`, in rows on the GPU: a rank launches a kernel for each rank. Not yet run on a GPU.
+
+    What one rank has launched is done before another launches what follows: the host waits for its stream, then for the
+    other ranks. That is sure, and costs two such waits in each `reduce`, after which the GPU has nothing to do until
+    more is launched. Events that other processes wait for on the device would cost as many meetings on the host.
+
+    Args:
+        group: The ranks, of one GPU.
+        device: It.
+
+    Raises:
+        UsageError: If the group has a reduction already, or the device is no GPU.
+        MachineError: If the memory of this GPU cannot be shared; on all ranks.
+    """
+
+    group: IpcGroup
+    block = sys.maxsize
+
+    def __init__(self, group: IpcGroup, device: torch.device | str = "cuda:0") -> None:
+        super().__init__(group, device, group.share(torch.device(device)))
+
+    def meet(self, call: int) -> None:
+        """Wait for the own stream, then for all others; see `SharedMemoryReduction`."""
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+        self.group.meet(call)
+
+    def spread(self, vector: Tensor, others: list[Tensor]) -> None:
+        """Copy a vector into all others by one kernel."""
+        if others:
+            torch._foreach_copy_(others, [vector] * len(others))
