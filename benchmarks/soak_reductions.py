@@ -14,7 +14,8 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -34,6 +35,7 @@ LENGTHS = (1, 7, 114_121, 1_535_765)
 SLOT_BYTES = 480_000
 LATE_S = 0.002
 HANG_S = 300.0
+BATCH = 100  # groups that meet in descriptors which the processes have inherited
 
 
 def main() -> int:
@@ -62,9 +64,7 @@ def sums(reduction: Reduction, count: int) -> str:
     group, late, digest = reduction.group, random.Random(reduction.group.rank), hashlib.sha256()
     for number in range(count):
         numel = LENGTHS[number % len(LENGTHS)]
-        terms = [
-            torch.randn(numel, generator=torch.Generator().manual_seed(number + rank)) for rank in range(group.size)
-        ]
+        terms = [normal(numel, number + rank) for rank in range(group.size)]
         exact = sum(term.double() for term in terms)
         vector = terms[group.rank]
         time.sleep(late.choice((0.0, 0.0, LATE_S)))
@@ -81,27 +81,31 @@ def all_alike(said: Sequence[str]) -> bool:
     return len(set(said)) == 1 and "are right" in said[0]
 
 
+def normal(numel: int, seed: int) -> torch.Tensor:
+    """Numbers that every rank can make."""
+    return torch.randn(numel, generator=torch.Generator().manual_seed(seed))
+
+
 def opened_and_closed(method: ReductionMethod, count: int) -> bool:
-    """Open, use and close a group so often in the same processes. Returns whether no descriptor is left in them."""
-    mapping, started = MAPPINGS[-1], time.perf_counter()
-    with TemporaryDirectory() as path:
-        spots = [Spots(method, mapping, 4096, Path(path) / str(number)) for number in range(count)]
-        try:
-            said = in_processes(2, lambda rank: descriptors_left(method, mapping, rank, [one[rank] for one in spots]))
-        finally:
-            for one in spots:
-                one.close()
-    print(
-        f"{method.name}: {count} groups opened and closed, {said} in {time.perf_counter() - started:.0f} s", flush=True
-    )
-    return set(said) == {"0 descriptors more"}
+    """Open, use and close so many groups, a batch of them in the same processes. Returns whether nothing is left."""
+    mapping, said, started = MAPPINGS[-1], set[str](), time.perf_counter()
+    for _ in range(0, count, BATCH):
+        with TemporaryDirectory() as path, ExitStack() as kept:
+            spots = [
+                kept.enter_context(closing(Spots(method, mapping, 4096, Path(path) / str(number))))
+                for number in range(BATCH)
+            ]
+            said.update(in_processes(2, partial(descriptors_left, method, mapping, spots)))
+    seconds = time.perf_counter() - started
+    print(f"{method.name}: {count} groups opened and closed, {said} in {seconds:.0f} s", flush=True)
+    return said == {"0 descriptors more"}
 
 
-def descriptors_left(method: ReductionMethod, mapping: list[list[int]], rank: int, spots: Sequence[Spot]) -> str:
+def descriptors_left(method: ReductionMethod, mapping: list[list[int]], spots: Sequence[Spots], rank: int) -> str:
     """How many more are open after the last group than after the first."""
     counts = []
     for spot in spots:
-        reduction = joined(method, mapping, rank, spot)
+        reduction = joined(method, mapping, rank, spot[rank])
         reduction.reduce(reduction.bucket(100))
         reduction.group.barrier()
         reduction.group.close()
