@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import sys
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from gmi_drl.gmi import allowed_cores, claimed
 from gmi_drl.launch.opened import opened
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.learners import PPOConfig
+from gmi_drl.speeds import OF_CORES
 
 torch.set_num_threads(1)
 if find_spec("hypothesis"):  # tests of a GPU do without it
@@ -40,11 +42,26 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
+@pytest.fixture(scope="session")
+def known_speeds(tmp_path_factory):
+    """A cache that knows how fast GMIs reduce here: what every plan would measure first, for seconds."""
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.profiler.speeds import remember
+
+    cache = tmp_path_factory.mktemp("speeds")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GMI_DRL_CACHE", str(cache))
+        remember(this_node(), OF_CORES)
+    return cache
+
+
 @pytest.fixture(autouse=True)
-def own_claims(tmp_path_factory, monkeypatch):
+def own_claims(tmp_path_factory, monkeypatch, known_speeds):
     """Tests claim cores and remember measurements among themselves only."""
     monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path_factory.mktemp("claims")))
-    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path_factory.mktemp("cache")))
+    cache = tmp_path_factory.mktemp("cache")
+    shutil.copytree(known_speeds, cache, dirs_exist_ok=True)
+    monkeypatch.setenv("GMI_DRL_CACHE", str(cache))
 
 
 @pytest.fixture

@@ -54,6 +54,10 @@ def test_what_cannot_be_found_is_named(parts):
         parts.find("fails")
 
 
+def test_broken_packages_take_nothing_from_the_others(parts):
+    assert [part.name for part in parts.usable()] == ["own", "added"]
+
+
 def test_the_code_of_an_entry_is_found_or_named():
     assert class_at("gmi_drl.registry:Registry") is Registry
     for location in ("gmi_drl.nowhere:Class", "gmi_drl.registry:Missing"):

@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.units import human_bytes, human_count, human_ranges, human_seconds, human_value
+from gmi_drl.units import alternatives, human_bytes, human_count, human_ranges, human_seconds, human_value
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,8 @@ def test_measured_values(value, unit, text):
 )
 def test_ranges(numbers, text):
     assert human_ranges(numbers) == text
+
+
+@pytest.mark.parametrize(("names", "text"), [("a", "a"), ("ab", "a or b"), ("abc", "a, b or c")])
+def test_alternatives(names, text):
+    assert alternatives(list(names)) == text

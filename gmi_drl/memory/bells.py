@@ -7,7 +7,7 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import NoReturn
 
-from gmi_drl.errors import PeerDiedError, PeerSilentError
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 from gmi_drl.memory.post import Post, PostMemory
 from gmi_drl.memory.waiting import Waiting
 
@@ -102,6 +102,8 @@ class Bells:
         except ProcessLookupError:
             self._ended.add(peer)
             return self._unwatched
+        except OSError as error:
+            raise MachineError(f"{self._named(peer)} cannot be watched: {error.strerror} (ulimit -n)") from error
         self._polls[peer] = poll()
         self._polls[peer].register(self._bells[self.own], POLLIN)
         self._polls[peer].register(pidfd, POLLIN)

@@ -66,14 +66,17 @@ class _End(ABC):
 
     @contextmanager
     def _whole(self, may_begin: Callable[[], bool], deed: str) -> Iterator[None]:
-        """One message, begun when it may. It goes through whole, or nothing after it does."""
+        """One message, begun when it may. Once a byte of it has gone through, the rest must, or there is no next."""
         if self._is_half_way:
             sender, receiver = self._pair
             raise GmiError(f"a message from GMI {sender} to GMI {receiver} was left half-way: there is no next one")
         self._bells.wait(may_begin, self._peer, deed)
-        self._is_half_way = True
-        yield
-        self._is_half_way = False
+        began = self._position
+        try:
+            yield
+        except BaseException:
+            self._is_half_way = self._position != began
+            raise
 
 
 class Outbox(_End):

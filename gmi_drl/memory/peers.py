@@ -6,7 +6,7 @@ import time
 from select import POLLIN, poll
 from typing import NoReturn
 
-from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.membership import Membership
 from gmi_drl.memory.calls import BARRIER, CALL_BITS, mixed_up
 from gmi_drl.memory.segment import LINE_BYTES
@@ -162,6 +162,8 @@ class Peers:
         except ProcessLookupError:
             self._dead.add(peer)
             return
+        except OSError as error:
+            raise MachineError(f"{self._named([peer])} cannot be watched: {error.strerror} (ulimit -n)") from error
         self._watched[pidfd] = peer
         self._poll.register(pidfd, POLLIN)
 

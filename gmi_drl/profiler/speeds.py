@@ -48,20 +48,25 @@ def speeds_here(node: Node, *, fresh: bool = False, tell: Callable[[str], None] 
         fresh: Measure anew what was measured before.
         tell: Told what is going on, in a line.
     """
-    path = _path(node)
     with suppress(UsageError):
         if not fresh:
-            return load_json(SpeedFile, path, "speeds").speeds
+            return load_json(SpeedFile, _path(node), "speeds").speeds
     tell("measuring how fast GMIs reduce (once per machine)")
     try:
         speeds = measured_speeds(node)
     except GmiError as error:
         tell(f"that is not known: {str(error).splitlines()[0]}")
         return None
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, SpeedFile(speeds=dict(speeds)).model_dump_json())
+    with suppress(OSError):  # a folder that cannot be written costs the memory, never the measurement
+        remember(node, speeds)
     return speeds
+
+
+def remember(node: Node, speeds: Speeds) -> None:
+    """Keep the speeds of a node for `speeds_here`. Raises OSError where that cannot be."""
+    path = _path(node)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, SpeedFile(speeds=dict(speeds)).model_dump_json())
 
 
 def measured_speeds(node: Node) -> Speeds:

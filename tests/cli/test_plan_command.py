@@ -33,6 +33,14 @@ def test_a_plan_is_shown_explained_and_written(command_line, tmp_path):
     assert "Replaced layout.yaml" in again
 
 
+def test_gmis_take_turns_on_cores_where_that_is_asked_for(command_line, tmp_path):
+    code, _, err = command_line("plan", "--budget", 0, "--num-env", 16, "--gmis-per-gpu", 99)
+    assert code == 3 and "99 GMIs on cpu 0 need 99 cores" in err and "(--share-cores)" in err
+    code, out, _ = command_line("plan", "--budget", 0, "--num-env", 16, "--gmis-per-gpu", 99, "--share-cores")
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert code == 0 and len(layout.gmis) == 99 and layout.share_cores and "they take turns" in " ".join(out.split())
+
+
 def test_a_device_is_written_to_not_replaced(command_line, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -130,6 +138,8 @@ def test_too_many_environments_are_refused_before_they_are_started(command_line,
     [
         (["--profile", "points.json", "--budget", 5], "--budget: --profile measures nothing: leave it out"),
         (["--node", "node.yaml", "--budget", 5], "cannot be measured here"),
+        (["--share-cores"], "--share-cores: speeds of GMIs that take turns say nothing (--budget 0): leave it out"),
+        (["--profile", "points.json", "--share-cores"], "--share-cores: what was measured had cores of its own"),
         (["--budget", 0, "--keep-batch", 8192], "nothing is measured, so nothing can be held"),
         (["--budget", 0, "--algo", "rsl_rl"], "--algo: nothing is measured, and an even cut is the same for all"),
         (["--template", "serving", "--algo", "rsl_rl"], "--algo: nothing is learnt: leave it out"),

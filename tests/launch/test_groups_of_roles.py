@@ -25,7 +25,8 @@ class Talker(GMI_DRL.DRL_role):
             self.mgr.allreduce(data, self.mgr.named_group(name))
             sums[name] = data.unique().tolist()
         size = len(self.mgr.layout.gmis)
-        sent = self.GMI_send({"from": self.GMI_id, "data": (torch.full((3,), self.GMI_id), [], None)}, (self.GMI_id + 1) % size)
+        letter = {"from": self.GMI_id, "data": (torch.full((3,), self.GMI_id), [], None)}
+        sent = self.GMI_send(letter, (self.GMI_id + 1) % size)
         heard = self.GMI_recv((self.GMI_id - 1) % size)
         sent.wait()
         return {"sums": sums, "heard": [heard["from"], heard["data"][0].tolist()], "done": sent.done()}
@@ -66,7 +67,7 @@ def test_a_role_sums_by_every_legal_reduction_and_sends_around(roles, tmp_path, 
     told = run_role(f"{roles}:Talker", layout(mapping, names), {"numel": 1000}, run_dir=tmp_path / "run")
     size = sum(map(len, mapping))
     for gmi_id, said in told.items():
-        assert said["sums"] == dict.fromkeys(names, [size * (size + 1) / 2])
+        assert said["sums"] == {name: [size * (size + 1) / 2] for name in names}
         assert said["heard"] == [(gmi_id - 1) % size, [(gmi_id - 1) % size] * 3] and said["done"]
     assert open_descriptors() == before
 

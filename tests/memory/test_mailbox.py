@@ -100,6 +100,17 @@ def test_as_many_bytes_as_are_allowed_are_under_way_wherever_they_begin(impatien
         assert came.equal(torch.cat([numbers(PIECE_BYTES, 1), numbers(PIECE_BYTES, 2)]))
 
 
+def test_a_message_that_was_not_begun_can_be_sent_again(ends, monkeypatch):
+    outbox, inbox = ends
+    with monkeypatch.context() as patch, pytest.raises(MachineError, match="no memory"):
+        patch.setattr(PostMemory, "grow", lambda *where: (_ for _ in ()).throw(MachineError("no memory")))
+        outbox.send([numbers(10)])
+    outbox.send([numbers(10)])
+    with pytest.raises(KeyboardInterrupt), inbox.message():
+        raise KeyboardInterrupt
+    assert take(inbox, 10).equal(numbers(10))
+
+
 def test_a_message_that_was_left_half_way_is_the_last(impatient):
     outbox, inbox = impatient
     with pytest.raises(PeerSilentError, match=r"GMI 1 \(process \d+\) lives but has not taken the rest of a message"):

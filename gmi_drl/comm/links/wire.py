@@ -5,6 +5,8 @@ import struct
 from collections import deque
 from itertools import islice
 
+from gmi_drl.errors import GmiError
+
 CALL, ASK, HERE, LOST, DATA = range(5)
 """Kinds of frames: what a rank has come for; are you there; I am, and wait for these; a rank is lost; numbers."""
 
@@ -26,6 +28,7 @@ class Wire:
     Attributes:
         calls: What the peer has come for and this rank has not met it in.
         sent: Bytes of numbers that the socket has taken.
+        received: Bytes of numbers that have come.
         is_open: False as soon as the peer has ended or closed its side.
     """
 
@@ -34,7 +37,7 @@ class Wire:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pid = pid
         self.calls: deque[int] = deque()
-        self.sent = 0
+        self.sent = self.received = 0
         self.is_open = True
         self._socket = connection
         self._header = bytearray(_HEADER.size)
@@ -101,6 +104,7 @@ class Wire:
                 count = 0
             self.is_open = count > 0
             self._filled += count
+            self.received += count * (self._kind == DATA)
             if self._filled == len(self._body):
                 words += self._whole()
         return words
@@ -155,6 +159,9 @@ class Wire:
     def _deliver(self, numbers: memoryview) -> None:
         if self._target is None:
             self._inbox.append(numbers)
-        else:
-            self._target[:] = numbers
-            self._target = None
+            return
+        if len(numbers) != len(self._target):
+            text = f"{len(numbers)} bytes have come where {len(self._target)} were to come"
+            raise GmiError(f"{text}, from process {self.pid}: do all ranks reduce alike?")
+        self._target[:] = numbers
+        self._target = None

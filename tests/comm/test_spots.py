@@ -1,0 +1,56 @@
+import os
+import stat
+from contextlib import closing
+
+import pytest
+from conftest import open_descriptors
+
+from gmi_drl.comm.links.meeting import Meeting
+from gmi_drl.comm.spots import Spot, Spots
+from gmi_drl.errors import MachineError
+from gmi_drl.memory.segment import map_segment
+from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
+
+UNEVEN = [[0, 1], [4, 2, 3]]
+
+
+def test_ranks_of_links_share_memory_within_their_device_alone(tmp_path):
+    before = open_descriptors()
+    with closing(Spots(HAR, UNEVEN, 4000, tmp_path)) as spots:
+        segments = [spots[rank].segment for rank in range(5)]
+        assert segments[0] == segments[1] != segments[2] == segments[3] == segments[4]
+        assert map_segment(segments[0], 2) and map_segment(segments[2], 3)
+        (meeting,) = {spots[rank].meeting for rank in range(5)}
+        assert len(set(Meeting.read(meeting).addresses)) == 5 and len(Meeting.read(meeting).token) == 32
+        assert all(stat.S_ISSOCK(os.fstat(spots[rank].listener).st_mode) for rank in range(5))
+    assert open_descriptors() == before
+
+
+def test_others_share_one_segment_or_a_path(tmp_path):
+    with (
+        closing(Spots(MPR_SHM, UNEVEN, 4000, tmp_path)) as shared,
+        closing(Spots(MPR_GLOO, UNEVEN, 1, tmp_path)) as gloo,
+    ):
+        assert len({shared[rank].segment for rank in range(5)}) == 1 and map_segment(shared[0].segment, 5)
+        assert shared[0].listener is shared[0].meeting is gloo[0].segment is None and gloo[3].path == tmp_path
+        assert not gloo[0].descriptors and shared[0].descriptors == {"segment": shared[0].segment}
+
+
+def test_an_order_tells_of_a_spot(tmp_path):
+    spot = Spot(tmp_path / "there", segment=5, meeting=7)
+    assert spot.to_order() == {"path": str(tmp_path / "there"), "segment": 5, "meeting": 7}
+    assert Spot.from_order(spot.to_order()) == spot and Spot.from_order({}) == Spot()
+
+
+def test_what_a_method_lacks_is_known():
+    assert Spot().lacks(NONE) == [] and Spot(segment=3).lacks(HAR) == ["listener", "meeting"]
+
+
+def test_nothing_is_left_of_spots_that_cannot_be(tmp_path, monkeypatch):
+    before = open_descriptors()
+    monkeypatch.setattr("gmi_drl.comm.spots.listen", lambda: (_ for _ in ()).throw(OSError("no ports")))
+    with pytest.raises(OSError, match="no ports"):
+        Spots(HAR, UNEVEN, 4000, tmp_path)
+    with pytest.raises(MachineError, match="use fewer GMIs"):
+        Spots(MPR_SHM, UNEVEN, 2**50, tmp_path)
+    assert open_descriptors() == before
