@@ -92,6 +92,9 @@ def test_ranks_are_places_in_the_members():
         ((2, 3), None, "MRR", "'MRR' needs as many GMIs on every device, not 2 and 3: use MPR-shm, MPR-gloo, HAR"),
         ((3, 3), None, "MRR", "needs at most as many GMIs per device as devices, not 3 on 2: use MPR-shm"),
         ((1, 1), ["cpu", "gpu"], "MPR-shm", "group 'all': its GMIs are on cpu and gpu, which round differently"),
+        ((2,), None, "IPC", "reduction 'IPC' is for GMIs on GPUs, not on cores: use MPR-shm"),
+        ((2,), None, "NCCL-flat", "reduction 'NCCL-flat' is for GMIs on GPUs, not on cores: use MPR-shm"),
+        ((1, 1), ["gpu", "gpu"], "IPC", "reduction 'IPC' is for GMIs of one GPU, not of 2 devices"),
         ((1, 1), None, "MPR-sh", "there is no reduction 'MPR-sh'; did you mean 'MPR-shm'"),
     ],
 )

@@ -2,8 +2,22 @@ import pytest
 
 from gmi_drl.errors import UsageError
 from gmi_drl.mapping import even_mapping, har_seconds, mpr_seconds, mrr_seconds
-from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, MRR, NONE, REDUCTIONS, SHARD, usual_reduction
-from gmi_drl.speeds import GLOO, LINK, MEMORY, Speed
+from gmi_drl.reductions import (
+    HAR,
+    IPC,
+    MPR_GLOO,
+    MPR_SHM,
+    MRR,
+    NCCL_FLAT,
+    NONE,
+    REDUCTIONS,
+    SHARD,
+    by_speed,
+    legal_reductions,
+    usual_reduction,
+)
+from gmi_drl.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, NCCL, OF_CORES, Speed
+from gmi_drl.units import alternatives
 
 PAIR = [[0, 1]]
 
@@ -16,15 +30,40 @@ def test_the_usual_one_goes_by_the_processor():
 
 def test_what_a_method_cannot_is_said_with_what_can():
     assert NONE.obstacle([[0]]) is None
-    others = "use MPR-shm or MPR-gloo or HAR or SHARD"
-    assert NONE.obstacle(PAIR) == f"reduction 'none' is for a GMI alone, not for 2: {others}"
-    uneven = MRR.obstacle([[0, 1], [2, 3, 4]])
-    assert uneven == f"reduction 'MRR' needs as many GMIs on every device, [[0, 1], [2, 3, 4]] has 2 and 3: {others}"
+    others = f"use {alternatives(['MPR-shm', 'MPR-gloo', 'HAR', 'SHARD'])}"
+    assert NONE.obstacle(PAIR, "cpu") == f"reduction 'none' is for a GMI alone, not for 2: {others}"
+    uneven = MRR.obstacle([[0, 1], [2, 3, 4]], "cpu")
+    assert uneven == f"reduction 'MRR' needs as many GMIs on every device, not 2 and 3: {others}"
     assert "at most as many GMIs per device as devices, not 3 on 2" in MRR.obstacle(even_mapping(2, 3))
     assert MRR.obstacle(even_mapping(2, 2)) is None
     assert MPR_SHM.obstacle(PAIR) is None and MPR_SHM.obstacle(PAIR, architecture="x86_64") is None
     assert MPR_GLOO.obstacle(PAIR, architecture="any") is None
     assert HAR.obstacle(PAIR, architecture="aarch64") == "HAR needs a processor of x86_64, AMD64, this is aarch64"
+
+
+def test_those_for_gpus_are_refused_on_cores_and_say_what_is_for_them():
+    others = f"use {alternatives(['MPR-shm', 'MPR-gloo', 'HAR', 'SHARD'])}"
+    for method in (IPC, NCCL_FLAT):
+        said = method.obstacle(PAIR, "cpu")
+        assert said == f"reduction {method.name!r} is for GMIs on GPUs, not on cores: {others}"
+        assert method.obstacle(PAIR, "gpu") is None and method.obstacle([[0, 1, 2]]) is None
+
+
+def test_memory_of_one_gpu_is_for_its_own_gmis():
+    said = IPC.obstacle([[0, 1], [2]], "gpu")
+    assert said.startswith("reduction 'IPC' is for GMIs of one GPU, not of 2 devices: use MPR-shm")
+    assert said.endswith("NCCL-flat") and NCCL_FLAT.obstacle([[0, 1], [2]], "gpu") is None
+    assert "IPC needs a processor of x86_64" in IPC.obstacle(PAIR, "gpu", "aarch64")
+
+
+def test_by_speed_those_for_gpus_are_chosen_only_where_somebody_has_measured_them():
+    assert {IPC, NCCL_FLAT} < set(legal_reductions(PAIR, "gpu", "x86_64"))
+    usual = [method for _, method in by_speed(PAIR, 1e6, OF_CORES, "gpu", "x86_64")]
+    assert MPR_SHM in usual and not {IPC, NCCL_FLAT} & set(usual)
+    measured = {**OF_CORES, GPU_MEMORY: Speed(round_s=1e-6, bytes_per_second=1e12)}
+    assert by_speed(PAIR, 1e6, measured, "gpu", "x86_64")[0] == (pytest.approx(3e-6), IPC)
+    assert IPC not in [method for _, method in by_speed(PAIR, 1e6, measured, "cpu", "x86_64")]
+    assert NCCL_FLAT.seconds(PAIR, 1e6, {NCCL: Speed(round_s=1.0, bytes_per_second=1e6)}) == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(("devices", "gmis"), [(2, 1), (2, 2), (3, 2), (4, 4)])

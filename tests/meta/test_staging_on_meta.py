@@ -8,10 +8,13 @@ from meta_worlds import meta_replica, meta_task
 from told import META, Told, meta_device
 
 from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.reductions.ipc import IpcReduction
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
+from gmi_drl.comm.reductions.nccl import NcclReduction
 from gmi_drl.comm.spots import Spot
 from gmi_drl.membership import on_one_device
+from gmi_drl.memory.rows import RowMemory
 from gmi_drl.memory.segment import create_segment
 
 NUMEL = 1000
@@ -65,3 +68,74 @@ def test_gloo_is_waited_for_on_the_way_to_the_host_alone():
             with watch.allow(1), watch.count() as told:
                 reduction.reduce(torch.zeros(numel, device=META))
             assert told.to_host_bytes == told.to_device_bytes == 4 * numel
+
+
+class Four:
+    """Rank 1 of ranks whose rows are on the device."""
+
+    rank, size = 1, 4
+
+    def __init__(self):
+        self.meetings = 0
+
+    def share(self, device):
+        slots, staging = torch.zeros(2, 4, NUMEL, device=device)
+        return RowMemory([*slots], [*staging])
+
+    def meet(self, call):
+        self.meetings += 1
+
+
+KERNELS = 3 + 1
+"""Of one rank of four: its shard of the three others is added to the first, and the sum is copied to all at once."""
+
+
+def test_within_a_gpu_each_rank_launches_as_many_kernels_as_there_are_ranks_and_copies_nothing():
+    with meta_device() as watch:
+        reduction = IpcReduction(Four(), META)
+        bucket = reduction.bucket(NUMEL)
+        for _ in range(2):
+            with watch.count() as told:
+                reduction.reduce(bucket)
+            assert told == Told(launches=KERNELS)
+    assert reduction.group.meetings == 2 * 2
+
+
+def test_what_lies_elsewhere_on_the_gpu_passes_through_it_in_pieces():
+    with meta_device() as watch:
+        reduction = IpcReduction(Four(), META)
+        reduction.bucket(NUMEL)
+        foreign, pieces = torch.zeros(2 * NUMEL + 1, device=META), 3
+        with watch.count() as told:
+            reduction.reduce(foreign)
+        of_one = 0  # the shard of rank 1 of a single number
+        assert told == Told(launches=2 * (KERNELS + 2) + (of_one + 2))
+        assert reduction.group.meetings == 2 * pieces
+
+
+def test_what_lies_on_the_host_is_there_when_a_sum_within_a_gpu_returns():
+    with meta_device() as watch:
+        reduction = IpcReduction(Four(), META)
+        with watch.allow(1), watch.count() as told:
+            reduction.reduce(torch.zeros(NUMEL))
+    there = {"to_device": 1, "to_device_bytes": 4 * NUMEL}
+    assert told == Told(launches=KERNELS, waits=1, to_host=1, to_host_bytes=4 * NUMEL, **there)
+
+
+def test_nccl_sums_what_is_on_the_gpu_where_it_is():
+    class Group:
+        def connect(self, device):
+            assert device == META
+
+        def sum_on_gpu(self, vector):
+            assert vector.is_meta
+
+    with meta_device() as watch:
+        reduction = NcclReduction(Group(), META)
+        bucket = reduction.bucket(NUMEL)
+        with watch.count() as told:
+            reduction.reduce(bucket)
+        assert told == Told()
+        with watch.allow(2), watch.count() as told:
+            reduction.reduce(torch.zeros(NUMEL))
+    assert (told.waits, told.to_device_bytes, told.to_host_bytes) == (2, 4 * NUMEL, 4 * NUMEL)

@@ -57,12 +57,11 @@ class NcclGroup(GlooGroup):
             UsageError: If there is one, or the device is no GPU.
             MachineError: If NCCL cannot.
         """
-        if device.type != "cuda":
-            raise UsageError(f"NCCL sums on GPUs, not on {device}: use MPR-shm")
         if self._nccl is not None:
             raise UsageError("this group has a reduction already: open another group")
+        _prepare(device, self._most)
         store = torch.distributed.PrefixStore("nccl", self._store)
-        self._nccl = nccl = _process_group(store, self.rank, self.size, self._most)
+        self._nccl = nccl = _process_group(store, self.rank, self.size)
         self._on_gpu(BARRIER, lambda: _in_thread(lambda: _connect(nccl, device)), _has_returned)
 
     def sum_on_gpu(self, vector: Tensor) -> None:
@@ -106,9 +105,14 @@ def _version() -> tuple[int, ...]:
     return tuple(tell()[:3])
 
 
-def _process_group(store: Any, rank: int, size: int, most: int) -> Any:
+def _prepare(device: torch.device, most: int) -> None:
+    if device.type != "cuda":
+        raise UsageError(f"NCCL sums on GPUs, not on {device}: use MPR-shm")
     for name, value in (_LOOPBACK | (_SHARED_GPU if most > 1 else {})).items():
         os.environ.setdefault(name, value)
+
+
+def _process_group(store: Any, rank: int, size: int) -> Any:
     distributed: Any = torch.distributed  # torch's stubs lag behind
     options = distributed.ProcessGroupNCCL.Options()
     options._timeout = timedelta(seconds=_ABORT_S)  # what an abort may take; nothing else goes by it here
