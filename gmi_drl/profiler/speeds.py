@@ -145,6 +145,7 @@ def _run(layout: Layout, params: Mapping[str, object]) -> dict[str, float]:
 
 
 def _path(node: Node) -> Path:
-    key = {"node": node.model_dump(mode="json"), "versions": versions()}
+    methods = [method.name for method in METHODS]
+    key = {"node": node.model_dump(mode="json"), "versions": versions(), "methods": methods}
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     return cache_folder() / "speeds" / f"{digest}.json"

@@ -67,7 +67,8 @@ class GlooGroup:
         self.wait_s = 0.0
         self._peers = _meet(member, spot.path)
         try:
-            self._store = torch.distributed.FileStore(str(spot.path), member.size)
+            distributed: Any = torch.distributed  # whose stubs lack the store
+            self._store = distributed.FileStore(str(spot.path), member.size)
             self._group = _connect(member, self._store)
         except RuntimeError as error:
             self._peers.raise_lost(str(error))

@@ -32,6 +32,7 @@ class IpcGroup(SharedMemoryGroup):
     def __init__(self, member: Membership, spot: Spot) -> None:
         super().__init__(member, spot)
         self._mapped: dict[int, MappedDeviceMemory] = {}  # by rank
+        self._has_shared = False
 
     def share(self, device: torch.device) -> RowMemory:
         """Rows on a GPU as large as those of the segment. All ranks call it, for one reduction.
@@ -41,6 +42,7 @@ class IpcGroup(SharedMemoryGroup):
             MachineError: If the memory of this GPU cannot be shared; on all ranks.
         """
         self.rows.give()
+        self._has_shared = True
         slot = self.rows.slots.shape[1]
         numel = slot + self.rows.staging.shape[1]
         own = self._together(lambda: SharedDeviceMemory(numel, device))
@@ -57,9 +59,9 @@ class IpcGroup(SharedMemoryGroup):
         """
         for mapped in self._mapped.values():
             mapped.close()
-        if self._mapped:
-            self._peers.leave(_FAREWELL_S)
         self._mapped.clear()
+        if self._has_shared:
+            self._peers.leave(_FAREWELL_S)
         super().close()
 
     def _map(self, handles: list[bytes], numel: int, device: torch.device) -> None:

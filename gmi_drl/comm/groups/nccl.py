@@ -76,6 +76,7 @@ class NcclGroup(GlooGroup):
     def _on_gpu(self, call: int, start: Callable[[], Any], wait: Callable[[Any, timedelta], bool]) -> None:
         try:
             self._finish(call, start, wait)
+            self._peers.meet(call)  # others may still read what the end of this communicator would take away
         except (PeerDiedError, PeerSilentError, MachineError):
             self._give_up()
             raise
