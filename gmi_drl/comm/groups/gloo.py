@@ -97,8 +97,7 @@ class GlooGroup:
     def _finish(self, call: int, start: Callable[[], Any], wait: Callable[[Any, timedelta], bool] = _wait) -> None:
         """Meet all who make the same call, and do an operation with them.
 
-        Gloo itself would mix the numbers of different calls, or wait for ever. `wait` says whether what `start` has
-        returned has come to its end within some time.
+        Gloo itself would mix the numbers of different calls, or wait for ever. `wait` tells if what `start` gave ended.
         """
         started = time.perf_counter()
         try:

@@ -60,7 +60,8 @@ class NcclGroup(GlooGroup):
         if self._nccl is not None:
             raise UsageError("this group has a reduction already: open another group")
         _prepare(device, self._most)
-        store = torch.distributed.PrefixStore("nccl", self._store)
+        distributed: Any = torch.distributed  # torch's stubs lag behind
+        store = distributed.PrefixStore("nccl", self._store)
         self._nccl = nccl = _process_group(store, self.rank, self.size)
         self._on_gpu(BARRIER, lambda: _in_thread(lambda: _connect(nccl, device)), _has_returned)
 
@@ -152,7 +153,8 @@ def _in_thread(act: Callable[[], None]) -> "Future[None]":
 
     def run() -> None:
         try:
-            future.set_result(act())
+            act()
+            future.set_result(None)
         except BaseException as error:
             future.set_exception(error)
 
