@@ -189,7 +189,7 @@ def test_a_lost_rank_is_named(life, group):
 
 def test_a_whole_group_may_stand_still_for_longer_than_hang_s(tmp_path):
     """All ranks are stopped, and those that wait go on a moment before those that are waited for."""
-    hang_s, mapping = 4, [[0], [1]]
+    hang_s, mapping = 8, [[0], [1]]
     spots = {name: Spots(METHODS[name], mapping, 8, tmp_path / name) for name in legal(mapping)}
     ranks = []
     for name, rank in product(spots, range(2)):
