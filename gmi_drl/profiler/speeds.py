@@ -51,7 +51,7 @@ def speeds_here(node: Node, *, fresh: bool = False, tell: Callable[[str], None] 
     with suppress(UsageError):
         if not fresh:
             return load_json(SpeedFile, _path(node), "speeds").speeds
-    tell("measuring how fast GMIs reduce (once per machine)")
+    tell("measuring how fast GMIs reduce, once per machine, outside of the budget")
     try:
         speeds = measured_speeds(node)
     except GmiError as error:

@@ -41,7 +41,6 @@ def test_this_machine_is_measured_once(tmp_path, monkeypatch):
     told = []
     found = speeds_here(this_node(), tell=told.append)
     assert found.keys() == {MEMORY, GLOO, LINK} and len(told) == 1
-    assert found[MEMORY].round_s < found[GLOO].round_s and found[MEMORY].bytes_per_second > found[LINK].bytes_per_second
     monkeypatch.setattr(module, "measured_speeds", lambda node: 1 / 0)
     assert speeds_here(this_node(), tell=told.append) == found and len(told) == 1
     (path,) = (tmp_path / "speeds").iterdir()

@@ -59,7 +59,10 @@ class GlooGroup:
         try:
             self._group = _connect(member, spot.path)
         except RuntimeError as error:
-            self._peers.raise_lost(str(error))
+            try:
+                self._peers.raise_lost(str(error))
+            finally:
+                self._peers.close()
 
     def gather(self, values: Tensor) -> Tensor:
         """The vectors of all ranks; see `Group`."""

@@ -80,7 +80,7 @@ class SocketLink:
         )
 
     def meet(self, call: int) -> None:
-        """Wait for all, who must come for the same (`memory.peers.call_word`).
+        """Wait for all, who must come for the same (`memory.calls.call_word`).
 
         Raises:
             UsageError: If another comes for something else. All ranks raise it, in the same words.

@@ -14,7 +14,7 @@ from gmi_drl.comm.links.meeting import Meeting, listen, meet
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.membership import Membership, on_one_device
+from gmi_drl.membership import Membership
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_who_dies_before_it_answers_is_named(listeners):
 
 def test_a_meeting_is_for_its_ranks(listeners):
     with pytest.raises(UsageError, match="a group of 2 needs as many addresses, not 3, and a token of 32"):
-        meet(on_one_device(0, 2), meeting_at(listeners), listeners[0].fileno())
+        meet(Membership(0, [range(2)]), meeting_at(listeners), listeners[0].fileno())
     assert "token" not in repr(meeting_at(listeners))
 
 
