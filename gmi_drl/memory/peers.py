@@ -115,6 +115,7 @@ class Peers:
         late = self.late()
         if dead := [peer for peer in late if peer in self._dead]:
             raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
+        waiting.tell_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
         if waiting.look() > self._member.hang_s:
             silent = self._named(late or self._others)  # all have arrived: one of them stopped half-way
             text = f"{silent} lives but has not arrived for {self._member.hang_s:g} s (hang_s) while {self._me} waited"

@@ -100,17 +100,14 @@ class SocketLink:
 
     def _wait(self, awaited: Awaited) -> None:
         started = time.perf_counter()
-        waiting, moved = Waiting(), self._moved()
+        waiting, moved = Waiting(), self._lookout.moved
         try:
             while awaited():
                 self._lookout.look_after(awaited, waiting, LOOK_MS)
-                if moved != (moved := self._moved()):
+                if moved != (moved := self._lookout.moved):
                     waiting = Waiting()  # who is slow is not silent
         finally:
             self.wait_s += time.perf_counter() - started
-
-    def _moved(self) -> int:
-        return sum(wire.sent + wire.received for wire in self._wires.values())
 
 
 def _bytes_of(vector: Tensor) -> memoryview:

@@ -4,6 +4,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
@@ -117,6 +118,41 @@ def test_of_ranks_that_wait_for_each_other_the_one_is_named_that_does_not(listen
 
     first, second, _ = together(listeners, job)
     assert first == second and first.startswith(f"rank 2 (process {os.getpid()}) lives but")
+
+
+def test_a_slow_rank_is_told_of_and_waited_for(listeners, monkeypatch, caplog):
+    monkeypatch.setattr("gmi_drl.memory.waiting.SLOW_S", 0.2)
+
+    def job(link):
+        if link.rank == 1:
+            time.sleep(1.0)
+        link.meet(1)
+        return link.rank
+
+    assert together(listeners, job) == [0, 1, 2]
+    told = {record.getMessage() for record in caplog.records}
+    assert any(message.startswith(f"rank 0 waits for rank 1 (process {os.getpid()}), for ") for message in told), told
+
+
+def test_ranks_that_get_on_with_something_long_are_waited_for(listeners):
+    """Rank 0 waits longer than `hang_s` for rank 1, which gets a long vector from rank 2 piece by piece."""
+    pieces = 8
+
+    def job(link):
+        if link.rank == 0:
+            link._lookout._hang_s = 0.1
+            link.receive(torch.empty(1), 1)
+        for _ in range(pieces if link.rank else 0):
+            if link.rank == 2:
+                time.sleep(0.6)
+                link.send(torch.ones(1000), 1)
+            else:
+                link.receive(torch.empty(1000), 2)
+        if link.rank == 1:
+            link.send(torch.ones(1), 0)
+        return link.rank
+
+    assert together(listeners, job) == [0, 1, 2]
 
 
 def test_strangers_are_turned_away(listeners):
