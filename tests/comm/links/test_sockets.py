@@ -135,19 +135,17 @@ def test_a_slow_rank_is_told_of_and_waited_for(listeners, monkeypatch, caplog):
 
 
 def test_ranks_that_get_on_with_something_long_are_waited_for(listeners):
-    """Rank 0 waits longer than `hang_s` for rank 1, which gets a long vector from rank 2 piece by piece."""
-    pieces = 8
+    """Rank 0 waits longer than `hang_s` for rank 1, which exchanges one vector after the other with rank 2."""
 
     def job(link):
         if link.rank == 0:
             link._lookout._hang_s = 0.1
             link.receive(torch.empty(1), 1)
-        for _ in range(pieces if link.rank else 0):
-            if link.rank == 2:
-                time.sleep(0.6)
-                link.send(torch.ones(1000), 1)
-            else:
-                link.receive(torch.empty(1000), 2)
+            return 0
+        other = 3 - link.rank
+        for _ in range(8):
+            time.sleep(0.6)
+            link.exchange(torch.ones(1000), other, torch.empty(1000), other)
         if link.rank == 1:
             link.send(torch.ones(1), 0)
         return link.rank
