@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from gmi_drl.bench.case import CURVES
-from gmi_drl.bench.cases.reductions import NUMELS, SHAPES
+from gmi_drl.bench.cases.reductions import CORES, NUMELS, SHAPES
 from gmi_drl.bench.report import load_results
 from gmi_drl.bench.result import Result
 from gmi_drl.gmi.inventory import this_node
@@ -84,9 +84,11 @@ def section(processes: int, mapping: MappingList, result: Result, speeds: Speeds
     lines = [f"\n## {processes} processes, {[list(gmis) for gmis in mapping]}\n"]
     lines += [f"| reduction | {' | '.join(f'{numel:,}' for numel in NUMELS)} |", "|---|" + "---|" * len(NUMELS)]
     for name, row in times.items():
-        modelled = [modelled_ms(name, mapping, numel, speeds) for numel in NUMELS]
+        modelled = [modelled_ms(name, mapping, numel, speeds) if processes <= CORES else None for numel in NUMELS]
         lines.append(f"| {name} | {' | '.join(map(cell, row, modelled))} |")
-    lines.append("\nMeasured ms, and in brackets the model's.")
+    alone = ": the model is of GMIs with cores of their own"
+    modelled_too = ", and in brackets the model's" if processes <= CORES else alone
+    lines.append(f"\nMeasured ms{modelled_too}.")
     lines.append(" ".join(judged(times, mapping, speeds)))
     return "\n".join(lines) + "\n"
 
