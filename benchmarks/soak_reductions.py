@@ -143,12 +143,13 @@ def in_processes(size: int, job: Callable[[int], str]) -> list[str]:
     processes = [FORK.Process(target=live, args=(rank, pipes[rank][1])) for rank in range(size)]
     for process in processes:
         process.start()
+    for _, writer in pipes:
+        writer.close()  # so that a rank that ends without a word is noticed
     said = [str(reader.recv()) for reader, _ in pipes]
     for process in processes:
         process.join()
-    for reader, writer in pipes:
+    for reader, _ in pipes:
         reader.close()
-        writer.close()
     return said
 
 

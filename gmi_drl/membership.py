@@ -16,7 +16,7 @@ class Membership:
         mapping: The ranks of each device, e.g. `[[0, 1], [2, 3]]`.
         names: What errors call the ranks, in rank order: "GMI 3". Without any they are ranks.
         hang_s: Seconds after which a peer that lives counts as silent.
-        spins: Whether it may spin while it waits: only where each rank has cores of its own.
+        spins: Whether it may spin before it offers its core to others: only where each rank has cores of its own.
 
     Raises:
         UsageError: If the mapping does not have the ranks 0 to n - 1, or this one, or as many as names.
@@ -51,10 +51,3 @@ class Membership:
     def name(self, rank: int) -> str:
         """What errors call a rank."""
         return self.names[rank] if self.names else f"rank {rank}"
-
-
-def on_one_device(rank: int, size: int, *, hang_s: float = 300.0) -> Membership:
-    """A rank of a group whose ranks are all on the same device."""
-    if size < 1:
-        raise UsageError(f"a group has ranks, not {size}")
-    return Membership(rank, [list(range(size))], hang_s=hang_s)

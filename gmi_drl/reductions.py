@@ -59,13 +59,22 @@ class ReductionMethod:
             kind: Of the devices; without it that is not asked.
             architecture: Of the processor; without it that is not asked.
         """
-        why = self.refuses(mapping, kind) if self.refuses else None
-        if why:
-            others = [other for other in REDUCTIONS.usable() if not (other.refuses and other.refuses(mapping, kind))]
-            return f"reduction {self.name!r} {why}: use {alternatives([other.name for other in others])}"
-        if architecture and self.architectures and architecture not in self.architectures:
-            return f"{self.name} needs a processor of {', '.join(self.architectures)}, this is {architecture}"
+        if self.refuses and (why := self.refuses(mapping, kind)):
+            others = [
+                other.name for other in REDUCTIONS.usable() if not (other.refuses and other.refuses(mapping, kind))
+            ]
+            return f"reduction {self.name!r} {why}: use {alternatives(others)}"
+        if architecture and not self.runs_on(architecture):
+            return f"{self.name} needs a processor of {', '.join(self.architectures or ())}, this is {architecture}"
         return None
+
+    def runs_on(self, architecture: str) -> bool:
+        """Whether it is right on such a processor."""
+        return self.architectures is None or architecture in self.architectures
+
+    def is_for(self, mapping: MappingList, kind: Kind, architecture: str) -> bool:
+        """Whether GMIs that lie so on devices of that kind can use it on such a processor."""
+        return not (self.refuses and self.refuses(mapping, kind)) and self.runs_on(architecture)
 
     def seconds(self, mapping: MappingList, bucket_bytes: float, speeds: Speeds) -> float:
         """What reducing once takes by the model: rounds and bytes of each leg at the speeds of its way."""
@@ -225,23 +234,24 @@ REDUCTIONS = Registry("reduction", "gmi_drl.reductions", (NONE, MPR_SHM, MPR_GLO
 
 def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
     """The one for GMIs of one host where nothing is known of speeds: shared memory where the processor allows it."""
-    methods = (NONE, MPR_SHM, MPR_GLOO)
-    return next(method for method in methods if method.obstacle(mapping, architecture=architecture) is None)
+    if sum(map(len, mapping)) == 1:
+        return NONE
+    return MPR_SHM if MPR_SHM.runs_on(architecture) else MPR_GLOO
 
 
 def legal_reductions(mapping: MappingList, kind: Kind, architecture: str) -> list[ReductionMethod]:
-    """All that GMIs can use that lie so on devices of that kind."""
-    return [method for method in REDUCTIONS.usable() if method.obstacle(mapping, kind, architecture) is None]
+    """All that GMIs can use that lie so on devices of that kind, those of other packages, too."""
+    return [method for method in REDUCTIONS.usable() if method.is_for(mapping, kind, architecture)]
 
 
 def by_speed(
     mapping: MappingList, bucket_bytes: float, speeds: Speeds, kind: Kind, architecture: str
 ) -> list[tuple[float, ReductionMethod]]:
-    """All that can be used, with what reducing once takes by the model, in seconds: the fastest first.
+    """Ours that can be used, with what reducing once takes by the model, in seconds: the fastest first.
 
-    One with a way whose speed is not known is left out.
+    One with a way whose speed is not known is left out. What other packages add is taken by its name alone.
     """
-    legal = legal_reductions(mapping, kind, architecture)
+    legal = [method for method in REDUCTIONS.own if method.is_for(mapping, kind, architecture)]
     known = [method for method in legal if all(leg.way in speeds for leg in method.legs(mapping))]
     timed = [(method.seconds(mapping, bucket_bytes, speeds), method) for method in known]
     return sorted(timed, key=lambda pair: pair[0])

@@ -27,11 +27,15 @@ class Registry(Generic[Entry]):
         what: Of what kind they are, for errors.
         group: Of the entry points by which packages add theirs: `NAME = "module:ENTRY"`.
         own: Those of this package.
+
+    Attributes:
+        own: The same.
     """
 
     def __init__(self, what: str, group: str, own: Iterable[Entry]) -> None:
         self._what, self._group = what, group
         self._own = {entry.name: entry for entry in own}
+        self.own = tuple(self._own.values())
 
     @property
     def names(self) -> list[str]:

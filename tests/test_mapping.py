@@ -52,7 +52,7 @@ def test_what_is_no_mapping_is_refused(mapping, said):
 
 
 def test_obstacles_say_what_is_wrong():
-    assert "needs as many GMIs on every device, [[0], [1, 2, 3]] has 1 and 3" in mrr_obstacle([[0], [1, 2, 3]])
+    assert "needs as many GMIs on every device, not 1 and 3" in mrr_obstacle([[0], [1, 2, 3]])
     assert "at most as many GMIs per device as devices, not 3 on 2" in mrr_obstacle(even_mapping(2, 3))
     with pytest.raises(UsageError, match="not 3 on 2"):
         delegates(even_mapping(2, 3))

@@ -1,13 +1,13 @@
 import pytest
 
 from gmi_drl.errors import UsageError
-from gmi_drl.membership import Membership, on_one_device
+from gmi_drl.membership import Membership
 
 
 def test_a_member_knows_its_neighbours_and_names():
     member = Membership(3, [[3, 0], [2, 1]], names=("GMI 7", "GMI 5", "GMI 6", "GMI 4"))
     assert (member.size, member.neighbours, member.name(3)) == (4, (3, 0), "GMI 4")
-    assert on_one_device(1, 3).neighbours == (0, 1, 2) and on_one_device(1, 3).name(2) == "rank 2"
+    assert Membership(1, [range(3)]).neighbours == (0, 1, 2) and Membership(1, [range(3)]).name(2) == "rank 2"
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,3 @@ def test_a_member_knows_its_neighbours_and_names():
 def test_what_is_no_membership_is_refused(rank, mapping, names, said):
     with pytest.raises(UsageError, match=said):
         Membership(rank, mapping, names)
-
-
-def test_a_group_has_ranks():
-    with pytest.raises(UsageError, match="a group has ranks, not 0"):
-        on_one_device(0, 0)

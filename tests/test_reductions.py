@@ -70,7 +70,11 @@ def test_by_speed_those_for_gpus_are_chosen_only_where_somebody_has_measured_the
 def test_bytes_alone_cost_what_tables_2_and_5_say(devices, gmis):
     """The paper counts neither the copies of HAR's last step nor MRR's broadcast after the second ring."""
     mapping, bucket = even_mapping(devices, gmis), 8e6
-    speeds = {MEMORY: Speed(0, 8e9), LINK: Speed(0, 2e9), GLOO: Speed(0, 1e9)}
+    speeds = {
+        MEMORY: Speed(round_s=0, bytes_per_second=8e9),
+        LINK: Speed(round_s=0, bytes_per_second=2e9),
+        GLOO: Speed(round_s=0, bytes_per_second=1e9),
+    }
     of = {method: method.seconds(mapping, bucket, speeds) for method in (MPR_SHM, MPR_GLOO, MRR, HAR, SHARD)}
     assert of[MPR_SHM] == pytest.approx(mpr_seconds(devices, gmis, bucket, 8e9))
     assert of[MPR_GLOO] == pytest.approx(mpr_seconds(devices, gmis, bucket, 1e9))
@@ -82,7 +86,11 @@ def test_bytes_alone_cost_what_tables_2_and_5_say(devices, gmis):
 
 
 def test_rounds_cost_however_little_is_moved():
-    speeds = {MEMORY: Speed(1, 1), LINK: Speed(10, 1), GLOO: Speed(100, 1)}
+    speeds = {
+        MEMORY: Speed(round_s=1, bytes_per_second=1),
+        LINK: Speed(round_s=10, bytes_per_second=1),
+        GLOO: Speed(round_s=100, bytes_per_second=1),
+    }
     taken = {method.name: method.seconds(even_mapping(3, 2), 0, speeds) for method in (MPR_SHM, MPR_GLOO, MRR, HAR)}
     assert taken == {"MPR-shm": 2, "MPR-gloo": 200, "MRR": 1 + 10 * (4 + 2 + 2), "HAR": 2 + 40 + 2}
     assert NONE.seconds([[0]], 8_000, speeds) == 0

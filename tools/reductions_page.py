@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from gmi_drl.bench.case import CURVES
-from gmi_drl.bench.cases.reductions import NUMELS, SHAPES
+from gmi_drl.bench.cases.reductions import CORES, NUMELS, SHAPES
 from gmi_drl.bench.report import load_results
 from gmi_drl.bench.result import Result
 from gmi_drl.gmi.inventory import this_node
@@ -84,10 +84,12 @@ def section(processes: int, mapping: MappingList, result: Result, speeds: Speeds
     lines = [f"\n## {processes} processes, {[list(gmis) for gmis in mapping]}\n"]
     lines += [f"| reduction | {' | '.join(f'{numel:,}' for numel in NUMELS)} |", "|---|" + "---|" * len(NUMELS)]
     for name, row in times.items():
-        lines.append(
-            f"| {name} | {' | '.join(cell(ms, modelled_ms(name, mapping, numel, speeds)) for ms, numel in zip(row, NUMELS, strict=True))} |"
-        )
-    lines.append("\nMeasured ms, and in brackets the model's. " + " ".join(judged(times, mapping, speeds)))
+        modelled = [modelled_ms(name, mapping, numel, speeds) if processes <= CORES else None for numel in NUMELS]
+        lines.append(f"| {name} | {' | '.join(map(cell, row, modelled))} |")
+    alone = ": the model is of GMIs with cores of their own"
+    modelled_too = ", and in brackets the model's" if processes <= CORES else alone
+    lines.append(f"\nMeasured ms{modelled_too}.")
+    lines.append(" ".join(judged(times, mapping, speeds)))
     return "\n".join(lines) + "\n"
 
 
@@ -99,10 +101,8 @@ def measured_ms(result: Result, side: str) -> list[float]:
 
 def modelled_ms(name: str, mapping: MappingList, numel: int, speeds: Speeds) -> float | None:
     """What the model says; None of a way that it knows no speed of."""
-    known = {
-        method.name: seconds for seconds, method in by_speed(mapping, 4 * numel, speeds, "cpu", platform.machine())
-    }
-    return 1000 * known[name] if name in known else None
+    known = by_speed(mapping, 4 * numel, speeds, "cpu", platform.machine())
+    return next((1000 * seconds for seconds, method in known if method.name == name), None)
 
 
 def cell(measured: float, modelled: float | None) -> str:
@@ -117,9 +117,8 @@ def judged(times: Mapping[str, Sequence[float]], mapping: MappingList, speeds: S
         (_, choice), *_ = by_speed(mapping, 4 * numel, speeds, "cpu", platform.machine())
         fastest = min(times, key=lambda name: times[name][place])
         beyond = times[choice.name][place] / times[fastest][place] - 1
-        said.append(
-            f"At {numel:,} the model chooses {choice.name}, {beyond:.0%} beyond the fastest measured ({fastest})."
-        )
+        chosen = f"At {numel:,} the model chooses {choice.name}"
+        said.append(f"{chosen}, {beyond:.0%} beyond the fastest that was measured ({fastest}).")
     return [*said, f"By the layout alone, Algorithm 1, it is {select_by_layout(mapping)}."]
 
 

@@ -80,7 +80,7 @@ def profile(
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.profile import dump_profile
     from gmi_drl.profiler.budget import budget_of
-    from gmi_drl.profiler.planning import explore
+    from gmi_drl.profiler.planning import explore, known_speeds
     from gmi_drl.templates import devices_of
 
     require_folder(output)
@@ -91,9 +91,10 @@ def profile(
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
     wanted = scheduler.grid_of({size: num_env or scheduler.num_envs_of(node) for size in sizes}, named_backend(backend))
+    speeds = known_speeds(spec, config, node, wanted, fresh=fresh, tell=say)
     limit = budget_of(math.inf if budget is None else budget, spec, config, node, say)
     found = explore(spec, config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
-    write_file(output, dump_profile(found.profile))
+    write_file(output, dump_profile(found.profile.model_copy(update={"speeds": speeds})))
     _tell(found, output, format)
 
 

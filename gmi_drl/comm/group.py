@@ -19,12 +19,14 @@ class Group(Protocol):
     Attributes:
         rank: This process, from 0.
         size: Processes in the group.
-        wait_s: Seconds that this rank has waited for others since the group was opened, in reductions, too.
     """
 
     rank: int
     size: int
-    wait_s: float
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds that this rank has waited for others since the group was opened, in reductions, too."""
 
     def gather(self, values: Tensor) -> Tensor:
         """The float64 CPU vectors `[n]` of all ranks as `[size, n]` in rank order, the same on every rank.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gmi_drl.comm.links.meeting import Meeting, listen
+from gmi_drl.errors import MachineError
 from gmi_drl.mapping import MappingList
 from gmi_drl.memory.segment import create_segment
 from gmi_drl.reductions import ReductionMethod
@@ -71,7 +72,7 @@ class Spots:
         path: On this host, unused before.
 
     Raises:
-        MachineError: If there is no room for the shared memory.
+        MachineError: If there is no room for the shared memory, or there are too many descriptors.
     """
 
     def __init__(
@@ -83,6 +84,11 @@ class Spots:
         self._meeting: int | None = None
         try:
             self._make(method, mapping, slot_bytes)
+        except OSError as error:
+            self.close()
+            raise MachineError(
+                f"a group has no place to meet: {error.strerror} (ulimit -n): use fewer groups"
+            ) from error
         except BaseException:
             self.close()
             raise

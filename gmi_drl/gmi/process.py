@@ -74,7 +74,8 @@ class ProcessInstances:
         threads = str(self.gmis[gmi_id].torch_threads)
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         count = "0" if self.shares_cores else SPIN_COUNT
-        spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", count)} if len(cpus) > 1 else {}
+        several = max(len(cpus), self.gmis[gmi_id].torch_threads) > 1
+        spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", count)} if several else {}
         place = {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}
         memory = {name: os.environ.get(name, value) for name, value in KEEP_FREED_MEMORY.items()}
         return caps | spin | memory | place

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from gmi_drl.config import RunConfig
@@ -61,3 +63,16 @@ def opened(
                 )
             )
         yield processes
+
+
+@contextmanager
+def opened_briefly(
+    claim: Claim, layout: Layout, role: str, params: Mapping[str, Any], *, slot_bytes: int, hang_s: float
+) -> Iterator[GMIProcesses]:
+    """As `opened`, with the same role for all GMIs, which trains nothing, and a run folder that is gone afterwards."""
+    with TemporaryDirectory(prefix="gmi-drl-") as path:
+        folder = RunFolder(Path(path), stays=False)
+        folder.create()
+        roles, config = {gmi.id: role for gmi in layout.gmis}, RunConfig(hang_s=hang_s)
+        with opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes:
+            yield processes

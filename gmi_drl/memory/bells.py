@@ -65,6 +65,7 @@ class Bells:
                 return
             if has_ended:
                 self._raise_ended(peer, deed)
+            waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._named(peer)} has {deed}")
             if waiting.look() > self._hang_s:
                 here = "lives but" if self._memory.pids[peer] else "is not here yet and"
                 text = f"{self._named(peer)} {here} has not {deed} for {self._hang_s:g} s (hang_s)"

@@ -41,7 +41,7 @@ class Peers:
         rank, size = member.rank, member.size
         self._member = member
         self._me = member.name(rank)
-        self._spins, self._yield_s = (_SPINS, _YIELD_S) if member.spins else (1, 0.0)
+        self._spins = _SPINS if member.spins else 1
         self._words = memoryview(memory)[offset : offset + size * LINE_BYTES].cast("q")
         self._others = [peer for peer in range(size) if peer != rank]
         self._places = [[(peer, peer * _LINE_WORDS + parity) for peer in self._others] for parity in range(2)]
@@ -52,8 +52,12 @@ class Peers:
         self._dead: set[int] = set()
         self._words[self._own + _PID] = os.getpid()
         self.meet()
-        for peer in self._others:
-            self._watch(peer)
+        try:
+            for peer in self._others:
+                self._watch(peer)
+        except BaseException:
+            self.close()
+            raise
 
     def meet(self, call: int = BARRIER) -> None:
         """Arrive and wait for all: a spinning barrier that gives way when it takes long.
@@ -82,7 +86,7 @@ class Peers:
         started = time.perf_counter()
         waiting: Waiting | None = None
         while self.late():
-            if time.perf_counter() - started < self._yield_s:
+            if time.perf_counter() - started < _YIELD_S:
                 os.sched_yield()
             else:
                 waiting = waiting or Waiting()
@@ -111,6 +115,7 @@ class Peers:
         late = self.late()
         if dead := [peer for peer in late if peer in self._dead]:
             raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
+        waiting.tell_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
         if waiting.look() > self._member.hang_s:
             silent = self._named(late or self._others)  # all have arrived: one of them stopped half-way
             text = f"{silent} lives but has not arrived for {self._member.hang_s:g} s (hang_s) while {self._me} waited"

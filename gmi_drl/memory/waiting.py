@@ -1,7 +1,13 @@
 """How long a process has waited."""
 
+import logging
 import time
+from collections.abc import Callable
 
+SLOW_S = 10.0
+"""A wait that lasts so long is told in the log of the process, once."""
+
+_LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0  # the most that one look adds to the time waited: what is longer, this process was not running for
 
 
@@ -13,6 +19,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self._is_told = False
         self._last = time.perf_counter()
 
     def look(self) -> float:
@@ -21,3 +28,9 @@ class Waiting:
         self.seconds += min(now - self._last, _LOOK_S)
         self._last = now
         return self.seconds
+
+    def tell_if_slow(self, who: Callable[[], str]) -> None:
+        """Tell for whom this process waits, if that takes long: who is slow is waited for, but not in silence."""
+        if self.seconds > SLOW_S and not self._is_told:
+            self._is_told = True
+            _LOG.warning("%s, for %.0f s so far", who(), self.seconds)

@@ -72,18 +72,18 @@ def plan_here(
     """
     learner = config.learner
     config = measurable(task, config, template, tell)
+    speeds = known_speeds(task, config, node, grid, template=template, fresh=fresh, tell=tell)
     budget = budget_of(seconds, task, config, node, tell)
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
-        speeds = _speeds(task, config, node, template, fresh, tell)
-        profile = Profile(task=task.name, learner=config.learner.kind, node=node.name, speeds=speeds, points=())
-        found = Exploration(profile, (), 0.0)
+        found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
         cuts = rivals(grid)  # so few and small: run them all at once
     else:
         time = budget.part(EXPLORED)
         found = explore(task, config, node, grid, time, template=template, fresh=fresh, tell=tell)
         if not found.profile.points:
             raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
-        candidates, _ = candidates_of(task, learner, node, found.profile, grid, template)
+        profile = found.profile.model_copy(update={"speeds": speeds})
+        candidates, _ = candidates_of(task, learner, node, profile, grid, template)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
     confirmations = _confirm(task, config, node, cuts, budget, template, tell) if cuts else []
     confirmed = {one.point.cut: one.steps_per_second for one in confirmations if one.point.runnable}
@@ -91,12 +91,34 @@ def plan_here(
         task,
         learner,
         node,
-        _with_points(found.profile, [one.point for one in confirmations]),
+        _with_points(found.profile, [one.point for one in confirmations]).model_copy(update={"speeds": speeds}),
         _with_rivals(grid, cuts),
         template=template,
         confirmed=confirmed,
         unmeasured=[cut for cut in found.unmeasured if cut not in confirmed],
     )
+
+
+def known_speeds(
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    grid: Grid,
+    *,
+    template: Template = TCG_EX,
+    fresh: bool = False,
+    tell: Tell = lambda line: None,
+) -> dict[str, Speed] | None:
+    """How fast this machine's GMIs reduce, if layouts of a grid have several that do; else None.
+
+    Measured once per machine and outside of any budget, as what kernels take to compile.
+    """
+    num_devices, _ = devices_of(node)
+    several = any(num_devices * cut.gmis_per_gpu > 1 for cut in grid)
+    if not several or not template.communication(task, config.learner, node).reduces:
+        return None
+    speeds = speeds_here(node, fresh=fresh, tell=tell)
+    return None if speeds is None else dict(speeds)
 
 
 def explore(
@@ -128,7 +150,6 @@ def explore(
         MachineError: if this machine lacks what the learner needs.
     """
     config = measurable(task, config, template, tell)
-    speeds = _speeds(task, config, node, template, fresh, tell)
     cache = Cache(task, config, node, template=template, fresh=fresh)
 
     def on_point(point: ProfilePoint) -> None:
@@ -144,18 +165,7 @@ def explore(
                 if point.cut in grid:
                     measure(point.cut)
         until_it_iterates_s = measure.pace.start_s + measure.pace.beside_s
-        profile = measure.profile.model_copy(update={"speeds": speeds})
-        return Exploration(profile, tuple(measure.unmeasured), until_it_iterates_s)
-
-
-def _speeds(
-    task: TaskSpec, config: RunConfig, node: Node, template: Template, fresh: bool, tell: Tell
-) -> dict[str, Speed] | None:
-    """Those of the ways between GMIs, where anything crosses their borders."""
-    if not template.communication(task, config.learner, node).reduces:
-        return None
-    speeds = speeds_here(node, fresh=fresh, tell=tell)
-    return None if speeds is None else dict(speeds)
+        return Exploration(measure.profile, tuple(measure.unmeasured), until_it_iterates_s)
 
 
 def _affordable(

@@ -5,19 +5,17 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.files import FileModel, load_json, write_atomically
 from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Node
-from gmi_drl.launch.opened import opened
+from gmi_drl.launch.opened import opened_briefly
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.mapping import MappingList
 from gmi_drl.profiler.cache import cache_folder
 from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT, Kind, ReductionMethod
-from gmi_drl.run.folder import RunFolder, versions
+from gmi_drl.run.folder import versions
 from gmi_drl.speeds import Speed, Speeds
 
 NUMELS = (1_000, 1_000_000)
@@ -51,7 +49,7 @@ def speeds_here(node: Node, *, fresh: bool = False, tell: Callable[[str], None] 
     with suppress(UsageError):
         if not fresh:
             return load_json(SpeedFile, _path(node), "speeds").speeds
-    tell("measuring how fast GMIs reduce (once per machine)")
+    tell("measuring how fast GMIs reduce, once per machine, outside of the budget")
     try:
         speeds = measured_speeds(node)
     except GmiError as error:
@@ -133,15 +131,14 @@ def _group(method: ReductionMethod, numel: int) -> str:
 
 def _run(layout: Layout, params: Mapping[str, object]) -> dict[str, float]:
     """What rank 0 has measured."""
-    with TemporaryDirectory(prefix="gmi-drl-speeds-") as path, claimed([layout], "gmi-drl plan") as claim:
-        folder = RunFolder(Path(path), stays=False)
-        folder.create()
-        roles, config = dict.fromkeys((0, 1), ROLE), RunConfig(hang_s=HANG_S)
-        with opened(claim, layout, config, folder, roles, params, slot_bytes=4 * NUMELS[-1]) as processes:
-            for _ in processes.events():
-                pass
-        times: dict[str, float] = processes.results[0]
-        return times
+    with (
+        claimed([layout], "gmi-drl plan") as claim,
+        opened_briefly(claim, layout, ROLE, params, slot_bytes=4 * NUMELS[-1], hang_s=HANG_S) as processes,
+    ):
+        for _ in processes.events():
+            pass
+    times: dict[str, float] = processes.results[0]
+    return times
 
 
 def _path(node: Node) -> Path:

@@ -1,5 +1,6 @@
 """The GMIs of a run as one of them sees it (paper section 3, Listing 1)."""
 
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -161,12 +162,11 @@ class GMI_manager:
             self.hang_s,
             spins=not self.layout.share_cores,
         )
-        opened = open_group(method, member, self.resources.spots[group.name])
-        try:
-            return open_reduction(method, opened, self.device)
-        except BaseException:
-            opened.close()
-            raise
+        with ExitStack() as opened:
+            ranks = opened.enter_context(closing(open_group(method, member, self.resources.spots[group.name])))
+            reduction = open_reduction(method, ranks, self.device)
+            opened.pop_all()  # `close` does it
+        return reduction
 
     def _mailboxes(self) -> Messages:
         if self._messages is None:

@@ -24,8 +24,6 @@ from gmi_drl.workload import TaskSpec
 TOLD = 4
 """Points at most of which an error says why they do not run."""
 
-SHARED = "GMIs may have the same cores, as was asked: they take turns, so it runs, and no speed of it says anything"
-
 Confirmed = Mapping[Cut, float]
 """Steps per second of all GMIs of a layout that were run together."""
 
@@ -79,10 +77,9 @@ def plan(
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
-    why = ["no profile was given and nothing was measured: the devices are cut evenly"]
-    why += [SHARED] if share_cores else []
+    why = "no profile was given and nothing was measured: the devices are cut evenly"
     cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
-    return template.lay_out(task, node, cut, why=why)
+    return template.lay_out(task, node, cut, why=[why])
 
 
 def plan_measured(

@@ -41,7 +41,7 @@ class Communication:
     def why(self, mapping: MappingList) -> str:
         """Why the fastest is taken, what would come next, and what the paper would take, in a sentence."""
         (seconds, _), *others = self._by_speed(mapping)
-        known = "by speeds that were measured here" if self.speeds else "by usual speeds"
+        known = "by measured speeds" if self.speeds else "by usual speeds"
         times = [f"{_milliseconds(seconds)} for each sum of {human_bytes(self.bucket_bytes)}"]
         times += [f"{other.name} would take {_milliseconds(other_s)}" for other_s, other in others[:1]]
         return f"{known}, {', '.join(times)}; by the layout alone (the paper's Algorithm 1) {select_by_layout(mapping)}"
@@ -54,7 +54,10 @@ class Communication:
         return "communication: no speed between GMIs of GPUs is known, those between cores are taken"
 
     def _by_speed(self, mapping: MappingList) -> list[tuple[float, ReductionMethod]]:
-        return by_speed(mapping, self.bucket_bytes, self.speeds or OF_CORES, self.kind, self.architecture)
+        def known(speeds: Speeds) -> list[tuple[float, ReductionMethod]]:
+            return by_speed(mapping, self.bucket_bytes, speeds, self.kind, self.architecture)
+
+        return known(self.speeds or {}) or known(OF_CORES)  # which know a way of every processor
 
 
 NO_COMMUNICATION = Communication()

@@ -36,6 +36,12 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
     return tuple(devices)
 
 
+def shares_cores(devices: Sequence[Device]) -> bool:
+    """Whether a core is given to more than one GMI."""
+    given = [core for device in devices for gmi in device.gmis for core in gmi.cores]
+    return len(set(given)) < len(given)
+
+
 def usual_gmis_per_gpu(node: Node) -> int:
     """Where nobody says how many: on a CPU one GMI per physical core, on a GPU one."""
     return 1 if node.num_gpus else len(_core_shares(node)[0])
@@ -46,7 +52,8 @@ def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
     num_gmis, kind = len(devices) * cut.gmis_per_gpu, devices[0].kind.upper()
     where = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
     each = " each" if num_gmis > 1 else ""
-    return f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}"
+    turns = ", which take turns on cores, so that no speed of it says anything" if shares_cores(devices) else ""
+    return f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
 
 
 @lru_cache(4)

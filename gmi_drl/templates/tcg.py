@@ -9,7 +9,7 @@ from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
-from gmi_drl.templates.even import described, even_devices
+from gmi_drl.templates.even import described, even_devices, shares_cores
 from gmi_drl.templates.template import UNMEASURED, Purpose
 from gmi_drl.workload import TaskSpec
 
@@ -40,7 +40,7 @@ class Tcg:
             task=task.name,
             template=self.name,
             backend=cut.backend,
-            share_cores=cut.share_cores,
+            share_cores=cut.share_cores and shares_cores(devices),
             devices=devices,
             projection=projection,
             reasons=reasons,

@@ -11,7 +11,7 @@ from gmi_drl.mapping import MappingList
 from gmi_drl.reductions import NONE, ReductionMethod, usual_reduction
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
-from gmi_drl.templates.even import described, even_devices
+from gmi_drl.templates.even import described, even_devices, shares_cores
 from gmi_drl.templates.template import UNMEASURED, Purpose
 from gmi_drl.workload import TaskSpec
 
@@ -49,7 +49,7 @@ class TcgEx:
             task=task.name,
             template=self.name,
             backend=cut.backend,
-            share_cores=cut.share_cores,
+            share_cores=cut.share_cores and shares_cores(devices),
             devices=devices,
             groups=_all_in_one(mapping, method),
             projection=projection,

@@ -38,7 +38,12 @@ def test_gmis_take_turns_on_cores_where_that_is_asked_for(command_line, tmp_path
     assert code == 3 and "99 GMIs on cpu 0 need 99 cores" in err and "(--share-cores)" in err
     code, out, _ = command_line("plan", "--budget", 0, "--num-env", 16, "--gmis-per-gpu", 99, "--share-cores")
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
-    assert code == 0 and len(layout.gmis) == 99 and layout.share_cores and "they take turns" in " ".join(out.split())
+    assert (
+        code == 0
+        and len(layout.gmis) == 99
+        and layout.share_cores
+        and "which take turns on cores" in " ".join(out.split())
+    )
 
 
 def test_a_device_is_written_to_not_replaced(command_line, tmp_path):

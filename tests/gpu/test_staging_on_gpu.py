@@ -7,7 +7,7 @@ from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.memory.segment import create_segment
 
 pytestmark = pytest.mark.gpu
@@ -19,7 +19,7 @@ NUMEL = 1 << 20
 @pytest.fixture
 def group():
     fd = create_segment(1, 4 * NUMEL)
-    group = SharedMemoryGroup(on_one_device(0, 1), Spot(segment=fd))
+    group = SharedMemoryGroup(Membership(0, [range(1)]), Spot(segment=fd))
     yield group
     group.close()
     os.close(fd)

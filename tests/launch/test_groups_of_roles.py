@@ -33,6 +33,7 @@ class Talker(GMI_DRL.DRL_role):
 
 class Loser(GMI_DRL.DRL_role):
     def GMI_run(self, number, waits):
+        self.GMI_collective(torch.zeros(2))
         if self.GMI_id == 1:
             os.kill(os.getpid(), number)
             time.sleep(600)
@@ -75,7 +76,7 @@ def test_a_role_sums_by_every_legal_reduction_and_sends_around(roles, tmp_path, 
 @two_cores
 @pytest.mark.parametrize("reduction", legal([[0], [1]]))
 @pytest.mark.parametrize("waits", ["for a message", "for a sum"])
-def test_a_killed_gmi_is_named_within_ten_seconds(roles, tmp_path, reduction, waits):
+def test_a_killed_gmi_is_named(roles, tmp_path, reduction, waits):
     started, how = time.monotonic(), {"number": signal.SIGKILL, "waits": waits}
     with pytest.raises(GmiError, match=r"GMI 1 \(process \d+\) was killed by SIGKILL"):
         run_role(f"{roles}:Loser", layout([[0], [1]], [reduction]), how, run_dir=tmp_path / "run")

@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from gmi_drl.errors import PeerDiedError
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.memory.peers import Peers
 from gmi_drl.memory.segment import LINE_BYTES
 
@@ -17,7 +17,7 @@ def test_a_late_rank_that_has_died_is_noticed_and_one_that_arrived_first_is_not(
     memory = mmap.mmap(-1, 2 * LINE_BYTES)
     words = memoryview(memory).cast("q")
     words[16:19] = memoryview(array("q", [2 << 48, 1 << 48, child.pid]))  # rank 1 was at the opening and at one barrier
-    peers = Peers(memory, 0, on_one_device(0, 2, hang_s=600))
+    peers = Peers(memory, 0, Membership(0, [range(2)], hang_s=600))
     child.kill()
     child.wait()
     peers.meet()

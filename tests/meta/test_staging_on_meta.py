@@ -1,37 +1,51 @@
 """How gradients leave a GPU and come back, where nothing computes."""
 
-import os
+from contextlib import ExitStack, closing
 
 import pytest
 import torch
 from meta_worlds import meta_replica, meta_task
 from told import META, Told, meta_device
 
-from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
+from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.reductions.ipc import IpcReduction
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 from gmi_drl.comm.reductions.nccl import NcclReduction
-from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import on_one_device
+from gmi_drl.comm.spots import Spots
+from gmi_drl.membership import Membership
 from gmi_drl.memory.rows import RowMemory
-from gmi_drl.memory.segment import create_segment
+from tests.comm.ranks import METHODS, legal
 
 NUMEL = 1000
 
 
+ALONE = [[0]]
+STAGED = [name for name in METHODS if name in legal(ALONE) and METHODS[name].meets_in in ("segment", "links")]
+
+
 @pytest.fixture
-def group():
-    fd = create_segment(1, 4 * 1024 * 1024)
-    group = SharedMemoryGroup(on_one_device(0, 1), Spot(segment=fd))
-    yield group
-    group.close()
-    os.close(fd)
+def opened_group(tmp_path):
+    """Opens the group of a method, of one rank."""
+    with ExitStack() as stack:
+
+        def open_one(name):
+            spots = stack.enter_context(closing(Spots(METHODS[name], ALONE, 4 * 1024 * 1024, tmp_path / name)))
+            return stack.enter_context(closing(open_group(METHODS[name], Membership(0, ALONE), spots[0])))
+
+        yield open_one
 
 
-def test_a_bucket_goes_through_its_slot_once_each_way_without_a_wait(group):
+@pytest.fixture
+def group(opened_group):
+    return opened_group("MPR-shm")
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_a_bucket_goes_through_its_slot_once_each_way_without_a_wait(opened_group, name):
+    group = opened_group(name)
     with meta_device() as watch:
-        reduction = SharedMemoryReduction(group, META)
+        reduction = open_reduction(METHODS[name], group, META)
         bucket = reduction.bucket(NUMEL)
         with watch.count() as told:
             reduction.reduce(bucket)

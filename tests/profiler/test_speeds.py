@@ -1,75 +1,57 @@
 import pytest
+from conftest import two_cores
 
-from gmi_drl.errors import MachineError
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.profiler import speeds
-from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
-from gmi_drl.roles.speed_probe import SpeedProbe
-from gmi_drl.speeds import Speed
+from gmi_drl.errors import GmiError
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.profiler import speeds as module
+from gmi_drl.profiler.speeds import METHODS, NUMELS, fitted, measured_speeds, speeds_here
+from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM
+from gmi_drl.speeds import GLOO, LINK, MEMORY, OF_CORES, Speed
 
-CORES = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
-
-
-def with_gpus(count):
-    return CORES.model_copy(update={"gpus": Gpus(model="X", count=count)})
+PAIR = [[0], [1]]
 
 
-@pytest.mark.parametrize(
-    ("node", "methods"),
-    [
-        (CORES, [MPR_SHM, MPR_GLOO, HAR]),
-        (with_gpus(1), [MPR_SHM, MPR_GLOO, HAR, IPC, NCCL_FLAT]),
-        (with_gpus(2), [MPR_SHM, MPR_GLOO, HAR, NCCL_FLAT]),
-    ],
-    ids=["cores", "a GPU", "two GPUs"],
-)
-def test_what_is_legal_on_a_node_is_measured(node, methods):
-    layout = speeds._layout(node)
-    assert [group.reduction for group in layout.groups.values()] == [
-        method.name for method in methods for _ in range(2)
-    ]
+def times(mapping, speeds, methods=METHODS):
+    return {method: tuple(method.seconds(mapping, 4 * numel, speeds) for numel in NUMELS) for method in methods}
 
 
-def names(methods):
-    return [method.name for method in methods]
+def test_speeds_are_those_by_which_the_model_takes_as_long():
+    found = fitted(times(PAIR, OF_CORES), PAIR)
+    assert found.keys() == {MEMORY, GLOO, LINK}
+    for way, speed in found.items():
+        assert speed.round_s == pytest.approx(OF_CORES[way].round_s)
+        assert speed.bytes_per_second == pytest.approx(OF_CORES[way].bytes_per_second)
 
 
-SPEEDS = {
-    name: Speed(round_s=1e-6 * number, bytes_per_second=1e9 * number)
-    for number, name in enumerate(["memory", "gloo", "link", "ipc", "nccl"], start=1)
-}
+def test_a_way_that_is_not_gone_has_no_speed():
+    assert fitted(times([[0, 1]], OF_CORES), [[0, 1]]).keys() == {MEMORY, GLOO}
+    assert fitted(times(PAIR, OF_CORES, [MPR_GLOO]), PAIR).keys() == {GLOO}
 
 
-def times(methods, mapping):
-    return {
-        method: tuple(method.seconds(mapping, 4.0 * numel, SPEEDS) for numel in speeds.NUMELS) for method in methods
-    }
+def test_noise_makes_no_speed_negative():
+    found = fitted({MPR_SHM: (2e-5, 1e-5), HAR: (1e-9, 1e-9)}, PAIR)
+    assert all(speed.round_s > 0 and speed.bytes_per_second > 0 for speed in found.values())
 
 
-@pytest.mark.parametrize(
-    ("mapping", "methods", "ways"),
-    [
-        ([[0], [1]], (MPR_SHM, MPR_GLOO, HAR, NCCL_FLAT), {"memory", "gloo", "link", "nccl"}),
-        ([[0, 1]], (MPR_SHM, MPR_GLOO, HAR, IPC, NCCL_FLAT), {"memory", "gloo", "ipc", "nccl"}),
-        ([[0], [1]], (MPR_GLOO, HAR), {"gloo"}),
-    ],
-    ids=["two devices", "one GPU, without a link", "what HAR needs besides was not measured"],
-)
-def test_speeds_are_those_by_which_the_model_takes_as_long(mapping, methods, ways):
-    fitted = speeds.fitted(times(methods, mapping), mapping)
-    assert fitted.keys() == ways
-    for way, speed in fitted.items():
-        assert speed.round_s == pytest.approx(SPEEDS[way].round_s, rel=1e-3)
-        assert speed.bytes_per_second == pytest.approx(SPEEDS[way].bytes_per_second, rel=1e-3)
+@two_cores
+def test_this_machine_is_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
+    monkeypatch.setattr(module, "SECONDS", 0.02)
+    told = []
+    found = speeds_here(this_node(), tell=told.append)
+    assert found.keys() == {MEMORY, GLOO, LINK} and len(told) == 1
+    monkeypatch.setattr(module, "measured_speeds", lambda node: 1 / 0)
+    assert speeds_here(this_node(), tell=told.append) == found and len(told) == 1
+    (path,) = (tmp_path / "speeds").iterdir()
+    path.write_text("{")
+    monkeypatch.setattr(module, "measured_speeds", lambda node: {MEMORY: Speed(round_s=1.0, bytes_per_second=2.0)})
+    assert speeds_here(this_node())[MEMORY].round_s == 1.0 == speeds_here(this_node())[MEMORY].round_s
 
 
-def test_a_method_that_the_machine_cannot_loses_no_other(monkeypatch):
-    def median_s(self, name, numel, seconds):
-        if name == "NCCL-flat-1000":
-            raise MachineError("this build of torch has no NCCL")
-        return float(numel)
-
-    monkeypatch.setattr(SpeedProbe, "_median_s", median_s)
-    probe = SpeedProbe.__new__(SpeedProbe)
-    told = probe.GMI_run({"MPR-shm-1000": 1000, "NCCL-flat-1000": 1000, "IPC-1000": 1000}, seconds=0.1)
-    assert told == {"MPR-shm-1000": 1000.0, "IPC-1000": 1000.0}
+def test_what_cannot_be_measured_is_not_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
+    alone, told = Node(name="tiny", cpu=Cpu(cores=1, memory_gib=1)), []
+    with pytest.raises(GmiError, match="two GMIs need two cores, tiny has one"):
+        measured_speeds(alone)
+    assert speeds_here(alone, tell=told.append) is None and "two cores" in told[1] and not list(tmp_path.iterdir())

@@ -27,7 +27,9 @@ def test_the_fastest_that_is_legal_and_known_is_taken():
     assert ON_CORES.method(pair) is MPR_SHM and ON_CORES.method([[0]]) is NONE
     assert replace(ON_CORES, speeds=slow_memory).method(single) is MPR_GLOO
     assert replace(ON_CORES, speeds={MEMORY: speed(1e6), GLOO: speed(1e5)}).method(single) is MPR_SHM
-    assert replace(ON_CORES, architecture="aarch64").method(pair) is MPR_GLOO
+    elsewhere = replace(ON_CORES, architecture="aarch64")
+    assert elsewhere.method(pair) is MPR_GLOO
+    assert replace(elsewhere, speeds={MEMORY: speed(1e9)}).method(pair) is MPR_GLOO, "of which no speed is known"
 
 
 def test_links_are_taken_where_they_are_faster_than_the_memory():
@@ -41,7 +43,7 @@ def test_a_choice_says_what_else_there_is_and_what_the_paper_takes():
     said = ON_CORES.why(even_mapping(2, 2))
     assert said.startswith("by usual speeds, 0.1 ms for each sum of 976.6 KiB, ")
     assert said.endswith("by the layout alone (the paper's Algorithm 1) MRR")
-    assert replace(ON_CORES, speeds=OF_CORES).why([[0, 1]]).startswith("by speeds that were measured here, ")
+    assert replace(ON_CORES, speeds=OF_CORES).why([[0, 1]]).startswith("by measured speeds, ")
 
 
 def test_speeds_that_are_none_of_such_devices_are_a_doubt():

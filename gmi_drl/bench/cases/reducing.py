@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,17 +25,12 @@ def reducing(
         numels: Float32 numbers, by group.
         reduces: In one measurement, by group.
     """
-    from gmi_drl.config import RunConfig
-    from gmi_drl.launch.opened import opened
-    from gmi_drl.run.folder import RunFolder
+    from gmi_drl.launch.opened import opened_briefly
 
-    roles, config = {gmi.id: ROLE for gmi in layout.gmis}, RunConfig(hang_s=HANG_S)
     params = {"numels": dict(numels), "reduces": dict(reduces)}
-    with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
-        folder = RunFolder(Path(path), stays=False)
-        folder.create()
-        with opened(claim, layout, config, folder, roles, params, slot_bytes=4 * max(numels.values())) as processes:
-            yield processes
+    slot_bytes = 4 * max(numels.values())
+    with opened_briefly(claim, layout, ROLE, params, slot_bytes=slot_bytes, hang_s=HANG_S) as processes:
+        yield processes
 
 
 def ask(processes: "GMIProcesses", group: str) -> dict[str, float]:

@@ -71,7 +71,10 @@ class GlooGroup:
             self._store = distributed.FileStore(str(spot.path), member.size)
             self._group = _connect(member, self._store)
         except RuntimeError as error:
-            self._peers.raise_lost(str(error))
+            try:
+                self._peers.raise_lost(str(error))
+            finally:
+                self._peers.close()
 
     def gather(self, values: Tensor) -> Tensor:
         """The vectors of all ranks; see `Group`."""

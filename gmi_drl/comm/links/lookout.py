@@ -21,8 +21,9 @@ class Lookout:
     """Moves what is under way on all wires, and says whether it makes sense to go on waiting.
 
     A rank that has waited for `hang_s` asks all others whether they are there. Those that wait answer, and for whom:
-    so of a row of ranks that wait for each other the one is named that does not. Whoever gives up tells all others
-    why, and they give up with the same words.
+    so of a row of ranks that wait for each other the one is named that does not. Where all wait, and something moves
+    between two such questions, it asks again. Whoever gives up tells all others why, and they give up with the same
+    words.
 
     Args:
         member: This process.
@@ -39,7 +40,8 @@ class Lookout:
         self._awaited: Awaited = set
         self._lost: PeerDiedError | PeerSilentError | None = None
         self._asked: Waiting | None = None  # the waiting in which all were asked
-        self._answers: dict[int, set[int]] = {}
+        self._answers: dict[int, tuple[int, set[int]]] = {}  # the bytes that each has moved, and for whom it waits
+        self._moved = -1  # what all had moved when they answered last
 
     def look_after(self, awaited: Awaited, waiting: Waiting, nap_ms: int = 0) -> None:
         """Look once.
@@ -57,10 +59,16 @@ class Lookout:
         late = awaited()
         if not late:
             return
+        waiting.tell_if_slow(lambda: f"{self._own} waits for {self._named(late)}")
         if self._lost is None:
             self._lost = self._died(late) or self._fell_silent(late, waiting)
         if self._lost is not None:
             self._give_up(self._lost)
+
+    @property
+    def moved(self) -> int:
+        """Bytes of numbers that this rank has sent and received."""
+        return sum(wire.sent + wire.received for wire in self._wires.values())
 
     def close(self) -> None:
         """Look no more."""
@@ -82,9 +90,10 @@ class Lookout:
 
     def _hear(self, peer: int, kind: int, said: str) -> None:
         if kind == ASK:
-            self._wires[peer].tell(HERE, " ".join(map(str, self._awaited())).encode())
+            self._wires[peer].tell(HERE, " ".join(map(str, [self.moved, *self._awaited()])).encode())
         elif kind == HERE:
-            self._answers[peer] = set(map(int, said.split()))
+            moved, *awaited = map(int, said.split())
+            self._answers[peer] = moved, set(awaited)
         elif kind == LOST and self._lost is None:
             name, _, text = said.partition("\n")
             self._lost = PeerDiedError(text) if name == PeerDiedError.__name__ else PeerSilentError(text)
@@ -103,19 +112,23 @@ class Lookout:
             self._tell_all(ASK)
         if waited_s <= self._hang_s + _ANSWER_S:
             return None
-        silent = self._silent(late)
-        if not silent:
-            text = f"{self._own} waited {self._hang_s:g} s (hang_s) for {self._named(late)}, and all wait for others"
-            return PeerSilentError(f"{text}: do all make the same calls in the same order?")
-        text = f"{self._named(silent)} lives but has not arrived for {self._hang_s:g} s (hang_s)"
-        return PeerSilentError(f"{text} while {self._own} waited: see what it does, or raise hang_s")
+        if silent := self._silent(late):
+            text = f"{self._named(silent)} lives but has not arrived for {self._hang_s:g} s (hang_s)"
+            return PeerSilentError(f"{text} while {self._own} waited: see what it does, or raise hang_s")
+        moved, self._moved = self._moved, sum(moved for moved, _ in self._answers.values())
+        if moved != self._moved:  # others get on with something long: ask them again
+            self._asked, waiting.seconds = None, self._hang_s
+            return None
+        text = f"{self._own} waited {self._hang_s:g} s (hang_s) for {self._named(late)}, and all wait for others"
+        return PeerSilentError(f"{text}: do all make the same calls in the same order?")
 
     def _silent(self, late: set[int]) -> list[int]:
         """Those who do not answer, of the ranks that this one waits for, the ranks that these wait for, and so on."""
         seen = set(late)
         rows = list(seen)
         for peer in rows:
-            new = self._answers.get(peer, set()) - seen - {self._member.rank}
+            _, awaited = self._answers.get(peer, (0, set()))
+            new = awaited - seen - {self._member.rank}
             seen |= new
             rows += new
         return [peer for peer in rows if peer not in self._answers]

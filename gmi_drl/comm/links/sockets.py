@@ -80,7 +80,7 @@ class SocketLink:
         )
 
     def meet(self, call: int) -> None:
-        """Wait for all, who must come for the same (`memory.peers.call_word`).
+        """Wait for all, who must come for the same (`memory.calls.call_word`).
 
         Raises:
             UsageError: If another comes for something else. All ranks raise it, in the same words.
@@ -100,17 +100,14 @@ class SocketLink:
 
     def _wait(self, awaited: Awaited) -> None:
         started = time.perf_counter()
-        waiting, moved = Waiting(), self._moved()
+        waiting, moved = Waiting(), self._lookout.moved
         try:
             while awaited():
                 self._lookout.look_after(awaited, waiting, LOOK_MS)
-                if moved != (moved := self._moved()):
+                if moved != (moved := self._lookout.moved):
                     waiting = Waiting()  # who is slow is not silent
         finally:
             self.wait_s += time.perf_counter() - started
-
-    def _moved(self) -> int:
-        return sum(wire.sent + wire.received for wire in self._wires.values())
 
 
 def _bytes_of(vector: Tensor) -> memoryview:

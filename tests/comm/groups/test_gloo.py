@@ -11,18 +11,18 @@ import pytest
 from gmi_drl.comm.groups.gloo import GlooGroup
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.memory.calls import BARRIER
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(MachineError, match=r"nowhere.*choose a folder"):
-        GlooGroup(on_one_device(0, 2, hang_s=3), Spot(tmp_path / "nowhere" / "store"))
+        GlooGroup(Membership(0, [range(2)], hang_s=3), Spot(tmp_path / "nowhere" / "store"))
 
 
 def test_a_peer_that_never_comes_is_silent(tmp_path):
     with pytest.raises(PeerSilentError, match="rank 1"):
-        GlooGroup(on_one_device(0, 2, hang_s=0.1), Spot(tmp_path / "store"))
+        GlooGroup(Membership(0, [range(2)], hang_s=0.1), Spot(tmp_path / "store"))
 
 
 def test_files_that_are_there_stay_as_they_are(tmp_path):
@@ -32,9 +32,9 @@ def test_files_that_are_there_stay_as_they_are(tmp_path):
         victim = tmp_path / f"{number}{ending}"
         victim.write_text("mine")
         with pytest.raises(UsageError, match=rf"{victim.name} already: the ranks meet at a new path"):
-            GlooGroup(on_one_device(0, 2, hang_s=3), Spot(store))
+            GlooGroup(Membership(0, [range(2)], hang_s=3), Spot(store))
         with pytest.raises(PeerSilentError, match=rf"rank 0 has not made .*/{number}\.peers for 0.1 s"):
-            GlooGroup(on_one_device(1, 2, hang_s=0.1), Spot(store))
+            GlooGroup(Membership(1, [range(2)], hang_s=0.1), Spot(store))
         assert victim.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1.peers"]
 
@@ -45,13 +45,13 @@ def test_links_are_not_followed(tmp_path, rank, error):
     (tmp_path / "victim").write_text("gmi-drl 2 ranks\n" + "mine" * 1000)
     before = (tmp_path / "victim").read_text()
     with pytest.raises(error, match=r"store\.peers"):
-        GlooGroup(on_one_device(rank, 2, hang_s=3), Spot(tmp_path / "store"))
+        GlooGroup(Membership(rank, [range(2)], hang_s=3), Spot(tmp_path / "store"))
     assert (tmp_path / "victim").read_text() == before and not (tmp_path / "store").exists()
 
 
 def test_nothing_is_left_where_nobody_came(tmp_path):
     with pytest.raises(PeerSilentError):
-        GlooGroup(on_one_device(0, 2, hang_s=0.1), Spot(tmp_path / "store"))
+        GlooGroup(Membership(0, [range(2)], hang_s=0.1), Spot(tmp_path / "store"))
     assert not list(tmp_path.iterdir())
 
 
@@ -61,12 +61,12 @@ from pathlib import Path
 import torch
 from gmi_drl.comm.groups.gloo import GlooGroup
 from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.errors import GmiError
 from gmi_drl.memory.calls import REDUCE, call_word
 
 rank, store, fates = int(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
-member = on_one_device(rank, len(fates), hang_s=60)
+member = Membership(rank, [range(len(fates))], hang_s=60)
 group = GlooGroup(member, Spot(store))
 object.__setattr__(member, "hang_s", 2)
 group.barrier()
@@ -115,7 +115,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(MachineError, match=r"store\.peers: No space left on device; choose a folder"):
-        GlooGroup(on_one_device(0, 2, hang_s=3), Spot(tmp_path / "store"))
+        GlooGroup(Membership(0, [range(2)], hang_s=3), Spot(tmp_path / "store"))
     assert not list(tmp_path.iterdir())
 
 
@@ -139,7 +139,7 @@ def gloo_breaks():
 )
 def test_a_peer_that_ends_after_it_has_come_is_named(tmp_path, start, reason):
     child = os.fork()
-    group = GlooGroup(on_one_device(int(child == 0), 2, hang_s=60), Spot(tmp_path / "store"))
+    group = GlooGroup(Membership(int(child == 0), [range(2)], hang_s=60), Spot(tmp_path / "store"))
     if child == 0:
         group._peers.meet(BARRIER)
         os._exit(0)
@@ -154,11 +154,11 @@ from pathlib import Path
 import torch
 from gmi_drl.comm.groups.gloo import GlooGroup
 from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.memory.calls import BARRIER
 
 rank = int(sys.argv[1])
-member = on_one_device(rank, 2, hang_s=5)
+member = Membership(rank, [range(2)], hang_s=5)
 group = GlooGroup(member, Spot(Path(sys.argv[2])))
 object.__setattr__(member, "hang_s", 60)
 group.barrier()

@@ -4,6 +4,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
@@ -14,7 +15,7 @@ from gmi_drl.comm.links.meeting import Meeting, listen, meet
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.membership import Membership, on_one_device
+from gmi_drl.membership import Membership
 
 
 @pytest.fixture
@@ -119,6 +120,39 @@ def test_of_ranks_that_wait_for_each_other_the_one_is_named_that_does_not(listen
     assert first == second and first.startswith(f"rank 2 (process {os.getpid()}) lives but")
 
 
+def test_a_slow_rank_is_told_of_and_waited_for(listeners, monkeypatch, caplog):
+    monkeypatch.setattr("gmi_drl.memory.waiting.SLOW_S", 0.2)
+
+    def job(link):
+        if link.rank == 1:
+            time.sleep(1.0)
+        link.meet(1)
+        return link.rank
+
+    assert together(listeners, job) == [0, 1, 2]
+    told = {record.getMessage() for record in caplog.records}
+    assert any(message.startswith(f"rank 0 waits for rank 1 (process {os.getpid()}), for ") for message in told), told
+
+
+def test_ranks_that_get_on_with_something_long_are_waited_for(listeners):
+    """Rank 0 waits longer than `hang_s` for rank 1, which exchanges one vector after the other with rank 2."""
+
+    def job(link):
+        if link.rank == 0:
+            link._lookout._hang_s = 0.1
+            link.receive(torch.empty(1), 1)
+            return 0
+        other = 3 - link.rank
+        for _ in range(8):
+            time.sleep(0.6)
+            link.exchange(torch.ones(1000), other, torch.empty(1000), other)
+        if link.rank == 1:
+            link.send(torch.ones(1), 0)
+        return link.rank
+
+    assert together(listeners, job) == [0, 1, 2]
+
+
 def test_strangers_are_turned_away(listeners):
     with ExitStack() as stack:
         for said in (b"", b"GET / HTTP/1.1\r\n", b"x" * 48, b"x" * 4000):
@@ -148,7 +182,7 @@ def test_who_dies_before_it_answers_is_named(listeners):
 
 def test_a_meeting_is_for_its_ranks(listeners):
     with pytest.raises(UsageError, match="a group of 2 needs as many addresses, not 3, and a token of 32"):
-        meet(on_one_device(0, 2), meeting_at(listeners), listeners[0].fileno())
+        meet(Membership(0, [range(2)]), meeting_at(listeners), listeners[0].fileno())
     assert "token" not in repr(meeting_at(listeners))
 
 

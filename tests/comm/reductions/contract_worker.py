@@ -1,4 +1,4 @@
-"""One process of the groups under test: `python reduction_worker.py '<json>'`; answers with JSON lines on stdout."""
+"""One process of the groups under test: `python contract_worker.py '<json>'`; answers with JSON lines on stdout."""
 
 import contextlib
 import hashlib

@@ -17,7 +17,7 @@ from gmi_drl.comm.groups.alone import Alone
 from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.comm.spots import Spot, Spots
 from gmi_drl.errors import UsageError
-from gmi_drl.membership import Membership, on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
 from tests.comm.ranks import METHODS, legal
 
@@ -189,7 +189,7 @@ def test_a_lost_rank_is_named(life, group):
 
 def test_a_whole_group_may_stand_still_for_longer_than_hang_s(tmp_path):
     """All ranks are stopped, and those that wait go on a moment before those that are waited for."""
-    hang_s, mapping = 4, [[0], [1]]
+    hang_s, mapping = 8, [[0], [1]]
     spots = {name: Spots(METHODS[name], mapping, 8, tmp_path / name) for name in legal(mapping)}
     ranks = []
     for name, rank in product(spots, range(2)):
@@ -250,7 +250,7 @@ def test_alone():
 
 
 def test_what_is_missing_to_open_a_group_is_said():
-    member = on_one_device(0, 2)
+    member = Membership(0, [range(2)])
     with pytest.raises(UsageError, match="reduction 'none' is for a GMI alone, not for 2: use MPR-shm"):
         open_group(NONE, member, Spot())
     with pytest.raises(UsageError, match="MPR-shm needs the segment where its ranks meet"):

@@ -13,7 +13,7 @@ from gmi_drl.comm.parts import shard_bounds
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, create_segment, first_slot
 from gmi_drl.reductions import MPR_SHM
 
@@ -21,7 +21,7 @@ from gmi_drl.reductions import MPR_SHM
 @pytest.fixture
 def alone():
     fd = create_segment(1, 4000)
-    yield SharedMemoryReduction(SharedMemoryGroup(on_one_device(0, 1), Spot(segment=fd)))
+    yield SharedMemoryReduction(SharedMemoryGroup(Membership(0, [range(1)]), Spot(segment=fd)))
     os.close(fd)
 
 
@@ -57,7 +57,7 @@ def test_a_tensor_that_requires_grad_can_be_reduced(alone):
 def test_other_processors_are_sent_to_gloo(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(MachineError, match="aarch64: use MPR-gloo"):
-        open_group(MPR_SHM, on_one_device(0, 2), Spot(segment=0))
+        open_group(MPR_SHM, Membership(0, [range(2)]), Spot(segment=0))
 
 
 @pytest.mark.parametrize("size", [1, 2, 31, 32])  # with 32 the table takes more than a page
@@ -65,7 +65,7 @@ def test_slots_are_pages_that_nobody_else_has(size, monkeypatch):
     """CUDA registers whole pages."""
     monkeypatch.setattr("gmi_drl.comm.groups.shared_memory.Peers", lambda *given: None)
     fd = create_segment(size, 5000)
-    group = SharedMemoryGroup(on_one_device(0, size), Spot(segment=fd))
+    group = SharedMemoryGroup(Membership(0, [range(size)]), Spot(segment=fd))
     with open(f"/proc/self/fd/{fd}", "rb") as segment:
         assert segment.seek(0, os.SEEK_END) == first_slot(size) + size * (slot_bytes(group) + STAGING_BYTES)
     assert first_slot(size) >= LINE_BYTES * (1 + size) and first_slot(size) % mmap.PAGESIZE == 0
@@ -87,5 +87,5 @@ def test_a_group_has_one_reduction(alone):
 def test_a_peer_that_never_comes_is_silent():
     fd = create_segment(2, 4000)
     with pytest.raises(PeerSilentError, match="rank 1"):
-        SharedMemoryGroup(on_one_device(0, 2, hang_s=0.1), Spot(segment=fd))
+        SharedMemoryGroup(Membership(0, [range(2)], hang_s=0.1), Spot(segment=fd))
     os.close(fd)

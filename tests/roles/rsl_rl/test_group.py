@@ -36,7 +36,7 @@ from gmi_drl.comm.spots import Spot
 from gmi_drl.config import RunConfig
 from gmi_drl.learners import PPOConfig, RslRlConfig
 from gmi_drl.learners.rsl_rl import runner_config
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import MPR_SHM
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.rsl_rl.group import process_group
@@ -51,7 +51,7 @@ rank = 1 if child == 0 else 0
 ours = PPOConfig(hidden=(8,), horizon=4, epochs=2, minibatches=2, desired_kl=1e-3)
 config = RunConfig(learner=RslRlConfig(runner=runner_config(ours)))
 num_env = (4, 12)[rank]
-group = open_group(MPR_SHM, on_one_device(rank, 2, hang_s=60), Spot(segment=fd))
+group = open_group(MPR_SHM, Membership(rank, [range(2)], hang_s=60), Spot(segment=fd))
 reduction = open_reduction(MPR_SHM, group)
 with process_group(group, folder / "store", 60):
     task = make("ant", num_env=num_env, seed=rank)
