@@ -10,7 +10,7 @@ import torch
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import GmiError, MachineError
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import REDUCTIONS
 
 DEVICE = torch.device("cuda:0")
@@ -67,7 +67,9 @@ def until_lost(reduction, bucket):
 def main():
     rank, method = int(sys.argv[1]), REDUCTIONS.find(sys.argv[2])
     try:
-        group = open_group(method, on_one_device(rank, SIZE, hang_s=60), Spot.from_order(json.loads(sys.argv[3])))
+        group = open_group(
+            method, Membership(rank, [[*range(SIZE)]], hang_s=60), Spot.from_order(json.loads(sys.argv[3]))
+        )
         reduction = open_reduction(method, group, DEVICE)
     except MachineError as error:
         say({"cannot": str(error)})

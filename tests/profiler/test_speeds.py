@@ -5,14 +5,15 @@ from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.profiler import speeds as module
-from gmi_drl.profiler.speeds import METHODS, NUMELS, fitted, measured_speeds, speeds_here
+from gmi_drl.profiler.speeds import NUMELS, fitted, measured_speeds, speeds_here
 from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM
 from gmi_drl.speeds import GLOO, LINK, MEMORY, OF_CORES, Speed
 
 PAIR = [[0], [1]]
+OF_HOSTS = (MPR_SHM, MPR_GLOO, HAR)
 
 
-def times(mapping, speeds, methods=METHODS):
+def times(mapping, speeds, methods=OF_HOSTS):
     return {method: tuple(method.seconds(mapping, 4 * numel, speeds) for numel in NUMELS) for method in methods}
 
 

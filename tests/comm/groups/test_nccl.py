@@ -13,7 +13,7 @@ from gmi_drl.comm.groups import nccl
 from gmi_drl.comm.reductions.nccl import NcclReduction
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.membership import Membership, on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import NCCL_FLAT
 from tests.comm.ranks import started
 from tests.comm.reductions.test_placed import contract
@@ -129,7 +129,7 @@ def test_what_nccl_says_is_told_with_the_remedy(tmp_path, monkeypatch):
 
 
 def test_a_machine_that_cannot_is_refused_before_anybody_is_waited_for(monkeypatch):
-    member, spot = on_one_device(0, 2), Spot(path="nowhere")
+    member, spot = Membership(0, [[0, 1]]), Spot(path="nowhere")
     monkeypatch.setattr(nccl, "_version", lambda: (2, 29, 7))
     with pytest.raises(MachineError, match=r"NCCL 2\.29\.7 takes one GMI per GPU, 2 need 2\.30.*: use MPR-shm"):
         open_group(NCCL_FLAT, member, spot)

@@ -11,7 +11,7 @@ from gmi_drl.comm.groups.ipc import IpcGroup
 from gmi_drl.comm.reductions.ipc import IpcReduction
 from gmi_drl.comm.spots import Spots
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.membership import on_one_device
+from gmi_drl.membership import Membership
 from gmi_drl.reductions import IPC
 from tests.comm.files_as_gpus import Files
 from tests.comm.ranks import started
@@ -64,7 +64,7 @@ def pair():
 
         def both(live):
             def one(rank):
-                return live(IpcGroup(on_one_device(rank, 2, hang_s=20), spots[rank]))
+                return live(IpcGroup(Membership(rank, [[0, 1]], hang_s=20), spots[rank]))
 
             return list(pool.map(one, (0, 1)))
 
