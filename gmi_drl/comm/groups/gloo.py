@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.group import check_values
+from gmi_drl.comm.groups.polled import Polled
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.membership import Membership
@@ -24,10 +25,12 @@ from gmi_drl.memory.peers import Peers
 from gmi_drl.memory.segment import LINE_BYTES
 from gmi_drl.memory.waiting import Waiting
 
+# torch's stubs lag behind: they lack the operations, the options' fields and the store.
+_distributed: Any = torch.distributed
 _LOOK_EVERY = timedelta(milliseconds=100)
 _LAST_DATA = timedelta(seconds=2)
 _GRACE_S = 1  # gloo gives up to connect a little later than we do, so that ours is the error that people read
-_NEVER = timedelta(days=1000)  # we look after the peers; gloo's clock goes on while this process is stopped
+NEVER = timedelta(days=1000)  # we look after the peers; gloo's clock goes on while this process is stopped
 _NAP_S = 0.01
 _OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = _OLD | os.O_CREAT | os.O_EXCL
@@ -57,7 +60,8 @@ class GlooGroup:
         self.wait_s = 0.0
         self._peers = _meet(member, spot.path)
         try:
-            self._group = _connect(member, spot.path)
+            self._store = _distributed.FileStore(str(spot.path), member.size)
+            self._group = _connect(member, self._store)
         except RuntimeError as error:
             try:
                 self._peers.raise_lost(str(error))
@@ -82,10 +86,10 @@ class GlooGroup:
 
     def close(self) -> None:
         """Leave the group, whose last rank removes the store; see `Group`."""
-        self._group = None
+        self._group = self._store = None
         self._peers.close()
 
-    def _finish(self, call: int, start: Callable[[], Work]) -> None:
+    def _finish(self, call: int, start: Callable[[], Work | Polled]) -> None:
         """Meet all who make the same call, and do an operation with them.
 
         Gloo itself would mix the numbers of different calls, or wait for ever.
@@ -95,12 +99,16 @@ class GlooGroup:
             self._peers.meet(call)
             self._do(start)
         except (PeerDiedError, PeerSilentError):
-            _keep_for_ever(self._group)
+            self._give_up()
             raise
         finally:
             self.wait_s += time.perf_counter() - started
 
-    def _do(self, start: Callable[[], Work]) -> None:
+    def _give_up(self) -> None:
+        """See to it that nobody waits for what was under way when a peer was lost."""
+        _keep_for_ever(self._group)
+
+    def _do(self, start: Callable[[], Work | Polled]) -> None:
         """Start an operation and wait for its end, looking after the peers meanwhile."""
         waiting = Waiting()
         try:
@@ -115,7 +123,7 @@ class GlooGroup:
             self._peers.raise_lost(str(error))
 
 
-def _wait(work: Work, timeout: timedelta) -> bool:
+def _wait(work: Work | Polled, timeout: timedelta) -> bool:
     try:
         work.wait(timeout)
     except RuntimeError:
@@ -191,13 +199,11 @@ def _await(path: Path, header: bytes, member: Membership) -> int:
     raise PeerSilentError(f"{text} while {member.name(member.rank)} waited: see its log")
 
 
-def _connect(member: Membership, store_path: Path) -> Any:
-    # torch's stubs lag behind: they lack the operations, the options' fields and the store.
-    distributed: Any = torch.distributed
-    gloo = distributed.ProcessGroupGloo
+def _connect(member: Membership, store: Any) -> Any:
+    gloo = _distributed.ProcessGroupGloo
     options = gloo._Options()
     options._devices = [gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timedelta(seconds=member.hang_s + _GRACE_S)
-    group = gloo(distributed.FileStore(str(store_path), member.size), member.rank, member.size, options)
-    group._set_default_timeout(_NEVER)
+    group = gloo(store, member.rank, member.size, options)
+    group._set_default_timeout(NEVER)
     return group
