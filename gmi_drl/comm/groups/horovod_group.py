@@ -25,8 +25,8 @@ class HorovodGroup(GlooGroup):
 
     Horovod knows one group in a process. Groups of the same ranks share it, others are refused.
 
-    Its thread goes on waiting for a peer that was lost and lives: then this process can only end at once (`os._exit`),
-    as a GMI does. Without that a peer that has died is no obstacle.
+    Its thread goes on waiting for a peer that is silent: a process that has lost one so can only end at once
+    (`os._exit`), as a GMI does.
 
     Args:
         member: This process.
