@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from gmi_drl.hardware import STORES_IN_ORDER
@@ -40,6 +41,7 @@ class ReductionMethod:
         legs: What it does on a mapping list, for `seconds`.
         refuses: Which mapping lists it is not for.
         architectures: Processors on which it is right, as `uname -m` says; None for all.
+        package: What it needs beside ours, which is an extra of that name; None for nothing.
     """
 
     name: str
@@ -50,6 +52,17 @@ class ReductionMethod:
     legs: Callable[[MappingList], Sequence[Leg]]
     refuses: Obstacle | None = None
     architectures: tuple[str, ...] | None = None
+    package: str | None = None
+
+    def missing(self) -> str | None:
+        """What this machine lacks for it, with the remedy; None if nothing. Imports nothing."""
+        try:
+            if self.package:
+                version(self.package)
+        except PackageNotFoundError:
+            remedy = f"pip install 'gmi-drl[{self.package}]', see docs/baselines.md"
+            return f"reduction {self.name!r} needs {self.package}, which is not installed: {remedy}"
+        return None
 
     def obstacle(self, mapping: MappingList, kind: Kind | None = None, architecture: str | None = None) -> str | None:
         """Why a group that lies so cannot use it, and what can; None if it can.
@@ -60,9 +73,7 @@ class ReductionMethod:
             architecture: Of the processor; without it that is not asked.
         """
         if self.refuses and (why := self.refuses(mapping, kind)):
-            others = [
-                other.name for other in REDUCTIONS.usable() if not (other.refuses and other.refuses(mapping, kind))
-            ]
+            others = [other.name for other in _installed() if not (other.refuses and other.refuses(mapping, kind))]
             return f"reduction {self.name!r} {why}: use {alternatives(others)}"
         if architecture and not self.runs_on(architecture):
             return f"{self.name} needs a processor of {', '.join(self.architectures or ())}, this is {architecture}"
@@ -105,6 +116,11 @@ def _is_for_one_gpu(mapping: MappingList, kind: Kind | None) -> str | None:
 
 def _is_for_gpus(mapping: MappingList, kind: Kind | None) -> str | None:
     return "is for GMIs on GPUs, not on cores" if kind == "cpu" else None
+
+
+def _shares_a_gpu(mapping: MappingList, kind: Kind | None) -> str | None:
+    most = max(map(len, mapping))
+    return f"needs a GPU for each GMI, as NCCL does, not {most} on one" if kind == "gpu" and most > 1 else None
 
 
 def _nothing(mapping: MappingList) -> list[Leg]:
@@ -152,6 +168,16 @@ def _ipc(mapping: MappingList) -> list[Leg]:
 
 def _nccl_flat(mapping: MappingList) -> list[Leg]:
     return [_within(NCCL, _size(mapping))]
+
+
+def _torch(mapping: MappingList) -> list[Leg]:
+    """A way of its own, whose speed nobody measures: a plan takes no baseline."""
+    return [_within("torch", _size(mapping))]
+
+
+def _horovod(mapping: MappingList) -> list[Leg]:
+    """See `_torch`."""
+    return [_within("horovod", _size(mapping))]
 
 
 NONE = ReductionMethod(
@@ -228,8 +254,33 @@ NCCL_FLAT = ReductionMethod(
     refuses=_is_for_gpus,
 )
 
-REDUCTIONS = Registry("reduction", "gmi_drl.reductions", (NONE, MPR_SHM, MPR_GLOO, MRR, HAR, SHARD, IPC, NCCL_FLAT))
+TORCH = ReductionMethod(
+    "torch",
+    "torch.distributed's all_reduce, by gloo on cores and NCCL on GPUs: a baseline",
+    "gmi_drl.comm.groups.torch_group:TorchGroup",
+    "gmi_drl.comm.reductions.torch_reduction:TorchReduction",
+    meets_in="path",
+    legs=_torch,
+    refuses=_shares_a_gpu,
+)
+HOROVOD = ReductionMethod(
+    "horovod",
+    "Horovod's allreduce, by its gloo in host memory: a baseline",
+    "gmi_drl.comm.groups.horovod_group:HorovodGroup",
+    "gmi_drl.comm.reductions.mpr_gloo:GlooReduction",
+    meets_in="path",
+    legs=_horovod,
+    package="horovod",
+)
+
+OWN = (NONE, MPR_SHM, MPR_GLOO, MRR, HAR, SHARD, IPC, NCCL_FLAT, TORCH, HOROVOD)
+
+REDUCTIONS = Registry("reduction", "gmi_drl.reductions", OWN)
 """Third parties add entries of their own by entry points: `NAME = "module:METHOD"`, a `ReductionMethod`."""
+
+
+def _installed() -> list[ReductionMethod]:
+    return [method for method in REDUCTIONS.usable() if not method.missing()]
 
 
 def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
@@ -240,8 +291,8 @@ def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
 
 
 def legal_reductions(mapping: MappingList, kind: Kind, architecture: str) -> list[ReductionMethod]:
-    """All that GMIs can use that lie so on devices of that kind, those of other packages, too."""
-    return [method for method in REDUCTIONS.usable() if method.is_for(mapping, kind, architecture)]
+    """All installed ones that GMIs can use that lie so on devices of that kind, those of other packages, too."""
+    return [method for method in _installed() if method.is_for(mapping, kind, architecture)]
 
 
 def by_speed(

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from gmi_drl.errors import UsageError
 from gmi_drl.mapping import even_mapping, har_seconds, mpr_seconds, mrr_seconds
 from gmi_drl.reductions import (
     HAR,
+    HOROVOD,
     IPC,
     MPR_GLOO,
     MPR_SHM,
@@ -12,12 +15,13 @@ from gmi_drl.reductions import (
     NONE,
     REDUCTIONS,
     SHARD,
+    TORCH,
     by_speed,
     legal_reductions,
     usual_reduction,
 )
+from gmi_drl.registry import Registry
 from gmi_drl.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, NCCL, OF_CORES, Speed
-from gmi_drl.units import alternatives
 
 PAIR = [[0, 1]]
 
@@ -30,10 +34,10 @@ def test_the_usual_one_goes_by_the_processor():
 
 def test_what_a_method_cannot_is_said_with_what_can():
     assert NONE.obstacle([[0]]) is None
-    others = f"use {alternatives(['MPR-shm', 'MPR-gloo', 'HAR', 'SHARD'])}"
-    assert NONE.obstacle(PAIR, "cpu") == f"reduction 'none' is for a GMI alone, not for 2: {others}"
+    others = "use MPR-shm, MPR-gloo, HAR, SHARD"  # and baselines
+    assert NONE.obstacle(PAIR, "cpu").startswith(f"reduction 'none' is for a GMI alone, not for 2: {others}")
     uneven = MRR.obstacle([[0, 1], [2, 3, 4]], "cpu")
-    assert uneven == f"reduction 'MRR' needs as many GMIs on every device, not 2 and 3: {others}"
+    assert uneven.startswith(f"reduction 'MRR' needs as many GMIs on every device, not 2 and 3: {others}")
     assert "at most as many GMIs per device as devices, not 3 on 2" in MRR.obstacle(even_mapping(2, 3))
     assert MRR.obstacle(even_mapping(2, 2)) is None
     assert MPR_SHM.obstacle(PAIR) is None and MPR_SHM.obstacle(PAIR, architecture="x86_64") is None
@@ -42,17 +46,17 @@ def test_what_a_method_cannot_is_said_with_what_can():
 
 
 def test_those_for_gpus_are_refused_on_cores_and_say_what_is_for_them():
-    others = f"use {alternatives(['MPR-shm', 'MPR-gloo', 'HAR', 'SHARD'])}"
+    others = "use MPR-shm, MPR-gloo, HAR, SHARD"  # and baselines
     for method in (IPC, NCCL_FLAT):
         said = method.obstacle(PAIR, "cpu")
-        assert said == f"reduction {method.name!r} is for GMIs on GPUs, not on cores: {others}"
+        assert said.startswith(f"reduction {method.name!r} is for GMIs on GPUs, not on cores: {others}")
         assert method.obstacle(PAIR, "gpu") is None and method.obstacle([[0, 1, 2]]) is None
 
 
 def test_memory_of_one_gpu_is_for_its_own_gmis():
     said = IPC.obstacle([[0, 1], [2]], "gpu")
     assert said.startswith("reduction 'IPC' is for GMIs of one GPU, not of 2 devices: use MPR-shm")
-    assert said.endswith("NCCL-flat") and NCCL_FLAT.obstacle([[0, 1], [2]], "gpu") is None
+    assert "NCCL-flat" in said and NCCL_FLAT.obstacle([[0, 1], [2]], "gpu") is None
     assert "IPC needs a processor of x86_64" in IPC.obstacle(PAIR, "gpu", "aarch64")
 
 
@@ -94,6 +98,30 @@ def test_rounds_cost_however_little_is_moved():
     taken = {method.name: method.seconds(even_mapping(3, 2), 0, speeds) for method in (MPR_SHM, MPR_GLOO, MRR, HAR)}
     assert taken == {"MPR-shm": 2, "MPR-gloo": 200, "MRR": 1 + 10 * (4 + 2 + 2), "HAR": 2 + 40 + 2}
     assert NONE.seconds([[0]], 8_000, speeds) == 0
+
+
+def test_nccl_wants_a_gpu_for_each_gmi():
+    said = TORCH.obstacle(even_mapping(2, 2), "gpu")
+    assert said.startswith("reduction 'torch' needs a GPU for each GMI, as NCCL does, not 2 on one: use MPR-shm")
+    assert TORCH.obstacle(even_mapping(2, 1), "gpu") is None
+    assert TORCH.obstacle(even_mapping(2, 2), "cpu") is None and TORCH.obstacle(even_mapping(2, 2)) is None
+
+
+def test_what_is_not_installed_is_told_and_not_offered(monkeypatch):
+    nowhere = replace(MPR_SHM, name="toy", package="no-such-package")
+    monkeypatch.setattr("gmi_drl.reductions.REDUCTIONS", Registry("reduction", "nothing", (NONE, nowhere, MPR_GLOO)))
+    install = "pip install 'gmi-drl[no-such-package]'"
+    assert nowhere.missing().startswith("reduction 'toy' needs no-such-package, which is not installed: " + install)
+    assert MPR_SHM.missing() is None and replace(MPR_SHM, package="torch").missing() is None
+    assert legal_reductions(PAIR, "cpu", "x86_64") == [MPR_GLOO]
+    assert NONE.obstacle(PAIR).endswith("use MPR-gloo")
+
+
+def test_a_plan_takes_no_baseline():
+    assert {TORCH, HOROVOD} <= set(REDUCTIONS.usable())
+    for mapping in (PAIR, [[0], [1]]):
+        ranked = {method.name for _, method in by_speed(mapping, 1e6, OF_CORES, "cpu", "x86_64")}
+        assert "MPR-gloo" in ranked and not ranked & {"torch", "horovod"}
 
 
 def test_an_unknown_one_is_refused_with_the_nearest():

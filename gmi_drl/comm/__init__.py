@@ -40,6 +40,8 @@ def open_group(method: ReductionMethod, member: Membership, spot: "Spot") -> "Gr
         raise UsageError(obstacle)
     if obstacle := method.obstacle(member.mapping, architecture=platform.machine()):
         raise MachineError(f"{obstacle}: use {usual_reduction(member.mapping, platform.machine()).name}")
+    if missing := method.missing():
+        raise MachineError(missing)
     if lacks := spot.lacks(method):
         raise UsageError(f"{method.name} needs the {' and the '.join(lacks)} where its ranks meet")
     group: Group = class_at(method.group)(member, spot)

@@ -7,11 +7,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gmi_drl.config import RunConfig
+from gmi_drl.errors import MachineError
 from gmi_drl.gmi import Claim
 from gmi_drl.launch.gmi_process import processes_here
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.resources import shared_resources
 from gmi_drl.layout import Layout
+from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
 
 
@@ -44,8 +46,10 @@ def opened(
 
     Raises:
         UsageError: if the layout is not one of the claim.
-        MachineError: if the devices cannot be cut, or there is no room for the shared memory.
+        MachineError: if the devices cannot be cut, there is no room for the shared memory, or what a group reduces by
+            is not installed.
     """
+    _check_installed(layout)
     with claim.cut(layout) as instances, processes_here() as start, ExitStack() as life:
         folder.write_setup(layout, config)
         with shared_resources(layout, folder.meeting, slot_bytes) as resources:
@@ -76,3 +80,9 @@ def opened_briefly(
         roles, config = {gmi.id: role for gmi in layout.gmis}, RunConfig(hang_s=hang_s)
         with opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes:
             yield processes
+
+
+def _check_installed(layout: Layout) -> None:
+    for name in {group.reduction for group in layout.groups.values() if len(group.members) > 1}:
+        if missing := REDUCTIONS.find(name).missing():
+            raise MachineError(missing)

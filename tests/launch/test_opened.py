@@ -4,6 +4,7 @@ import pytest
 from conftest import children_of, open_descriptors, open_layout, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
+from gmi_drl.errors import MachineError
 from gmi_drl.run.folder import RunFolder
 
 ROLES = """
@@ -42,6 +43,22 @@ def test_each_gmi_has_its_own_role_and_what_all_share(place, reduction, resource
     assert processes.results == {0: ["first", {"x": 1}, resources], 1: ["second", {"x": 1}, resources]}
     assert place[0].read_setup() == (layout, tiny_config())
     assert open_descriptors() == before and not children_of(os.getpid())
+
+
+NOT_INSTALLED = """
+from dataclasses import replace
+from gmi_drl.reductions import MPR_SHM
+METHOD = replace(MPR_SHM, name="toy", package="no-such-package")
+"""
+
+
+@two_cores
+def test_nothing_is_started_that_reduces_by_what_is_not_installed(place, install):
+    install({"gmi_drl.reductions": "toy = toy_method:METHOD"}, {"toy_method": NOT_INSTALLED})
+    layout, remedy = tiny_layout(2, reduction="toy"), r"'toy' needs no-such-package.*'gmi-drl\[no-such-package\]'"
+    with pytest.raises(MachineError, match=remedy), open_layout(layout, tiny_config(), *place, {}, slot_bytes=64):
+        pass
+    assert not place[0].layout_file.exists() and not place[0].log_file(0).exists()
 
 
 def test_nothing_is_left_of_a_layout_that_does_not_start(place, install):

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.group import check_values
+from gmi_drl.comm.groups.polled import Polled
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.membership import Membership
@@ -24,23 +25,15 @@ from gmi_drl.memory.peers import Peers
 from gmi_drl.memory.segment import LINE_BYTES
 from gmi_drl.memory.waiting import Waiting
 
+# torch's stubs lag behind: they lack the operations, the options' fields and the store.
+_distributed: Any = torch.distributed
 _LOOK_EVERY = timedelta(milliseconds=100)
 _LAST_DATA = timedelta(seconds=2)
 _GRACE_S = 1  # gloo gives up to connect a little later than we do, so that ours is the error that people read
-_NEVER = timedelta(days=1000)  # we look after the peers; gloo's clock goes on while this process is stopped
+NEVER = timedelta(days=1000)  # we look after the peers; gloo's clock goes on while this process is stopped
 _NAP_S = 0.01
 _OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = _OLD | os.O_CREAT | os.O_EXCL
-
-
-def _wait(work: Work, timeout: timedelta) -> bool:
-    try:
-        work.wait(timeout)
-    except RuntimeError:
-        if not work.is_completed():
-            return False
-        work.wait()  # raises what went wrong, unless it ended just now
-    return True
 
 
 class GlooGroup:
@@ -67,8 +60,7 @@ class GlooGroup:
         self.wait_s = 0.0
         self._peers = _meet(member, spot.path)
         try:
-            distributed: Any = torch.distributed  # whose stubs lack the store
-            self._store = distributed.FileStore(str(spot.path), member.size)
+            self._store = _distributed.FileStore(str(spot.path), member.size)
             self._group = _connect(member, self._store)
         except RuntimeError as error:
             try:
@@ -97,34 +89,48 @@ class GlooGroup:
         self._group = self._store = None
         self._peers.close()
 
-    def _finish(self, call: int, start: Callable[[], Any], wait: Callable[[Any, timedelta], bool] = _wait) -> None:
+    def _finish(self, call: int, start: Callable[[], Work | Polled]) -> None:
         """Meet all who make the same call, and do an operation with them.
 
-        Gloo itself would mix the numbers of different calls, or wait for ever. `wait` tells if what `start` gave ended.
+        Gloo itself would mix the numbers of different calls, or wait for ever.
         """
         started = time.perf_counter()
         try:
             self._peers.meet(call)
-            self._do(start, wait)
+            self._do(start)
         except (PeerDiedError, PeerSilentError):
-            _keep_for_ever(self._group)
+            self._give_up()
             raise
         finally:
             self.wait_s += time.perf_counter() - started
 
-    def _do(self, start: Callable[[], Any], wait: Callable[[Any, timedelta], bool]) -> None:
+    def _give_up(self) -> None:
+        """See to it that nobody waits for what was under way when a peer was lost."""
+        _keep_for_ever(self._group)
+
+    def _do(self, start: Callable[[], Work | Polled]) -> None:
         """Start an operation and wait for its end, looking after the peers meanwhile."""
         waiting = Waiting()
         try:
             work = start()
-            while not wait(work, _LOOK_EVERY):
+            while not _wait(work, _LOOK_EVERY):
                 self._peers.check(waiting)
                 # A rank may end as soon as its own part is done; then the rest of ours arrives soon, or never.
-                if self._peers.any_dead() and not wait(work, _LAST_DATA):
+                if self._peers.any_dead() and not _wait(work, _LAST_DATA):
                     self._peers.raise_lost("its data stopped half-way")
         except RuntimeError as error:
             self._peers.check(waiting)
             self._peers.raise_lost(str(error))
+
+
+def _wait(work: Work | Polled, timeout: timedelta) -> bool:
+    try:
+        work.wait(timeout)
+    except RuntimeError:
+        if not work.is_completed():
+            return False
+        work.wait()  # raises what went wrong, unless it ended just now
+    return True
 
 
 def _keep_for_ever(group: Any) -> None:
@@ -194,12 +200,10 @@ def _await(path: Path, header: bytes, member: Membership) -> int:
 
 
 def _connect(member: Membership, store: Any) -> Any:
-    # torch's stubs lag behind: they lack the operations and the options' fields.
-    distributed: Any = torch.distributed
-    gloo = distributed.ProcessGroupGloo
+    gloo = _distributed.ProcessGroupGloo
     options = gloo._Options()
     options._devices = [gloo.create_device(hostname="127.0.0.1")]
     options._timeout = timedelta(seconds=member.hang_s + _GRACE_S)
     group = gloo(store, member.rank, member.size, options)
-    group._set_default_timeout(_NEVER)
+    group._set_default_timeout(NEVER)
     return group

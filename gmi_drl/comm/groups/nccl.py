@@ -1,19 +1,16 @@
 """A group of GMIs on the GPUs of a host that sums by NCCL."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from threading import Thread
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed import Work
 
 from gmi_drl.comm.groups.gloo import GlooGroup
+from gmi_drl.comm.groups.polled import Polled, in_background
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.membership import Membership
@@ -63,31 +60,40 @@ class NcclGroup(GlooGroup):
         distributed: Any = torch.distributed  # torch's stubs lag behind
         store = distributed.PrefixStore("nccl", self._store)
         self._nccl = nccl = _process_group(store, self.rank, self.size)
-        self._on_gpu(BARRIER, lambda: _in_thread(lambda: _connect(nccl, device)), _has_returned)
+        self._on_gpu(BARRIER, lambda: in_background(lambda: _connect(nccl, device)))
 
     def sum_on_gpu(self, vector: Tensor) -> None:
         """Sum a float32 vector `[n]` on the GPU in place over the group; it is there when this returns."""
-        self._on_gpu(call_word(REDUCE, vector.numel()), lambda: self._nccl.allreduce([vector]), _is_done)
+        self._on_gpu(call_word(REDUCE, vector.numel()), lambda: self._start(vector))
 
     def close(self) -> None:
         """Leave the group; see `Group`. Nothing is under way, so nobody is waited for."""
-        self._give_up()
+        self._end()
         super().close()
 
-    def _on_gpu(self, call: int, start: Callable[[], Any], wait: Callable[[Any, timedelta], bool]) -> None:
+    def _start(self, vector: Tensor) -> Polled:
+        # Its own `wait(timeout)` ends the communicator when the time is over; without one it lets the stream go on.
+        work = self._nccl.allreduce([vector])
+        return Polled(work.is_completed, work.wait)
+
+    def _on_gpu(self, call: int, start: Callable[[], Polled]) -> None:
         try:
-            self._finish(call, start, wait)
+            self._finish(call, start)
             self._peers.meet(call)  # others may still read what the end of this communicator would take away
         except (PeerDiedError, PeerSilentError, MachineError):
             self._give_up()
             raise
 
     def _give_up(self) -> None:
-        """End the communicator and what waits in it, which may itself never return."""
+        """See `GlooGroup`. Ends the communicator and what waits in it, which may itself never return."""
+        super()._give_up()
+        self._end()
+
+    def _end(self) -> None:
         nccl, self._nccl = self._nccl, None
         if nccl is not None:
-            with suppress(RuntimeError, TimeoutError):
-                _in_thread(nccl.abort).result(_ABORT_S)
+            with suppress(RuntimeError):
+                in_background(nccl.abort).wait(timedelta(seconds=_ABORT_S))
 
 
 def _check(most: int) -> None:
@@ -127,39 +133,6 @@ def _connect(nccl: Any, device: torch.device) -> None:
         nccl.eager_connect_single_device(device)
     except RuntimeError as error:
         raise MachineError(f"NCCL cannot connect the GMIs: {error}. NCCL_DEBUG=WARN tells more; use MPR-shm") from error
-
-
-def _is_done(work: Work, timeout: timedelta) -> bool:
-    """Not by `work.wait(timeout)`, which ends the communicator when the time is over."""
-    until = time.perf_counter() + timeout.total_seconds()
-    while not work.is_completed():
-        if time.perf_counter() > until:
-            return False
-        os.sched_yield()
-    work.wait()  # raises what went wrong, and lets the current stream go on
-    return True
-
-
-def _has_returned(call: "Future[None]", timeout: timedelta) -> bool:
-    with suppress(TimeoutError):
-        call.result(timeout.total_seconds())
-        return True
-    return False
-
-
-def _in_thread(act: Callable[[], None]) -> "Future[None]":
-    """Where it never returns, this process can end all the same."""
-    future: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            act()
-            future.set_result(None)
-        except BaseException as error:
-            future.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return future
 
 
 @contextmanager

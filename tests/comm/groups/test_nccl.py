@@ -171,19 +171,3 @@ def test_several_ranks_of_a_gpu_are_allowed_and_kept_small_unless_the_user_says_
     assert (os.environ["NCCL_MULTI_RANK_GPU_ENABLE"], os.environ["NCCL_MAX_CTAS"]) == ("1", "2")
     with pytest.raises(UsageError, match="NCCL sums on GPUs, not on cpu: use MPR-shm"):
         PREPARE(torch.device("cpu"), 1)
-
-
-def test_a_work_is_done_when_it_says_so_and_what_went_wrong_is_raised():
-    class Work:
-        looks = 0
-
-        def is_completed(self):
-            self.looks += 1
-            return self.looks > 3
-
-        def wait(self):
-            raise RuntimeError("remote error")
-
-    with pytest.raises(RuntimeError, match="remote error"):
-        nccl._is_done(Work(), timedelta(seconds=10))
-    assert not nccl._is_done(NeverDone(), timedelta(seconds=0.01))

@@ -1,0 +1,59 @@
+"""Operations under way of which one can only ask whether they are done."""
+
+import os
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Thread
+
+from gmi_drl.errors import GmiError
+
+
+class Polled:
+    """Waited for as torch's `Work` is.
+
+    Args:
+        done: Whether it has ended, however.
+        end: Asked once it has ended; raises what went wrong.
+    """
+
+    def __init__(self, done: Callable[[], bool], end: Callable[[], object]) -> None:
+        self._done, self._end = done, end
+
+    def wait(self, timeout: timedelta = timedelta.max) -> None:
+        """Return when it has ended.
+
+        Raises:
+            RuntimeError: If it has not within the timeout.
+        """
+        last = time.perf_counter() + timeout.total_seconds()
+        while not self._done():
+            if time.perf_counter() > last:
+                raise RuntimeError("it has not ended yet")
+            os.sched_yield()  # to threads that do it, on this core
+        self._end()
+
+    def is_completed(self) -> bool:
+        """Whether it has ended."""
+        return self._done()
+
+
+def in_background(work: Callable[[], object]) -> Polled:
+    """Do something that returns when the peers have done it, too, and may never return."""
+    errors: list[Exception] = []
+
+    def do() -> None:
+        try:
+            work()
+        except Exception as error:
+            errors.append(error)
+
+    def end() -> None:
+        if errors and isinstance(errors[0], GmiError):
+            raise errors[0]
+        if errors:
+            raise RuntimeError(str(errors[0])) from errors[0]
+
+    thread = Thread(target=do, daemon=True)
+    thread.start()
+    return Polled(lambda: not thread.is_alive(), end)

@@ -1,0 +1,64 @@
+"""Horovod in processes that are there already; the contract tests run over it, too."""
+
+import os
+from contextlib import closing
+
+import pytest
+import torch
+
+pytest.importorskip("horovod.torch", reason="needs Horovod: docs/baselines.md")
+
+from gmi_drl.comm import open_group
+from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
+from gmi_drl.comm.spots import Spot
+from gmi_drl.errors import UsageError
+from gmi_drl.membership import Membership
+from gmi_drl.reductions import HOROVOD
+from tests.comm.ranks import started
+
+MAPPING = [[0, 1]]
+
+
+def sharing(folder):
+    """What comes of a second group of the same ranks, of one in another order, and of one after all were closed."""
+
+    def sums(group):
+        GlooReduction(group).reduce(vector := torch.ones(5))
+        return vector.unique().tolist()
+
+    def job(reduction):
+        rank, said = reduction.group.rank, []
+        with closing(open_group(HOROVOD, Membership(rank, MAPPING), Spot(folder / "second"))) as second:
+            said += [sums(second), sums(reduction.group)]
+        said.append(sums(reduction.group))
+        with pytest.raises(UsageError) as caught:
+            open_group(HOROVOD, Membership(1 - rank, MAPPING), Spot(folder / "other"))
+        said.append(str(caught.value))
+        reduction.group.barrier()
+        reduction.group.close()
+        with closing(open_group(HOROVOD, Membership(1 - rank, MAPPING), Spot(folder / "later"))) as later:
+            said.append(sums(later))
+            later.barrier()
+        return said
+
+    return job
+
+
+def test_groups_of_the_same_ranks_share_horovod_and_others_are_refused(tmp_path):
+    with started(MAPPING, ["horovod"], sharing(tmp_path)) as (answers, _):
+        for second, first, again, refused, later in answers("horovod"):
+            assert second == first == again == later == [2.0]
+            assert "Horovod knows one group in a process" in refused
+    assert not list(tmp_path.iterdir())
+
+
+def calls(reduction):
+    import horovod.torch as hvd
+
+    reduction.reduce(vector := torch.arange(3.0))
+    return vector.tolist(), hvd.rank(), hvd.size(), os.environ["HOROVOD_CONTROLLER"]
+
+
+def test_sums_are_horovods():
+    with started(MAPPING, ["horovod"], calls) as (answers, _):
+        assert answers("horovod") == [([0.0, 2.0, 4.0], rank, 2, "gloo") for rank in range(2)]
