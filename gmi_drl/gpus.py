@@ -1,9 +1,9 @@
 """GPUs by name: what a node file may leave out of a GPU that is elsewhere. Pure data.
 
-Names are NVML's. Compute capability: NVIDIA's "CUDA GPU Compute Capability". SMs: NVIDIA's architecture whitepapers and
-data sheets (with one RT core per SM where they list these); of B200 and GB200 what CUDA finds (OpenXLA,
-target_config/specs). Memory: the total that `nvidia-smi` prints, which is what a plan for the GPU at hand reckons with:
-up to 6 % below the size that it is sold by, as ECC and the driver take some.
+Names are NVML's. Compute capability: NVIDIA's "CUDA GPU Compute Capability". SMs: as `nvidia-smi mig -lgip` or CUDA
+tell (device properties in OpenXLA's target_config/specs and in reports of users), or the RT cores of NVIDIA's data
+sheets, of which each SM has one. Memory: the total that `nvidia-smi` prints, which is what a plan for the GPU at hand
+reckons with: up to 6 % below the size that it is sold by, as ECC and the driver take some.
 """
 
 import re
