@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gmi_drl.files import FileModel
+from gmi_drl.gpus import find_gpu
 
 STORES_IN_ORDER = ("x86_64", "AMD64")
 """Processors whose order of stores a reduction in shared memory relies on; the others use gloo."""
@@ -16,12 +17,20 @@ Count = Annotated[int, Field(ge=1, le=100_000)]
 class Gpus(FileModel):
     """`count` GPUs of one model, e.g. `{model: A100-SXM4-40GB, count: 8, memory_gib: 40}`.
 
-    Without `memory_gib` a plan cannot tell what is too large for them.
+    Without `memory_gib` they have what the catalogue (`gpus.py`) says of the model. Of one that is not in there a plan
+    cannot tell what is too large.
     """
 
     model: str
     count: Count
     memory_gib: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def known_memory_gib(self) -> float | None:
+        """Memory of each, as told or as catalogued; None if neither."""
+        if self.memory_gib is None and (gpu := find_gpu(self.model)) is not None:
+            return gpu.memory_gib
+        return self.memory_gib
 
 
 class CpuDevices(FileModel):
@@ -82,8 +91,8 @@ class Node(FileModel):
 
     @property
     def gpu_memory_gib(self) -> float | None:
-        """Memory of the smallest GPU; None if there is none or a model's is not told."""
-        sizes = [part.memory_gib for part in self._gpu_models]
+        """Memory of the smallest GPU; None if there is none or a model's is not known."""
+        sizes = [part.known_memory_gib for part in self._gpu_models]
         known = [size for size in sizes if size is not None]
         return min(known) if known and len(known) == len(sizes) else None
 

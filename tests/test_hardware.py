@@ -15,6 +15,18 @@ def test_gpus_are_counted_however_they_are_written():
     assert node(gpus=[{"model": "A100", "count": 1}, {"model": "H100", "count": 2}]).num_gpus == 3
 
 
+def test_memory_of_a_gpu_is_what_is_told_or_what_the_catalogue_says():
+    def memory(*gpus):
+        return node(gpus=list(gpus)).gpu_memory_gib
+
+    a100, h100, other = {"model": "NVIDIA A100-SXM4-40GB", "count": 8}, {"model": "h100 pcie", "count": 1}, "X"
+    assert memory(a100) == memory(a100, h100) == 40.0 and 79 < memory(h100) < 80
+    assert memory(a100 | {"memory_gib": 39.4}) == 39.4
+    assert memory(a100, {"model": other, "count": 1}) is None
+    assert memory(a100, {"model": other, "count": 1, "memory_gib": 4}) == 4
+    assert node(gpus=a100).model_dump()["gpus"]["memory_gib"] is None  # a file stays as it was written
+
+
 def test_siblings_group_cores():
     assert node().cpu.physical == ((0,), (1,), (2,), (3,))
     cpu = {"cores": 4, "memory_gib": 8, "siblings": [[0, 2], [1, 3]]}
