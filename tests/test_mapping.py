@@ -82,5 +82,5 @@ def test_table_2():
 
 
 def test_a_mapping_is_made_of_where_each_is():
-    assert even_mapping(2, 3) == [[0, 1, 2], [3, 4, 5]]
+    assert [*map(list, even_mapping(2, 3))] == [[0, 1, 2], [3, 4, 5]]
     assert by_device((5, 2, 4, 1), lambda gmi: gmi % 2) == [[5, 1], [2, 4]]
