@@ -3,12 +3,15 @@
 import re
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 from conftest import two_cores
 from pages import gmi_drl, transcripts
 
 from gmi_drl import run_role
+from gmi_drl.bench.report import load_results
+from gmi_drl.workload import TASK_SPECS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -54,3 +57,13 @@ def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#]+)", page.read_text())
     missing = [link for link in links if not link.startswith("http") and not (page.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("task", TASK_SPECS.values(), ids=TASK_SPECS)
+def test_tasks_are_shown_with_their_sizes_and_returns_with_what_was_measured(task):
+    assert f"| `{task.name}` | {task.alias} | {task.num_obs}, {task.num_actions} |" in README
+    (samples,) = load_results(ROOT / "benchmarks" / "results")[f"learning_{task.name}"].samples.values()
+    returns = [sample.value for sample in samples]
+    untrained = median(sample.details["untrained"] for sample in samples)
+    measured = f"{median(returns):,.0f} ({min(returns):,.0f} to {max(returns):,.0f})"
+    assert f"| `{task.name}` | {untrained:,.0f} | {measured} | {len(returns)} |" in README

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 from conftest import two_cores
 
@@ -38,3 +40,21 @@ def test_what_both_choose_runs_once_as_one_side(monkeypatch):
     assert result.samples["Algorithm 2"] == result.samples["gmi-drl plan"] and list(result.ratios) == [
         "the best of the grid"
     ]
+
+
+class Measurer:
+    """A session in which an iteration with 32 environments lasts longer than all sweeps of the others."""
+
+    def __init__(self):
+        self.asked = []
+
+    def measure(self, num_env, seconds, *, deadline_s):
+        assert deadline_s == algorithm_2.DEADLINE_S
+        self.asked.append(num_env)
+        return SimpleNamespace(steps_per_second=num_env, iteration_s=2 * algorithm_2.SECONDS * (num_env == 32))
+
+
+def test_iterations_of_minutes_are_measured_once():
+    session = Measurer()
+    best = algorithm_2.exhaustive_best({1: session}, [Cut(1, 16), Cut(1, 32)])
+    assert best == Cut(1, 32) and session.asked == [16, 32] + [16] * (algorithm_2.SWEEPS - 1)
