@@ -8,6 +8,7 @@ from gmi_drl.roles import holistic, probe, server
 from gmi_drl.roles.line import Line, line_pair
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.ppo_probe import PPOProbe
+from gmi_drl.roles.resources import Resources
 from gmi_drl.run.folder import RunFolder
 
 ROLES = {
@@ -32,7 +33,7 @@ def start(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "make_worlds", make_worlds)
     ours, theirs = line_pair()
     layout, folder = tiny_layout(gmis=1), RunFolder(tmp_path / "run")
-    manager = GMI_manager(layout, layout.gmis[0], folder.path, tmp_path, Line(theirs.detach()), {}, hang_s=5)
+    manager = GMI_manager(layout, layout.gmis[0], folder.path, tmp_path, Line(theirs.detach()), Resources(), hang_s=5)
     monkeypatch.setattr(GMI_manager, "_current", manager)
     folder.create()
     before = torch.get_float32_matmul_precision()

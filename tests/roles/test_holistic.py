@@ -20,6 +20,7 @@ from gmi_drl.roles.holistic import Holistic
 from gmi_drl.roles.line import Line, encode, line_pair
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.replica import Replica
+from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import Reduce, Stop
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
@@ -107,7 +108,7 @@ def make_role(monkeypatch, line):
     devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")}
     layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
     line = Line(theirs.detach())
-    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), line, {}, hang_s=5)
+    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), line, Resources(), hang_s=5)
     monkeypatch.setattr(GMI_manager, "_current", manager)
 
     def make(role, config):

@@ -41,6 +41,7 @@ class GlooAsNccl:
 
     def abort(self):
         self.is_aborted = True
+        self._group = self._connect = None  # and with them the store
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +69,9 @@ class NeverDone:
     def is_completed(self):
         return False
 
+    def wait(self):
+        raise AssertionError("only what has ended is asked how")
+
 
 def test_a_dead_peer_is_named_although_neither_its_sum_nor_the_abort_ever_returns(monkeypatch):
     monkeypatch.setattr(GlooAsNccl, "allreduce", lambda self, vectors: NeverDone())
@@ -86,7 +90,7 @@ def test_a_dead_peer_is_named_although_neither_its_sum_nor_the_abort_ever_return
         processes[2].kill()
         for error, message in answers("NCCL-flat", (0, 1)):
             assert error == "PeerDiedError" and f"rank 2 (process {processes[2].pid})" in message
-        assert time.monotonic() - killed < 10
+        assert time.monotonic() - killed < 30
 
 
 def both(live, folder):

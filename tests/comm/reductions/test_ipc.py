@@ -53,7 +53,7 @@ def test_a_dead_peer_is_named_and_nobody_waits_for_it_at_the_end(files):
         processes[2].kill()
         for error, message in answers("IPC", (0, 1)):
             assert error == "PeerDiedError" and f"rank 2 (process {processes[2].pid})" in message
-        assert time.monotonic() - killed < 10
+        assert time.monotonic() - killed < 30
     assert files.unmapped == 4
 
 
