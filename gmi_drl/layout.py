@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gmi_drl.backends import BACKENDS, PROCESS, Limit
 from gmi_drl.files import FileModel, known
 from gmi_drl.mapping import by_device
-from gmi_drl.reductions import NONE, REDUCTIONS
+from gmi_drl.reductions import NONE, REDUCTIONS, refusal
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 Role = Literal["simulator", "agent", "trainer"]
@@ -174,7 +174,7 @@ class Layout(FileModel):
         if others:
             return "its GMIs are on cpu and gpu, which round differently: make a group of each kind"
         mapping = by_device(group.members, lambda gmi_id: self._device_by_gmi[gmi_id].index)
-        return REDUCTIONS.find(group.reduction).obstacle(mapping, kind) if len(group.members) > 1 else None
+        return refusal(REDUCTIONS.find(group.reduction), mapping, kind) if len(group.members) > 1 else None
 
     @cached_property
     def gmis(self) -> tuple[GMI, ...]:

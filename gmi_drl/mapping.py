@@ -53,6 +53,11 @@ def mrr_obstacle(mapping: MappingList) -> str | None:
     return None
 
 
+def size_of(mapping: MappingList) -> int:
+    """The number of GMIs in all."""
+    return sum(map(len, mapping))
+
+
 def shortest(mapping: MappingList) -> int:
     """The number of GMIs that every device has at least."""
     return min(len(gmis) for gmis in mapping)

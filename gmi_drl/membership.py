@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from gmi_drl.errors import UsageError
-from gmi_drl.mapping import MappingList, check_mapping
+from gmi_drl.mapping import MappingList, check_mapping, size_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Membership:
     @property
     def size(self) -> int:
         """Processes in the group."""
-        return sum(map(len, self.mapping))
+        return size_of(self.mapping)
 
     @property
     def neighbours(self) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from gmi_drl.reductions import (
     TORCH,
     by_speed,
     legal_reductions,
+    refusal,
     usual_reduction,
 )
 from gmi_drl.registry import Registry
@@ -33,31 +34,30 @@ def test_the_usual_one_goes_by_the_processor():
 
 
 def test_what_a_method_cannot_is_said_with_what_can():
-    assert NONE.obstacle([[0]]) is None
+    assert refusal(NONE, [[0]]) is None
     others = "use MPR-shm, MPR-gloo, HAR, SHARD"  # and baselines
-    assert NONE.obstacle(PAIR, "cpu").startswith(f"reduction 'none' is for a GMI alone, not for 2: {others}")
-    uneven = MRR.obstacle([[0, 1], [2, 3, 4]], "cpu")
+    assert refusal(NONE, PAIR, "cpu").startswith(f"reduction 'none' is for a GMI alone, not for 2: {others}")
+    uneven = refusal(MRR, [[0, 1], [2, 3, 4]], "cpu")
     assert uneven.startswith(f"reduction 'MRR' needs as many GMIs on every device, not 2 and 3: {others}")
-    assert "at most as many GMIs per device as devices, not 3 on 2" in MRR.obstacle(even_mapping(2, 3))
-    assert MRR.obstacle(even_mapping(2, 2)) is None
-    assert MPR_SHM.obstacle(PAIR) is None and MPR_SHM.obstacle(PAIR, architecture="x86_64") is None
-    assert MPR_GLOO.obstacle(PAIR, architecture="any") is None
-    assert HAR.obstacle(PAIR, architecture="aarch64") == "HAR needs a processor of x86_64, AMD64, this is aarch64"
+    assert "at most as many GMIs per device as devices, not 3 on 2" in refusal(MRR, even_mapping(2, 3))
+    assert refusal(MRR, even_mapping(2, 2)) is None
+    assert refusal(MPR_SHM, PAIR) is None
+    assert MPR_SHM.runs_on("x86_64") and MPR_GLOO.runs_on("any") and not HAR.runs_on("aarch64")
 
 
 def test_those_for_gpus_are_refused_on_cores_and_say_what_is_for_them():
     others = "use MPR-shm, MPR-gloo, HAR, SHARD"  # and baselines
     for method in (IPC, NCCL_FLAT):
-        said = method.obstacle(PAIR, "cpu")
+        said = refusal(method, PAIR, "cpu")
         assert said.startswith(f"reduction {method.name!r} is for GMIs on GPUs, not on cores: {others}")
-        assert method.obstacle(PAIR, "gpu") is None and method.obstacle([[0, 1, 2]]) is None
+        assert refusal(method, PAIR, "gpu") is None and refusal(method, [[0, 1, 2]]) is None
 
 
 def test_memory_of_one_gpu_is_for_its_own_gmis():
-    said = IPC.obstacle([[0, 1], [2]], "gpu")
+    said = refusal(IPC, [[0, 1], [2]], "gpu")
     assert said.startswith("reduction 'IPC' is for GMIs of one GPU, not of 2 devices: use MPR-shm")
-    assert "NCCL-flat" in said and NCCL_FLAT.obstacle([[0, 1], [2]], "gpu") is None
-    assert "IPC needs a processor of x86_64" in IPC.obstacle(PAIR, "gpu", "aarch64")
+    assert "NCCL-flat" in said and refusal(NCCL_FLAT, [[0, 1], [2]], "gpu") is None
+    assert IPC.is_for(PAIR, "gpu", "x86_64") and not IPC.is_for(PAIR, "gpu", "aarch64")
 
 
 def test_by_speed_those_for_gpus_are_chosen_only_where_somebody_has_measured_them():
@@ -101,10 +101,10 @@ def test_rounds_cost_however_little_is_moved():
 
 
 def test_nccl_wants_a_gpu_for_each_gmi():
-    said = TORCH.obstacle(even_mapping(2, 2), "gpu")
+    said = refusal(TORCH, even_mapping(2, 2), "gpu")
     assert said.startswith("reduction 'torch' needs a GPU for each GMI, as NCCL does, not 2 on one: use MPR-shm")
-    assert TORCH.obstacle(even_mapping(2, 1), "gpu") is None
-    assert TORCH.obstacle(even_mapping(2, 2), "cpu") is None and TORCH.obstacle(even_mapping(2, 2)) is None
+    assert refusal(TORCH, even_mapping(2, 1), "gpu") is None
+    assert refusal(TORCH, even_mapping(2, 2), "cpu") is None and refusal(TORCH, even_mapping(2, 2)) is None
 
 
 def test_what_is_not_installed_is_told_and_not_offered(monkeypatch):
@@ -114,7 +114,7 @@ def test_what_is_not_installed_is_told_and_not_offered(monkeypatch):
     assert nowhere.missing().startswith("reduction 'toy' needs no-such-package, which is not installed: " + install)
     assert MPR_SHM.missing() is None and replace(MPR_SHM, package="torch").missing() is None
     assert legal_reductions(PAIR, "cpu", "x86_64") == [MPR_GLOO]
-    assert NONE.obstacle(PAIR).endswith("use MPR-gloo")
+    assert refusal(NONE, PAIR).endswith("use MPR-gloo")
 
 
 def test_a_plan_takes_no_baseline():

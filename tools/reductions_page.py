@@ -14,9 +14,9 @@ from gmi_drl.bench.cases.reductions import CORES, NUMELS, SHAPES
 from gmi_drl.bench.report import load_results
 from gmi_drl.bench.result import Result
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.mapping import MappingList, even_mapping, select_by_layout
+from gmi_drl.mapping import MappingList, even_mapping, mrr_obstacle, select_by_layout
 from gmi_drl.profiler.speeds import measured_speeds
-from gmi_drl.reductions import MRR, by_speed, legal_reductions
+from gmi_drl.reductions import by_speed, legal_reductions
 from gmi_drl.speeds import Speeds
 from tools.checkout import ROOT, commit
 
@@ -151,7 +151,7 @@ def byte_table() -> str:
     for layout, (devices, gmis) in TABLE_7.items():
         between = 2 * (devices - 1)
         rings = gmis * between + (2 * (gmis - 1) + gmis * (devices - 1) if gmis > 1 else 0)
-        mrr = f"{rings} M" if MRR.obstacle(even_mapping(devices, gmis)) is None else "not legal"
+        mrr = f"{rings} M" if mrr_obstacle(even_mapping(devices, gmis)) is None else "not legal"
         lines.append(f"| {layout} | {mrr} | {between} M | {between} M |")
     return BYTES_HEAD + "\n".join(lines) + "\n"
 

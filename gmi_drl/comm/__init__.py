@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.mapping import select_by_layout
 from gmi_drl.membership import Membership
-from gmi_drl.reductions import ReductionMethod, usual_reduction
+from gmi_drl.reduction_method import ReductionMethod
+from gmi_drl.reductions import refusal, usual_reduction
 from gmi_drl.registry import class_at
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ def open_group(method: ReductionMethod, member: Membership, spot: "Spot") -> "Gr
         PeerDiedError: If another rank has ended before it came, where that can be seen.
         PeerSilentError: If the others have not joined within `hang_s`.
     """
-    if obstacle := method.obstacle(member.mapping):
+    if obstacle := refusal(method, member.mapping):
         raise UsageError(obstacle)
-    if obstacle := method.obstacle(member.mapping, architecture=platform.machine()):
-        raise MachineError(f"{obstacle}: use {usual_reduction(member.mapping, platform.machine()).name}")
+    here = platform.machine()
+    if not method.runs_on(here):
+        usual, processors = usual_reduction(member.mapping, here).name, ", ".join(method.architectures or ())
+        raise MachineError(f"{method.name} needs a processor of {processors}, this is {here}: use {usual}")
     if missing := method.missing():
         raise MachineError(missing)
     if lacks := spot.lacks(method):

@@ -12,7 +12,7 @@ from gmi_drl.comm.links.meeting import Meeting, listen
 from gmi_drl.errors import MachineError
 from gmi_drl.mapping import MappingList
 from gmi_drl.memory.segment import create_segment
-from gmi_drl.reductions import ReductionMethod
+from gmi_drl.reduction_method import ReductionMethod
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from gmi_drl.launch.opened import opened_briefly
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.mapping import MappingList
 from gmi_drl.profiler.cache import cache_folder
-from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT, Kind, ReductionMethod
+from gmi_drl.reduction_method import Kind, ReductionMethod
+from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
 from gmi_drl.run.folder import versions
 from gmi_drl.speeds import Speed, Speeds
 
@@ -118,7 +119,7 @@ def _layout(node: Node) -> Layout:
     else:
         devices = tuple(Device(kind=kind, index=gmi.id, gmis=(gmi,)) for gmi in gmis)
     mapping = [[gmi.id for gmi in device.gmis] for device in devices]
-    legal = [method for method in METHODS if method.obstacle(mapping, kind, node.cpu.architecture) is None]
+    legal = [method for method in METHODS if method.is_for(mapping, kind, node.cpu.architecture)]
     groups = {
         _group(method, numel): GmiGroup(members=(0, 1), reduction=method.name) for method in legal for numel in NUMELS
     }

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from gmi_drl.mapping import MappingList, select_by_layout
-from gmi_drl.reductions import Kind, ReductionMethod, by_speed
+from gmi_drl.reduction_method import Kind, ReductionMethod
+from gmi_drl.reductions import by_speed
 from gmi_drl.speeds import OF_CORES, Speeds
 from gmi_drl.units import human_bytes
 

@@ -8,7 +8,8 @@ from gmi_drl.hardware import Node
 from gmi_drl.layout import HOLISTIC, GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
-from gmi_drl.reductions import NONE, ReductionMethod, usual_reduction
+from gmi_drl.reduction_method import ReductionMethod
+from gmi_drl.reductions import NONE, usual_reduction
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.even import described, even_devices, shares_cores

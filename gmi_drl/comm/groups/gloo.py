@@ -1,14 +1,9 @@
 """A group of processes of one host that meet by gloo over the loopback interface: runs on every processor."""
 
 import ctypes
-import errno
-import mmap
-import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,13 +11,12 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.group import check_values
+from gmi_drl.comm.groups.meeting_file import meet_at
 from gmi_drl.comm.groups.polled import Polled
 from gmi_drl.comm.spots import Spot
-from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 from gmi_drl.membership import Membership
 from gmi_drl.memory.calls import BARRIER, GATHER, REDUCE, call_word
-from gmi_drl.memory.peers import Peers
-from gmi_drl.memory.segment import LINE_BYTES
 from gmi_drl.memory.waiting import Waiting
 
 # torch's stubs lag behind: they lack the operations, the options' fields and the store.
@@ -31,9 +25,6 @@ _LOOK_EVERY = timedelta(milliseconds=100)
 _LAST_DATA = timedelta(seconds=2)
 _GRACE_S = 1  # gloo gives up to connect a little later than we do, so that ours is the error that people read
 NEVER = timedelta(days=1000)  # we look after the peers; gloo's clock goes on while this process is stopped
-_NAP_S = 0.01
-_OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = _OLD | os.O_CREAT | os.O_EXCL
 
 
 class GlooGroup:
@@ -58,7 +49,7 @@ class GlooGroup:
         self.rank = member.rank
         self.size = member.size
         self.wait_s = 0.0
-        self._peers = _meet(member, spot.path)
+        self._peers = meet_at(spot.path, member)
         try:
             self._store = _distributed.FileStore(str(spot.path), member.size)
             self._group = _connect(member, self._store)
@@ -139,64 +130,6 @@ def _keep_for_ever(group: Any) -> None:
     Not only for one that was lost: data of those that live may be under way through it.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
-
-
-def _meet(member: Membership, store_path: Path) -> Peers:
-    """The ranks' table, in a file beside the store. Rank 0 makes both; nothing that was there before is touched."""
-    path = store_path.with_name(store_path.name + ".peers")
-    header = f"gmi-drl {member.size} ranks\n".encode()
-    try:
-        fd = _make_files(store_path, path, header, member.size) if member.rank == 0 else _await(path, header, member)
-    except FileExistsError as error:
-        raise UsageError(f"there is a file {error.filename} already: the ranks meet at a new path") from None
-    except OSError as error:
-        raise MachineError(
-            f"the ranks cannot meet at {path}: {error.strerror}; choose a folder that can be written"
-        ) from error
-    try:
-        return Peers(mmap.mmap(fd, LINE_BYTES * (1 + member.size)), LINE_BYTES, member)
-    except BaseException:
-        if member.rank == 0:
-            store_path.unlink()
-        raise
-    finally:
-        os.close(fd)
-        if member.rank == 0:
-            path.unlink()  # all have mapped it, or have not come
-
-
-def _make_files(store_path: Path, path: Path, header: bytes, size: int) -> int:
-    os.close(os.open(store_path, _NEW, 0o600))
-    try:
-        fd = os.open(path, _NEW, 0o600)
-    except OSError:
-        store_path.unlink()
-        raise
-    try:
-        os.posix_fallocate(fd, 0, LINE_BYTES * (1 + size))  # a full disk is an error here, not a SIGBUS later
-        os.pwrite(fd, header, 0)  # now others take it for what it is
-    except OSError:
-        os.close(fd)
-        path.unlink()
-        store_path.unlink()
-        raise
-    return fd
-
-
-def _await(path: Path, header: bytes, member: Membership) -> int:
-    """Open the file of the table as soon as rank 0 has made it."""
-    waiting = Waiting()
-    while waiting.look() <= member.hang_s:
-        with suppress(FileNotFoundError):
-            fd = os.open(path, _OLD)
-            if os.pread(fd, len(header), 0) == header:
-                return fd
-            os.close(fd)
-        if not path.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        time.sleep(_NAP_S)
-    text = f"{member.name(0)} has not made {path} for {member.hang_s:g} s (hang_s)"
-    raise PeerSilentError(f"{text} while {member.name(member.rank)} waited: see its log")
 
 
 def _connect(member: Membership, store: Any) -> Any:

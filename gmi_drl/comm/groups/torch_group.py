@@ -13,7 +13,7 @@ from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.membership import Membership
 from gmi_drl.memory.calls import REDUCE, call_word
-from gmi_drl.reductions import TORCH
+from gmi_drl.reductions import TORCH, refusal
 
 _distributed: Any = torch.distributed  # torch's stubs lag behind
 
@@ -46,7 +46,7 @@ class TorchGroup(GlooGroup):
             UsageError: If two ranks are on one GPU, which NCCL does not do.
             MachineError: If this build of torch lacks NCCL.
         """
-        if obstacle := TORCH.obstacle(self._mapping, "gpu"):
+        if obstacle := refusal(TORCH, self._mapping, "gpu"):
             raise UsageError(obstacle)
         if not _distributed.is_nccl_available():
             raise MachineError("this build of torch has no NCCL: use MPR-gloo or another build")

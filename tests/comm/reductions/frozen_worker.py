@@ -7,12 +7,15 @@ from gmi_drl.comm import open_group
 from gmi_drl.comm.spots import Spot
 from gmi_drl.membership import Membership
 from gmi_drl.reductions import REDUCTIONS
+from gmi_drl.registry import class_at
 
 order = json.loads(sys.argv[1])
+method = REDUCTIONS.find(order["method"])
+class_at(method.group)  # with torch, which takes its time where many import it
 print("imported", flush=True)
 input()
 member = Membership(order["rank"], order["mapping"], hang_s=order["hang_s"])
-group = open_group(REDUCTIONS.find(order["method"]), member, Spot.from_order(order["spot"]))
+group = open_group(method, member, Spot.from_order(order["spot"]))
 print("open", flush=True)
 if order["rank"] == 1:
     input()
