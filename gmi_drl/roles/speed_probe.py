@@ -19,7 +19,7 @@ class SpeedProbe(DRL_role):
     """One rank of every group of its layout."""
 
     def GMI_run(self, numels: dict[str, int], seconds: float) -> dict[str, float]:
-        """The median time in seconds that each group takes to reduce, in which all ranks come at once.
+        """The median time in seconds that each group takes to reduce, over and over, as its ranks do in a training.
 
         A group whose reduction this machine cannot is left out; then no rank of it can.
 
@@ -44,7 +44,6 @@ class SpeedProbe(DRL_role):
     def _reduced_s(self, reduction: Reduction, bucket: Tensor) -> float:
         """Of one reduction whose numbers have just been written, as by a backward pass."""
         bucket.fill_(1.0)
-        reduction.group.barrier()
         if bucket.is_cuda:
             torch.cuda.synchronize()
         started = time.perf_counter()
