@@ -2,8 +2,9 @@
 
     python benchmarks/soak_reductions.py
 
-Takes a quarter of an hour on two cores, and ten minutes more where Horovod is installed. Each reduction's sum is held against a float64 reference (1e-6 of the largest
-number in it), its bits against those of the other ranks; at the end no descriptor and nothing in /dev/shm is left.
+Takes a quarter of an hour on two cores, and ten minutes more where Horovod is installed. Each sum is held against a
+float64 reference (1e-6 of the largest number in it), its bits against those of the other ranks; at the end no
+descriptor and nothing in /dev/shm is left.
 """
 
 import argparse

@@ -26,8 +26,8 @@ MEMORY, LINK, GLOO, GPU_MEMORY, NCCL = "memory", "link", "gloo", "ipc", "nccl"
 """Shared memory of a host; connections between any two ranks; gloo's own; memory of one GPU; NCCL's own."""
 
 OF_CORES: Speeds = {
-    MEMORY: Speed(round_s=4e-6, bytes_per_second=16e9),
-    LINK: Speed(round_s=6e-5, bytes_per_second=1.5e9),
-    GLOO: Speed(round_s=1.5e-3, bytes_per_second=1.4e9),
+    MEMORY: Speed(round_s=2e-6, bytes_per_second=17e9),
+    LINK: Speed(round_s=5e-5, bytes_per_second=1e9),
+    GLOO: Speed(round_s=1.5e-4, bytes_per_second=1.2e9),
 }
-"""Between GMIs of cores, measured on two of one host (`gmi-drl bench reduction_1536k`)."""
+"""Between GMIs of cores, as measured on two of a Xeon (`profiler.speeds`)."""

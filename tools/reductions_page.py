@@ -1,7 +1,7 @@
 """`python -m tools.reductions_page`: which reduction is fastest for which groups: measured, by the model, by the paper.
 
-Reads the results of `gmi-drl bench reductions_2`, `reductions_3` and `reductions_4`, measures the speeds of the model,
-and writes docs/reductions.md.
+Reads the results of `gmi-drl bench reductions_1_1` and its like, measures the speeds of the model, and writes
+docs/reductions.md.
 """
 
 import platform
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from gmi_drl.bench.case import CURVES
-from gmi_drl.bench.cases.reductions import CORES, NUMELS, SHAPES
+from gmi_drl.bench.cases.reductions import CORES, NUMELS, SHAPES, mapping_of, name_of
 from gmi_drl.bench.report import load_results
 from gmi_drl.bench.result import Result
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.mapping import MappingList, even_mapping, mrr_obstacle, select_by_layout
+from gmi_drl.mapping import MappingList, even_mapping, mrr_obstacle, select_by_layout, size_of
 from gmi_drl.profiler.speeds import measured_speeds
 from gmi_drl.reductions import by_speed, legal_reductions
 from gmi_drl.speeds import Speeds
@@ -30,9 +30,12 @@ TABLE_7 = {"2G2T": (2, 2), "2G3T": (2, 3), "4G4T": (4, 4)}
 
 HEAD = """# Which reduction, for which groups
 
-Made by `python -m tools.reductions_page` at {commit} from committed results, on {cores} x {cpu}. Devices are described
-ones of that host: their GMIs share its memory, links between them are the loopback interface, and where GMIs outnumber
-the cores they take turns. Times are medians over the rounds, of one sum of so many float32 numbers.
+Made by `python -m tools.reductions_page` at {commit} from committed results, on {cores} x {cpu}.
+
+Devices are described ones of that host: their GMIs share its memory, links between them are the loopback interface, and
+where GMIs outnumber the cores they take turns. Times are medians over the rounds, of one sum of so many float32
+numbers. gloo's threads are bound to the core of their rank or, in a row of its own, free on all cores: with as many
+ranks as cores none can be left idle for them.
 
 The model's speeds, measured between two GMIs of a core each:
 
@@ -62,11 +65,11 @@ def main() -> int:
     """Write the page."""
     node = this_node()
     speeds, results = measured_speeds(node), load_results(RESULTS)
-    some = results["reductions_2"].machine
+    some = results[name_of(SHAPES[0])].machine
     text = HEAD.format(commit=commit(ROOT), cores=some.cores, cpu=some.cpu, speeds=speed_table(speeds))
-    for processes, mapping in SHAPES.items():
-        text += section(processes, mapping, results[f"reductions_{processes}"], speeds)
-    PAGE.write_text(text + table_7(results["reductions_4"], speeds) + byte_table())
+    for shape in SHAPES:
+        text += section(mapping_of(shape), results[name_of(shape)], speeds)
+    PAGE.write_text(text + table_7(results[name_of((2, 2))], speeds) + byte_table())
     return 0
 
 
@@ -78,18 +81,17 @@ def speed_table(speeds: Speeds) -> str:
     return "\n".join(["| way | a round | bytes |", "|---|---|---|", *lines])
 
 
-def section(processes: int, mapping: MappingList, result: Result, speeds: Speeds) -> str:
+def section(mapping: MappingList, result: Result, speeds: Speeds) -> str:
     """What was measured of a shape, what the model says of it, and how good its choice was."""
+    own_cores = size_of(mapping) <= CORES
     times = {name: measured_ms(result, name) for name in result.samples}
-    lines = [f"\n## {processes} processes, {[list(gmis) for gmis in mapping]}\n"]
+    lines = [f"\n## {size_of(mapping)} processes, {mapping}\n"]
     lines += [f"| reduction | {' | '.join(f'{numel:,}' for numel in NUMELS)} |", "|---|" + "---|" * len(NUMELS)]
     for name, row in times.items():
-        modelled = [modelled_ms(name, mapping, numel, speeds) if processes <= CORES else None for numel in NUMELS]
+        modelled = [modelled_ms(name, mapping, numel, speeds) if own_cores else None for numel in NUMELS]
         lines.append(f"| {name} | {' | '.join(map(cell, row, modelled))} |")
-    alone = ": the model is of GMIs with cores of their own"
-    modelled_too = ", and in brackets the model's" if processes <= CORES else alone
-    lines.append(f"\nMeasured ms{modelled_too}.")
-    lines.append(" ".join(judged(times, mapping, speeds)))
+    told = ", and in brackets the model's" if own_cores else ": the model is of GMIs with cores of their own"
+    lines.append(f"\nMeasured ms{told}. {judged(times, mapping, speeds)}")
     return "\n".join(lines) + "\n"
 
 
@@ -110,16 +112,13 @@ def cell(measured: float, modelled: float | None) -> str:
     return f"{measured:.3g}" + (f" ({modelled:.3g})" if modelled is not None else "")
 
 
-def judged(times: Mapping[str, Sequence[float]], mapping: MappingList, speeds: Speeds) -> list[str]:
-    """For each length how far the model's choice is from the fastest, and what Algorithm 1 takes."""
-    said = []
-    for place, numel in enumerate(NUMELS):
-        (_, choice), *_ = by_speed(mapping, 4 * numel, speeds, "cpu", platform.machine())
-        fastest = min(times, key=lambda name: times[name][place])
-        beyond = times[choice.name][place] / times[fastest][place] - 1
-        chosen = f"At {numel:,} the model chooses {choice.name}"
-        said.append(f"{chosen}, {beyond:.0%} beyond the fastest that was measured ({fastest}).")
-    return [*said, f"By the layout alone, Algorithm 1, it is {select_by_layout(mapping)}."]
+def judged(times: Mapping[str, Sequence[float]], mapping: MappingList, speeds: Speeds) -> str:
+    """How far the model's choices are from the fastest, and what Algorithm 1 takes."""
+    choices = [by_speed(mapping, 4 * numel, speeds, "cpu", platform.machine())[0][1].name for numel in NUMELS]
+    slowest = max(times[name][place] / min(row[place] for row in times.values()) for place, name in enumerate(choices))
+    how = "which was the fastest" if slowest == 1 else f"at most {slowest - 1:.0%} slower than the fastest"
+    said = f"The model chooses {' and '.join(dict.fromkeys(choices))} for these lengths, {how}"
+    return f"{said}; by the layout alone, Algorithm 1, it is {select_by_layout(mapping)}."
 
 
 def table_7(result: Result, speeds: Speeds) -> str:

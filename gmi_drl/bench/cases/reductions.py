@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import CURVES, Case, Sample, Side, Sides
@@ -27,8 +28,8 @@ TOLD = 114_121
 GLOO = "MPR-gloo"
 FREE_GLOO = "MPR-gloo, threads on all cores"
 TABLE_7 = "Table 7 of the paper: 2 GPUs x 2 GMIs, by MRR, train 1.03x to 1.13x as fast as by its baseline"
-SHAPES: dict[int, list[list[int]]] = {2: [[0], [1]], 3: [[0], [1], [2]], 4: [[0, 1], [2, 3]]}
-"""By processes: three cannot be as many on each of two devices."""
+SHAPES = ((2,), (1, 1), (3,), (2, 1), (1, 1, 1), (4,), (2, 2), (1, 3), (2, 1, 1), (1, 1, 1, 1))
+"""GMIs of each device: all ways in which two to four are on devices."""
 
 
 @contextmanager
@@ -86,20 +87,32 @@ def _group(name: str, numel: int) -> str:
     return f"{name}-{numel}"
 
 
-def _case(processes: int, mapping: Sequence[Sequence[int]]) -> Case:
-    shared = "" if processes <= CORES else f", which take turns on {CORES} cores"
+def name_of(shape: Sequence[int]) -> str:
+    """The case's."""
+    return "_".join(["reductions", *map(str, shape)])
+
+
+def mapping_of(shape: Sequence[int]) -> list[list[int]]:
+    """GMIs of each device, their ids in a row."""
+    ids = iter(range(sum(shape)))
+    return [list(islice(ids, gmis)) for gmis in shape]
+
+
+def _case(shape: Sequence[int]) -> Case:
+    mapping = mapping_of(shape)
+    shared = "" if sum(shape) <= CORES else f", which take turns on {CORES} cores"
     return Case(
-        name=f"reductions_{processes}",
-        claim=f"Sum of 30,000 to 1,535,765 float32 gradients over {processes} processes{shared}, on described devices "
-        f"{[list(gmis) for gmis in mapping]}, by every reduction that is legal there. The figure is of {TOLD:,}.",
+        name=name_of(shape),
+        claim=f"Sum of 30,000 to 1,535,765 float32 gradients over {sum(shape)} processes{shared}, on described devices "
+        f"{mapping}, by every reduction that is legal there. The figure is of {TOLD:,}.",
         unit="s",
         open=partial(open_sides, mapping),
         lower_is_better=True,
         obstacle=lambda: needs.cores(CORES),
-        reference=TABLE_7 if processes == 4 else "",
+        reference=TABLE_7 if shape == (2, 2) else "",
         limits="Devices are cores of one host, so links between them are the loopback interface, and shared memory "
         f"joins all. gloo's threads are bound to the core of their rank or, in the last row, free on {CORES}.",
     )
 
 
-CASES = tuple(_case(processes, mapping) for processes, mapping in SHAPES.items())
+CASES = tuple(map(_case, SHAPES))

@@ -1,11 +1,15 @@
 import os
+from statistics import median
 
 import pytest
-from conftest import children_of, two_cores
+from conftest import ROOT, children_of, two_cores
 
 from gmi_drl.bench.case import CURVES
 from gmi_drl.bench.cases import reductions
+from gmi_drl.bench.report import load_results
 from gmi_drl.bench.runner import run_case
+from gmi_drl.reductions import by_speed
+from gmi_drl.speeds import OF_CORES
 
 
 @two_cores
@@ -21,6 +25,18 @@ def test_every_legal_reduction_is_measured_at_every_length(monkeypatch):
     assert not children_of(os.getpid())
 
 
-def test_shapes_are_of_as_many_processes_as_they_say():
-    assert {count: sum(map(len, mapping)) for count, mapping in reductions.SHAPES.items()} == {2: 2, 3: 3, 4: 4}
-    assert [case.name for case in reductions.CASES] == ["reductions_2", "reductions_3", "reductions_4"]
+def test_shapes_are_all_ways_in_which_two_to_four_gmis_are_on_devices():
+    assert {count: sum(sum(shape) == count for shape in reductions.SHAPES) for count in (2, 3, 4)} == {2: 2, 3: 3, 4: 5}
+    assert reductions.mapping_of((1, 3)) == [[0], [1, 2, 3]]
+    names = [case.name for case in reductions.CASES]
+    assert names[1] == "reductions_1_1" and len(set(names)) == len(reductions.SHAPES)
+
+
+@pytest.mark.parametrize("shape", reductions.SHAPES, ids=str)
+def test_the_models_choice_is_within_a_tenth_of_the_fastest_that_was_measured(shape):
+    samples = load_results(ROOT / "benchmarks" / "results")[reductions.name_of(shape)].samples
+    rounds = {name: [sample.details[CURVES]["ms"] for sample in some] for name, some in samples.items()}
+    times = {name: [median(column) for column in zip(*rows, strict=True)] for name, rows in rounds.items()}
+    for place, numel in enumerate(reductions.NUMELS):
+        (_, choice), *_ = by_speed(reductions.mapping_of(shape), 4 * numel, OF_CORES, "cpu", "x86_64")
+        assert times[choice.name][place] <= 1.1 * min(row[place] for row in times.values())
