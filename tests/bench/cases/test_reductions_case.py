@@ -1,8 +1,9 @@
 import os
+from pathlib import Path
 from statistics import median
 
 import pytest
-from conftest import ROOT, children_of, two_cores
+from conftest import children_of, two_cores
 
 from gmi_drl.bench.case import CURVES
 from gmi_drl.bench.cases import reductions
@@ -10,6 +11,8 @@ from gmi_drl.bench.report import load_results
 from gmi_drl.bench.runner import run_case
 from gmi_drl.reductions import by_speed
 from gmi_drl.speeds import OF_CORES
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 @two_cores
@@ -34,7 +37,7 @@ def test_shapes_are_all_ways_in_which_two_to_four_gmis_are_on_devices():
 
 @pytest.mark.parametrize("shape", reductions.SHAPES, ids=str)
 def test_the_models_choice_is_within_a_tenth_of_the_fastest_that_was_measured(shape):
-    samples = load_results(ROOT / "benchmarks" / "results")[reductions.name_of(shape)].samples
+    samples = load_results(RESULTS)[reductions.name_of(shape)].samples
     rounds = {name: [sample.details[CURVES]["ms"] for sample in some] for name, some in samples.items()}
     times = {name: [median(column) for column in zip(*rows, strict=True)] for name, rows in rounds.items()}
     for place, numel in enumerate(reductions.NUMELS):
