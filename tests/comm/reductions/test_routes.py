@@ -13,8 +13,11 @@ SHAPES = {
     "2x2": [[0, 1], [2, 3]],
     "3x2": [[0, 1], [2, 3], [4, 5]],
     "3x3": [[0, 1, 2], [3, 4, 5], [6, 7, 8]],
+    "2x3": [[0, 1, 2], [3, 4, 5]],
+    "4x4": [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]],
     "uneven": [[0, 1], [2, 3, 4]],
 }
+"""Those of the paper's Table 7 among them."""
 
 
 def lengths(numel, parts):
@@ -41,24 +44,37 @@ def total(*parts):
     return counted
 
 
-def two_shards(*rings):
-    return [ring(*members, numel=numel) for members, numel in zip(rings, lengths(NUMEL, 2), strict=True)]
+def shards(*rings):
+    numels = lengths(NUMEL, len(rings))
+    return [ring(*members, numel=numel) for members, numel in zip(rings, numels, strict=True)]
+
+
+FOUR_RINGS = [(j, 4 + j, 8 + j, 12 + j) for j in range(4)]
 
 
 EXPECTED = {
     # The rings, their delegates' ring, each ring from its delegate on.
     ("2x2", "MRR"): total(ring(0, 2), ring(1, 3), ring(0, 3), row(0, 2), row(3, 1)),
     ("2x2", "HAR"): ring(0, 2),
-    ("2x2", "SHARD"): total(*two_shards((0, 2), (1, 3))),
+    ("2x2", "SHARD"): total(*shards((0, 2), (1, 3))),
     ("3x2", "MRR"): total(ring(0, 2, 4), ring(1, 3, 5), ring(0, 3), row(0, 2, 4), row(3, 5, 1)),
     ("3x2", "HAR"): ring(0, 2, 4),
-    ("3x2", "SHARD"): total(*two_shards((0, 2, 4), (1, 3, 5))),
+    ("3x2", "SHARD"): total(*shards((0, 2, 4), (1, 3, 5))),
     ("3x3", "MRR"): total(
         *(ring(0, 3, 6), ring(1, 4, 7), ring(2, 5, 8)), ring(0, 4, 8), *(row(0, 3, 6), row(4, 7, 1), row(8, 2, 5))
     ),
     ("3x3", "HAR"): ring(0, 3, 6),
+    ("2x3", "HAR"): ring(0, 3),
+    ("2x3", "SHARD"): total(*shards((0, 3), (1, 4), (2, 5))),
+    ("4x4", "MRR"): total(
+        *(ring(*members) for members in FOUR_RINGS),
+        ring(0, 5, 10, 15),
+        *(row(0, 4, 8, 12), row(5, 9, 13, 1), row(10, 14, 2, 6), row(15, 3, 7, 11)),
+    ),
+    ("4x4", "HAR"): ring(*FOUR_RINGS[0]),
+    ("4x4", "SHARD"): total(*shards(*FOUR_RINGS)),
     ("uneven", "HAR"): ring(0, 2),
-    ("uneven", "SHARD"): total(*two_shards((0, 2), (1, 3))),
+    ("uneven", "SHARD"): total(*shards((0, 2), (1, 3))),
 }
 
 
