@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 GRID_POINTS = 50
 DPI = 130
-COLORS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
+_HUES = ("blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan")
+COLORS = tuple(f"tab:{hue}" for hue in _HUES)
 
 
 def plot(result: Result, path: Path) -> None:

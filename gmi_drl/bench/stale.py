@@ -4,8 +4,8 @@ A case depends on the files of the package that its module imports, and these in
 stands; a text that is a module's name, as roles and adapters are given, counts as an import. What the entries of a
 registry name so, GMIs load: it counts for cases that start some. That is read from the sources, so it is more than a
 run of the case loads, never less. If it runs other libraries, it depends on their
-drivers, what these import, and pins, too. What only describes a case (`bench.case`), and comments, docstrings and form,
-change no figure.
+drivers, what these import, and pins, too. What only describes or draws (`bench.case`, `bench.plot`), and comments,
+docstrings and form, change no figure.
 
 A result is stale if one of these files differs from the commit at which it was measured, or if that is not known:
 measured between commits, or at one that this repository does not have.
@@ -25,7 +25,7 @@ from gmi_drl.errors import MachineError
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "gmi_drl"
-DESCRIBES = frozenset({PACKAGE, f"{PACKAGE}.bench.case", f"{PACKAGE}.bench.cases"})
+DESCRIBES = frozenset({PACKAGE, *(f"{PACKAGE}.bench.{name}" for name in ("case", "cases", "plot"))})
 DRIVERS, RUNS_DRIVERS = "benchmarks/peers", f"{PACKAGE}.bench.peers"
 STARTS_GMIS = f"{PACKAGE}/launch/gmi_process.py"
 ENTRIES = tuple(f"{PACKAGE}/{name}" for name in ("backends", "learners", "reductions", "templates", "writers"))
