@@ -115,7 +115,7 @@ def descriptors_left(method: ReductionMethod, mapping: list[list[int]], spots: S
         reduction.group.barrier()
         reduction.group.close()
         counts.append(len(os.listdir("/proc/self/fd")))
-    return f"{counts[-1] - counts[0]} descriptors more"
+    return f"{max(counts[-1] - counts[0], 0)} descriptors more"
 
 
 def soaked(

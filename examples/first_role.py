@@ -37,7 +37,8 @@ class DRL_role:
             started = time.perf_counter()
             matrix @ matrix
             times[number] = time.perf_counter() - started
-            mean_s = self.GMI_collective(times[number : number + 1].clone())
+            self.GMI_collective(mean_s.copy_(times[number : number + 1]))
+            mean_s /= len(self.group.members)
         told = {"own_cores": len(self.mgr.gmi.cores), "mean_ms": 1000 * mean_s.item()}
         if self.GMI_id != 0:
             self.GMI_send({"who": self.role, "times": times}, 0).wait()
@@ -45,10 +46,9 @@ class DRL_role:
         heard = [self.GMI_recv(other)["times"] for other in self.group.members if other != 0]
         return told | {"slowest_ms": 1000 * torch.stack([times, *heard]).max().item()}
 
-    def GMI_collective(self, data: torch.Tensor) -> torch.Tensor:
-        """The mean over the group."""
-        self.mgr.allreduce(data, self.group)  # sums in place
-        return data / len(self.group.members)
+    def GMI_collective(self, data: torch.Tensor) -> None:
+        """Sum in place over the group."""
+        self.mgr.allreduce(data, self.group)
 
     def GMI_send(self, data: Any, dst_GMI_id: int) -> Any:
         """Send a tree of tensors, which is copied at once; `wait()` on what it returns for its arrival."""

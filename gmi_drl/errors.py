@@ -67,7 +67,9 @@ class PeerSilentError(GmiError):
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """`; did you mean 'x'?`, or what exists when nothing is near; a simulator knows too many tasks to list them."""
-    near = difflib.get_close_matches(word, known, n=1)
+    by_lower = {name.lower(): name for name in known}
+    longer = [name for lower, name in by_lower.items() if lower.startswith(word.lower() + "-")]
+    near = longer or [by_lower[lower] for lower in difflib.get_close_matches(word.lower(), by_lower, n=1)]
     if near:
-        return f"; did you mean {near[0]!r}?"
+        return f"; did you mean {' or '.join(map(repr, near))}?"
     return f"; known: {', '.join(known)}" if len(known) <= LISTED else f"; there are {len(known)}"

@@ -18,11 +18,15 @@ def check_mapping(mapping: MappingList) -> None:
     """Raise `UsageError` unless there are devices, each has GMIs, and no GMI is there twice."""
     if not mapping:
         raise UsageError("a mapping list needs a device: [[0, 1], [2, 3]] is two GMIs on each of two")
+    if not all(_is_list(part) for part in (mapping, *(mapping if _is_list(mapping) else ()))):
+        raise UsageError(f"a mapping list has a list of GMIs for each device, as [[0, 1], [2, 3]], not {mapping!r}")
     seen: dict[int, int] = {}
     for device, gmis in enumerate(mapping):
         if not gmis:
             raise UsageError(f"device {device} of {_said(mapping)} has no GMI: leave it out")
         for gmi in gmis:
+            if type(gmi) is not int or gmi < 0:
+                raise UsageError(f"a GMI has a number from 0 on, not {gmi!r}")
             if gmi in seen:
                 raise UsageError(f"GMI {gmi} is on device {seen[gmi]} and again on {device}: each is on one, once")
             seen[gmi] = device
@@ -123,6 +127,10 @@ def mrr_seconds(g: int, t: int, M_p: float, B_2: float) -> float:
 def har_seconds(g: int, t: int, M_p: float, B_1: float, B_2: float) -> float:
     """Table 2: what HAR takes; see `mpr_seconds` and `mrr_seconds`."""
     return 2 * (g - 1) * M_p / (g * B_2) + 2 * (t - 1) * M_p / (t * B_1)
+
+
+def _is_list(part: object) -> bool:
+    return isinstance(part, Sequence) and not isinstance(part, str)
 
 
 def _said(mapping: MappingList) -> str:

@@ -43,6 +43,12 @@ def test_algorithm_1(mapping, strategy):
         ([[0], []], r"device 1 of \[\[0\], \[\]\] has no GMI"),
         ([[0, 1], [2, 1]], "GMI 1 is on device 0 and again on 1"),
         ([[0, 0]], "GMI 0 is on device 0 and again on 0"),
+        ([0, 1], r"a list of GMIs for each device, as \[\[0, 1\], \[2, 3\]\], not \[0, 1\]"),
+        ("ab", "a list of GMIs for each device"),
+        ({0: [1]}, "a list of GMIs for each device"),
+        ([[0, "x"]], "a GMI has a number from 0 on, not 'x'"),
+        ([[True]], "not True"),
+        ([[-1]], "not -1"),
     ],
 )
 def test_what_is_no_mapping_is_refused(mapping, said):

@@ -32,7 +32,8 @@ def run_role(
         layout: A layout, or the path of a layout file.
         params: Keyword arguments of its `GMI_run`, as JSON can hold them.
         run_dir: Folder for logs; `runs/MyRole-TIME` unless told otherwise.
-        hang_s: Deadline in seconds of every wait between GMIs.
+        hang_s: Deadline in seconds of every wait between GMIs. Between devices (MRR, HAR, SHARD) it takes some seconds
+            more to find out who is silent.
 
     Returns:
         What `GMI_run` returned, by GMI id.

@@ -118,12 +118,17 @@ class Outbox(_End):
         return self._sent
 
     def has_taken(self, number: int) -> bool:
-        """Whether the receiver has taken a message whole."""
-        return bool(self._words[_RECEIVED] >= number)
+        """Whether the receiver has taken a message whole; raises `PeerDiedError` if it has not, and has ended."""
+        if not self._is_taken(number):
+            self._bells.check(self._peer, "taken a message")
+        return self._is_taken(number)
 
     def await_taken(self, number: int) -> None:
         """Wait until it has; raises `PeerDiedError` and `PeerSilentError`."""
-        self._bells.wait(lambda: self.has_taken(number), self._peer, "taken a message")
+        self._bells.wait(lambda: self._is_taken(number), self._peer, "taken a message")
+
+    def _is_taken(self, number: int) -> bool:
+        return bool(self._words[_RECEIVED] >= number)
 
     def _has_room(self) -> bool:
         return self._sent - self._words[_RECEIVED] < self._memory.most_messages and self._room() > 0

@@ -10,7 +10,7 @@ from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageEr
 from gmi_drl.membership import Membership
 from gmi_drl.memory.calls import BARRIER, CALL_BITS, mixed_up
 from gmi_drl.memory.segment import LINE_BYTES
-from gmi_drl.memory.waiting import Waiting
+from gmi_drl.memory.waiting import Waiting, is_stopped
 
 _LINE_WORDS = LINE_BYTES // 8
 _PID, _LEFT = 2, 3  # their places in a line, after the two arrivals
@@ -117,9 +117,8 @@ class Peers:
             raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
         waiting.tell_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
         if waiting.look() > self._member.hang_s:
-            silent = self._named(late or self._others)  # all have arrived: one of them stopped half-way
-            text = f"{silent} lives but has not arrived for {self._member.hang_s:g} s (hang_s) while {self._me} waited"
-            raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
+            waited = f"for {self._member.hang_s:g} s (hang_s) while {self._me} waited"
+            raise PeerSilentError(f"{self._silence(late)} {waited}: see what it does, or raise hang_s")
 
     def any_dead(self) -> bool:
         """Whether `check` has seen that a rank ended, arrived or not."""
@@ -156,6 +155,15 @@ class Peers:
             os.close(pidfd)
         self._watched.clear()
         self._poll = poll()
+
+    def _silence(self, late: list[int]) -> str:
+        """Who does what, when nothing was heard: where all have arrived, one of them stands still half-way."""
+        if late:
+            return f"{self._named(late)} lives but has not arrived"
+        stopped = [peer for peer in self._others if is_stopped(self._pid(peer))]
+        if stopped:
+            return f"{self._named(stopped)} has been stopped half-way"
+        return f"one of {self._named(self._others)} lives but has not gone on"
 
     def _staying(self) -> bool:
         left = [peer for peer in self._others if self._words[peer * _LINE_WORDS + _LEFT]]

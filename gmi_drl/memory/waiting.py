@@ -1,8 +1,11 @@
-"""How long a process has waited."""
+"""How long a process has waited, and whether another stands still."""
 
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
+
+import psutil
 
 SLOW_S = 10.0
 """A wait that lasts so long is told in the log of the process, once."""
@@ -34,3 +37,10 @@ class Waiting:
         if self.seconds > SLOW_S and not self._is_told:
             self._is_told = True
             _LOG.warning("%s, for %.0f s so far", who(), self.seconds)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process of this host was stopped, as by SIGSTOP or a debugger."""
+    with suppress(psutil.Error):
+        return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    return False

@@ -12,13 +12,16 @@ from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.comm.spots import Spot
-from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.layout import GMI, Layout
 from gmi_drl.membership import Membership
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.roles.line import Line
 from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import Report
+
+ALONE = "(alone)"
+"""The group of a GMI that the layout has in none, whose groups have no such names."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class GMI_manager:
     resources: Resources
     hang_s: float
     _reductions: dict[str, Reduction] = field(default_factory=dict)
+    _failures: dict[str, GmiError] = field(default_factory=dict)
     _messages: Messages | None = None
     _current: ClassVar["GMI_manager | None"] = None
 
@@ -95,7 +99,8 @@ class GMI_manager:
     def get_group(self, *GMI_ids: int) -> NamedGroup:
         """The smallest group that holds all these GMIs; `get_group(i, i)`, as the paper writes it, is GMI i's own.
 
-        A GMI that the layout has in no group is alone.
+        Of several that are as small it is the first in the layout: where GMIs are in more than one group, name the one
+        that is meant (`named_group`). A GMI that the layout has in no group is alone.
 
         Raises:
             UsageError: if there is none.
@@ -103,7 +108,7 @@ class GMI_manager:
         known = {name: group.members for name, group in self.layout.groups.items()}
         groups = [NamedGroup(name, members) for name, members in known.items() if set(GMI_ids) <= set(members)]
         if not groups and set(GMI_ids) == {self.gmi.id}:
-            return NamedGroup("alone", (self.gmi.id,))
+            return NamedGroup(ALONE, (self.gmi.id,))
         if not groups:
             raise UsageError(f"the layout has no group with GMIs {sorted(set(GMI_ids))}: groups {known}")
         return min(groups, key=lambda group: len(group.members))
@@ -123,11 +128,20 @@ class GMI_manager:
         self.reduction(group).reduce(data)
 
     def reduction(self, group: NamedGroup) -> Reduction:
-        """The reduction of a group, opened at its first use (every member must come)."""
+        """The reduction of a group, opened at its first use (every member must come).
+
+        What went wrong then is raised again later: the place where its ranks meet serves once.
+        """
+        if self.gmi.id not in group.members:
+            raise UsageError(f"GMI {self.gmi.id} is not in group {group.name!r} of GMIs {list(group.members)}")
+        if group.name in self._failures:
+            raise self._failures[group.name]
         if group.name not in self._reductions:
-            if self.gmi.id not in group.members:
-                raise UsageError(f"GMI {self.gmi.id} is not in group {group.name!r} of GMIs {list(group.members)}")
-            self._reductions[group.name] = self._open(group)
+            try:
+                self._reductions[group.name] = self._open(group)
+            except GmiError as error:
+                self._failures[group.name] = error
+                raise
         return self._reductions[group.name]
 
     def send(self, data: Any, GMI_id: int) -> Sending:
@@ -144,12 +158,12 @@ class GMI_manager:
 
     def close(self) -> None:
         """Leave all groups."""
-        for reduction in self._reductions.values():
-            reduction.group.close()
-        self._reductions.clear()
-        if self._messages is not None:
-            self._messages.close()
-            self._messages = None
+        with ExitStack() as opened:
+            for reduction in self._reductions.values():
+                opened.callback(reduction.group.close)
+            if self._messages is not None:
+                opened.callback(self._messages.close)
+            self._reductions, self._messages = {}, None
 
     def _open(self, group: NamedGroup) -> Reduction:
         if len(group.members) == 1:

@@ -5,7 +5,7 @@ import torch
 from conftest import tiny_layout
 
 from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import PeerSilentError, UsageError
 from gmi_drl.layout import GmiGroup
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.line import Line, line_pair
@@ -51,6 +51,27 @@ def test_a_group_of_one_sums_nothing_whatever_its_reduction(manager):
     groups = {"trainers": GmiGroup(members=(0,), reduction="MPR-shm")}
     manager.layout = manager.layout.model_copy(update={"groups": groups})
     assert type(manager.reduction(manager.get_group(0, 0))) is Solo
+
+
+def test_a_group_whose_opening_failed_is_not_opened_again(manager, monkeypatch):
+    opened = []
+
+    def lost(self, group):
+        opened.append(group)
+        raise PeerSilentError("GMI 1 has not come")
+
+    monkeypatch.setattr(GMI_manager, "_open", lost)
+    for _ in range(2):
+        with pytest.raises(PeerSilentError, match="GMI 1 has not come"):
+            manager.reduction(manager.get_group(0, 0))
+    assert len(opened) == 1
+
+
+def test_what_cannot_be_summed_is_refused(manager):
+    role = Doubler(0, "trainer", 0)
+    for data, said in (([1.0], r"not \[1\.0\]"), (torch.ones(2, device="meta"), "not one without numbers")):
+        with pytest.raises(UsageError, match=f"takes a flat contiguous torch.float32 vector .*{said}"):
+            role.GMI_collective(data)
 
 
 def test_a_gmi_in_no_group_is_alone(manager):

@@ -102,7 +102,9 @@ class Lookout:
         dead = [peer for peer in late if not self._wires[peer].is_open]
         if not dead:
             return None
-        return PeerDiedError(f"{self._named(dead)} ended while {self._own} waited for it: its log says why")
+        return PeerDiedError(
+            f"{self._named(dead)} ended, or left the group, while {self._own} waited for it: its log says why"
+        )
 
     def _fell_silent(self, late: set[int], waiting: Waiting) -> PeerSilentError | None:
         waited_s = waiting.look()

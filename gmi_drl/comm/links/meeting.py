@@ -183,8 +183,12 @@ class _Arrivals:
         if not (is_ours and expected) or peer in self._wires:
             self._turn_away(connection)
             return
-        if dialled is None:
-            connection.send(self._hello())  # the first that is sent, so there is room for it
+        try:
+            if dialled is None:
+                connection.send(self._hello())  # the first that is sent, so there is room for it
+        except OSError:  # it has gone again
+            self._turn_away(connection)
+            return
         del self._heard[connection]
         self._wires[peer] = Wire(connection, pid)
 

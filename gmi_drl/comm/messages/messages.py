@@ -25,7 +25,11 @@ class Sending:
         self._outbox, self._number = outbox, number
 
     def done(self) -> bool:
-        """Whether the receiver has taken all of it."""
+        """Whether the receiver has taken all of it.
+
+        Raises:
+            PeerDiedError: If it has not, and has ended.
+        """
         return self._outbox.has_taken(self._number)
 
     def wait(self) -> None:
@@ -145,9 +149,9 @@ class Messages:
         self._inboxes.clear()
 
     def _check(self, gmi_id: int, deed: str) -> None:
-        if gmi_id == self._gmi_id or not 0 <= gmi_id < self._size:
-            others = f"one of the {self._size} GMIs of this layout that is not itself"
-            raise UsageError(f"GMI {self._gmi_id} cannot {deed} GMI {gmi_id}: it must be {others}")
+        if type(gmi_id) is not int or gmi_id == self._gmi_id or not 0 <= gmi_id < self._size:
+            others = f"the id of one of the {self._size} GMIs of this layout that is not itself"
+            raise UsageError(f"GMI {self._gmi_id} cannot {deed} GMI {gmi_id!r}: it must be {others}")
 
 
 def _taken(inbox: Inbox, count: int) -> bytearray:

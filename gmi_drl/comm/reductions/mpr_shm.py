@@ -9,6 +9,7 @@ from gmi_drl.comm.reductions.rows import RowReduction
 from gmi_drl.memory.rows import RowMemory, Vectors
 
 _BLOCK = 64 * 1024  # floats summed at a time, so that the sum is still in the cache when it is written back
+_LENGTHS = 64  # of which views are kept: a training has a few
 
 Blocks = list[list[Tensor]]
 
@@ -33,6 +34,8 @@ class SharedMemoryReduction(RowReduction):
         """See `RowReduction`."""
         key = id(rows), numel
         if key not in self._blocks:
+            if len(self._blocks) >= _LENGTHS:
+                self._blocks.clear()
             self._blocks[key] = self._shard_of(rows, numel)
         self.meet(call)
         for first, *others in self._blocks[key]:

@@ -76,6 +76,8 @@ if fates[rank] == "dies":
     os._exit(0)
 if fates[rank] == "stands still":
     signal.pause()
+if fates[rank] == "is stopped":
+    os.kill(os.getpid(), signal.SIGSTOP)
 try:
     group.sum(torch.ones(50_000))
 except GmiError as error:
@@ -88,7 +90,8 @@ os._exit(0)  # as a GMI ends that has lost a peer (roles.child)
 @pytest.mark.parametrize(
     ("fates", "said"),
     [
-        (["reduces", "stands still"], "rank 1 .*has not arrived for 2 s"),
+        (["reduces", "stands still"], r"one of rank 1 \(process \d+\) lives but has not gone on for 2 s"),
+        (["reduces", "reduces", "is stopped"], r"^rank 2 \(process \d+\) has been stopped half-way for 2 s"),
         (["reduces", "stands still", "dies"], "rank 2 .*ended while rank 0 reduced with it"),
         (["reduces", "dies", "stands still"], "rank 1 .*ended while rank 0 reduced with it"),
     ],

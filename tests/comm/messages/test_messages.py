@@ -135,7 +135,8 @@ def test_a_death_is_noticed_at_once_by_who_waits(post):
         with pytest.raises(PeerDiedError, match=rf"GMI 1 \(process {process.pid}\) ended"):
             here.recv(1)
         assert time.perf_counter() - started < 60, "by its death, not by its silence"
-        assert not sending.done()
+        with pytest.raises(PeerDiedError, match="has not taken a message"):
+            sending.done()
 
 
 def test_half_a_message_is_none(post):
@@ -190,10 +191,10 @@ def test_a_tensor_without_room_is_an_error(post, monkeypatch):
         there.recv(0)
 
 
-@pytest.mark.parametrize("other", [0, 2, -1])
+@pytest.mark.parametrize("other", [0, 2, -1, "1", None, True, 1.0])
 def test_only_others_are_spoken_to(post, other):
     here = opened(post)
-    with pytest.raises(UsageError, match=f"GMI 0 cannot send to GMI {other}: it must be one of the 2 GMIs"):
+    with pytest.raises(UsageError, match=f"GMI 0 cannot send to GMI {other!r}: it must be the id of one of the 2 GMIs"):
         here.send(1, other)
     with pytest.raises(UsageError, match=f"cannot receive from GMI {other}"):
         here.recv(other)
