@@ -196,7 +196,7 @@ def test_only_others_are_spoken_to(post, other):
     here = opened(post)
     with pytest.raises(UsageError, match=f"GMI 0 cannot send to GMI {other!r}: it must be the id of one of the 2 GMIs"):
         here.send(1, other)
-    with pytest.raises(UsageError, match=f"cannot receive from GMI {other}"):
+    with pytest.raises(UsageError, match=f"cannot receive from GMI {other!r}:"):
         here.recv(other)
     with pytest.raises(UsageError, match="GMI 2 is not among the 2"):
         opened(post, 2)
