@@ -40,8 +40,8 @@ class Reduction(Protocol):
 def check_bucket(bucket: Tensor) -> None:
     """Raise `UsageError` unless the tensor can be reduced: flat, contiguous, float32."""
     wanted = "a reduction takes a flat contiguous torch.float32 vector [n]"
-    if not isinstance(bucket, Tensor) or bucket.is_meta:
-        raise UsageError(f"{wanted}, not {'one without numbers' if isinstance(bucket, Tensor) else repr(bucket)[:80]}")
+    if not isinstance(bucket, Tensor):
+        raise UsageError(f"{wanted}, not {bucket!r:.80}")
     if bucket.dtype != torch.float32 or bucket.dim() != 1 or not bucket.is_contiguous():
         raise UsageError(f"{wanted}, not {described(bucket)}")
 

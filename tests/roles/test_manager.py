@@ -69,9 +69,8 @@ def test_a_group_whose_opening_failed_is_not_opened_again(manager, monkeypatch):
 
 def test_what_cannot_be_summed_is_refused(manager):
     role = Doubler(0, "trainer", 0)
-    for data, said in (([1.0], r"not \[1\.0\]"), (torch.ones(2, device="meta"), "not one without numbers")):
-        with pytest.raises(UsageError, match=f"takes a flat contiguous torch.float32 vector .*{said}"):
-            role.GMI_collective(data)
+    with pytest.raises(UsageError, match=r"takes a flat contiguous torch.float32 vector .*, not \[1\.0\]"):
+        role.GMI_collective([1.0])
 
 
 def test_a_gmi_in_no_group_is_alone(manager):
