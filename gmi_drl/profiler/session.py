@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,7 +50,7 @@ class Measured:
     memory_bytes: int
     host_bytes: int
     phases: dict[str, float]
-    devices: Usage
+    devices: Usage = field(default_factory=dict)
 
 
 class Session:

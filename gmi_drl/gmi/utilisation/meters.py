@@ -7,6 +7,7 @@ Sources: NVML API Reference Guide, "GPM Functions" (Hopper or newer; its counter
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import pynvml
@@ -29,17 +30,18 @@ def meters_of(watched: Mapping[str, int], life: ExitStack) -> list[tuple[str, Me
         watched: See `watched.watched_gpus`.
         life: Frees what meters hold when it ends; NVML must be open until then.
     """
-    found: dict[str, list[Meter]] = {}
+    activity: dict[str, list[Meter]] = {}  # compute instances of one GPU instance have its counters in common
+    power: dict[str, list[Meter]] = {}
     for uuid, index in watched.items():
         with suppress(pynvml.NVMLError):
             gpu, instance = _located(uuid)
             whole = f"gpu{index}"
+            if whole not in power:
+                power[whole] = _first(partial(EnergyMeter, gpu), partial(_power, gpu))
             device = whole if instance is None else f"{whole}/gi{instance}"
-            if device not in found:  # compute instances of one GPU instance have its counters in common
-                found[device] = _first(lambda: GpmMeter(gpu, instance, life), lambda: _busy(gpu, instance))
-            if whole not in found or device == whole:
-                found.setdefault(whole, []).extend(_first(lambda: EnergyMeter(gpu), lambda: _power(gpu)))
-    return [(device, meter) for device, meters in found.items() for meter in meters]
+            if device not in activity:
+                activity[device] = _first(partial(GpmMeter, gpu, instance, life), partial(_busy, gpu, instance))
+    return [(device, meter) for part in (activity, power) for device, meters in part.items() for meter in meters]
 
 
 def _located(uuid: str) -> tuple[Any, int | None]:
@@ -132,7 +134,7 @@ def _power(gpu: Any) -> Meter:
 
 
 def _busy(gpu: Any, gpu_instance: int | None) -> Meter:
-    """`gpu_busy`: the part of the last moments (1/6 to 1 s) in which any kernel ran. It is not told of MIG instances."""
+    """`gpu_busy`: the part of the last moments (1/6 to 1 s) in which any kernel ran. Not told where MIG is on."""
     if gpu_instance is not None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     return _asked(lambda: {"gpu_busy": float(pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu)})
