@@ -7,15 +7,12 @@ from typing import Protocol
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
 
-CPUS_VARIABLE = "GMI_DRL_CPUS"
-"""CPU numbers, comma-separated, that a GMI's process binds itself to before it imports torch."""
-
 
 class Instances(Protocol):
     """The GMIs of one layout, while its devices are cut: what makes a process one of them."""
 
     def environment(self, gmi_id: int) -> dict[str, str]:
-        """The variables that make a process a GMI, complete before it imports torch; `CPUS_VARIABLE` among them."""
+        """The variables that make a process a GMI, complete before it imports torch: `gmi_environment` and more."""
         ...
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:

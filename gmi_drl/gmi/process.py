@@ -5,19 +5,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi.backend import CPUS_VARIABLE
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.gmi_environment import NO_GPU, gmi_environment
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
-
-NO_GPU = ""
-"""CUDA_VISIBLE_DEVICES of a GMI on cores."""
-
-SPIN_COUNT = "20000"
-# With the default, threads of OpenMP keep spinning on cores that MuJoCo's own threads need next.
-
-KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
-# glibc gives a network's activations back to the kernel and faults them in again, thousands of pages in each update.
 
 
 class ProcessBackend:
@@ -70,15 +61,8 @@ class ProcessInstances:
 
     def environment(self, gmi_id: int) -> dict[str, str]:
         """Thread caps, the allocator's settings, cores and the visible GPU."""
-        cpus = self.cpus(gmi_id)
-        threads = str(self.gmis[gmi_id].torch_threads)
-        caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        count = "0" if self.shares_cores else SPIN_COUNT
-        several = max(len(cpus), self.gmis[gmi_id].torch_threads) > 1
-        spin = {"GOMP_SPINCOUNT": os.environ.get("GOMP_SPINCOUNT", count)} if several else {}
-        place = {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": self.gpu_of[gmi_id]}
-        memory = {name: os.environ.get(name, value) for name, value in KEEP_FREED_MEMORY.items()}
-        return caps | spin | memory | place
+        gmi, gpu = self.gmis[gmi_id], self.gpu_of[gmi_id]
+        return gmi_environment(gmi, self.cpus(gmi_id), gpu, self.shares_cores, os.environ)
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
         """Ask the kernel which cores the process is bound to."""

@@ -136,7 +136,7 @@ def _module_from_file(path: Path) -> Any:
 
 
 def _bind_to_cores() -> None:
-    from gmi_drl.gmi.backend import CPUS_VARIABLE
+    from gmi_drl.gmi_environment import CPUS_VARIABLE
 
     os.sched_setaffinity(0, [int(cpu) for cpu in os.environ[CPUS_VARIABLE].split(",")])
 

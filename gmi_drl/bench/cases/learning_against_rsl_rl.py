@@ -17,7 +17,7 @@ from gmi_drl.bench.case import Case, Sample, Sides
 from gmi_drl.bench.cases import late_returns, learning, needs
 from gmi_drl.bench.cores import PURPOSE
 from gmi_drl.errors import GmiError
-from gmi_drl.gmi.process import KEEP_FREED_MEMORY
+from gmi_drl.gmi_environment import KEEP_FREED_MEMORY
 from gmi_drl.workload import TASK_SPECS
 
 if TYPE_CHECKING:

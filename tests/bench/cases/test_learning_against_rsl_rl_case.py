@@ -10,7 +10,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.gmi.process import KEEP_FREED_MEMORY
+from gmi_drl.gmi_environment import KEEP_FREED_MEMORY
 from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
 
