@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
@@ -20,8 +20,8 @@ from gmi_drl.layout import Layout
 MOST_CLIENTS = 48
 """Of one GPU; 60 from CUDA 13.1 on (https://docs.nvidia.com/deploy/mps, "Limitations")."""
 
-OLDEST = (7, 0)
-"""Volta: before, all clients share one address space, and thread percentages do not exist."""
+OLDEST = 70
+"""Volta, sm_70: before, all clients share one address space, and thread percentages do not exist."""
 
 NO_PROGRAM = (
     f"{PROGRAM} is not on PATH: it comes with NVIDIA's driver (on Ubuntu in nvidia-compute-utils-VERSION), and into a "
@@ -46,11 +46,8 @@ class MpsBackend(ProcessBackend):
             reasons.append(NO_PROGRAM)
         gpus = visible_gpus()
         for device in devices:
-            if device.index < len(gpus) and (reason := obstacle(gpus[device.index])):
+            if device.index < len(gpus) and (reason := self.obstacle(gpus[device.index], len(device.gmis))):
                 reasons.append(f"GPU {device.index} ({gpus[device.index].model}) {reason}")
-            if len(device.gmis) > MOST_CLIENTS:
-                text = f"GPU {device.index} is cut into {len(device.gmis)} GMIs, and MPS serves {MOST_CLIENTS} at most"
-                reasons.append(text)
         return reasons
 
     @contextmanager
@@ -76,6 +73,19 @@ class MpsBackend(ProcessBackend):
         """Clients come and go: nothing is to be cut."""
         return nullcontext(MpsInstances(layout, self.cores, self.gpus_of(layout), self._controls))
 
+    @staticmethod
+    def obstacle(gpu: VisibleGpu, processes: int) -> str:
+        """Why MPS cannot share a GPU among so many, and the remedy; empty if it can."""
+        if gpu.mig and not gpu.parent:
+            return "is in MIG mode: take `--backend mig`"
+        if gpu.compute_mode == "prohibited":
+            return f"is in compute mode prohibited: let an administrator run `nvidia-smi -i {gpu.number} -c DEFAULT`"
+        if gpu.architecture and int(gpu.architecture.removeprefix("sm_")) < OLDEST:
+            return f"is older than what MPS can cut ({gpu.architecture}, Volta is the first): take `--backend process`"
+        if processes > MOST_CLIENTS:
+            return f"is cut into {processes} GMIs, and MPS serves {MOST_CLIENTS} at most"
+        return ""
+
 
 class MpsInstances(ProcessInstances):
     """Who is a client of which daemon.
@@ -90,7 +100,7 @@ class MpsInstances(ProcessInstances):
     drains = True
 
     def __init__(
-        self, layout: Layout, cores: Sequence[int], gpu_of: dict[int, str], controls: dict[str, Control]
+        self, layout: Layout, cores: Sequence[int], gpu_of: Mapping[int, str], controls: Mapping[str, Control]
     ) -> None:
         super().__init__(layout, cores, gpu_of)
         self._layout, self._controls = layout, controls
@@ -125,18 +135,6 @@ class MpsInstances(ProcessInstances):
 
     def _control(self, gmi_id: int) -> Control | None:
         return self._controls.get(self.gpu_of[gmi_id])
-
-
-def obstacle(gpu: VisibleGpu) -> str:
-    """Why MPS cannot share a GPU, and the remedy; empty if it can."""
-    if gpu.mig and not gpu.parent:
-        return "is in MIG mode: take `--backend mig`"
-    if gpu.compute_mode == "prohibited":
-        remedy = f"let an administrator run `nvidia-smi -i {gpu.number} -c DEFAULT`"
-        return f"is in compute mode prohibited: {remedy}"
-    if gpu.architecture and int(gpu.architecture.removeprefix("sm_")) < 10 * OLDEST[0] + OLDEST[1]:
-        return f"is older than MPS can cut ({gpu.architecture}, Volta's sm_70 is the first): take `--backend process`"
-    return ""
 
 
 def _group(pid: int) -> int:

@@ -24,9 +24,12 @@ UNDO_S = 180.0
 DRAIN_S = 10.0
 """For a client to end by itself, when it has been asked to."""
 
-TERMINATE_S = 5.0
-QUIT_S = 8.0
+PATIENCE_S = 2
+"""For the daemon to wait for clients that are left when it shall quit: there should be none."""
+
+QUIT_S = 6.0
 LEAVE_S = 1.0
+SIGTERM_S = 3.0
 KILLED_S = 10.0
 """Until a process must be gone; one that a driver holds in the kernel is left to it."""
 
@@ -61,10 +64,10 @@ def end_daemons(folder: Path, controls: list[Control]) -> None:
     for control in controls:
         if daemons(folder):
             with suppress(ControlError):
-                control.quit(int(TERMINATE_S), QUIT_S)
+                control.quit(PATIENCE_S, QUIT_S)
     _until_gone(partial(daemons, folder), lambda pid: None, LEAVE_S)
-    for number in (SIGTERM, SIGKILL):
-        _until_gone(partial(daemons, folder), partial(send, folder, number), KILLED_S)
+    _until_gone(partial(daemons, folder), partial(send, folder, SIGTERM), SIGTERM_S)
+    _until_gone(partial(daemons, folder), partial(send, folder, SIGKILL), KILLED_S)
 
 
 def take_away(controls: list[Control], pids: list[int]) -> None:

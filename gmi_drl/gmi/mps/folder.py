@@ -57,7 +57,9 @@ def new_name() -> Path:
     """
     above = base()
     if (long := len(os.fsencode(above / LONGEST))) > MOST_BYTES:
-        raise MachineError(f"{above}: sockets there would have paths of {long} bytes, {MOST_BYTES} are possible: {REMEDY}")
+        raise MachineError(
+            f"{above}: sockets there would have paths of {long} bytes, {MOST_BYTES} are possible: {REMEDY}"
+        )
     try:
         above.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = above.lstat()
