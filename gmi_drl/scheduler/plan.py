@@ -48,6 +48,11 @@ class Plan:
     horizon: int = 1
     learner: str | None = None
 
+    @property
+    def best_solo(self) -> Candidate | None:
+        """The best that has one GMI per device; None if nothing of it is known."""
+        return next((candidate for candidate in self.candidates if candidate.point.gmis_per_gpu == 1), None)
+
     def samples_per_update(self, candidate: Candidate) -> int:
         """Environments in all times the horizon: what an update learns from."""
         return candidate.point.cut.uncut.num_env * len(self.layout.devices) * self.horizon
