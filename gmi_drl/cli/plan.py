@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from gmi_drl.backends import PROCESS
+from gmi_drl.cli.explain_view import explained_lines
 from gmi_drl.cli.output import (
     backend_option,
     console,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     metavar="[MODEL=]PRICE",
     help="Tell what a billion steps cost; for several models of GPU more than once (H100=2.5).",
 )
+@click.option("--explain", is_flag=True, help="Show every formula of the plan with its numbers.")
 @click.option(
     "--output",
     "-o",
@@ -97,6 +99,7 @@ def plan(
     profile: Path | None,
     node: Path | None,
     prices: tuple[str, ...],
+    explain: bool,
     output: Path,
     format: str,
 ) -> None:
@@ -135,6 +138,7 @@ def plan(
             _refuse("nothing is measured, so nothing can be held", {"--keep-batch": keep_batch})
             _refuse("nothing is measured, and an even cut is the same for all", {"--algo": algo})
             _refuse("nothing is measured, so no cost is known", {"--price-per-gpu-hour": prices or None})
+            _refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
             elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
             _refuse(f"the machine of {node} cannot be measured here", elsewhere)
             chosen = even_plan(task, here, by, num_env, gmis_per_gpu, named_backend(backend), share_cores)
@@ -145,9 +149,9 @@ def plan(
             chosen = measured_plan(task, here, by, algo, num_env, gmis_per_gpu, cutting, keep_batch, budget, fresh)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
-        print_json("plan", {"layout_file": str(output), **_document(chosen, hourly)})
+        print_json("plan", {"layout_file": str(output), **_document(chosen, hourly, explain)})
         return
-    _show(chosen, here, hourly)
+    _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
     train = f"train {output}" + (f" --algo {algo}" if algo not in (None, OUR_PPO.name) else "")
     command = train if by.purpose == "training" else f"serve RUN {output} --steps 1000"
@@ -171,17 +175,22 @@ def _refuse(why: str, options: Mapping[str, object]) -> None:
         raise UsageError(f"{', '.join(given)}: {why}: leave it out")
 
 
-def _show(plan: "Plan", node: "Node", hourly: float | None) -> None:
+def _show(plan: "Plan", node: "Node", hourly: float | None, explain: bool) -> None:
     if plan.candidates:
         console().print(candidate_table(plan, hourly))
         for note in [*notes(plan, node), *([] if hourly is None else [cost_note(plan, node, hourly)])]:
             console().print(note, markup=False)
+    if explain:
+        from gmi_drl.scheduler.explain import explain as explained
+
+        console().print("\n".join(explained_lines(explained(plan, hourly))), markup=False, soft_wrap=True)
     console().print(layout_tree(plan.layout))
 
 
-def _document(plan: "Plan", hourly: float | None) -> dict[str, object]:
+def _document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str, object]:
     from dataclasses import asdict
 
+    from gmi_drl.scheduler.explain import explain as explained
     from gmi_drl.scheduler.price import cost_per_billion_steps
 
     candidates = [
@@ -201,4 +210,5 @@ def _document(plan: "Plan", hourly: float | None) -> dict[str, object]:
         "candidates": candidates,
         "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
         "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
+        **({"explained": [asdict(one) for one in explained(plan, hourly)]} if explain else {}),
     }

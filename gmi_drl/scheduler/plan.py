@@ -10,14 +10,14 @@ from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.learners import LearnerConfig
-from gmi_drl.mapping import even_mapping
+from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
-from gmi_drl.templates.cost import throughput
+from gmi_drl.templates.cost import Communication, throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
@@ -26,6 +26,22 @@ TOLD = 4
 
 Confirmed = Mapping[Cut, float]
 """Steps per second of all GMIs of a layout that were run together."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a plan was chosen by: the workload, the node, and what is known of the one on the other."""
+
+    task: TaskSpec
+    learner: LearnerConfig
+    node: Node
+    profile: Profile
+    template: Template
+
+    @property
+    def communication(self) -> Communication:
+        """What crosses the borders of GMIs in an iteration."""
+        return self.template.communication(self.task, self.learner, self.node, self.profile.speeds)
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,7 @@ class Plan:
         infeasible: Points that did not run or do not fit, with the reason.
         horizon: Steps of each world per update.
         learner: Which kind it is for; None where nothing is learnt, or nothing was measured.
+        basis: By what it was chosen; None where nothing was measured.
     """
 
     layout: Layout
@@ -47,6 +64,7 @@ class Plan:
     infeasible: tuple[ProfilePoint, ...] = ()
     horizon: int = 1
     learner: str | None = None
+    basis: Basis | None = None
 
     @property
     def best_solo(self) -> Candidate | None:
@@ -141,6 +159,7 @@ def plan_measured(
         tuple(infeasible),
         learner.horizon,
         learns.kind if learns else None,
+        Basis(task, learner, node, profile, template),
     )
 
 
@@ -175,9 +194,7 @@ def judge_for(
 
     @cache
     def communication_s(gmis_per_gpu: int) -> float:
-        everyone = even_mapping(num_devices, gmis_per_gpu)
-        ran_together = everyone[:1] if node.num_gpus else [range(1)]  # what these wait for each other is in iteration_s
-        return communication.seconds(everyone) - communication.seconds(ran_together)
+        return unmeasured_communication(communication, node, even_mapping(num_devices, gmis_per_gpu))
 
     def judge(point: ProfilePoint) -> Candidate:
         num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * learner.horizon
@@ -189,6 +206,12 @@ def judge_for(
         return Candidate(point, projected, expected)
 
     return judge
+
+
+def unmeasured_communication(communication: Communication, node: Node, everyone: MappingList) -> float:
+    """COM / BW of an iteration in seconds, less what GMIs that were measured together waited for each other then."""
+    ran_together = everyone[:1] if node.num_gpus else [range(1)]
+    return communication.seconds(everyone) - communication.seconds(ran_together)
 
 
 def unfit(point: ProfilePoint, node: Node) -> str | None:

@@ -223,3 +223,17 @@ def test_a_billion_steps_have_a_price_with_gmis_and_without(command_line, tmp_pa
     assert solo["cost_per_billion_steps"] == pytest.approx(12e9 / 3600 / (8 * 140_000), rel=0.01)
     code, _, err = command_line("plan", "--budget", 0, "--node", "node.yaml", "--price-per-gpu-hour", 2)
     assert code == 2 and "so no cost is known" in err
+
+
+def test_a_plan_is_explained_formula_by_formula(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE))
+    given = ["plan", "--node", "node.yaml", "--profile", "points.json", "--explain"]
+    code, out, _ = command_line(*given)
+    assert code == 0 and "chosen: 4 GMIs per device" in out and "not chosen: 1 GMI per device" in out
+    assert "    = 8 x 4 x 60.0k\n    = 1.9M steps/s\n" in out and "equation 3" in out
+    _, out, _ = command_line(*given, "--format", "json")
+    best, _ = json.loads(out)["explained"]
+    assert ["8 x 4 x 60.0k", "1.9M steps/s"] in [formula["lines"][1:] for formula in best["formulas"]]
+    code, _, err = command_line("plan", "--budget", 0, "--explain")
+    assert code == 2 and "there is no formula to explain" in err
