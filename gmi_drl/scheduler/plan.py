@@ -10,6 +10,7 @@ from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.learners import LearnerConfig
+from gmi_drl.made_for import made_for
 from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
@@ -102,7 +103,7 @@ def plan(
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
     cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
-    return template.lay_out(task, node, cut, why=[why])
+    return _remembered(template.lay_out(task, node, cut, why=[why]), node)
 
 
 def plan_measured(
@@ -153,7 +154,7 @@ def plan_measured(
     why = reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt)
     layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
     return Plan(
-        layout,
+        _remembered(layout, node),
         (best, *(candidate for candidate in known if candidate is not best)),
         memory_models(point for point in profile.points if point.backend == best.point.backend),
         tuple(infeasible),
@@ -161,6 +162,11 @@ def plan_measured(
         learns.kind if learns else None,
         Basis(task, learner, node, profile, template),
     )
+
+
+def _remembered(layout: Layout, node: Node) -> Layout:
+    """With the node that it is for, whichever template has made it."""
+    return layout.model_copy(update={"made_for": made_for(node)})
 
 
 def candidates_of(

@@ -80,6 +80,7 @@ def test_a_plan_for_a_machine_that_is_elsewhere(command_line, tmp_path):
     assert {len(gmi.cores) for gmi in layout.gmis} == {4} and layout.devices[7].kind == "gpu"
     code, _, err = command_line("train", "layout.yaml")
     assert code == 5 and "sees 0" in err and "gmi-drl plan" in err
+    assert "layout.yaml was made for dgx-a100 with 8 x A100-SXM4-40GB, here no GPU; 128 cores" in err
 
 
 def test_many_gmis_are_shown_by_device(command_line, tmp_path):
