@@ -8,6 +8,7 @@ The library answers from files below the folder that the variable FAKE_NVML name
     calls                           there if calls are to be logged; each one a line
     gpus/0/                         name, uuid, pci, memory_total, memory_used (bytes), architecture ("9.0"), cores,
                                     compute_mode, power_mw, utilization_gpu, utilization_memory, numa_cpus (a mask)
+    gpus/0/sm_util                  percent; sm_occupancy and dram_bandwidth likewise, of a GPU instance in its folder
     gpus/0/fail/FUNCTION            the same for one GPU
     gpus/0/mig_mode, mig_pending    0 or 1; no mig_mode: a GPU without MIG
     gpus/0/mig_resets               there if a change of the mode waits for a reset, as on Ampere
