@@ -45,7 +45,14 @@ MPS = BackendEntry(
     enforces=frozenset[Limit](("share", "memory_limit_bytes")),
 )
 
-BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS))
+AUTO = BackendEntry(
+    "auto",
+    "mps where this machine can do it, else process, with a warning",
+    "gmi_drl.gmi.auto:AutoBackend",
+    coexists=True,
+)
+
+BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, AUTO))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `BackendEntry`."""
 
 
