@@ -121,9 +121,9 @@ class Node(FileModel):
         return sum(part.count for part in self.gpu_models)
 
     @property
-    def gpu_models(self) -> tuple[str, ...]:
-        """The model of each GPU, as it is written, in the order of indices."""
-        return tuple(part.model for part in self._gpu_models for _ in range(part.count))
+    def model_of_each_gpu(self) -> tuple[str, ...]:
+        """The model of each GPU, as it is written, by index."""
+        return tuple(part.model for part in self.gpu_models for _ in range(part.count))
 
     @property
     def gpu_memory_gib(self) -> float | None:

@@ -19,8 +19,8 @@ def test_gpus_are_counted_however_they_are_written():
 
 def test_gpus_have_the_order_in_which_they_are_listed():
     mixed = node(gpus=[{"model": "A100", "count": 1}, {"model": "H100", "count": 2}, {"model": "A100", "count": 1}])
-    assert mixed.gpu_models == ("A100", "H100", "H100", "A100")
-    assert node().gpu_models == ()
+    assert mixed.model_of_each_gpu == ("A100", "H100", "H100", "A100")
+    assert node().model_of_each_gpu == ()
 
 
 def test_memory_of_a_gpu_is_what_is_told_or_what_the_catalogue_says():
