@@ -12,7 +12,6 @@ from gmi_drl.backends import PROCESS
 from gmi_drl.cli.output import (
     backend_option,
     console,
-    format_option,
     named_backend,
     print_json,
     require_folder,
@@ -22,6 +21,7 @@ from gmi_drl.cli.output import (
 )
 from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
 from gmi_drl.errors import UsageError
+from gmi_drl.exports import FORMATS, export, require_sayable
 from gmi_drl.task_names import known_tasks
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -82,7 +82,12 @@ GPU_BUDGET_S = 300
     help="The layout file.",
 )
 @simulator_option
-@format_option
+@click.option(
+    "--format",
+    type=click.Choice(["table", "json", *FORMATS]),
+    default="table",
+    help="For people, for programs, or what another tool takes; on stdout, alone.",
+)
 def plan(
     task: str,
     template: str,
@@ -119,6 +124,8 @@ def plan(
     verb = "Replaced" if output.is_file() else "Wrote"
     with _no_garbage():
         here = _node(node)
+        if format in FORMATS:
+            require_sayable(format, None if profile else named_backend(backend), on_gpus=here.num_gpus > 0)
         if profile is not None:
             _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
             restricted = {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
@@ -141,6 +148,10 @@ def plan(
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
         print_json("plan", {"layout_file": str(output), **_document(chosen)})
+        return
+    if format in FORMATS:
+        say(f"{verb} {output}")  # also where the format cannot say the layout: it was paid for
+        click.echo(export(format, chosen.layout, here), nl=False)
         return
     _show(chosen, here)
     where = f", on the machine of {node}" if node else ""
