@@ -64,6 +64,27 @@ def own_claims(tmp_path_factory, monkeypatch, known_speeds):
     monkeypatch.setenv("GMI_DRL_CACHE", str(cache))
 
 
+@pytest.fixture(scope="session")
+def fake_nvml_library(tmp_path_factory):
+    """The fake NVML library, compiled."""
+    from tests.gmi.nvml.fake import compile_library
+
+    return compile_library(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def fake_nvml(fake_nvml_library, tmp_path_factory, monkeypatch):
+    """A machine without GPUs yet, to which `add` gives some (tests/gmi/nvml/fake.py): here and in child processes."""
+    from tests.gmi.nvml.fake import FakeNvml, Loaded
+
+    machine = FakeNvml(tmp_path_factory.mktemp("machine"))
+    monkeypatch.setenv("FAKE_NVML", str(machine.root))
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{fake_nvml_library.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with closing(Loaded(fake_nvml_library, monkeypatch)):
+        yield machine
+
+
 @pytest.fixture
 def install(tmp_path_factory, monkeypatch):
     """Install a package that adds parts: `(entry points by group, source by module)`. GMIs find it, too."""

@@ -51,7 +51,7 @@ def train_on_gmis(given: Namespace) -> None:
     """As `gmi-drl train` does, from this checkout."""
     sys.path.append(str(REPOSITORY))
     os.environ["PYTHONPATH"] = str(REPOSITORY)  # for the GMIs
-    from gmi_drl.cli.plan import make_layout
+    from gmi_drl.cli.layouts import make_layout
     from gmi_drl.config import apply_settings, default_config
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.training import train

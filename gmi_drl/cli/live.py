@@ -1,6 +1,7 @@
 """The live view of a training: a table that stays in place on a terminal, a line now and then elsewhere."""
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -23,6 +24,13 @@ Phases = dict[str, float]
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 PLAIN_EVERY_S = 10.0
 REFRESH_S = 0.25
+USAGE_TEXTS = {
+    "sm_util": "{:.0f} % of SMs active",
+    "sm_occupancy": "{:.0f} % occupancy",
+    "dram_bandwidth": "{:.0f} % of DRAM bandwidth",
+    "gpu_busy": "a kernel ran {:.0f} % of the time",
+    "power_w": "{:.0f} W",
+}
 CHROME_LINES = 9
 """Lines of the view beside the rows of GMIs."""
 
@@ -92,7 +100,10 @@ class TrainingView:
         summary.add_row("learning rate", f"{row['learning_rate']:.1e}", "bad worlds", f"{row['bad_worlds']:.0f}")
         outer = Table.grid()
         outer.add_row(summary)
-        outer.add_row(gmi_table(row, self.layout, max(1, self.console.height - CHROME_LINES)))
+        for device, values in row.get("devices", {}).items():
+            outer.add_row(f"{device}  {usage_text(values)}")
+        taken = CHROME_LINES + len(row.get("devices", {}))
+        outer.add_row(gmi_table(row, self.layout, max(1, self.console.height - taken)))
         return outer
 
 
@@ -120,6 +131,11 @@ def _devices(gmis: dict[str, Phases], layout: Layout) -> dict[str, Phases]:
 def _slowest(gmis: dict[str, Phases], count: int) -> dict[str, Phases]:
     """Those that wait least: the others wait for them."""
     return dict(sorted(gmis.items(), key=lambda item: item[1][WAIT.name])[: max(0, count)])
+
+
+def usage_text(values: Mapping[str, float]) -> str:
+    """How busy a GPU was, in words; see `gmi.utilisation.Usage`."""
+    return "  ".join(text.format(values[name]) for name, text in USAGE_TEXTS.items() if name in values)
 
 
 def plain_line(row: Row, iterations: int) -> str:

@@ -15,11 +15,11 @@ from gmi_drl.cli.output import (
     named_backend,
     print_json,
     require_folder,
-    say,
     simulator_option,
     write_file,
 )
 from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
+from gmi_drl.cli.plans import CPU_BUDGET_S, GPU_BUDGET_S, even_plan, measured_plan, node_of, plan_from_profile
 from gmi_drl.errors import UsageError
 from gmi_drl.exports import FORMATS, export, require_sayable
 from gmi_drl.task_names import known_tasks
@@ -27,14 +27,7 @@ from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
-    from gmi_drl.layout import Layout
-    from gmi_drl.profile import Profile
     from gmi_drl.scheduler import Plan
-    from gmi_drl.templates import Template
-
-DEFAULT_NUM_ENV = 256
-CPU_BUDGET_S = 60
-GPU_BUDGET_S = 300
 
 
 @click.command()
@@ -123,7 +116,7 @@ def plan(
         _refuse(f"the points of a profile are of trainings, not of {by.purpose}", {"--profile": profile})
     verb = "Replaced" if output.is_file() else "Wrote"
     with _no_garbage():
-        here = _node(node)
+        here = node_of(node)
         if format in FORMATS:
             require_sayable(format, None if profile else named_backend(backend), on_gpus=here.num_gpus > 0)
         if profile is not None:
@@ -133,18 +126,18 @@ def plan(
             _refuse("what was measured had cores of its own", {"--share-cores": share_cores or None})
             points = load_profile(profile)
             algo = algo or points.learner
-            chosen = _from_profile(task, here, by, algo, points, keep_batch)
+            chosen = plan_from_profile(task, here, by, algo, points, keep_batch)
         elif node is not None or budget == 0:
             _refuse("nothing is measured, so nothing can be held", {"--keep-batch": keep_batch})
             _refuse("nothing is measured, and an even cut is the same for all", {"--algo": algo})
             elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
             _refuse(f"the machine of {node} cannot be measured here", elsewhere)
-            chosen = _even(task, here, by, num_env, gmis_per_gpu, named_backend(backend), share_cores)
+            chosen = even_plan(task, here, by, num_env, gmis_per_gpu, named_backend(backend), share_cores)
         else:
             _refuse("speeds of GMIs that take turns say nothing (--budget 0)", {"--share-cores": share_cores or None})
             algo = algo or OUR_PPO.name
             cutting = named_backend(backend)
-            chosen = _measured(task, here, by, algo, num_env, gmis_per_gpu, cutting, keep_batch, budget, fresh)
+            chosen = measured_plan(task, here, by, algo, num_env, gmis_per_gpu, cutting, keep_batch, budget, fresh)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
         print_json("plan", {"layout_file": str(output), **_document(chosen)})
@@ -168,108 +161,6 @@ def _no_garbage() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def make_layout(
-    task: str, num_env: int, gmis_per_gpu: int | None, template: "Template", backend: str = PROCESS.name
-) -> "Layout":
-    """Cut this machine evenly."""
-    return _even(task, _node(None), template, num_env, gmis_per_gpu, backend).layout
-
-
-def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
-    """A layout file, which options that would decide the same must not contradict."""
-    from gmi_drl.files import load_yaml
-    from gmi_drl.layout import Layout
-
-    given = [name for name, value in overrides.items() if value is not None]
-    if given:
-        raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
-    return load_yaml(Layout, path)
-
-
-def _node(node_file: Path | None) -> "Node":
-    if node_file is None:
-        from gmi_drl.gmi.inventory import this_node
-
-        return this_node()
-    from gmi_drl.files import load_yaml
-    from gmi_drl.hardware import Node
-
-    return load_yaml(Node, node_file)
-
-
-def _even(
-    task: str,
-    node: "Node",
-    template: "Template",
-    num_env: int | None,
-    gmis_per_gpu: int | None,
-    backend: str,
-    share_cores: bool = False,
-) -> "Plan":
-    from gmi_drl import scheduler
-    from gmi_drl.launch.describe import task_spec
-
-    num_env = num_env or DEFAULT_NUM_ENV
-    spec = task_spec(task)
-    return scheduler.Plan(
-        scheduler.plan(
-            spec,
-            node,
-            num_env=num_env,
-            gmis_per_gpu=gmis_per_gpu,
-            template=template,
-            backend=backend,
-            share_cores=share_cores,
-        )
-    )
-
-
-def _from_profile(
-    task: str, node: "Node", template: "Template", algo: str, profile: "Profile", keep_batch: int | None
-) -> "Plan":
-    from gmi_drl import scheduler
-    from gmi_drl.config import default_config
-    from gmi_drl.launch.describe import task_spec
-    from gmi_drl.launch.learnable import require_learnable
-
-    spec = task_spec(task)
-    learner = default_config(spec, algo).learner
-    require_learnable(learner, task)  # but what it needs is looked for where it shall train
-    grid = scheduler.profile_grid(profile, node, learner.horizon, keep_batch)
-    return scheduler.plan_measured(spec, learner, node, profile, grid, template=template)
-
-
-def _measured(
-    task: str,
-    node: "Node",
-    template: "Template",
-    algo: str,
-    num_env: int | None,
-    gmis_per_gpu: int | None,
-    backend: str,
-    keep_batch: int | None,
-    budget: float | None,
-    fresh: bool,
-) -> "Plan":
-    from gmi_drl import scheduler
-    from gmi_drl.launch.learnable import usual_config
-    from gmi_drl.profiler.planning import plan_here
-
-    spec, config = usual_config(task, algo)
-    grid = scheduler.search_grid(
-        node,
-        config.learner.horizon,
-        gmis_per_gpu=gmis_per_gpu,
-        num_env=num_env,
-        keep_batch=keep_batch,
-        backend=backend,
-    )
-    seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
-    learns = f" by {config.learner.kind}" if template.purpose == "training" else ""
-    say(f"Measuring {spec.name}{learns} on {node.name}, about {seconds:.0f} s at most (--budget)")
-    return plan_here(spec, config, node, grid, template=template, seconds=seconds, fresh=fresh, tell=say)
 
 
 def _refuse(why: str, options: Mapping[str, object]) -> None:

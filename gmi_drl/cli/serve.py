@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from gmi_drl.cli.layouts import make_layout, read_layout
+from gmi_drl.cli.live import usage_text
 from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
-from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout, read_layout
+from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.units import human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -85,12 +87,15 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
             "return_mean": returns / episodes if episodes else None,
             "episode_length_mean": lengths / episodes if episodes else None,
             "bad": sum(gmi.bad for gmi in served.gmis.values()),
+            "devices": served.devices,
             "gmis": {str(gmi_id): _document(gmi) for gmi_id, gmi in served.gmis.items()},
         }
         print_json("serve", document)
         return
     speed = human_count(served.steps_per_second)
     console().print(f"{folder.path}, iteration {served.iteration}: {task}, {speed} steps/s in all", markup=False)
+    for device, values in served.devices.items():
+        console().print(f"{device}: {usage_text(values)}", markup=False)
     _print(served)
     if episodes:
         console().print(

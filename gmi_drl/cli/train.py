@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import rich_click as click
 
+from gmi_drl.cli.layouts import make_layout, read_layout
 from gmi_drl.cli.output import format_option, print_json, say, simulator_option
-from gmi_drl.cli.plan import DEFAULT_NUM_ENV, make_layout, read_layout
+from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import as_file_name, find_task, known_tasks
 from gmi_drl.units import counted

@@ -1,7 +1,7 @@
 """Serving on this host: the learnt policy of a run plays on every GMI of a layout (TCG, paper section 5.1)."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi import claimed
+from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
@@ -60,18 +61,26 @@ class ServedGMI:
 
 @dataclass(frozen=True)
 class Served:
-    """What all GMIs have done, by id, with the policy of which iteration, and the signal that ended it early."""
+    """What all GMIs have done, by id, with the policy of which iteration, and the signal that ended it early.
+
+    `devices` is how busy GPUs were meanwhile.
+    """
 
     gmis: dict[int, ServedGMI]
     iteration: int
     signal: Signals | None
+    devices: Usage
 
     @property
     def steps_per_second(self) -> float:
         """Of all, from the first start to the last end."""
-        began = min(gmi.started_s for gmi in self.gmis.values())
-        ended = max(gmi.ended_s for gmi in self.gmis.values())
-        return sum(gmi.env_steps for gmi in self.gmis.values()) / max(ended - began, 1e-9)
+        began_s, ended_s = span(self.gmis)
+        return sum(gmi.env_steps for gmi in self.gmis.values()) / max(ended_s - began_s, 1e-9)
+
+
+def span(gmis: Mapping[int, ServedGMI]) -> tuple[float, float]:
+    """From the first start to the last end."""
+    return min(gmi.started_s for gmi in gmis.values()), max(gmi.ended_s for gmi in gmis.values())
 
 
 def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochastic: bool = False) -> Served:
@@ -106,11 +115,12 @@ def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochast
         with (
             claimed([layout], purpose=f"gmi-drl serve {run.path}") as claim,
             opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
+            Sampler(watched_gpus(layout, processes.instances.environment)) as sampler,
         ):
             _supervise(processes, template.leaders(layout), config.hang_s, request)
         results: dict[int, dict[str, Any]] = processes.results
     gmis = {gmi.id: ServedGMI(gmi.num_env, **results[gmi.id]) for gmi in layout.gmis}
-    return Served(gmis, iteration, request.signal)
+    return Served(gmis, iteration, request.signal, sampler.mean(*span(gmis)))
 
 
 def _check_settings(run: RunFolder, task: str, layout: Layout, config: RunConfig) -> None:

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from signal import Signals
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.gmi import Claim, claimed
+from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.learnable import require_learnable
@@ -138,7 +140,6 @@ def _train(
     assert layout.task is not None
     spec = task_spec(layout.task)
     drop_drafts(folder.checkpoints)
-    merger = RowMerger(len(layout.gmis), config.learner.horizon * layout.num_env)
     template = template_of(layout)
     roles = template.roles(layout, LEARNERS.find(config.learner.kind))
     params = {"resume": str(resume) if resume else None}
@@ -147,6 +148,8 @@ def _train(
     with ExitStack() as life:
         writers = life.enter_context(Writers(folder, config.writers, on_warning))  # end after the processes
         processes = life.enter_context(opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes))
+        sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
+        merger = RowMerger(len(layout.gmis), config.learner.horizon * layout.num_env, partial(_usage, sampler))
         folder.write_state("running")
         drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
         writers.start()
@@ -167,3 +170,9 @@ def _train(
     saved = list_checkpoints(folder.checkpoints)
     state = "stopped" if request.signal is not None and result["stopped"] else "done"
     return Outcome(state, result["iteration"], request.signal, saved[-1] if saved else None)
+
+
+def _usage(sampler: Sampler, since_s: float, until_s: float) -> Usage:
+    """Means of a time; what was before it nobody asks for any more."""
+    sampler.forget(since_s)
+    return sampler.mean(since_s, until_s)

@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError, UsageError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
+from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.opened import opened
@@ -37,7 +38,8 @@ class Measured:
     Speed is that of all its GMIs; memory that of the largest, on a GPU no less than an equal share of all that they
     use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
     `phases.PHASES`) are means over the iterations and the GMIs. `relative_error` is the standard error of
-    `iteration_s` over `iteration_s`, the largest of the GMIs; 0: not known, as after one iteration.
+    `iteration_s` over `iteration_s`, the largest of the GMIs; 0: not known, as after one iteration. `devices` is how
+    busy GPUs were while all iterated.
     """
 
     num_env: int
@@ -48,6 +50,7 @@ class Measured:
     memory_bytes: int
     host_bytes: int
     phases: dict[str, float]
+    devices: Usage = field(default_factory=dict)
 
 
 class Session:
@@ -110,6 +113,8 @@ class Session:
             with self._watching_memory():
                 self._processes = life.enter_context(gmis)
                 self._events = self._processes.events()
+                watched = watched_gpus(self.layout, self._processes.instances.environment)
+                self._sampler = life.enter_context(Sampler(watched))
                 self.compiled_s = max(ready.compiled_s for ready in self._hear(Ready, FIRST_WORD_S))
             self._life = life.pop_all()
 
@@ -130,6 +135,7 @@ class Session:
             PeerSilentError: when one does not answer by the deadline.
         """
         limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
+        self._sampler.forget(time.monotonic())
         with self._watching_memory():
             for gmi in self.layout.gmis:
                 self._processes.say(gmi.id, Measure(num_env, seconds))
@@ -145,6 +151,7 @@ class Session:
             memory_bytes=max(*(row["memory_bytes"] for row in rows), share_of_each(self.layout, self._taken)),
             host_bytes=max(row["host_bytes"] for row in rows),
             phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASE_NAMES},
+            devices=self._sampler.mean(max(row["began_s"] for row in rows), min(row["ended_s"] for row in rows)),
         )
 
     @contextmanager

@@ -69,7 +69,7 @@ class Probe(DRL_role):
             self.phases()
         self._left = max(1, round(seconds / (time.monotonic() - started)))
         phases: Counter[str] = Counter()
-        word, times = Word.GO_ON, list[float]()
+        word, times, began_s = Word.GO_ON, list[float](), time.monotonic()
         while word is Word.GO_ON:
             started = time.monotonic()
             word = self.iterate(self._decide)
@@ -78,7 +78,7 @@ class Probe(DRL_role):
         means = {name: value / len(times) for name, value in phases.items()}
         speed = {"iterations": len(times), "iteration_s": fmean(times), "relative_error": relative_error(times)}
         memory = {"memory_bytes": _peak_bytes(self.mgr.device), "host_bytes": _peak_bytes(torch.device("cpu"))}
-        return {"num_env": num_env, **speed, **memory, **means}
+        return {"num_env": num_env, "began_s": began_s, "ended_s": time.monotonic(), **speed, **memory, **means}
 
     def _decide(self) -> Word:
         """Stop when as many iterations are done as the warm-up promised; rank 0's count is everybody's."""

@@ -4,9 +4,10 @@ import re
 import subprocess
 import sys
 
-from conftest import tiny_layout
+from conftest import tiny_config, tiny_layout
 
-from gmi_drl.cli.live import gmi_table, plain_line
+from gmi_drl.cli.live import TrainingView, gmi_table, plain_line, usage_text
+from gmi_drl.run.folder import RunFolder
 
 ROW = {
     "iteration": 5,
@@ -22,6 +23,19 @@ ROW = {
 def test_a_line_of_text():
     assert plain_line(ROW, 10) == "iteration 5/10  steps 123.5k  23.5k steps/s  return -  length 12.0"
     assert plain_line(ROW | {"bad_worlds": 3.0}, 10).endswith("length 12.0  bad worlds 3")
+
+
+def test_how_busy_a_gpu_was_is_named_for_what_it_is():
+    assert usage_text({"sm_util": 41.4, "power_w": 310.2}) == "41 % of SMs active  310 W"
+    assert usage_text({"gpu_busy": 97.0}) == "a kernel ran 97 % of the time" and usage_text({}) == ""
+
+
+def test_the_table_has_a_line_for_each_gpu(tmp_path):
+    view = TrainingView(tiny_layout(), tiny_config(), RunFolder(tmp_path), quiet=True)
+    row = ROW | {"learning_rate": 1e-3, "devices": {"gpu0": {"sm_util": 41.0}, "gpu1": {"sm_util": 12.0}}}
+    with view.console.capture() as seen:
+        view.console.print(view._table(row))
+    assert "gpu0  41 % of SMs active" in seen.get() and "gpu1  12 % of SMs active" in seen.get()
 
 
 def labels(table):

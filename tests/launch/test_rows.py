@@ -68,3 +68,18 @@ def test_rows_without_ended_episodes_are_not_gathered():
         (merged,) = merger.add(0, row(0, i))
     assert merged["return_mean"] == 5.0 and merged["episode_length_mean"] == 7.0
     assert len(merger._episodes) <= EPISODES_AVERAGED
+
+
+def test_utilisation_is_of_the_time_since_the_row_before_but_never_of_loading():
+    asked = []
+    merger = RowMerger(1, 64, lambda since, until: asked.append((since, until)) or {"gpu0": {"sm_util": 5.0}})
+    rows = [merged for i in (1, 2) for merged in merger.add(0, row(0, i))]
+    rows += [merged for i in range(3, 6) for merged in merger.add(0, row(0, i, clock_s=1008.0 + 0.25 * (i - 2)))]
+    assert asked[:2] == [(1000.5, 1004.0), (1004.0, 1008.0)]  # the first began when its phases did
+    assert asked[2:] == [(1007.25, 1008.25), (1007.5, 1008.5), (1007.75, 1008.75)]  # a second, where rows are quicker
+    assert all(merged["devices"] == {"gpu0": {"sm_util": 5.0}} for merged in rows)
+
+
+def test_without_utilisation_there_are_no_devices():
+    (merged,) = RowMerger(1, 64).add(0, row(0, 1))
+    assert "devices" not in merged

@@ -8,6 +8,7 @@ from gmi_drl.bench.cores import PURPOSE
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
+    from gmi_drl.gmi.utilisation import Usage
     from gmi_drl.layout import Layout
     from gmi_drl.profiler.sessions import Sessions
 
@@ -41,6 +42,16 @@ def training_side(sessions: "Sessions[Name]", name: Name, num_env: int, seconds:
         session = sessions[name]
         measured = session.measure(num_env, seconds)
         shape = {"num_env": num_env, "gmis": len(session.layout.gmis)}
-        return Sample(measured.steps_per_second, {**shape, "memory_bytes": measured.memory_bytes, **measured.phases})
+        numbers = {"memory_bytes": measured.memory_bytes, **measured.phases, **usage_details(measured.devices)}
+        return Sample(measured.steps_per_second, {**shape, **numbers})
 
     return measure
+
+
+def usage_details(devices: "Usage") -> dict[str, float]:
+    """How busy GPUs were, as details of a sample: percentages are means over the devices, watts sums."""
+    columns: dict[str, list[float]] = {}
+    for values in devices.values():
+        for name, value in values.items():
+            columns.setdefault(name, []).append(value)
+    return {name: sum(column) / (1 if name.endswith("_w") else len(column)) for name, column in columns.items()}

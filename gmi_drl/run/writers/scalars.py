@@ -27,7 +27,8 @@ def scalars(row: Row) -> dict[str, float]:
     """The numbers of a row `{tag: value}`; without those that are null.
 
     `Reward/NAME` is the mean of a step of the reward and of its terms, `GMI/NAME` what rsl_rl does not have: seconds of
-    the phases, as means and of each GMI (`GMI/0/sim_s`), steps, and whatever else a learner tells.
+    the phases, as means and of each GMI (`GMI/0/sim_s`), steps, and whatever else a learner tells. `Device/gpu0/NAME`
+    is how busy a GPU was (`gmi.utilisation.Usage`).
     """
     return {tag: float(value) for tag, value in _tagged(row) if isinstance(value, int | float)}
 
@@ -39,6 +40,9 @@ def _tagged(row: Row) -> Iterator[tuple[str, object]]:
             yield _tag(name), value
     for name, value in row.get("reward_terms", {}).items():
         yield f"Reward/{name}", value
+    for device, values in row.get("devices", {}).items():
+        for name, value in values.items():
+            yield f"Device/{device}/{name}", value
     for gmi_id, phases in row["gmis"].items():
         for name in PHASE_NAMES:
             yield f"GMI/{gmi_id}/{name}", phases[name]

@@ -68,3 +68,8 @@ def test_tags_are_those_of_the_installed_rsl_rl():
     theirs = {tag for tag in {*RSL_RLS, "Train/mean_episode_length"} if f'"{tag}"' in text}
     by_name = {"Loss/surrogate", "Loss/value", "Loss/rnd", "Loss/entropy"}
     assert theirs | by_name == {*RSL_RLS, "Train/mean_episode_length"} and 'f"Loss/{key}"' in text
+
+
+def test_gpus_have_tags_of_their_own():
+    found = scalars(ROW | {"devices": {"gpu0": {"sm_util": 41.0}, "gpu0/gi2": {"sm_util": 7.0}}})
+    assert found["Device/gpu0/sm_util"] == 41.0 and found["Device/gpu0/gi2/sm_util"] == 7.0

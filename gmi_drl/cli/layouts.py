@@ -1,0 +1,31 @@
+"""The layouts of the commands that run one: from a file, or of this machine cut evenly."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gmi_drl.backends import PROCESS
+from gmi_drl.cli.plans import even_plan, node_of
+from gmi_drl.errors import UsageError
+
+if TYPE_CHECKING:
+    from gmi_drl.layout import Layout
+    from gmi_drl.templates import Template
+
+
+def make_layout(
+    task: str, num_env: int, gmis_per_gpu: int | None, template: "Template", backend: str = PROCESS.name
+) -> "Layout":
+    """Cut this machine evenly."""
+    return even_plan(task, node_of(None), template, num_env, gmis_per_gpu, backend).layout
+
+
+def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
+    """A layout file, which options that would decide the same must not contradict."""
+    from gmi_drl.files import load_yaml
+    from gmi_drl.layout import Layout
+
+    given = [name for name, value in overrides.items() if value is not None]
+    if given:
+        raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
+    return load_yaml(Layout, path)

@@ -1,0 +1,153 @@
+"""The keeper undoes what the notes say: here it removes folders, and ends a process that it was told of."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+from conftest import environment
+
+from gmi_drl.errors import MachineError
+from gmi_drl.gmi import keeper
+from gmi_drl.gmi.keeper import Keeper
+
+UNDO = """
+import os, shutil, time
+from pathlib import Path
+
+def undo(notes):
+    time.sleep(notes.get("seconds", 0))
+    if notes.get("fails"):
+        raise RuntimeError("undo fails as it was told to")
+    folder = Path(notes.get("folder", "/nowhere"))
+    if folder.exists():
+        (folder.parent / "undone_by").write_text(str(os.getpid()))
+        shutil.rmtree(folder)
+    return [f"{word}: remove it" for word in notes.get("left", [])]
+"""
+LAUNCHER = """
+import os, signal, sys, time
+from pathlib import Path
+from gmi_drl.gmi.keeper import Keeper
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+keeper = Keeper("toy_undo:undo", Path(sys.argv[1]) / "log", undo_s=60)
+keeper.note("folder", sys.argv[1] + "/made")
+Path(sys.argv[1], "made").mkdir()
+fork = os.fork()
+if not fork:
+    time.sleep(600)
+try:
+    print(keeper.pid, fork, flush=True)
+    sys.stdin.readline()
+except KeyboardInterrupt:
+    pass
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+print(keeper.close(), flush=True)
+"""
+
+
+@pytest.fixture
+def undo(install):
+    install({}, {"toy_undo": UNDO})
+    return "toy_undo:undo"
+
+
+@pytest.fixture
+def made(tmp_path):
+    """What is to be undone."""
+    folder = tmp_path / "made"
+    folder.mkdir()
+    return folder
+
+
+def undone_by(made):
+    return int((made.parent / "undone_by").read_text())
+
+
+@pytest.fixture
+def launch(undo, tmp_path):
+    """A launcher that makes a folder, forks and ends somehow: itself, its keeper, and the fork that lives on."""
+    living = []
+
+    def run(how):
+        command = [sys.executable, "-c", LAUNCHER, str(tmp_path), how]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        launcher = subprocess.Popen(command, env=environment(), start_new_session=True, **pipes)
+        living.extend(psutil.Process(int(pid)) for pid in launcher.stdout.readline().split())
+        return launcher, *living
+
+    yield run
+    for process in living:
+        if process.is_running():
+            process.kill()
+
+
+def test_what_was_noted_is_undone_by_the_keeper_and_it_is_gone(undo, made, tmp_path):
+    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept.note("folder", str(made))
+    kept.note("left", ["a thing"])
+    assert kept.close() == ["a thing: remove it"]
+    assert not made.exists() and undone_by(made) == kept.pid and not psutil.pid_exists(kept.pid)
+    assert "a thing" in (tmp_path / "log").read_text()
+
+
+def test_a_launcher_that_is_killed_leaves_it_to_the_keeper(launch, made):
+    made.rmdir()
+    launcher, keeper_process, fork = launch("killed")
+    launcher.stdin.close()
+    launcher.wait(60)
+    _, left = psutil.wait_procs([keeper_process], timeout=60)
+    assert not left and not made.exists() and undone_by(made) == keeper_process.pid
+    assert fork.is_running(), "what holds the line of the launcher open keeps nobody waiting"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_are_for_the_launcher(launch, made, number):
+    made.rmdir()
+    launcher, keeper_process, fork = launch("leaves")
+    keeper_process.send_signal(number)
+    launcher.send_signal(signal.SIGINT)
+    assert launcher.stdout.readline() == "[]\n"
+    launcher.stdin.close()
+    assert launcher.wait(60) == 0 and undone_by(made) == keeper_process.pid and fork.is_running()
+    assert not keeper_process.is_running()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_launcher_whose_keeper_is_no_more_or_stands_still_undoes_it_itself(undo, made, tmp_path, monkeypatch, number):
+    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept.note("folder", str(made))
+    psutil.Process(kept.pid).send_signal(number)
+    monkeypatch.setattr(keeper, "ANSWER_S", 0.2)
+    kept._undo_s, _ = 0.2, monkeypatch.setattr(keeper, "SLACK_S", 0.0)
+    with pytest.raises(MachineError, match=f"keeper .process {kept.pid}. has ended or does not answer"):
+        kept.note("more", 1)
+    assert kept.close() == [] and not made.exists() and undone_by(made) == psutil.Process().pid
+
+
+def test_an_undoing_that_hangs_is_left_and_its_place_told(undo, made, tmp_path):
+    kept = Keeper(undo, tmp_path / "log", undo_s=0.5)
+    kept.note("folder", str(made))
+    kept.note("seconds", 600)
+    kept.notes["seconds"] = 0
+    assert kept.close() == [] and undone_by(made) == psutil.Process().pid
+    assert "Timeout" in (tmp_path / "log").read_text() and "toy_undo.py" in (tmp_path / "log").read_text()
+
+
+def test_an_undoing_that_fails_in_the_keeper_is_tried_here(undo, made, tmp_path):
+    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept.note("fails", True)
+    with pytest.raises(RuntimeError, match="as it was told"):
+        kept.close()
+    assert "as it was told" in (tmp_path / "log").read_text()
+
+
+def test_an_answer_that_was_not_heard_is_not_taken_for_the_next(undo, made, tmp_path):
+    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept._line.send(json.dumps({"number": 0, "name": "unheard", "value": 1}).encode())
+    kept.note("folder", str(made))
+    assert kept.close() == [] and not made.exists()
