@@ -29,7 +29,10 @@ Side = Callable[[], Sample]
 """Measures once. Everything that is not to be measured (start-up, warm-up) lies before or outside of what it times."""
 
 Sides = Mapping[str, Side]
-"""By name, ours first. One side alone has no ratio, nor has ours to itself under another name."""
+"""By name, ours first, or the baseline (`Case.is_baseline_first`).
+
+One side alone has no ratio, nor has ours to itself under another name.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Case:
         limits: Where gmi-drl does not help, or what the figure does not say.
         repeats: Rounds; in each every side is measured once, in alternating order. Fewer than five give no interval.
         compared: False where sides are different workloads: they have no ratios.
+        is_baseline_first: Whether the first side is no choice of ours but what every other one is compared with: ratios
+            are theirs to it.
         guard: A ratio to each other side below which a change has broken something; None keeps it out of the guard.
         floor: As much of our work as must be done in the time of a loop of the calibration, lest both sides fall
             unseen. Set to a sixth of what an EPYC core did between other work (a reduction's to a fortieth: its ranks
@@ -64,5 +69,6 @@ class Case:
     limits: str = ""
     repeats: int = 5
     compared: bool = True
+    is_baseline_first: bool = False
     guard: float | None = None
     floor: float | None = None

@@ -66,6 +66,9 @@ def _overview(name: str, result: Result, is_stale: bool) -> list[str]:
     first, *others = medians
     if not others:
         return [_row(link, medians[first], "-", "-", reference)]
+    if result.case.is_baseline_first:
+        baseline = f"{first}, {medians[first]}"
+        return [_row(link, f"{side}, {medians[side]}", baseline, result.against(side), reference) for side in others]
     if not any(map(result.against, others)):
         return [_row(link, f"{side}, {median}", "-", "-", reference) for side, median in medians.items()]
     return [_row(link, medians[first], f"{side}, {medians[side]}", result.against(side), reference) for side in others]
@@ -102,7 +105,8 @@ def _median(result: Result, side: str, detail: str) -> float:
 def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
     """One case: claim, command, numbers, machine, picture."""
     case = result.case
-    head = ["side", "median", "range", "our ratio to it", "also"]
+    gained = ["SM activity gained"] if result.knows_activity else []
+    head = ["side", "median", "range", result.against_title, *gained, "also"]
     lines = [
         f"## {name}",
         "",
@@ -116,7 +120,8 @@ def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
     for side, spread in result.summaries.items():
         median, least, most = (human_value(value, case.unit) for value in (spread.median, spread.least, spread.most))
         also = ", ".join(f"{name} {text}" for name, text in detail_medians(result, side).items())
-        lines.append(_row(side, median, f"{least} to {most}", result.against(side), also))
+        points = [result.gained(side)] if gained else []
+        lines.append(_row(side, median, f"{least} to {most}", result.against(side), *points, also))
     lines += ["", f"{result.settings.repeats} rounds on {result.machine.described}."]
     if result.calibration:
         lines += ["", f"A loop of the calibration: {_calibration(result)}."]

@@ -25,6 +25,7 @@ class CaseFacts(FileModel):
     lower_is_better: bool
     reference: str
     limits: str
+    is_baseline_first: bool = False  # which older files do not say
 
 
 class Settings(FileModel):
@@ -50,9 +51,10 @@ class Spread(FileModel):
 
 
 class Ratio(FileModel):
-    """How many times as good as another side we are: in each round, their median, and its 95 % bootstrap interval.
+    """How many times as good as another side we are, or as the baseline a side is.
 
-    Of fewer than `statistics.FEWEST` rounds `low` and `high` are the range, and `ends` says so.
+    In each round, their median, and its 95 % bootstrap interval. Of fewer than
+    `statistics.FEWEST` rounds `low` and `high` are the range, and `ends` says so.
     """
 
     rounds: tuple[float, ...]
@@ -75,7 +77,8 @@ class Result(FileModel):
         settings: How.
         samples: By side.
         summaries: By side.
-        ratios: To every other side that is not the same as ours; none where sides are not compared.
+        ratios: To every other side that is not the same as ours, or of each to the baseline; none where sides are not
+            compared.
         same: Sides that are ours under another name, because both chose the same: they share its samples.
         calibration: Seconds of a fixed piece of work (`bench.calibration`) in each round; older files have none.
     """
@@ -97,15 +100,41 @@ class Result(FileModel):
 
     def below(self, bound: float, name: str | None = None) -> list[str]:
         """A sentence for each ratio whose median is below `bound`, on a result of this name; None for the case's."""
+        first = next(iter(self.samples))
         return [
-            f"{name or self.case.name}: {ratio} against {side} is below {bound:g}"
+            f"{name or self.case.name}: {words} is below {bound:g}"
             for side, ratio in self.ratios.items()
+            for words in [f"{side}: {ratio} of {first}" if self.case.is_baseline_first else f"{ratio} against {side}"]
             if ratio.median < bound
         ]
 
     def against(self, side: str) -> str:
-        """Our ratio to a side as text: empty for our own and where sides are not compared."""
+        """Our ratio to a side as text, or its own to the baseline: empty for the first and where none are compared."""
         return SAME if side in self.same else str(self.ratios.get(side, ""))
+
+    @property
+    def against_title(self) -> str:
+        """What `against` is, as the head of a column."""
+        return f"its ratio to {next(iter(self.samples))}" if self.case.is_baseline_first else "our ratio to it"
+
+    def gained(self, side: str) -> str:
+        """What belongs beside a ratio on GPUs: by how many points more of the SMs had work (`sm_util`), the median.
+
+        Ours against the side's, or the side's against the baseline's; empty where that is not known.
+        """
+        first, other = (self._activity(name) for name in (next(iter(self.samples)), side))
+        if side not in self.ratios or first is None or other is None:
+            return ""
+        return f"{other - first if self.case.is_baseline_first else first - other:+.1f} points"
+
+    @property
+    def knows_activity(self) -> bool:
+        """Whether `gained` says anything."""
+        return any(map(self.gained, self.samples))
+
+    def _activity(self, side: str) -> float | None:
+        found = [sample.details["sm_util"] for sample in self.samples[side] if "sm_util" in sample.details]
+        return median(found) if found else None
 
     @property
     def in_a_loop(self) -> float:

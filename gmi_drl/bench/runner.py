@@ -82,11 +82,12 @@ def same_as_ours(sides: Sides) -> tuple[str, ...]:
 
 
 def compare(case: Case, values: dict[str, list[float]]) -> dict[str, Ratio]:
-    """Our ratio to each other side."""
+    """Our ratio to each other side; that of each other side to the first where that is a baseline."""
     ours, *others = values
     if others and (bad := [name for name, column in values.items() if min(column) <= 0]):
         raise GmiError(f"{case.name}: {', '.join(bad)} measured 0 {case.unit} or less, so there is no ratio")
-    return {name: _ratio(values[ours], values[name], case.lower_is_better) for name in others}
+    pairs = {name: (name, ours) if case.is_baseline_first else (ours, name) for name in others}
+    return {name: _ratio(values[one], values[other], case.lower_is_better) for name, (one, other) in pairs.items()}
 
 
 def _spread(values: list[float]) -> Spread:

@@ -197,10 +197,12 @@ def _print(result: "Result") -> None:
 
     from gmi_drl.units import human_value
 
-    table = Table("side", "median", "range", "our ratio to it", box=None, padding=(0, 2, 0, 0))
+    gained = ["SM activity gained"] if result.knows_activity else []
+    table = Table("side", "median", "range", result.against_title, *gained, box=None, padding=(0, 2, 0, 0))
     for side, spread in result.summaries.items():
         median, *ends = (human_value(value, result.case.unit) for value in (spread.median, spread.least, spread.most))
-        table.add_row(escape(side), median, " to ".join(ends), result.against(side))
+        points = [result.gained(side)] if gained else []
+        table.add_row(escape(side), median, " to ".join(ends), result.against(side), *points)
     console().print(f"{result.case.name}: {result.case.claim}", markup=False)
     console().print(table)
     console().print(f"{result.settings.repeats} rounds on {result.machine.described}\n", markup=False)

@@ -15,6 +15,7 @@ from gmi_drl.cli.output import (
     named_backend,
     print_json,
     require_folder,
+    say,
     simulator_option,
     write_file,
 )

@@ -63,3 +63,17 @@ def test_of_settings_all_values_are_shown():
 
 def test_details_that_are_numbers_are_shown_with_their_unit():
     assert detail_medians(run_case(toy_case(), repeats=2), "ours") == {"copy_s": "2.0 ms"}
+
+
+def test_a_baseline_and_activity_have_their_columns(tmp_path):
+    result = run_case(toy_case(is_baseline_first=True), repeats=3)
+    samples = {
+        side: tuple(sample.model_copy(update={"details": {"sm_util": used}}) for sample in column)
+        for (side, column), used in zip(result.samples.items(), (80.0, 50.0), strict=True)
+    }
+    page = report({"toy": result.model_copy(update={"samples": samples})}, tmp_path)
+    assert "| [toy](#toy) | theirs, 1 steps/s | ours, 3 steps/s | 0.50x (range 0.25-0.67) | - |" in page
+    assert "| side | median | range | its ratio to ours | SM activity gained | also |" in page
+    assert (
+        "| theirs | 1 steps/s | 1 steps/s to 2 steps/s | 0.50x (range 0.25-0.67) | -30.0 points | sm_util 50 |" in page
+    )

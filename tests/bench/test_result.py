@@ -1,8 +1,11 @@
 import json
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from bench.toy import toy_case
 
+from gmi_drl.bench.case import Case, Sample
 from gmi_drl.bench.result import load_result, write_result
 from gmi_drl.bench.runner import run_case
 from gmi_drl.errors import UsageError
@@ -47,3 +50,31 @@ def test_what_is_no_json_is_refused(tmp_path):
         load_result(tmp_path / "cut.json")
     with pytest.raises(UsageError, match=r"none\.json: no such file"):
         load_result(tmp_path / "none.json")
+
+
+def activity_case(**more):
+    """Sides whose samples say which part of the SMs had work."""
+    columns = {"one": (10.0, 40.0), "two": (15.0, 70.0)}
+
+    @contextmanager
+    def open_sides(quick):
+        yield {name: partial(Sample, value, {"sm_util": used}) for name, (value, used) in columns.items()}
+
+    return Case("busy", "A toy for tests.", "steps/s", open_sides, **more)
+
+
+def test_the_activity_gained_is_beside_a_ratio():
+    result = run_case(activity_case(), repeats=2)
+    assert [result.gained(side) for side in ("one", "two")] == ["", "-30.0 points"] and result.knows_activity
+    assert result.against_title == "our ratio to it" and result.ratios["two"].median == pytest.approx(2 / 3)
+
+
+def test_ratios_to_a_baseline_are_those_of_the_others():
+    result = run_case(activity_case(is_baseline_first=True), repeats=2)
+    assert result.ratios["two"].median == 1.5 and result.gained("two") == "+30.0 points"
+    assert result.against_title == "its ratio to one"
+    assert result.below(2) == ["busy: two: 1.50x (range 1.50-1.50) of one is below 2"]
+
+
+def test_without_gpus_nothing_is_gained(result):
+    assert not result.knows_activity and result.gained("theirs") == ""
