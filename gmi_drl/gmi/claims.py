@@ -17,6 +17,34 @@ PATIENCE_S = 1.0
 
 RETRY_S = 0.02
 
+_held: dict[str, int] = {}
+"""Descriptors of the locks that this process holds, by device."""
+
+
+class Shared(str):
+    """A device that several may hold at once, but nobody alone meanwhile: the GPU of an instance that is used."""
+
+
+def descriptor_of(device: str) -> int:
+    """The lock of a device that this process holds: a process that inherits it goes on holding the device."""
+    return _held[device]
+
+
+def locked(path: Path) -> bool:
+    """Whether anybody holds the device of this lock.
+
+    Raises:
+        OSError: if this user may not know.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
 
 def claims_folder() -> Path:
     """Where the locks lie: `GMI_DRL_CLAIMS`, or one folder per user in the system's folder for temporary files."""
@@ -25,7 +53,7 @@ def claims_folder() -> Path:
 
 @contextmanager
 def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
-    """Hold devices such as `["core-0", "gpu-1"]` for the time of a `with` block.
+    """Hold devices such as `["core-0", "gpu-1"]` for the time of a `with` block, alone unless they are `Shared`.
 
     Of several who start together one gets them, as all take them in the same order.
 
@@ -34,10 +62,11 @@ def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
         MachineError: if the folder of the locks is not ours alone, or a lock in it cannot be opened.
     """
     folder = _own_folder()
-    paths = [folder / device for device in sorted(set(devices))]
+    alone = {device for device in devices if not isinstance(device, Shared)}
+    locks = [(folder / device, device in alone) for device in sorted(set(devices))]
     deadline = time.monotonic() + PATIENCE_S
     with ExitStack() as held:
-        while taken := _take_all(held, paths, purpose):
+        while taken := _take_all(held, locks, purpose):
             if time.monotonic() >= deadline:
                 remedy = "wait for it, stop it, or start on other cores with `taskset -c LIST`"
                 raise LayoutMismatchError(f"{taken}: {remedy}")
@@ -58,17 +87,17 @@ def _own_folder() -> Path:
     return folder
 
 
-def _take_all(held: ExitStack, paths: Sequence[Path], purpose: str) -> str | None:
+def _take_all(held: ExitStack, locks: Sequence[tuple[Path, bool]], purpose: str) -> str | None:
     """Lock all files until `held` closes, or none of them; the first that somebody else has, and who."""
     with ExitStack() as attempt:
-        for path in paths:
-            if owner := _take(attempt, path, purpose):
+        for path, alone in locks:
+            if owner := _take(attempt, path, alone, purpose):
                 return f"{path.name} is in use by {owner}"
         held.push(attempt.pop_all())
     return None
 
 
-def _take(held: ExitStack, path: Path, purpose: str) -> str | None:
+def _take(held: ExitStack, path: Path, alone: bool, purpose: str) -> str | None:
     """Lock one file until `held` closes; the description of the owner if somebody else has it."""
     # The file stays when the lock goes: deleting it would let two processes lock two files of the same name.
     try:
@@ -77,10 +106,12 @@ def _take(held: ExitStack, path: Path, purpose: str) -> str | None:
         raise MachineError(f"{path} cannot be locked ({error.strerror}): remove it or set GMI_DRL_CLAIMS") from None
     file = held.enter_context(os.fdopen(descriptor, "r+"))
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
         return _describe(file.read())
+    _held[path.name] = descriptor
+    held.callback(_held.pop, path.name, None)
     file.truncate(0)
     file.seek(0)
     file.write(json.dumps({"pid": os.getpid(), "purpose": purpose}))

@@ -11,8 +11,10 @@ The library answers from files below the folder that the variable FAKE_NVML name
     gpus/0/sm_util                  percent; sm_occupancy and dram_bandwidth likewise, of a GPU instance in its folder
     gpus/0/fail/FUNCTION            the same for one GPU
     gpus/0/mig_mode, mig_pending    0 or 1; no mig_mode: a GPU without MIG
-    gpus/0/gi/1/                    a GPU instance: name ("1g.18gb"), start, slices, memory_total, memory_used
-    gpus/0/gi/1/ci/0/               a compute instance, and so a MIG device: uuid, name, slices, sms
+    gpus/0/mig_resets               there if a change of the mode waits for a reset, as on Ampere
+    gpus/0/mig_profiles/P           "ID NAME SLICES SIZE MEMORY_MIB SMS START...": what GPU instances there may be
+    gpus/0/gi/1/                    a GPU instance: name ("1g.18gb"), start, slices, sms, memory_total, memory_used
+    gpus/0/gi/1/ci/0/               a compute instance, and so a MIG device: uuid, name, start, slices, sms
     gpus/0/nvlink/0                 the other end of a link: "gpu PCI", "switch PCI" or "down"
     gpus/0/ancestor/1               at which level (NVML_TOPOLOGY_*) GPU 0 meets GPU 1
     gpus/0/processes/PID            bytes that a process has there; mps_processes likewise
@@ -127,14 +129,20 @@ class FakeNvml:
         self.write(f"{own}/utilization_gpu", 0)
         if known.mig:
             self.write(f"{own}/mig_mode", int(gpu.mig is not None))
+            for number, one in enumerate(known.mig):
+                mib = int((one.memory_gib or 1) * 1024)
+                facts = 5 + number, one.name, one.slices, one.size, mib, one.sms or 1, *one.starts
+                self.write(f"{own}/mig_profiles/{number}", " ".join(map(str, facts)))
             for number, placed in enumerate(place_on(known, gpu.mig or ()), start=1):
                 instance = f"{own}/gi/{number}"
                 self.write(f"{instance}/name", placed.profile.name)
                 self.write(f"{instance}/start", placed.start)
                 self.write(f"{instance}/slices", placed.profile.slices)
+                self.write(f"{instance}/sms", placed.profile.sms or 1)
                 self.write(f"{instance}/memory_total", int((placed.profile.memory_gib or 1) * 1024) * MIB)
                 self.write(f"{instance}/ci/0/uuid", f"MIG-{index:04x}bbbb-0000-0000-0000-00000000{number:04x}")
                 self.write(f"{instance}/ci/0/name", placed.profile.name)
+                self.write(f"{instance}/ci/0/start", 0)
                 self.write(f"{instance}/ci/0/slices", placed.profile.slices)
                 self.write(f"{instance}/ci/0/sms", placed.profile.sms or 1)
 

@@ -1,0 +1,48 @@
+"""Who uses MIG devices: processes, and runs of whichever user that have claimed them."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from gmi_drl.gmi.claims import claims_folder, locked
+from gmi_drl.gmi.mig.driver import MigDriver, pids_in
+from gmi_drl.gmi.mig.parts import GpuInstance, MigState
+
+FIRST_PID_NAMESPACE = 0xEFFFFFFC
+"""Number of the host's namespace of processes (PROC_PID_INIT_INO in Linux's include/linux/proc_ns.h)."""
+
+
+def users(driver: MigDriver, state: MigState) -> dict[int, str]:
+    """Who uses the GPU instances of a GPU, by their ids; those in use only."""
+    found = {instance.id: users_of(driver, instance) for instance in state.instances}
+    return {instance_id: who for instance_id, who in found.items() if who}
+
+
+def users_of(driver: MigDriver, instance: GpuInstance) -> str:
+    """Who uses a GPU instance, by any of its MIG devices; empty if nobody does."""
+    claims = claimed_elsewhere()
+    if pids := pids_in(driver, instance):
+        return f"process {', '.join(map(str, pids))}"
+    return next((claims[part.uuid] for part in instance.compute if part.uuid in claims), "")
+
+
+def claimed_elsewhere() -> Mapping[str, str]:
+    """MIG devices that runs of any user hold whose locks we can see, and where: root's are not a user's."""
+    own = claims_folder()
+    found: dict[str, str] = {}
+    for folder in {own, *Path(tempfile.gettempdir()).glob("gmi-drl-claims-*")}:
+        with suppress(OSError):  # of another user, who lets nobody in
+            for path in folder.glob("MIG-*"):
+                if locked(path):
+                    found[path.name] = f"a run that has claimed it in {folder}"
+    return found
+
+
+def hides_processes(namespaces: Path = Path("/proc/self/ns")) -> bool:
+    """Whether processes may use a GPU that NVML does not list here, as in a container with pids of its own."""
+    try:
+        return os.stat(namespaces / "pid").st_ino != FIRST_PID_NAMESPACE
+    except OSError:
+        return True

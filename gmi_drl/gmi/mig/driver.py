@@ -1,0 +1,269 @@
+"""MIG through NVML: the one place where GPU instances and compute instances are read, made and destroyed.
+
+Functions and what they refuse: NVIDIA's NVML API Reference, "Multi Instance GPU Management". Even to read GPU instances
+needs root there; MIG devices, which `gmi.inventory` reads, anybody may.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import byref, c_uint
+from typing import Any
+
+from gmi_drl.errors import MachineError
+from gmi_drl.gmi.mig.parts import ComputeInstance, GpuInstance, MigState
+
+
+@contextmanager
+def nvml() -> Iterator[None]:
+    """NVML open, for the time of a `with` block; its errors become errors in words.
+
+    Raises:
+        MachineError: for an `NVMLError`, also of the block.
+    """
+    import pynvml
+
+    with told_in_words("NVML"):
+        pynvml.nvmlInit()
+        try:
+            yield
+        finally:
+            pynvml.nvmlShutdown()
+
+
+@contextmanager
+def told_in_words(what: str) -> Iterator[None]:
+    """Errors of NVML within the block become errors that say what was tried and what to do.
+
+    Raises:
+        MachineError: for an `NVMLError`.
+    """
+    import pynvml
+
+    try:
+        yield
+    except pynvml.NVMLError as error:
+        raise MachineError(f"{what}: {in_words(error)}") from error
+
+
+def in_words(error: Exception) -> str:
+    """What an error of NVML means for MIG, and the remedy."""
+    import pynvml
+
+    remedies = {
+        pynvml.NVML_ERROR_NO_PERMISSION: "it needs root, or the right to /proc/driver/nvidia/capabilities/mig/config",
+        pynvml.NVML_ERROR_IN_USE: "it is in use by a process, perhaps a monitor such as dcgm: end that",
+        pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES: "there is no room beside the instances that are there",
+        pynvml.NVML_ERROR_NOT_SUPPORTED: "this GPU or its driver cannot do it",
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "the driver is too old for it",
+    }
+    return f"{error}: {remedies.get(error.value, 'NVML tells no more')}" if hasattr(error, "value") else str(error)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether what NVML refuses now it may do in a moment."""
+    import pynvml
+
+    final = (
+        pynvml.NVMLError_NoPermission,
+        pynvml.NVMLError_InsufficientResources,
+        pynvml.NVMLError_NotSupported,
+        pynvml.NVMLError_InvalidArgument,
+        pynvml.NVMLError_FunctionNotFound,
+    )
+    return not isinstance(error, final)
+
+
+class MigDriver:
+    """MIG of one GPU, while NVML is open. All that it does raises `pynvml.NVMLError`.
+
+    Handles are asked for anew each time: they do not outlive a change of the mode.
+
+    Args:
+        gpu: Its UUID.
+    """
+
+    def __init__(self, gpu: str) -> None:
+        self.gpu = gpu
+
+    def state(self) -> MigState:
+        """How MIG stands; a GPU without MIG is one where it is off."""
+        import pynvml
+
+        model = str(pynvml.nvmlDeviceGetName(self._handle))
+        try:
+            enabled, pending = map(bool, pynvml.nvmlDeviceGetMigMode(self._handle))
+        except pynvml.NVMLError_NotSupported:
+            enabled = pending = False
+        instances = self._instances() if enabled else []
+        return MigState(self.gpu, model, enabled, pending, tuple(sorted(instances, key=lambda one: one.start)))
+
+    def set_mode(self, *, enabled: bool) -> None:
+        """Turn MIG mode on or off, which may take effect only with the next reset: see `MigState.pending`.
+
+        Raises:
+            pynvml.NVMLError: also where the mode has not become active, with the reason.
+        """
+        import pynvml
+
+        status = pynvml.nvmlDeviceSetMigMode(self._handle, int(enabled))
+        if status != pynvml.NVML_SUCCESS:
+            raise pynvml.NVMLError(status)
+
+    def make(self, profile: str, start: int) -> int:
+        """A GPU instance without compute instances; its id."""
+        import pynvml
+
+        number = self._number(profile)
+        sizes = self._sizes(number)
+        if start not in sizes:
+            raise MachineError(f"{profile} cannot begin at memory slice {start} of {self.gpu}, only at {list(sizes)}")
+        place = pynvml.c_nvmlGpuInstancePlacement_t(start=start, size=sizes[start])
+        instance = pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(self._handle, number, byref(place))
+        return int(pynvml.nvmlGpuInstanceGetInfo(instance).id)
+
+    def make_part(self, instance_id: int, profile: str, start: int | None) -> None:
+        """A compute instance in a GPU instance, at a compute slice or where the driver puts it."""
+        import pynvml
+
+        instance = self._instance(instance_id)
+        numbers = {name: (number, slices) for number, (name, slices) in self._part_profiles(instance).items()}
+        if profile not in numbers:
+            raise MachineError(f"the driver has no compute instance {profile!r} there, only {', '.join(numbers)}")
+        number, slices = numbers[profile]
+        if start is None:
+            pynvml.nvmlGpuInstanceCreateComputeInstance(instance, number)
+        else:
+            place = pynvml.c_nvmlComputeInstancePlacement_t(start=start, size=slices)
+            pynvml.nvmlGpuInstanceCreateComputeInstanceWithPlacement(instance, number, byref(place))
+
+    def destroy(self, instance_id: int) -> None:
+        """A GPU instance, which has no compute instances any more."""
+        import pynvml
+
+        pynvml.nvmlGpuInstanceDestroy(self._instance(instance_id))
+
+    def destroy_part(self, instance_id: int, part_id: int) -> None:
+        """A compute instance."""
+        import pynvml
+
+        part = pynvml.nvmlGpuInstanceGetComputeInstanceById(self._instance(instance_id), part_id)
+        pynvml.nvmlComputeInstanceDestroy(part)
+
+    def pids(self) -> list[int]:
+        """The processes that compute on the GPU itself. Those of other containers are not among them."""
+        return _pids(self._handle)
+
+    def pids_of(self, uuid: str) -> list[int]:
+        """The processes that compute on a MIG device of this GPU. Those of other containers are not among them."""
+        import pynvml
+
+        return _pids(pynvml.nvmlDeviceGetHandleByUUID(uuid))
+
+    @property
+    def _handle(self) -> Any:
+        import pynvml
+
+        return pynvml.nvmlDeviceGetHandleByUUID(self.gpu)
+
+    def _instance(self, instance_id: int) -> Any:
+        import pynvml
+
+        return pynvml.nvmlDeviceGetGpuInstanceById(self._handle, instance_id)
+
+    def _instances(self) -> list[GpuInstance]:
+        import pynvml
+
+        parts, found = self._parts(), []
+        for number, (name, most) in self._profiles().items():
+            handles, count = (pynvml.c_nvmlGpuInstance_t * most)(), c_uint(most)
+            pynvml.nvmlDeviceGetGpuInstances(self._handle, number, handles, byref(count))
+            for handle in handles[: count.value]:
+                info = pynvml.nvmlGpuInstanceGetInfo(handle)
+                inside = self._compute_instances(handle, parts.get(info.id, {}))
+                found.append(GpuInstance(info.id, name, info.placement.start, info.placement.size, tuple(inside)))
+        return found
+
+    def _parts(self) -> dict[int, dict[int, str]]:
+        """UUIDs of MIG devices, by the ids of their GPU instances and compute instances."""
+        import pynvml
+
+        found: dict[int, dict[int, str]] = {}
+        for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(self._handle)):
+            try:
+                device = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(self._handle, index)
+            except pynvml.NVMLError_NotFound:
+                continue
+            instance, part = pynvml.nvmlDeviceGetGpuInstanceId(device), pynvml.nvmlDeviceGetComputeInstanceId(device)
+            found.setdefault(instance, {})[part] = str(pynvml.nvmlDeviceGetUUID(device))
+        return found
+
+    def _compute_instances(self, instance: Any, uuids: dict[int, str]) -> list[ComputeInstance]:
+        import pynvml
+
+        profiles, found = self._part_profiles(instance), []
+        for part_id, uuid in sorted(uuids.items()):
+            info = pynvml.nvmlComputeInstanceGetInfo(pynvml.nvmlGpuInstanceGetComputeInstanceById(instance, part_id))
+            name, _ = profiles.get(int(info.profileId), (f"unknown profile {info.profileId}", 0))
+            found.append(ComputeInstance(part_id, name, info.placement.start, uuid))
+        return found
+
+    def _number(self, profile: str) -> int:
+        """The id of a profile."""
+        numbers = {name: number for number, (name, _) in self._profiles().items()}
+        if profile not in numbers:
+            raise MachineError(f"the driver has no MIG profile {profile!r} for {self.gpu}, only {', '.join(numbers)}")
+        return numbers[profile]
+
+    def _profiles(self) -> dict[int, tuple[str, int]]:
+        """The name of each profile of GPU instances and how many of it there may be, by its id."""
+        import pynvml
+
+        found = {}
+        for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+            try:
+                info = pynvml.nvmlDeviceGetGpuInstanceProfileInfo(self._handle, number)
+            except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):  # not of this GPU; not yet known
+                continue
+            found[int(info.id)] = (_name(info), int(info.instanceCount))
+        return found
+
+    def _part_profiles(self, instance: Any) -> dict[int, tuple[str, int]]:
+        """The name of each profile of compute instances and its compute slices, by its id."""
+        import pynvml
+
+        found = {}
+        for number in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
+            try:
+                info = pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(
+                    instance, number, pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
+                )
+            except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):
+                continue
+            found[int(info.id)] = (_name(info), int(info.sliceCount))
+        return found
+
+    def _sizes(self, number: int) -> dict[int, int]:
+        """Memory slices of a profile, by where it may begin."""
+        import pynvml
+
+        count = c_uint(0)
+        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(self._handle, number, None, byref(count))
+        places = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
+        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(self._handle, number, places, byref(count))
+        return {int(place.start): int(place.size) for place in places}
+
+
+def pids_in(driver: MigDriver, instance: GpuInstance) -> list[int]:
+    """The processes that compute in a GPU instance."""
+    return sorted({pid for part in instance.compute for pid in driver.pids_of(part.uuid)})
+
+
+def _name(info: Any) -> str:
+    """Of a profile: NVML says "MIG 3g.20gb"."""
+    return str(info.name).removeprefix("MIG ")
+
+
+def _pids(handle: Any) -> list[int]:
+    import pynvml
+
+    return sorted(int(process.pid) for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle))

@@ -1,0 +1,133 @@
+"""Which instances a layout wants of a GPU, and where they lie so that least of what is there has to go."""
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from gmi_drl.errors import UsageError
+from gmi_drl.gmi.mig.parts import GpuInstance, MigState, Shape
+from gmi_drl.layout import GMI
+from gmi_drl.mig import Configuration, configurations, even, multiset
+from gmi_drl.mig_compute import SIZES, compute_fits, compute_name
+from gmi_drl.mig_profiles import MigProfile
+
+
+def whole_profiles(state: MigState, gmis: Sequence[GMI]) -> list[str]:
+    """`mig`: the profile of each GMI's GPU instance, as the layout names it, or equal ones.
+
+    Raises:
+        UsageError: if there are no such instances.
+    """
+    _require_mig(state)
+    if named := _named(gmis):
+        return named
+    profile = even(state.profiles, len(gmis))
+    if profile is None:
+        raise UsageError(f"{state.model} has no room for {len(gmis)} MIG instances: ask for fewer GMIs")
+    return [profile.name] * len(gmis)
+
+
+def place_wholes(state: MigState, names: Sequence[str], busy: Collection[int]) -> list[Shape]:
+    """Where GPU instances of these profiles shall lie; each has one compute instance with all of its SMs.
+
+    Of all ways it is the one for which fewest instances in use, then fewest at all, have to go.
+
+    Args:
+        state: What is there.
+        names: Of the profiles.
+        busy: Ids of GPU instances that are in use.
+
+    Raises:
+        UsageError: if they do not fit, or the GPU has no such profile.
+    """
+    wanted = multiset(_profile(state, name) for name in names)
+    ways = [
+        way
+        for way in configurations(tuple(dict.fromkeys(wanted)))
+        if multiset(placed.profile for placed in way) == wanted
+    ]
+    if not ways:
+        raise UsageError(f"{', '.join(names)} do not fit on one {state.model}: see `gmi-drl plan --backend mig`")
+    best = min(reversed(ways), key=partial(_cost, state, busy))  # those that lie furthest back come last
+    return [Shape(placed.profile.name, placed.start, ((placed.profile.name, None),)) for placed in best]
+
+
+def compute_shape(state: MigState, gmis: Sequence[GMI]) -> Shape:
+    """`mig-ci`: the one GPU instance whose compute instances the GMIs are, as the layout names them, or equal ones.
+
+    Raises:
+        UsageError: if there is no such instance.
+    """
+    _require_mig(state)
+    named = _named(gmis)
+    wholes = {name.rpartition("c.")[2] for name in named}
+    if len(wholes) > 1:
+        raise UsageError(f"compute instances of one GPU instance are wanted, not of {' and '.join(sorted(wholes))}")
+    whole = _profile(state, wholes.pop()) if wholes else max(state.profiles, key=lambda profile: profile.size)
+    sizes = [_slices(whole, name) for name in named] or [_even_slices(whole, len(gmis))] * len(gmis)
+    if not compute_fits(whole, sizes):
+        raise UsageError(f"compute instances of {sizes} slices do not fit into one {whole.name} of {whole.slices}")
+    # Large ones first, as those may begin at few slices only; the driver places them.
+    return Shape(whole.name, _start(state, whole), tuple((compute_name(whole, s), None) for s in sorted(sizes)[::-1]))
+
+
+def in_the_way(state: MigState, wanted: Sequence[Shape]) -> list[GpuInstance]:
+    """The instances of a GPU that take memory slices which are wanted for others."""
+    places = {shape.place for shape in wanted}
+    taken = {slice for shape in wanted for slice in _slices_of(state, shape)}
+    return [
+        instance
+        for instance in state.instances
+        if instance.place not in places and not taken.isdisjoint(instance.slices)
+    ]
+
+
+def _cost(state: MigState, busy: Collection[int], way: Configuration) -> tuple[int, int, int]:
+    shapes = [Shape(placed.profile.name, placed.start, ()) for placed in way]
+    kept = {shape.place for shape in shapes} & {instance.place for instance in state.instances}
+    goes = in_the_way(state, shapes)
+    in_use = sum(instance.id in busy for instance in state.instances if instance in goes or instance.place in kept)
+    return in_use, len(goes), -len(kept)
+
+
+def _start(state: MigState, whole: MigProfile) -> int:
+    """That of an instance of this profile which is there, or its first."""
+    return next((instance.start for instance in state.instances if instance.profile == whole.name), whole.starts[0])
+
+
+def _slices_of(state: MigState, shape: Shape) -> range:
+    return range(shape.start, shape.start + _profile(state, shape.profile).size)
+
+
+def _profile(state: MigState, name: str) -> MigProfile:
+    for profile in state.profiles:
+        if profile.name == name:
+            return profile
+    known = ", ".join(profile.name for profile in state.profiles)
+    raise UsageError(f"{state.model} has no MIG profile {name!r} that is known here, only {known}")
+
+
+def _named(gmis: Sequence[GMI]) -> list[str]:
+    """The profiles that the GMIs of a device name: all of them or none."""
+    named = [gmi.mig_profile for gmi in gmis if gmi.mig_profile is not None]
+    if named and len(named) < len(gmis):
+        unnamed = [gmi.id for gmi in gmis if gmi.mig_profile is None]
+        raise UsageError(f"GMIs {unnamed} name no mig_profile and others of their GPU do: name all or none")
+    return named
+
+
+def _slices(whole: MigProfile, name: str) -> int:
+    slices = whole.slices if name == whole.name else int(name.partition("c.")[0])
+    compute_name(whole, slices)  # refuses what there is not
+    return slices
+
+
+def _even_slices(whole: MigProfile, k: int) -> int:
+    fitting = [size for size in SIZES[whole.slices] if size * k <= whole.slices]
+    if not fitting:
+        raise UsageError(f"{whole.name} has no room for {k} compute instances: ask for {whole.slices} GMIs at most")
+    return fitting[0]
+
+
+def _require_mig(state: MigState) -> None:
+    if not state.profiles:
+        raise UsageError(f"{state.model} has no MIG, or its profiles are not known here: use another --backend")

@@ -1,0 +1,19 @@
+"""GPUs as MIG has them, for tests."""
+
+from gmi_drl.gmi.mig.parts import ComputeInstance, GpuInstance, MigState
+from gmi_drl.gpus import gpu_named
+
+GPU = "GPU-0000aaaa-0000-0000-0000-000000000000"
+
+
+def instance(number, profile, start, parts=None, model="A100-SXM4-40GB"):
+    """A GPU instance with one compute instance, or with `parts` of so many slices each at so many."""
+    size = gpu_named(model).profile(profile).size
+    places = parts or [(profile, 0)]
+    inside = tuple(ComputeInstance(i, name, at, f"MIG-{number}-{i}") for i, (name, at) in enumerate(places))
+    return GpuInstance(number, profile, start, size, inside)
+
+
+def state(*instances, enabled=True, model="A100-SXM4-40GB"):
+    """A GPU with these instances."""
+    return MigState(GPU, f"NVIDIA {model}", enabled, enabled, instances)

@@ -1,0 +1,182 @@
+"""A GPU becomes what it was, and nothing that others made goes."""
+
+import time
+from threading import Timer
+
+import pynvml
+import pytest
+
+from gmi_drl.errors import MachineError
+from gmi_drl.gmi.mig import restore as restoring
+from gmi_drl.gmi.mig.driver import MigDriver, nvml
+from gmi_drl.gmi.mig.record import Record, boot_id, read_record, record_file, write_record
+from gmi_drl.gmi.mig.restore import restore
+from tests.gmi.nvml.fake import FakeGpu
+
+
+@pytest.fixture(autouse=True)
+def own_claims(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path))
+
+
+@pytest.fixture
+def machine(fake_nvml):
+    fake_nvml.add(FakeGpu("NVIDIA A100-SXM4-40GB", mig=("3g.20gb", "1g.5gb")))
+    fake_nvml.write("root", "")
+    return fake_nvml
+
+
+def now(machine):
+    with nvml():
+        return MigDriver(machine.uuid(0)).state()
+
+
+def cut_anew(machine, *wanted):
+    """As a run does: destroy what is there and make others, with a record of it."""
+    driver = MigDriver(machine.uuid(0))
+    with nvml():
+        before = driver.state()
+        record = Record(boot_id(), before).about_to_make(list(wanted))
+        write_record(record)
+        for instance in before.instances:
+            for part in instance.compute:
+                driver.destroy_part(instance.id, part.id)
+            driver.destroy(instance.id)
+        for profile, start in wanted:
+            driver.make_part(driver.make(profile, start), profile, None)
+        return record, driver.state()
+
+
+def sealed(record, state):
+    return Record(record.boot, record.before, record.places, state)
+
+
+@pytest.mark.parametrize("seal", [True, False], ids=["sealed", "killed before the last note"])
+def test_the_previous_instances_come_back(machine, seal):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    assert restore(sealed(record, made) if seal else record) == []
+    assert now(machine).shapes == record.before.shapes and not record_file(machine.uuid(0)).exists()
+    assert restore(record) == [], "once more changes nothing"
+
+
+def test_mig_mode_goes_off_again_where_it_was_off(fake_nvml):
+    fake_nvml.add(FakeGpu("NVIDIA A30"))
+    fake_nvml.write("root", "")
+    driver = MigDriver(fake_nvml.uuid(0))
+    with nvml():
+        record = Record(boot_id(), driver.state()).about_to_make([("4g.24gb", 0)])
+        driver.set_mode(enabled=True)
+        driver.make_part(driver.make("4g.24gb", 0), "4g.24gb", None)
+    assert restore(record) == []
+    assert not now(fake_nvml).enabled
+
+
+def test_a_mode_that_only_waits_for_a_reset_is_taken_back(fake_nvml):
+    fake_nvml.add(FakeGpu("NVIDIA A30"))
+    fake_nvml.write("root", "")
+    fake_nvml.write("gpus/0/mig_resets", "")
+    driver = MigDriver(fake_nvml.uuid(0))
+    with nvml():
+        record = Record(boot_id(), driver.state())
+        with pytest.raises(pynvml.NVMLError_ResetRequired):
+            driver.set_mode(enabled=True)
+        assert driver.state().pending
+    assert restore(record) == []
+    assert not now(fake_nvml).pending
+
+
+def test_what_others_made_meanwhile_stays_and_is_told(machine):
+    """An administrator has replaced ours by others, at the same place: they have other UUIDs."""
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    _, others = cut_anew(machine, ("7g.40gb", 0))
+    (left,) = restore(sealed(record, made))
+    assert "no room beside the instances" in left and f"-cgi 3g.20gb:{record.before.instances[0].start} -C" in left
+    assert "-dgi" not in left and now(machine) == others
+
+
+def test_a_record_of_another_boot_is_not_believed(machine):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    old = Record("another", record.before, record.places, made)
+    write_record(old)
+    assert read_record(machine.uuid(0)) is None
+    assert restore(old) == [] and now(machine) == made
+
+
+def test_a_busy_instance_keeps_its_idle_compute_instances(machine):
+    driver = MigDriver(machine.uuid(0))
+    with nvml():
+        before = driver.state()
+        record = Record(boot_id(), before).about_to_make([("2g.10gb", 4)])
+        number = driver.make("2g.10gb", 4)
+        for _ in range(2):
+            driver.make_part(number, "1c.2g.10gb", None)
+        made = driver.state()
+    machine.write(f"gpus/0/gi/{number}/ci/1/processes/4321", 1)
+    (left,) = restore(sealed(record, made), patience_s=0.1)
+    assert "in use by process 4321: end it" in left and now(machine) == made
+    assert [line for line in left.splitlines() if "-dci" in line] and "-cgi" not in left, "only what is left to do"
+
+
+def test_processes_that_are_just_ending_are_waited_for(machine):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    file = next((machine.root / "gpus/0/gi").glob("*/ci/0")) / "processes/4321"
+    file.parent.mkdir()
+    file.write_text("1")
+    ending = Timer(0.5, file.unlink)
+    ending.start()
+    assert restore(sealed(record, made), patience_s=60) == []
+    ending.join()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetGpuInstances",
+        "nvmlGpuInstanceGetInfo",
+        "nvmlDeviceGetMigDeviceHandleByIndex",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlComputeInstanceDestroy",
+        "nvmlGpuInstanceDestroy",
+        "nvmlDeviceCreateGpuInstanceWithPlacement",
+        "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
+    ],
+)
+def test_whatever_fails_for_a_moment_is_tried_again(machine, function):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    machine.fail(function, pynvml.NVML_ERROR_IN_USE, times=2)
+    assert restore(sealed(record, made), patience_s=60) == []
+    assert (machine.root / "fail" / function).read_text().split()[1] == "0", "the fault was met"
+    assert now(machine).shapes == record.before.shapes
+
+
+@pytest.mark.parametrize("function", ["nvmlComputeInstanceDestroy", "nvmlDeviceCreateGpuInstanceWithPlacement"])
+def test_what_fails_for_good_is_told_with_the_commands_that_are_left(machine, function):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    write_record(record)
+    machine.fail(function, pynvml.NVML_ERROR_NO_PERMISSION)
+    began = time.monotonic()
+    (left,) = restore(sealed(record, made), patience_s=60)
+    assert time.monotonic() - began < 30 and "it needs root" in left and "by hand:\n  nvidia-smi mig -i GPU-" in left
+    assert record_file(machine.uuid(0)).exists(), "a next run may do it"
+    (machine.root / "fail" / function).unlink()
+    assert restore(read_record(machine.uuid(0))) == [] and now(machine).shapes == record.before.shapes
+
+
+def test_a_gpu_that_does_not_answer_is_told(machine):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    machine.fail("nvmlDeviceGetHandleByUUID", pynvml.NVML_ERROR_GPU_IS_LOST)
+    (left,) = restore(sealed(record, made), patience_s=0.1)
+    assert "may not have the MIG instances that it had" in left
+
+
+def test_a_broken_record_is_an_error_with_a_remedy(machine):
+    record_file("GPU-x").write_text("{}")
+    with pytest.raises(MachineError, match="is no record of MIG instances"):
+        read_record("GPU-x")
+
+
+def test_all_gpus_of_the_notes_are_restored(machine):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    assert restoring.restore_all({machine.uuid(0): sealed(record, made).to_json()}) == []
+    assert now(machine).shapes == record.before.shapes
