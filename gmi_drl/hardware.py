@@ -87,15 +87,16 @@ class Node(FileModel):
     @property
     def num_gpus(self) -> int:
         """GPUs in all."""
-        return sum(part.count for part in self._gpu_models)
+        return sum(part.count for part in self.gpu_models)
 
     @property
     def gpu_memory_gib(self) -> float | None:
         """Memory of the smallest GPU; None if there is none or a model's is not known."""
-        sizes = [part.known_memory_gib for part in self._gpu_models]
+        sizes = [part.known_memory_gib for part in self.gpu_models]
         known = [size for size in sizes if size is not None]
         return min(known) if known and len(known) == len(sizes) else None
 
     @property
-    def _gpu_models(self) -> tuple[Gpus, ...]:
+    def gpu_models(self) -> tuple[Gpus, ...]:
+        """Its GPUs, a part for each model, in the order of their indices; empty if there are none."""
         return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from gmi_drl.backends import PROCESS
+from gmi_drl.cli.explain_view import explained_lines
 from gmi_drl.cli.output import (
     backend_option,
     console,
@@ -19,7 +20,7 @@ from gmi_drl.cli.output import (
     simulator_option,
     write_file,
 )
-from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
+from gmi_drl.cli.plan_view import candidate_table, cost_note, layout_tree, notes
 from gmi_drl.cli.plans import CPU_BUDGET_S, GPU_BUDGET_S, even_plan, measured_plan, node_of, plan_from_profile
 from gmi_drl.errors import UsageError
 from gmi_drl.exports import FORMATS, export, require_sayable
@@ -69,6 +70,14 @@ if TYPE_CHECKING:
 @click.option("--profile", type=click.Path(path_type=Path), help="Measure nothing, choose by this profile file.")
 @click.option("--node", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
 @click.option(
+    "--price-per-gpu-hour",
+    "prices",
+    multiple=True,
+    metavar="[MODEL=]PRICE",
+    help="Tell what a billion steps cost; for several models of GPU more than once (H100=2.5).",
+)
+@click.option("--explain", is_flag=True, help="Show every formula of the plan with its numbers.")
+@click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -95,6 +104,8 @@ def plan(
     fresh: bool,
     profile: Path | None,
     node: Path | None,
+    prices: tuple[str, ...],
+    explain: bool,
     output: Path,
     format: str,
 ) -> None:
@@ -108,9 +119,11 @@ def plan(
     from gmi_drl.files import dump_yaml
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.profile import load_profile
+    from gmi_drl.scheduler.price import price_per_hour, prices_of
     from gmi_drl.templates import template_named
 
     require_folder(output)
+    priced = prices_of(prices)
     by = template_named(template)
     if by.purpose != "training":
         _refuse("nothing is learnt", {"--algo": algo, "--keep-batch": keep_batch})
@@ -119,7 +132,12 @@ def plan(
     with _no_garbage():
         here = node_of(node)
         if format in FORMATS:
+            _refuse(
+                f"--format {format} is for another tool",
+                {"--explain": explain or None, "--price-per-gpu-hour": priced or None},
+            )
             require_sayable(format, None if profile else named_backend(backend), on_gpus=here.num_gpus > 0)
+        hourly = price_per_hour(here, priced) if priced else None
         if profile is not None:
             _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
             restricted = {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
@@ -131,6 +149,8 @@ def plan(
         elif node is not None or budget == 0:
             _refuse("nothing is measured, so nothing can be held", {"--keep-batch": keep_batch})
             _refuse("nothing is measured, and an even cut is the same for all", {"--algo": algo})
+            _refuse("nothing is measured, so no cost is known", {"--price-per-gpu-hour": prices or None})
+            _refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
             elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
             _refuse(f"the machine of {node} cannot be measured here", elsewhere)
             chosen = even_plan(task, here, by, num_env, gmis_per_gpu, named_backend(backend), share_cores)
@@ -141,13 +161,13 @@ def plan(
             chosen = measured_plan(task, here, by, algo, num_env, gmis_per_gpu, cutting, keep_batch, budget, fresh)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
-        print_json("plan", {"layout_file": str(output), **_document(chosen)})
+        print_json("plan", {"layout_file": str(output), **_document(chosen, hourly, explain)})
         return
     if format in FORMATS:
         say(f"{verb} {output}")  # also where the format cannot say the layout: it was paid for
         click.echo(export(format, chosen.layout, here), nl=False)
         return
-    _show(chosen, here)
+    _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
     train = f"train {output}" + (f" --algo {algo}" if algo not in (None, OUR_PPO.name) else "")
     command = train if by.purpose == "training" else f"serve RUN {output} --steps 1000"
@@ -171,26 +191,40 @@ def _refuse(why: str, options: Mapping[str, object]) -> None:
         raise UsageError(f"{', '.join(given)}: {why}: leave it out")
 
 
-def _show(plan: "Plan", node: "Node") -> None:
+def _show(plan: "Plan", node: "Node", hourly: float | None, explain: bool) -> None:
     if plan.candidates:
-        console().print(candidate_table(plan))
-        for note in notes(plan, node):
+        console().print(candidate_table(plan, hourly))
+        for note in [*notes(plan, node), *([] if hourly is None else [cost_note(plan, node, hourly)])]:
             console().print(note, markup=False)
+    if explain:
+        from gmi_drl.scheduler.explain import explain as explained
+
+        console().print("\n".join(explained_lines(explained(plan, hourly))), markup=False, soft_wrap=True)
     console().print(layout_tree(plan.layout))
 
 
-def _document(plan: "Plan") -> dict[str, object]:
+def _document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str, object]:
     from dataclasses import asdict
+
+    from gmi_drl.scheduler.explain import explain as explained
+    from gmi_drl.scheduler.price import cost_per_billion_steps
 
     candidates = [
         {**candidate.point.model_dump(mode="json"), "projected": candidate.projected, "expected": candidate.expected}
         | {"confirmed": candidate.confirmed}
+        | (
+            {}
+            if hourly is None
+            else {"cost_per_billion_steps": cost_per_billion_steps(hourly, candidate.steps_per_second)}
+        )
         for candidate in plan.candidates
     ]
     return {
         "layout": plan.layout.model_dump(mode="json"),
         "learner": plan.learner,
+        "price_per_hour": hourly,
         "candidates": candidates,
         "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
         "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
+        **({"explained": [asdict(one) for one in explained(plan, hourly)]} if explain else {}),
     }
