@@ -93,6 +93,7 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
         }
         print_json("serve", document)
         return
+
     speed = human_count(served.steps_per_second)
     console().print(f"{folder.path}, iteration {served.iteration}: {task}, {speed} steps/s in all", markup=False)
     for device, values in served.devices.items():
