@@ -15,7 +15,7 @@ from signal import SIGKILL, SIGTERM, Signals, pidfd_send_signal
 from typing import Any
 
 from gmi_drl.gmi.mps.control import PIPES, Control, ControlError
-from gmi_drl.gmi.mps.folder import controls_in, keeper_log
+from gmi_drl.gmi.mps.folder import controls_in, keeper_log, stale
 
 UNDO = f"{__name__}:undo"
 UNDO_S = 180.0
@@ -49,6 +49,11 @@ def undo(notes: Mapping[str, Any]) -> list[str]:
     shutil.rmtree(folder, ignore_errors=True)
     keeper_log(folder).unlink(missing_ok=True)
     return [f"{folder} cannot be removed: remove it"] if folder.exists() else []
+
+
+def remove_stale() -> list[str]:
+    """Undo what killed launchers and keepers have left; what cannot be undone."""
+    return [text for folder in stale() for text in undo({"folder": str(folder)})]
 
 
 def end_clients(folder: Path, controls: list[Control]) -> None:
