@@ -1,6 +1,10 @@
 """The hardware that a plan is made for: this machine's, or another's, described in a node file."""
 
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -67,13 +71,15 @@ class Cpu(FileModel):
 class Node(FileModel):
     """One machine (a *node file*, `version: 1`).
 
-    GPU indices count within `CUDA_VISIBLE_DEVICES`, core indices within what the process may use.
+    GPU indices count within `CUDA_VISIBLE_DEVICES`, core indices within what the process may use. Of its GPUs only
+    those in `used` are planned with; None: all.
     """
 
     version: Literal[1] = 1
     name: str
     gpus: Gpus | tuple[Gpus, ...] | None = None
     cpus: CpuDevices | None = None
+    used: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
     link: Literal["nvswitch", "nvlink", "pcie", "none"] = "none"
     cpu: Cpu
 
@@ -84,15 +90,31 @@ class Node(FileModel):
             raise ValueError(f"cpus asks for {wanted}, cpu.cores has {self.cpu.cores}")
         return self
 
+    @model_validator(mode="after")
+    def _used_gpus_exist(self) -> Self:
+        count = sum(part.count for part in self.gpu_models)
+        if self.used is not None and (list(self.used) != sorted(set(self.used)) or self.used[-1] >= count):
+            raise ValueError(f"used must list indices of its {count} GPUs, ascending, each once, got {list(self.used)}")
+        return self
+
+    def only(self, gpus: Iterable[int]) -> "Node":
+        """The same node, of which a plan uses only the GPUs with these indices."""
+        return self.model_copy(update={"used": tuple(sorted(gpus))})
+
+    @property
+    def gpu_indices(self) -> Sequence[int]:
+        """Of the GPUs that are used, ascending."""
+        return range(sum(part.count for part in self.gpu_models)) if self.used is None else self.used
+
     @property
     def num_gpus(self) -> int:
-        """GPUs in all."""
-        return sum(part.count for part in self.gpu_models)
+        """GPUs that are used."""
+        return len(self.gpu_indices)
 
     @property
     def gpu_memory_gib(self) -> float | None:
-        """Memory of the smallest GPU; None if there is none or a model's is not known."""
-        sizes = [part.known_memory_gib for part in self.gpu_models]
+        """Memory of the smallest GPU that is used; None if there is none or a model's is not known."""
+        sizes = [part.known_memory_gib for part in self.used_models]
         known = [size for size in sizes if size is not None]
         return min(known) if known and len(known) == len(sizes) else None
 
@@ -100,3 +122,12 @@ class Node(FileModel):
     def gpu_models(self) -> tuple[Gpus, ...]:
         """Its GPUs, a part for each model, in the order of their indices; empty if there are none."""
         return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()
+
+    @property
+    def used_models(self) -> tuple[Gpus, ...]:
+        """As `gpu_models`, of those that are used."""
+        if self.used is None:
+            return self.gpu_models
+        ends = list(accumulate(part.count for part in self.gpu_models))
+        counts = Counter(bisect_right(ends, index) for index in self.used)
+        return tuple(self.gpu_models[place].model_copy(update={"count": counts[place]}) for place in sorted(counts))
