@@ -253,7 +253,7 @@ def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoin
     )
     limits = f"at most {devices_of(node)[1]} GMIs per device, and the samples per update that were asked for"
     told = infeasible[:TOLD]
-    reasons = [f"{point.cut} environments: {point.reason}" for point in told]
+    reasons = [f"{point.cut.described}: {point.reason}" for point in told]
     reasons += [f"and {len(infeasible) - TOLD} more"] if len(infeasible) > TOLD else []
     if unmeasured:
         reasons.append(f"{counted(len(unmeasured), 'point')} not measured for want of time: give more with --budget")
