@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
-from typing import Annotated, Literal, Self
+from itertools import accumulate, combinations
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,13 @@ from gmi_drl.gpus import find_gpu
 
 STORES_IN_ORDER = ("x86_64", "AMD64")
 """Processors whose order of stores a reduction in shared memory relies on; the others use gloo."""
+
+LinkKind = Literal["nvswitch", "nvlink", "pcie", "none"]
+"""What lies between two GPUs, the best first: NVLinks through a switch, NVLinks, PCIe alone; nothing where there is
+one GPU. MIG devices have none between them."""
+
+KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
+"""Best first."""
 
 Count = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -68,11 +75,19 @@ class Cpu(FileModel):
         return tuple(sorted(self.siblings)) if self.siblings is not None else tuple(zip(range(self.cores)))
 
 
+class Links(FileModel):
+    """GPUs of which every two are linked so, by index, e.g. `{gpus: [0, 1, 2, 3], kind: nvlink}`."""
+
+    gpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)]
+    kind: LinkKind
+
+
 class Node(FileModel):
     """One machine (a *node file*, `version: 1`).
 
-    GPU indices count within `CUDA_VISIBLE_DEVICES`, core indices within what the process may use. Of its GPUs only
-    those in `used` are planned with; None: all.
+    GPU indices count within `CUDA_VISIBLE_DEVICES`, through `gpus` in its order; core indices within what the process
+    may use. `links` are the GPUs that are linked better than by `link`, which connects the rest. Only the GPUs in
+    `used` are planned with; None: all.
     """
 
     version: Literal[1] = 1
@@ -80,7 +95,8 @@ class Node(FileModel):
     gpus: Gpus | tuple[Gpus, ...] | None = None
     cpus: CpuDevices | None = None
     used: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
-    link: Literal["nvswitch", "nvlink", "pcie", "none"] = "none"
+    link: LinkKind = "none"
+    links: tuple[Links, ...] = ()
     cpu: Cpu
 
     @model_validator(mode="after")
@@ -92,9 +108,23 @@ class Node(FileModel):
 
     @model_validator(mode="after")
     def _used_gpus_exist(self) -> Self:
-        count = sum(part.count for part in self.gpu_models)
+        count = len(self.model_of_each_gpu)
         if self.used is not None and (list(self.used) != sorted(set(self.used)) or self.used[-1] >= count):
             raise ValueError(f"used must list indices of its {count} GPUs, ascending, each once, got {list(self.used)}")
+        return self
+
+    @model_validator(mode="after")
+    def _links_name_each_pair_once(self) -> Self:
+        count, named = len(self.model_of_each_gpu), set[tuple[int, int]]()
+        for links in self.links:
+            if KINDS.index(links.kind) >= KINDS.index(self.link):
+                raise ValueError(f"links of kind {links.kind} are no better than `link: {self.link}`: leave them out")
+            if missing := [gpu for gpu in links.gpus if gpu >= count]:
+                raise ValueError(f"links name GPU {missing[0]}, the node has {count}")
+            for pair in combinations(sorted(links.gpus), 2):
+                if pair in named or pair[0] == pair[1]:
+                    raise ValueError(f"links name GPUs {pair[0]} and {pair[1]} twice")
+                named.add(pair)
         return self
 
     def only(self, gpus: Iterable[int]) -> "Node":
@@ -104,12 +134,17 @@ class Node(FileModel):
     @property
     def gpu_indices(self) -> Sequence[int]:
         """Of the GPUs that are used, ascending."""
-        return range(sum(part.count for part in self.gpu_models)) if self.used is None else self.used
+        return range(len(self.model_of_each_gpu)) if self.used is None else self.used
 
     @property
     def num_gpus(self) -> int:
         """GPUs that are used."""
         return len(self.gpu_indices)
+
+    @property
+    def model_of_each_gpu(self) -> tuple[str, ...]:
+        """The model of each GPU, as it is written, by index."""
+        return tuple(part.model for part in self.gpu_models for _ in range(part.count))
 
     @property
     def gpu_memory_gib(self) -> float | None:
