@@ -134,7 +134,7 @@ class Node(FileModel):
     @property
     def gpu_indices(self) -> Sequence[int]:
         """Of the GPUs that are used, ascending."""
-        return range(len(self.model_of_each_gpu)) if self.used is None else self.used
+        return range(sum(part.count for part in self.gpu_models)) if self.used is None else self.used
 
     @property
     def num_gpus(self) -> int:
