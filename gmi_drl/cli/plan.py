@@ -13,9 +13,10 @@ from gmi_drl.cli.explain_view import explained_lines
 from gmi_drl.cli.output import (
     backend_option,
     console,
-    format_option,
+    named_backend,
     print_json,
     require_folder,
+    say,
     simulator_option,
     write_file,
 )
@@ -23,6 +24,7 @@ from gmi_drl.cli.plan_document import plan_document
 from gmi_drl.cli.plan_view import candidate_table, cost_note, layout_tree, notes
 from gmi_drl.cli.plans import CPU_BUDGET_S, GPU_BUDGET_S, Asked, made, node_for, refuse
 from gmi_drl.cli.what_if import show_what_if
+from gmi_drl.exports import FORMATS, export, require_sayable
 from gmi_drl.task_names import known_tasks
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -98,7 +100,12 @@ LAYOUT = Path("layout.yaml")
     help=f"The layout file.  [default: {LAYOUT}]",
 )
 @simulator_option
-@format_option
+@click.option(
+    "--format",
+    type=click.Choice(["table", "json", *FORMATS]),
+    default="table",
+    help="For people, for programs, or what another tool takes; on stdout, alone.",
+)
 def plan(
     template: str,
     backend: str | None,
@@ -125,6 +132,9 @@ def plan(
 
     priced = prices_of(prices)
     asked = Asked(template=template_named(template), backend=backend, profile=profile, node=node, **options)
+    if format in FORMATS:
+        told = {"--explain": explain or None, "--price-per-gpu-hour": prices or None, "--what-if": what_if or None}
+        refuse(f"--format {format} is one layout for another tool", told)
     if what_if:
         refuse("--what-if compares and plans nothing", {"--output": output, "--explain": explain or None})
         show_what_if(asked, what_if, priced, format)
@@ -137,11 +147,17 @@ def plan(
         refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
     with _no_garbage():
         here = node_for(asked)
+        if format in FORMATS:
+            require_sayable(format, None if profile else named_backend(backend), on_gpus=here.num_gpus > 0)
         hourly = price_per_hour(here, priced) if priced else None
         chosen = made(asked, here)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
         print_json("plan", {"layout_file": str(output), **plan_document(chosen, hourly, explain)})
+        return
+    if format in FORMATS:
+        say(f"{verb} {output}")  # also where the format cannot say the layout: it was paid for
+        click.echo(export(format, chosen.layout, here), nl=False)
         return
     _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
