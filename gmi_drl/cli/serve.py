@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.layouts import make_layout, read_layout
-from gmi_drl.cli.live import usage_text
 from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.phases import ACT, SIMULATE
@@ -72,6 +71,8 @@ def serve(
 
 def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None:
     """Speed and episodes of all GMIs, and of each."""
+    from gmi_drl.cli.live import usage_text
+
     episodes = sum(gmi.episodes for gmi in served.gmis.values())
     returns = sum(gmi.return_sum for gmi in served.gmis.values())
     lengths = sum(gmi.length_sum for gmi in served.gmis.values())
@@ -92,6 +93,7 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
         }
         print_json("serve", document)
         return
+
     speed = human_count(served.steps_per_second)
     console().print(f"{folder.path}, iteration {served.iteration}: {task}, {speed} steps/s in all", markup=False)
     for device, values in served.devices.items():

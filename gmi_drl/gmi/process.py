@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.gmi.inventory import VisibleGpu, allowed_cores, visible_gpus
 from gmi_drl.gmi_environment import NO_GPU, gmi_environment
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
@@ -74,13 +74,35 @@ class ProcessInstances:
 
 
 def _gpus_of(layout: Layout) -> dict[int, str]:
-    """The UUID of each GMI's GPU, `NO_GPU` for one on cores."""
-    uuids = [gpu.uuid for gpu in visible_gpus()]
-    return {
-        gmi.id: uuids[device.index] if device.kind == "gpu" else NO_GPU
-        for device in layout.devices
-        for gmi in device.gmis
-    }
+    """The UUID of each GMI's GPU, `NO_GPU` for one on cores.
+
+    Raises:
+        LayoutMismatchError: if a GPU cannot be shared so, or is gone.
+    """
+    if all(device.kind == "cpu" for device in layout.devices):
+        return {gmi.id: NO_GPU for gmi in layout.gmis}
+    gpus = visible_gpus()
+    uuids: dict[int, str] = {}
+    for device in layout.devices:
+        uuid = NO_GPU
+        if device.kind == "gpu":
+            if device.index >= len(gpus):
+                raise LayoutMismatchError(f"the layout uses GPU {device.index}, this process sees {len(gpus)}")
+            if reason := _cannot_share(gpus[device.index], len(device.gmis)):
+                raise LayoutMismatchError(f"GPU {device.index} ({gpus[device.index].model}) {reason}")
+            uuid = gpus[device.index].uuid
+        uuids |= {gmi.id: uuid for gmi in device.gmis}
+    return uuids
+
+
+def _cannot_share(gpu: VisibleGpu, processes: int) -> str:
+    """Why so many processes cannot have contexts on a GPU, and the remedy; empty if they can."""
+    if gpu.mig and not gpu.parent:
+        return "is in MIG mode: take `--backend mig`, or name its MIG devices in CUDA_VISIBLE_DEVICES (nvidia-smi -L)"
+    if gpu.compute_mode == "prohibited" or (gpu.compute_mode == "exclusive process" and processes > 1):
+        remedy = f"let an administrator run `nvidia-smi -i {gpu.number} -c DEFAULT`"
+        return f"is in compute mode {gpu.compute_mode}, which {processes} processes cannot share: {remedy}"
+    return ""
 
 
 def _listed(numbers: list[int]) -> str:
