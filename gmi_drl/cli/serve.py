@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import make_layout, read_layout
-from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
+from gmi_drl.cli.layouts import cut_by, make_layout, read_layout
+from gmi_drl.cli.output import backend_option, console, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.units import human_count
@@ -29,12 +29,19 @@ SHOWN = 16
     help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
+@backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
 @simulator_option
 @format_option
 def serve(
-    run: Path, layout: Path | None, num_env: int | None, gmis_per_gpu: int | None, format: str, **options: Any
+    run: Path,
+    layout: Path | None,
+    num_env: int | None,
+    gmis_per_gpu: int | None,
+    backend: str | None,
+    format: str,
+    **options: Any,
 ) -> None:
     """Let what a RUN has learnt act on all GMIs of a LAYOUT file, or of this machine cut evenly.
 
@@ -57,6 +64,7 @@ def serve(
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
         chosen = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG)
+    chosen = cut_by(chosen, backend)
     template_for(chosen, "serving")
     require_room(chosen, config, task_spec(task), this_node(), tell=say)
     try:

@@ -131,8 +131,8 @@ def _undisturbed() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in heard:
-            signal.raise_signal(number)
+        for late in heard:
+            signal.raise_signal(late)
 
 
 def main() -> None:
