@@ -136,8 +136,7 @@ def plan_measured(
         UsageError: if the profile is of another task.
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
-    if profile.task != task.name:
-        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
+    require_same_task(profile, task)
     profile, about_models = for_node(profile, node)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
@@ -164,6 +163,12 @@ def plan_measured(
         learns.kind if learns else None,
         Basis(task, learner, node, profile, template),
     )
+
+
+def require_same_task(profile: Profile, task: TaskSpec) -> None:
+    """Raise `UsageError` if a profile is of another task."""
+    if profile.task != task.name:
+        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
 
 
 def _remembered(layout: Layout, node: Node) -> Layout:
