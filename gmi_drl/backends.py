@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gmi_drl.backend_refusals import Refuses
 from gmi_drl.registry import Registry
 
 Limit = Literal["share", "memory_limit_bytes", "mig_profile"]
@@ -21,6 +22,7 @@ class BackendEntry:
         coexists: Whether two cuts of one device may be alive at once. Where they may not, layouts on the same devices
             are opened one after the other.
         enforces: What a layout may ask of it for a GMI.
+        refuses: Which GPUs it cannot cut so, by their models; None where all can be.
     """
 
     name: str
@@ -28,6 +30,7 @@ class BackendEntry:
     backend: str
     coexists: bool
     enforces: frozenset[Limit] = frozenset()
+    refuses: Refuses | None = None
 
 
 PROCESS = BackendEntry(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from gmi_drl.backends import PROCESS
+from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
@@ -233,6 +233,10 @@ def unfit(point: ProfilePoint, node: Node) -> str | None:
     """Why a point cannot run on this node; None if it can."""
     if not point.runnable:
         return point.reason or "did not run when it was measured"
+    refuses = BACKENDS.find(point.backend).refuses
+    for model in dict.fromkeys(part.model for part in node.used_models) if refuses else ():
+        if refuses and (why := refuses(model, point.gmis_per_gpu, point.memory_bytes)):
+            return why
     num_gmis = devices_of(node)[0] * point.gmis_per_gpu
     return shortage(node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes)
 
