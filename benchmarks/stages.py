@@ -17,6 +17,7 @@ from typing import IO, Any, NoReturn
 from keeper import MARK, kept
 
 from gmi_drl.bench.machine import Watch
+from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import visible_gpus
 
 CALL_S = 540.0
@@ -55,7 +56,10 @@ class Stage:
 
 def obstacle(is_rehearsal: bool) -> str | None:
     """Why this machine is none for a first day; where it is one, everything is for the first GPU that is visible."""
-    gpus = visible_gpus()
+    try:
+        gpus = visible_gpus()
+    except GmiError as error:
+        return str(error)
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[0].uuid
     if is_rehearsal or gpus:

@@ -37,7 +37,15 @@ PROCESS = BackendEntry(
     coexists=True,
 )
 
-BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS,))
+MPS = BackendEntry(
+    "mps",
+    "one process per GMI, on cores of its own; on a GPU clients of NVIDIA's Multi-Process Service",
+    "gmi_drl.gmi.mps.backend:MpsBackend",
+    coexists=True,
+    enforces=frozenset[Limit](("share", "memory_limit_bytes")),
+)
+
+BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `BackendEntry`."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from gmi_drl.errors import GmiError
 from gmi_drl.files import FileModel
 from gmi_drl.gmi.inventory import allowed_cores, memory_bytes, visible_gpus
 from gmi_drl.run.folder import versions
@@ -85,7 +86,7 @@ class Watch:
             cpu=_cpu_model(),
             cores=self.cores,
             memory_bytes=memory_bytes(),
-            gpus=tuple(f"{gpu.model} (driver {gpu.driver})" for gpu in visible_gpus()),
+            gpus=_gpus(),
             load_before=self.load_before,
             load_after=os.getloadavg(),
             busy=round(min(max(0.0, others_s / (elapsed_s * len(self._watched))), 1.0), 4),
@@ -128,6 +129,14 @@ def _git(*arguments: str) -> str:
         return subprocess.run(line, capture_output=True, text=True, timeout=GIT_S, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
+
+
+def _gpus() -> tuple[str, ...]:
+    """Names and driver. A result that took minutes is not lost because the driver has failed since."""
+    try:
+        return tuple(f"{gpu.model} (driver {gpu.driver})" for gpu in visible_gpus())
+    except GmiError as error:
+        return (f"unknown: {error}",)
 
 
 def _cpu_model() -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.layouts import make_layout, read_layout
-from gmi_drl.cli.live import usage_text
 from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.phases import ACT, SIMULATE
@@ -92,6 +91,8 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
         }
         print_json("serve", document)
         return
+    from gmi_drl.cli.live import usage_text
+
     speed = human_count(served.steps_per_second)
     console().print(f"{folder.path}, iteration {served.iteration}: {task}, {speed} steps/s in all", markup=False)
     for device, values in served.devices.items():

@@ -8,6 +8,7 @@ from gmi_drl.errors import LayoutMismatchError, UsageError
 from gmi_drl.gmi.backend import Backend, Instances
 from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import this_node
+from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
 from gmi_drl.registry import class_at
 
@@ -61,8 +62,12 @@ def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[Claim]:
     for layout in layouts:
         by_backend.setdefault(layout.backend, []).append(layout)
     backends = {name: backend_for(alike[0]) for name, alike in by_backend.items()}
+    node = this_node()
     devices = [
-        device for name, alike in by_backend.items() for layout in alike for device in _devices(backends[name], layout)
+        device
+        for name, alike in by_backend.items()
+        for layout in alike
+        for device in _devices(backends[name], layout, node)
     ]
     with claim(devices, purpose), ExitStack() as life:
         for name, backend in backends.items():
@@ -72,7 +77,7 @@ def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[Claim]:
         yield ours
 
 
-def _devices(backend: Backend, layout: Layout) -> list[str]:
-    if reasons := backend.check(this_node(), layout):
+def _devices(backend: Backend, layout: Layout, node: Node) -> list[str]:
+    if reasons := backend.check(node, layout):
         raise LayoutMismatchError("; ".join(reasons) + ": make a layout for this machine with `gmi-drl plan`")
     return backend.devices(layout)

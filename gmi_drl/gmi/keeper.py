@@ -72,7 +72,8 @@ class Keeper:
         """
         self.notes[name] = value
         if self._ask({"name": name, "value": value}, ANSWER_S) is None:
-            text = f"the keeper (process {self.pid}) has ended or does not answer; {self._log} may say why"
+            said = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
+            text = f"the keeper (process {self.pid}) has ended or does not answer ({said or 'without a word'})"
             raise MachineError(f"{text}: without one nothing would be undone if this process were killed")
 
     def close(self) -> list[str]:

@@ -3,11 +3,13 @@ import subprocess
 import sys
 import time
 
+import pynvml
 import pytest
 from bench.toy import toy_machine
 
 from gmi_drl.bench.machine import Watch, busy_s, commit, own_s
 from gmi_drl.gmi import allowed_cores
+from tests.gmi.nvml.fake import FakeGpu
 
 BURN = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
 
@@ -17,6 +19,15 @@ def test_the_machine_is_described():
     assert machine.cores == len(allowed_cores()) and machine.cpu and machine.memory_bytes > 2**20
     assert 0 <= machine.busy <= 1 and machine.versions["torch"] and len(machine.load_after) == 3
     assert machine.torch in machine.described
+
+
+def test_a_driver_that_fails_loses_no_result(fake_nvml):
+    fake_nvml.add(FakeGpu())
+    watch = Watch()
+    assert watch.machine().gpus == ("NVIDIA H200 (driver 580.95.05)",)
+    fake_nvml.fail("nvmlDeviceGetName", pynvml.NVML_ERROR_GPU_IS_LOST)
+    (gpu,) = watch.machine().gpus
+    assert gpu.startswith("unknown: GPU 0 does not answer")
 
 
 @pytest.mark.parametrize("is_waited_for", [True, False])

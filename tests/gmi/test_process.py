@@ -9,6 +9,7 @@ from gmi_drl.gmi import ProcessBackend, allowed_cores, process
 from gmi_drl.gmi.inventory import VisibleGpu
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.layout import GMI, Device, Layout
+from tests.gmi.nvml.fake import FakeGpu
 
 
 def layout(*cores, kind="cpu", index=0):
@@ -55,6 +56,32 @@ def test_devices_are_cores_and_gpus_by_names_of_the_machine(backend, monkeypatch
     assert backend.devices(shared) == ["core-4", "core-7", "gpu-GPU-b"]
     with backend.cut(shared) as instances:
         assert instances.environment(0)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
+
+
+def test_gmis_on_gpus_are_told_their_uuids_and_those_on_cores_none(backend, fake_nvml, monkeypatch):
+    backend.cores = [4, 7]
+    fake_nvml.add(*[FakeGpu()] * 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with backend.cut(layout((0,), (1,), kind="gpu")) as instances:
+        assert [instances.environment(i)["CUDA_VISIBLE_DEVICES"] for i in (0, 1)] == [fake_nvml.uuid(1)] * 2
+    fake_nvml.log_calls()
+    with backend.cut(layout((0,))) as instances:
+        assert instances.environment(0)["CUDA_VISIBLE_DEVICES"] == "" and fake_nvml.calls() == []
+    with pytest.raises(LayoutMismatchError, match="uses GPU 1, this process sees 1"):
+        backend.devices(layout((0,), kind="gpu", index=1))
+
+
+def test_a_gpu_that_processes_cannot_share_is_refused(backend, fake_nvml, monkeypatch):
+    backend.cores = [4, 7]
+    fake_nvml.add(FakeGpu(mig=("3g.71gb",)), FakeGpu())
+    with pytest.raises(LayoutMismatchError, match=r"GPU 0 .*is in MIG mode: take `--backend mig`"):
+        backend.devices(layout((0,), kind="gpu"))
+    fake_nvml.write("gpus/1/compute_mode", 3)
+    assert backend.devices(layout((0,), kind="gpu", index=1))[-1] == f"gpu-{fake_nvml.uuid(1)}"
+    with pytest.raises(LayoutMismatchError, match=r"exclusive process, which 2 .*nvidia-smi -i 1 -c DEFAULT"):
+        backend.devices(layout((0,), (1,), kind="gpu", index=1))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", fake_nvml.mig_uuids(0)[0])
+    assert backend.devices(layout((0,), (1,), kind="gpu"))[-1] == f"gpu-{fake_nvml.mig_uuids(0)[0]}"
 
 
 def test_attachment_is_proved_on_the_living_process(backend):

@@ -3,7 +3,6 @@ import os
 import pytest
 
 from gmi_drl.gmi import inventory
-from gmi_drl.gmi.inventory import VisibleGpu
 
 
 def cgroup_v2(root, quota, memory="max"):
@@ -49,19 +48,3 @@ def test_memory_is_cut_to_the_cgroups_limit(tmp_path):
     unlimited = inventory.memory_bytes(tmp_path)
     cgroup_v2(tmp_path, "max 100000", memory="1048576")
     assert inventory.memory_bytes(tmp_path) == 2**20 < unlimited
-
-
-def test_this_node_counts_what_may_be_used():
-    node = inventory.this_node()
-    assert node.cpu.cores == len(inventory.allowed_cores()) and node.cpu.memory_gib > 0.1
-
-
-@pytest.mark.parametrize(
-    ("chosen", "names"), [(None, ["A", "B"]), ("1", ["B"]), ("GPU-a,1", ["A", "B"]), ("", []), ("7", [])]
-)
-def test_gpus_are_those_that_cuda_would_see(monkeypatch, chosen, names):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if chosen is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
-    gpus = [VisibleGpu("A", "GPU-a", 40.0, 0, "600.1"), VisibleGpu("B", "GPU-b", 80.0, 0, "600.1")]
-    assert [gpu.model for gpu in inventory._let_through(gpus)] == names

@@ -1,34 +1,11 @@
-"""This machine as a `Node`: the cores, memory and GPUs that this process may use. Needs no torch."""
+"""The host: the cores and the memory that this process may use."""
 
 import os
 import platform
-from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
 from zlib import crc32
 
 import psutil
-
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.units import GIB
-
-
-def this_node() -> Node:
-    """Describe this machine, within the affinity, the cgroup's quota and CUDA_VISIBLE_DEVICES of this process."""
-    cores = allowed_cores()
-    kinds = Counter((gpu.model, gpu.memory_gib) for gpu in visible_gpus())
-    gpus = tuple(Gpus(model=model, count=count, memory_gib=size) for (model, size), count in kinds.items())
-    return Node(
-        name=platform.node() or "localhost",
-        gpus=gpus or None,
-        link="pcie" if kinds.total() > 1 else "none",
-        cpu=Cpu(
-            cores=len(cores),
-            memory_gib=round(memory_bytes() / GIB, 1),
-            siblings=_siblings(cores),
-            architecture=platform.machine(),
-        ),
-    )
 
 
 def allowed_cores(root: Path = Path("/")) -> list[int]:
@@ -83,7 +60,7 @@ def _quota_in(folder: Path) -> float | None:
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
 
 
-def _siblings(cores: list[int]) -> tuple[tuple[int, ...], ...] | None:
+def siblings_of(cores: list[int]) -> tuple[tuple[int, ...], ...] | None:
     """Indices into `cores` grouped by physical core; None where each core is its own."""
     groups: dict[str, list[int]] = {}
     for index, core in enumerate(cores):
@@ -91,50 +68,6 @@ def _siblings(cores: list[int]) -> tuple[tuple[int, ...], ...] | None:
         groups.setdefault(_read(topology) or str(core), []).append(index)
     siblings = tuple(tuple(group) for group in groups.values())
     return siblings if len(siblings) < len(cores) else None
-
-
-class VisibleGpu(NamedTuple):
-    """A GPU that this process may use, and the memory of it that is in use by whomever."""
-
-    model: str
-    uuid: str
-    memory_gib: float
-    used_bytes: int
-    driver: str
-
-
-def visible_gpus() -> list[VisibleGpu]:
-    """The GPUs that this process may use, in their order, as they are now; none where there is no driver."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        gpus = [_describe(handle) for handle in handles]
-    finally:
-        pynvml.nvmlShutdown()
-    return _let_through(gpus)
-
-
-def _describe(handle: Any) -> VisibleGpu:
-    import pynvml
-
-    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    model, uuid = str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle))
-    driver = str(pynvml.nvmlSystemGetDriverVersion())
-    return VisibleGpu(model, uuid, round(int(memory.total) / GIB, 1), int(memory.used), driver)
-
-
-def _let_through(gpus: list[VisibleGpu]) -> list[VisibleGpu]:
-    """Those that CUDA_VISIBLE_DEVICES lets through (indices or UUIDs), in its order."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is None:
-        return gpus
-    known = {str(index): gpu for index, gpu in enumerate(gpus)} | {gpu.uuid: gpu for gpu in gpus}
-    return [known[word.strip()] for word in chosen.split(",") if word.strip() in known]
 
 
 def _read(path: Path) -> str:

@@ -1,0 +1,22 @@
+"""What this machine has, and of it what this process may use. Needs no torch."""
+
+from gmi_drl.gmi.inventory.cores import allowed_cores, cgroup_quota, memory_bytes
+from gmi_drl.gmi.inventory.gpu import MigDevice, VisibleGpu
+from gmi_drl.gmi.inventory.node import this_node
+from gmi_drl.gmi.inventory.nvml import Driver, driver, nvml_open
+from gmi_drl.gmi.inventory.seen import Seen, gpus_seen, visible_gpus
+
+__all__ = [
+    "Driver",
+    "MigDevice",
+    "Seen",
+    "VisibleGpu",
+    "allowed_cores",
+    "cgroup_quota",
+    "driver",
+    "gpus_seen",
+    "memory_bytes",
+    "nvml_open",
+    "this_node",
+    "visible_gpus",
+]

@@ -1,0 +1,32 @@
+"""This machine as a `Node`: what plans are made for."""
+
+import platform
+from itertools import groupby
+
+from gmi_drl.gmi.inventory.cores import allowed_cores, memory_bytes, siblings_of
+from gmi_drl.gmi.inventory.seen import visible_gpus
+from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.units import GIB
+
+
+def this_node() -> Node:
+    """Describe this machine, within the affinity, the cgroup's quota and CUDA_VISIBLE_DEVICES of this process.
+
+    Raises:
+        MachineError: if its GPUs do not answer.
+        UsageError: if CUDA_VISIBLE_DEVICES names a device twice.
+    """
+    cores = allowed_cores()
+    kinds = [(gpu.model, gpu.memory_gib or None) for gpu in visible_gpus()]
+    gpus = tuple(Gpus(model=model, count=len(list(alike)), memory_gib=size) for (model, size), alike in groupby(kinds))
+    return Node(
+        name=platform.node() or "localhost",
+        gpus=gpus or None,
+        link="pcie" if len(kinds) > 1 else "none",
+        cpu=Cpu(
+            cores=len(cores),
+            memory_gib=round(memory_bytes() / GIB, 1),
+            siblings=siblings_of(cores),
+            architecture=platform.machine(),
+        ),
+    )
