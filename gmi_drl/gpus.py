@@ -107,6 +107,13 @@ def _key(name: str) -> str:
     return " ".join(word for word in words if word not in ("", "nvidia", "geforce", "tesla"))
 
 
+def is_called(model: str, name: str) -> bool:
+    """Whether people call a model so: it or another of its names begins with these words, as "H100" for all H100."""
+    gpu = find_gpu(model)
+    names = (model, *(gpu.names if gpu else ()))
+    return any(f"{_key(known)} ".startswith(f"{_key(name)} ") for known in names)
+
+
 _BY_KEY = {_key(name): gpu for gpu in CATALOGUE for name in gpu.names}
 
 

@@ -1,7 +1,8 @@
 """The hardware that a plan is made for: this machine's, or another's, described in a node file."""
 
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from itertools import combinations
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -10,6 +11,13 @@ from gmi_drl.gpus import find_gpu
 
 STORES_IN_ORDER = ("x86_64", "AMD64")
 """Processors whose order of stores a reduction in shared memory relies on; the others use gloo."""
+
+LinkKind = Literal["nvswitch", "nvlink", "pcie", "none"]
+"""What lies between two GPUs, the best first: NVLinks through a switch, NVLinks, PCIe alone; nothing where there is
+one GPU. MIG devices have none between them."""
+
+KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
+"""Best first."""
 
 Count = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -64,17 +72,26 @@ class Cpu(FileModel):
         return tuple(sorted(self.siblings)) if self.siblings is not None else tuple(zip(range(self.cores)))
 
 
+class Links(FileModel):
+    """GPUs of which every two are linked so, by index, e.g. `{gpus: [0, 1, 2, 3], kind: nvlink}`."""
+
+    gpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)]
+    kind: LinkKind
+
+
 class Node(FileModel):
     """One machine (a *node file*, `version: 1`).
 
-    GPU indices count within `CUDA_VISIBLE_DEVICES`, core indices within what the process may use.
+    GPU indices count within `CUDA_VISIBLE_DEVICES`, through `gpus` in its order; core indices within what the process
+    may use. `links` are the GPUs that are linked better than by `link`, which connects the rest.
     """
 
     version: Literal[1] = 1
     name: str
     gpus: Gpus | tuple[Gpus, ...] | None = None
     cpus: CpuDevices | None = None
-    link: Literal["nvswitch", "nvlink", "pcie", "none"] = "none"
+    link: LinkKind = "none"
+    links: tuple[Links, ...] = ()
     cpu: Cpu
 
     @model_validator(mode="after")
@@ -84,18 +101,38 @@ class Node(FileModel):
             raise ValueError(f"cpus asks for {wanted}, cpu.cores has {self.cpu.cores}")
         return self
 
+    @model_validator(mode="after")
+    def _links_name_each_pair_once(self) -> Self:
+        named: set[tuple[int, int]] = set()
+        for links in self.links:
+            if KINDS.index(links.kind) >= KINDS.index(self.link):
+                raise ValueError(f"links of kind {links.kind} are no better than `link: {self.link}`: leave them out")
+            if missing := [gpu for gpu in links.gpus if gpu >= self.num_gpus]:
+                raise ValueError(f"links name GPU {missing[0]}, the node has {self.num_gpus}")
+            for pair in combinations(sorted(links.gpus), 2):
+                if pair in named or pair[0] == pair[1]:
+                    raise ValueError(f"links name GPUs {pair[0]} and {pair[1]} twice")
+                named.add(pair)
+        return self
+
     @property
     def num_gpus(self) -> int:
         """GPUs in all."""
-        return sum(part.count for part in self._gpu_models)
+        return sum(part.count for part in self.gpu_models)
+
+    @property
+    def model_of_each_gpu(self) -> tuple[str, ...]:
+        """The model of each GPU, as it is written, by index."""
+        return tuple(part.model for part in self.gpu_models for _ in range(part.count))
 
     @property
     def gpu_memory_gib(self) -> float | None:
         """Memory of the smallest GPU; None if there is none or a model's is not known."""
-        sizes = [part.known_memory_gib for part in self._gpu_models]
+        sizes = [part.known_memory_gib for part in self.gpu_models]
         known = [size for size in sizes if size is not None]
         return min(known) if known and len(known) == len(sizes) else None
 
     @property
-    def _gpu_models(self) -> tuple[Gpus, ...]:
+    def gpu_models(self) -> tuple[Gpus, ...]:
+        """Its GPUs, a part for each model, in the order of their indices; empty if there are none."""
         return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()

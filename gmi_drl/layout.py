@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.backends import BACKENDS, PROCESS, Limit
 from gmi_drl.files import FileModel, known
+from gmi_drl.made_for import MadeFor
 from gmi_drl.mapping import by_device
 from gmi_drl.reductions import NONE, REDUCTIONS, refusal
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -86,6 +87,7 @@ class Layout(FileModel):
     Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
     names of letters, digits, `_` and `-`. Which `template` it is by is looked up where that matters. `share_cores` lets
     GMIs have the same cores, where they take turns: slow, but so more of them than cores can be tried at all.
+    `made_for` is the node that it was planned for, which another one is compared with.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -100,6 +102,7 @@ class Layout(FileModel):
     share_cores: bool = False
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
     groups: dict[str, GmiGroup] = Field(default_factory=dict)
+    made_for: MadeFor | None = None
     projection: Projection | None = None
     reasons: tuple[str, ...] = ()
 
@@ -201,9 +204,9 @@ class Layout(FileModel):
 
     @property
     def digest(self) -> str:
-        """Hex digest of what decides the run: the projection and the reasons are left out.
+        """Hex digest of what decides the run: the projection, the reasons and what it was made for are left out.
 
         So are values at their defaults, written out or not: a field that a later version adds changes no digest.
         """
-        decisive = self.model_dump(mode="json", exclude={"projection", "reasons"}, exclude_defaults=True)
+        decisive = self.model_dump(mode="json", exclude={"made_for", "projection", "reasons"}, exclude_defaults=True)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

@@ -23,6 +23,13 @@ def human_count(count: float) -> str:
     return f"{count:.1f}T"
 
 
+def human_money(amount: float) -> str:
+    """`1.3889` -> `"1.39"`, `0.05123` -> `"0.0512"`, `20000` -> `"20,000"`."""
+    if amount >= 100:
+        return f"{amount:,.0f}"
+    return f"{amount:.2f}" if amount >= 1 or amount == 0 else f"{amount:.3g}"
+
+
 def counted(number: int, thing: str) -> str:
     """`(2, "GMI")` -> `"2 GMIs"`."""
     return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -9,7 +9,7 @@ from conftest import environment
 
 def transcripts(text):
     """`(arguments, output)` of every `$ gmi-drl …` in a block of code; an output goes up to the next `$` or the end."""
-    blocks = re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [
         (command.split(), output)
         for block in blocks

@@ -4,6 +4,8 @@ from gmi_drl.errors import UsageError
 from gmi_drl.files import parse
 from gmi_drl.hardware import Node
 
+TWO = {"gpus": {"model": "A100", "count": 2}, "link": "pcie"}
+
 
 def node(**more):
     return parse(Node, {"version": 1, "name": "n", "cpu": {"cores": 4, "memory_gib": 8.0}, **more}, "node")
@@ -13,6 +15,12 @@ def test_gpus_are_counted_however_they_are_written():
     assert node().num_gpus == 0
     assert node(gpus={"model": "A100-SXM4-40GB", "count": 8}).num_gpus == 8
     assert node(gpus=[{"model": "A100", "count": 1}, {"model": "H100", "count": 2}]).num_gpus == 3
+
+
+def test_gpus_have_the_order_in_which_they_are_listed():
+    mixed = node(gpus=[{"model": "A100", "count": 1}, {"model": "H100", "count": 2}, {"model": "A100", "count": 1}])
+    assert mixed.model_of_each_gpu == ("A100", "H100", "H100", "A100")
+    assert node().model_of_each_gpu == ()
 
 
 def test_memory_of_a_gpu_is_what_is_told_or_what_the_catalogue_says():
@@ -40,6 +48,12 @@ def test_siblings_group_cores():
         ({"cpu": {"cores": 4, "memory_gib": 8, "siblings": [[0, 1]]}}, "siblings must hold each core"),
         ({"gpus": {"model": "A100", "count": 0}}, "gpus"),
         ({"version": 2}, "version"),
+        ({"links": [{"gpus": [0, 1], "kind": "nvlink"}]}, "links name GPU 0, the node has 0"),
+        ({**TWO, "links": [{"gpus": [0, 2], "kind": "nvlink"}]}, "links name GPU 2, the node has 2"),
+        ({**TWO, "links": [{"gpus": [1, 1], "kind": "nvlink"}]}, "links name GPUs 1 and 1 twice"),
+        ({**TWO, "links": [{"gpus": [0, 1], "kind": kind} for kind in ("nvlink", "nvswitch")]}, "0 and 1 twice"),
+        ({**TWO, "links": [{"gpus": [0, 1], "kind": "pcie"}]}, "no better than `link: pcie`"),
+        ({**TWO, "links": [{"gpus": [0], "kind": "nvlink"}]}, "links"),
     ],
 )
 def test_wrong_nodes_are_refused(more, message):

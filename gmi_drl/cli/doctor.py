@@ -1,15 +1,16 @@
 """`gmi-drl doctor`."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import rich_click as click
 
+from gmi_drl.backends import BACKENDS
+from gmi_drl.cli import doctor_gpus
+from gmi_drl.cli.doctor_gpus import Finding, ranges
 from gmi_drl.cli.output import console, format_option, print_json
 from gmi_drl.errors import GmiError, MachineError
-
-Finding = tuple[str, str]
-"""What was seen, and the remedy if that is a fault (else empty)."""
 
 
 class Check(NamedTuple):
@@ -24,14 +25,24 @@ class Check(NamedTuple):
 @format_option
 def doctor(format: str) -> None:
     """Check what this machine has and lacks; exit with 4 if a training could not run."""
-    rows = [{"check": check.name, **_examine(check)} for check in CHECKS]
+    backends = [
+        Check(f"backend {entry.name}", partial(doctor_gpus.backend, entry), False) for entry in BACKENDS.usable()
+    ]
+    rows = [{"check": check.name, **_examine(check)} for check in (*CHECKS, *backends)]
     if format == "json":
-        print_json("doctor", {"checks": rows})
+        print_json("doctor", {"checks": rows, **_hardware()})
     else:
         _print(rows)
     failed = [row["check"] for row in rows if row["verdict"] == "missing"]
     if failed:
         raise MachineError(f"this machine cannot train: {', '.join(failed)}")
+
+
+def _hardware() -> dict[str, Any]:
+    try:
+        return doctor_gpus.document()
+    except GmiError:  # which the checks tell
+        return {}
 
 
 def _examine(check: Check) -> dict[str, str]:
@@ -47,10 +58,15 @@ def _print(rows: list[dict[str, str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("check", "", "seen", "what to do", box=None, padding=(0, 2, 0, 0))
+    table = Table("check", "", box=None, padding=(0, 2, 0, 0))
+    table.add_column("seen", overflow="fold")  # a UUID that is cut says nothing
+    table.add_column("what to do", overflow="fold")
+    first: dict[str, str] = {}
     for row in rows:
         color = {"ok": "green", "missing": "red"}.get(row["verdict"], "yellow")
-        table.add_row(row["check"], f"[{color}]{row['verdict']}[/{color}]", escape(row["seen"]), escape(row["remedy"]))
+        check = first.setdefault(row["seen"], row["check"])
+        seen = row["seen"] if check == row["check"] else f"as {check}"
+        table.add_row(row["check"], f"[{color}]{row['verdict']}[/{color}]", escape(seen), escape(row["remedy"]))
     console().print(table)
 
 
@@ -77,7 +93,7 @@ def _cores() -> Finding:
     cores, quota = allowed_cores(), cgroup_quota()
     limit = "" if quota is None else f", cgroup quota {quota:g}"
     most = f"for {counted(len(cores), 'GMI')} at most: more would take turns (share_cores)"
-    return f"{len(cores)} ({_ranges(cores)}){limit}, {most}", ""
+    return f"{len(cores)} ({ranges(cores)}){limit}, {most}", ""
 
 
 def _memory() -> Finding:
@@ -107,27 +123,6 @@ def _claims() -> Finding:
         return f"locks in {claims_folder()}", ""
 
 
-def _gpus() -> Finding:
-    from gmi_drl.gmi.inventory import this_node
-
-    gpus = this_node().gpus
-    if not gpus:
-        return "none", "none is needed: the cores are cut into GMIs"
-    parts = gpus if isinstance(gpus, tuple) else (gpus,)
-    return ", ".join(f"{part.count} x {part.model}" for part in parts), ""
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`[0, 1, 2, 5]` -> `"0-2,5"`."""
-    groups: list[list[int]] = []
-    for number in numbers:
-        if groups and groups[-1][-1] == number - 1:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return ",".join(str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
-
-
 CHECKS = (
     Check("torch", _torch),
     Check("mujoco", _mujoco, is_needed=False),
@@ -135,5 +130,9 @@ CHECKS = (
     Check("memory", _memory),
     Check("shared memory", _shared_memory),
     Check("claims", _claims),
-    Check("GPUs", _gpus, is_needed=False),
+    Check("driver", doctor_gpus.driver, is_needed=False),
+    Check("GPUs", doctor_gpus.gpus, is_needed=False),
+    Check("links", doctor_gpus.links, is_needed=False),
+    Check("CUDA", doctor_gpus.cuda, is_needed=False),
+    Check("Warp", doctor_gpus.warp, is_needed=False),
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gmi_drl.backends import PROCESS
+from gmi_drl.cli.output import say
 from gmi_drl.cli.plans import even_plan, node_of
 from gmi_drl.errors import UsageError
 
@@ -21,11 +22,18 @@ def make_layout(
 
 
 def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
-    """A layout file, which options that would decide the same must not contradict."""
+    """A layout file, which options that would decide the same must not contradict.
+
+    What differs here from the machine that it was made for is told; whether it can run is found out where it starts.
+    """
     from gmi_drl.files import load_yaml
     from gmi_drl.layout import Layout
+    from gmi_drl.made_for import differences, made_for
 
     given = [name for name, value in overrides.items() if value is not None]
     if given:
         raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
-    return load_yaml(Layout, path)
+    layout = load_yaml(Layout, path)
+    if layout.made_for and (differing := differences(layout.made_for, made_for(node_of(None)))):
+        say(f"gmi-drl: {path} {differing}")
+    return layout

@@ -1,33 +1,38 @@
 """`gmi-drl plan`."""
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from gmi_drl.backends import PROCESS
+from gmi_drl.cli.explain_view import explained_lines
 from gmi_drl.cli.output import (
     backend_option,
     console,
-    format_option,
     named_backend,
     print_json,
     require_folder,
+    say,
     simulator_option,
     write_file,
 )
-from gmi_drl.cli.plan_view import candidate_table, layout_tree, notes
-from gmi_drl.cli.plans import CPU_BUDGET_S, GPU_BUDGET_S, even_plan, measured_plan, node_of, plan_from_profile
-from gmi_drl.errors import UsageError
+from gmi_drl.cli.plan_document import plan_document
+from gmi_drl.cli.plan_view import candidate_table, cost_note, layout_tree, notes
+from gmi_drl.cli.plans import CPU_BUDGET_S, GPU_BUDGET_S, Asked, made, node_of, refuse
+from gmi_drl.cli.what_if import show_what_if
+from gmi_drl.exports import FORMATS, export, require_sayable
 from gmi_drl.task_names import known_tasks
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
     from gmi_drl.scheduler import Plan
+
+LAYOUT = Path("layout.yaml")
 
 
 @click.command()
@@ -68,29 +73,44 @@ if TYPE_CHECKING:
 @click.option("--profile", type=click.Path(path_type=Path), help="Measure nothing, choose by this profile file.")
 @click.option("--node", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
 @click.option(
+    "--what-if",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="NODE",
+    help="Compare the machines in these node files (give it for each) by the --profile; plans nothing.",
+)
+@click.option(
+    "--price-per-gpu-hour",
+    "prices",
+    multiple=True,
+    metavar="[MODEL=]PRICE",
+    help="Tell what a billion steps cost; for several models of GPU more than once (H100=2.5).",
+)
+@click.option("--explain", is_flag=True, help="Show every formula of the plan with its numbers.")
+@click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("layout.yaml"),
-    help="The layout file.",
+    help=f"The layout file.  [default: {LAYOUT}]",
 )
 @simulator_option
-@format_option
+@click.option(
+    "--format",
+    type=click.Choice(["table", "json", *FORMATS]),
+    default="table",
+    help="For people, for programs, or what another tool takes; on stdout, alone.",
+)
 def plan(
-    task: str,
     template: str,
-    algo: str | None,
-    num_env: int | None,
-    gmis_per_gpu: int | None,
     backend: str | None,
-    share_cores: bool,
-    keep_batch: int | None,
-    budget: float | None,
-    fresh: bool,
     profile: Path | None,
     node: Path | None,
-    output: Path,
+    what_if: tuple[Path, ...],
+    prices: tuple[str, ...],
+    explain: bool,
+    output: Path | None,
     format: str,
+    **options: Any,
 ) -> None:
     """Find out which GMIs a training (or serving) should get, and write them to a layout file.
 
@@ -101,44 +121,42 @@ def plan(
     """
     from gmi_drl.files import dump_yaml
     from gmi_drl.learners import OUR_PPO
-    from gmi_drl.profile import load_profile
+    from gmi_drl.scheduler.price import price_per_hour, prices_of
     from gmi_drl.templates import template_named
 
+    priced = prices_of(prices)
+    asked = Asked(template=template_named(template), backend=backend, profile=profile, node=node, **options)
+    if format in FORMATS:
+        told = {"--explain": explain or None, "--price-per-gpu-hour": prices or None, "--what-if": what_if or None}
+        refuse(f"--format {format} is one layout for another tool", told)
+    if what_if:
+        refuse("--what-if compares and plans nothing", {"--output": output, "--explain": explain or None})
+        show_what_if(asked, what_if, priced, format)
+        return
+    output = output or LAYOUT
     require_folder(output)
-    by = template_named(template)
-    if by.purpose != "training":
-        _refuse("nothing is learnt", {"--algo": algo, "--keep-batch": keep_batch})
-        _refuse(f"the points of a profile are of trainings, not of {by.purpose}", {"--profile": profile})
     verb = "Replaced" if output.is_file() else "Wrote"
+    if not asked.goes_by_points:
+        refuse("nothing is measured, so no cost is known", {"--price-per-gpu-hour": prices or None})
+        refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
     with _no_garbage():
         here = node_of(node)
-        if profile is not None:
-            _refuse("--profile measures nothing", {"--budget": budget, "--fresh": fresh or None})
-            restricted = {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
-            _refuse("the --profile decides that", restricted)
-            _refuse("what was measured had cores of its own", {"--share-cores": share_cores or None})
-            points = load_profile(profile)
-            algo = algo or points.learner
-            chosen = plan_from_profile(task, here, by, algo, points, keep_batch)
-        elif node is not None or budget == 0:
-            _refuse("nothing is measured, so nothing can be held", {"--keep-batch": keep_batch})
-            _refuse("nothing is measured, and an even cut is the same for all", {"--algo": algo})
-            elsewhere = {} if node is None else {"--budget": budget, "--fresh": fresh or None}
-            _refuse(f"the machine of {node} cannot be measured here", elsewhere)
-            chosen = even_plan(task, here, by, num_env, gmis_per_gpu, named_backend(backend), share_cores)
-        else:
-            _refuse("speeds of GMIs that take turns say nothing (--budget 0)", {"--share-cores": share_cores or None})
-            algo = algo or OUR_PPO.name
-            cutting = named_backend(backend)
-            chosen = measured_plan(task, here, by, algo, num_env, gmis_per_gpu, cutting, keep_batch, budget, fresh)
+        if format in FORMATS:
+            require_sayable(format, None if profile else named_backend(backend), on_gpus=here.num_gpus > 0)
+        hourly = price_per_hour(here, priced) if priced else None
+        chosen = made(asked, here)
         write_file(output, dump_yaml(chosen.layout))
     if format == "json":
-        print_json("plan", {"layout_file": str(output), **_document(chosen)})
+        print_json("plan", {"layout_file": str(output), **plan_document(chosen, hourly, explain)})
         return
-    _show(chosen, here)
+    if format in FORMATS:
+        say(f"{verb} {output}")  # also where the format cannot say the layout: it was paid for
+        click.echo(export(format, chosen.layout, here), nl=False)
+        return
+    _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
-    train = f"train {output}" + (f" --algo {algo}" if algo not in (None, OUR_PPO.name) else "")
-    command = train if by.purpose == "training" else f"serve RUN {output} --steps 1000"
+    train = f"train {output}" + (f" --algo {chosen.learner}" if chosen.learner not in (None, OUR_PPO.name) else "")
+    command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
     console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
 
 
@@ -152,33 +170,13 @@ def _no_garbage() -> Iterator[None]:
         gc.enable()
 
 
-def _refuse(why: str, options: Mapping[str, object]) -> None:
-    """Options that contradict another one."""
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise UsageError(f"{', '.join(given)}: {why}: leave it out")
-
-
-def _show(plan: "Plan", node: "Node") -> None:
+def _show(plan: "Plan", node: "Node", hourly: float | None, explain: bool) -> None:
     if plan.candidates:
-        console().print(candidate_table(plan))
-        for note in notes(plan, node):
+        console().print(candidate_table(plan, hourly))
+        for note in [*notes(plan, node), *([] if hourly is None else [cost_note(plan, node, hourly)])]:
             console().print(note, markup=False)
+    if explain:
+        from gmi_drl.scheduler.explain import explain as explained
+
+        console().print("\n".join(explained_lines(explained(plan, hourly))), markup=False, soft_wrap=True)
     console().print(layout_tree(plan.layout))
-
-
-def _document(plan: "Plan") -> dict[str, object]:
-    from dataclasses import asdict
-
-    candidates = [
-        {**candidate.point.model_dump(mode="json"), "projected": candidate.projected, "expected": candidate.expected}
-        | {"confirmed": candidate.confirmed}
-        for candidate in plan.candidates
-    ]
-    return {
-        "layout": plan.layout.model_dump(mode="json"),
-        "learner": plan.learner,
-        "candidates": candidates,
-        "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
-        "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
-    }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gmi_drl.phases import PHASES
-from gmi_drl.units import GIB, counted, human_bytes, human_count, human_ranges
+from gmi_drl.units import GIB, counted, human_bytes, human_count, human_money, human_ranges
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,13 +21,15 @@ SHOWN_DEVICES = 8
 SHOWN_GMIS = 16
 
 
-def candidate_table(plan: "Plan") -> "Table":
-    """The best candidates: what each promises for all GMIs together."""
+def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
+    """The best candidates: what each promises for all GMIs together, and costs where the node has a price per hour."""
     from rich.table import Table
 
+    from gmi_drl.scheduler.price import cost_per_billion_steps
     from gmi_drl.templates import template_of
 
     learns = template_of(plan.layout).purpose == "training"
+    ran = any(candidate.confirmed is not None for candidate in plan.candidates)
     titles = (
         "GMIs per device",
         "environments each",
@@ -35,13 +37,15 @@ def candidate_table(plan: "Plan") -> "Table":
         "memory of a GMI",
         "projected",
         *(["with communication"] if learns else []),
-        "ran together",
+        *(["ran together"] if ran else []),
+        *(["cost of 1G steps"] if hourly is not None else []),
     )
     table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False)
     for title in titles:
         table.add_column(title, justify="right")
     for place, candidate in enumerate(plan.candidates[:SHOWN_CANDIDATES]):
-        table.add_row(*_cells(candidate, plan, learns), style="bold" if place == 0 else None)
+        cost = () if hourly is None else (human_money(cost_per_billion_steps(hourly, candidate.steps_per_second)),)
+        table.add_row(*_cells(candidate, plan, learns, ran), *cost, style="bold" if place == 0 else None)
     if len(plan.candidates) > SHOWN_CANDIDATES:
         table.caption = f"and {len(plan.candidates) - SHOWN_CANDIDATES} more"
     return table
@@ -86,6 +90,21 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
     return lines
 
 
+def cost_note(plan: "Plan", node: "Node", hourly: float) -> str:
+    """What a billion steps cost with and without GMIs, in a line."""
+    from gmi_drl.scheduler.price import cost_per_billion_steps
+
+    best, solo = plan.candidates[0], plan.best_solo
+    cost = human_money(cost_per_billion_steps(hourly, best.steps_per_second))
+    line = f"a billion steps cost {cost}, at {human_money(hourly)} an hour for {counted(node.num_gpus, 'GPU')}"
+    if solo is None:
+        return f"{line}; with one GMI per device nothing was measured"
+    if solo is best:
+        return f"{line}: one GMI per device is best"
+    alone = human_money(cost_per_billion_steps(hourly, solo.steps_per_second))
+    return f"{line}; {alone} with one GMI per device, at its best"
+
+
 def layout_tree(layout: "Layout") -> "Tree":
     """Devices and their GMIs as a tree, with the reasons; a line for each device where the GMIs are many."""
     from rich.markup import escape
@@ -108,7 +127,7 @@ def layout_tree(layout: "Layout") -> "Tree":
     return tree
 
 
-def _cells(candidate: "Candidate", plan: "Plan", learns: bool) -> list[str]:
+def _cells(candidate: "Candidate", plan: "Plan", learns: bool, ran: bool) -> list[str]:
     point = candidate.point
     together = "" if candidate.confirmed is None else human_count(candidate.confirmed)
     return [
@@ -118,7 +137,7 @@ def _cells(candidate: "Candidate", plan: "Plan", learns: bool) -> list[str]:
         human_bytes(point.memory_bytes) if point.memory_bytes else "-",
         human_count(candidate.projected),
         *([human_count(candidate.expected)] if learns else []),
-        together,
+        *([together] if ran else []),
     ]
 
 

@@ -1,9 +1,12 @@
 """Plans as `gmi-drl plan` makes them: of an even cut, of a profile, of what is measured here."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.output import say
+from gmi_drl.cli.output import named_backend, say
+from gmi_drl.errors import UsageError
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
@@ -14,6 +17,81 @@ if TYPE_CHECKING:
 DEFAULT_NUM_ENV = 256
 CPU_BUDGET_S = 60
 GPU_BUDGET_S = 300
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of `gmi-drl plan` that decide what is planned, as they were given."""
+
+    task: str
+    template: "Template"
+    algo: str | None
+    num_env: int | None
+    gmis_per_gpu: int | None
+    backend: str | None
+    share_cores: bool
+    keep_batch: int | None
+    budget: float | None
+    fresh: bool
+    profile: Path | None
+    node: Path | None
+
+    @property
+    def goes_by_points(self) -> bool:
+        """Whether something is measured, or was: else devices are cut evenly."""
+        return self.profile is not None or (self.node is None and self.budget != 0)
+
+
+def made(asked: Asked, here: "Node") -> "Plan":
+    """The plan that was asked for, on this node.
+
+    Raises:
+        UsageError: if options contradict each other.
+    """
+    if asked.template.purpose != "training":
+        refuse("nothing is learnt", {"--algo": asked.algo, "--keep-batch": asked.keep_batch})
+        refuse(
+            f"the points of a profile are of trainings, not of {asked.template.purpose}", {"--profile": asked.profile}
+        )
+    if asked.profile is not None:
+        return plan_from_profile(asked, here, profile_of(asked))
+    shares_cores = {"--share-cores": asked.share_cores or None}
+    if asked.goes_by_points:
+        refuse("speeds of GMIs that take turns say nothing (--budget 0)", shares_cores)
+        return measured_plan(asked, here)
+    refuse("nothing is measured, so nothing can be held", {"--keep-batch": asked.keep_batch})
+    refuse("nothing is measured, and an even cut is the same for all", {"--algo": asked.algo})
+    elsewhere = {} if asked.node is None else {"--budget": asked.budget, "--fresh": asked.fresh or None}
+    refuse(f"the machine of {asked.node} cannot be measured here", elsewhere)
+    backend = named_backend(asked.backend)
+    return even_plan(asked.task, here, asked.template, asked.num_env, asked.gmis_per_gpu, backend, asked.share_cores)
+
+
+def profile_of(asked: Asked) -> "Profile":
+    """The profile that was named; options that it decides are refused.
+
+    Raises:
+        UsageError: if some are given, or the file is none.
+    """
+    from gmi_drl.profile import load_profile
+
+    assert asked.profile is not None
+    refuse("--profile measures nothing", {"--budget": asked.budget, "--fresh": asked.fresh or None})
+    restricted = {"--num-env": asked.num_env, "--gmis-per-gpu": asked.gmis_per_gpu, "--backend": asked.backend}
+    refuse("the --profile decides that", restricted)
+    refuse("what was measured had cores of its own", {"--share-cores": asked.share_cores or None})
+    return load_profile(asked.profile)
+
+
+def refuse(why: str, options: Mapping[str, object]) -> None:
+    """Options that contradict another one.
+
+    Raises:
+        UsageError: if one of them is not None.
+    """
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise UsageError(f"{', '.join(given)}: {why}: leave it out")
 
 
 def node_of(node_file: Path | None) -> "Node":
@@ -56,49 +134,37 @@ def even_plan(
     )
 
 
-def plan_from_profile(
-    task: str, node: "Node", template: "Template", algo: str, profile: "Profile", keep_batch: int | None
-) -> "Plan":
+def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     """The best of what was measured elsewhere that fits this node."""
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.learnable import require_learnable
 
-    spec = task_spec(task)
-    learner = default_config(spec, algo).learner
-    require_learnable(learner, task)  # but what it needs is looked for where it shall train
-    grid = scheduler.profile_grid(profile, node, learner.horizon, keep_batch)
-    return scheduler.plan_measured(spec, learner, node, profile, grid, template=template)
+    spec = task_spec(asked.task)
+    learner = default_config(spec, asked.algo or profile.learner).learner
+    require_learnable(learner, asked.task)  # but what it needs is looked for where it shall train
+    grid = scheduler.profile_grid(profile, node, learner.horizon, asked.keep_batch)
+    return scheduler.plan_measured(spec, learner, node, profile, grid, template=asked.template)
 
 
-def measured_plan(
-    task: str,
-    node: "Node",
-    template: "Template",
-    algo: str,
-    num_env: int | None,
-    gmis_per_gpu: int | None,
-    backend: str,
-    keep_batch: int | None,
-    budget: float | None,
-    fresh: bool,
-) -> "Plan":
+def measured_plan(asked: Asked, node: "Node") -> "Plan":
     """The best of what is measured on this machine now."""
     from gmi_drl import scheduler
     from gmi_drl.launch.learnable import usual_config
+    from gmi_drl.learners import OUR_PPO
     from gmi_drl.profiler.planning import plan_here
 
-    spec, config = usual_config(task, algo)
+    spec, config = usual_config(asked.task, asked.algo or OUR_PPO.name)
     grid = scheduler.search_grid(
         node,
         config.learner.horizon,
-        gmis_per_gpu=gmis_per_gpu,
-        num_env=num_env,
-        keep_batch=keep_batch,
-        backend=backend,
+        gmis_per_gpu=asked.gmis_per_gpu,
+        num_env=asked.num_env,
+        keep_batch=asked.keep_batch,
+        backend=named_backend(asked.backend),
     )
-    seconds = budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
-    learns = f" by {config.learner.kind}" if template.purpose == "training" else ""
+    seconds = asked.budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
+    learns = f" by {config.learner.kind}" if asked.template.purpose == "training" else ""
     say(f"Measuring {spec.name}{learns} on {node.name}, about {seconds:.0f} s at most (--budget)")
-    return plan_here(spec, config, node, grid, template=template, seconds=seconds, fresh=fresh, tell=say)
+    return plan_here(spec, config, node, grid, template=asked.template, seconds=seconds, fresh=asked.fresh, tell=say)

@@ -71,6 +71,8 @@ def serve(
 
 def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None:
     """Speed and episodes of all GMIs, and of each."""
+    from gmi_drl.cli.live import usage_text
+
     episodes = sum(gmi.episodes for gmi in served.gmis.values())
     returns = sum(gmi.return_sum for gmi in served.gmis.values())
     lengths = sum(gmi.length_sum for gmi in served.gmis.values())
@@ -91,7 +93,6 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
         }
         print_json("serve", document)
         return
-    from gmi_drl.cli.live import usage_text
 
     speed = human_count(served.steps_per_second)
     console().print(f"{folder.path}, iteration {served.iteration}: {task}, {speed} steps/s in all", markup=False)

@@ -10,14 +10,15 @@ from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.learners import LearnerConfig
-from gmi_drl.mapping import even_mapping
+from gmi_drl.made_for import made_for
+from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
-from gmi_drl.templates.cost import throughput
+from gmi_drl.templates.cost import Communication, throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
@@ -26,6 +27,22 @@ TOLD = 4
 
 Confirmed = Mapping[Cut, float]
 """Steps per second of all GMIs of a layout that were run together."""
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a plan was chosen by: the workload, the node, and what is known of the one on the other."""
+
+    task: TaskSpec
+    learner: LearnerConfig
+    node: Node
+    profile: Profile
+    template: Template
+
+    @property
+    def communication(self) -> Communication:
+        """What crosses the borders of GMIs in an iteration."""
+        return self.template.communication(self.task, self.learner, self.node, self.profile.speeds)
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,7 @@ class Plan:
         infeasible: Points that did not run or do not fit, with the reason.
         horizon: Steps of each world per update.
         learner: Which kind it is for; None where nothing is learnt, or nothing was measured.
+        basis: By what it was chosen; None where nothing was measured.
     """
 
     layout: Layout
@@ -47,6 +65,12 @@ class Plan:
     infeasible: tuple[ProfilePoint, ...] = ()
     horizon: int = 1
     learner: str | None = None
+    basis: Basis | None = None
+
+    @property
+    def best_solo(self) -> Candidate | None:
+        """The best that has one GMI per device; None if nothing of it is known."""
+        return next((candidate for candidate in self.candidates if candidate.point.gmis_per_gpu == 1), None)
 
     def samples_per_update(self, candidate: Candidate) -> int:
         """Environments in all times the horizon: what an update learns from."""
@@ -79,7 +103,7 @@ def plan(
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
     cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
-    return template.lay_out(task, node, cut, why=[why])
+    return _remembered(template.lay_out(task, node, cut, why=[why]), node)
 
 
 def plan_measured(
@@ -111,8 +135,7 @@ def plan_measured(
         UsageError: if the profile is of another task.
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
-    if profile.task != task.name:
-        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
+    require_same_task(profile, task)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
@@ -130,13 +153,25 @@ def plan_measured(
     why = reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt)
     layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
     return Plan(
-        layout,
+        _remembered(layout, node),
         (best, *(candidate for candidate in known if candidate is not best)),
         memory_models(point for point in profile.points if point.backend == best.point.backend),
         tuple(infeasible),
         learner.horizon,
         learns.kind if learns else None,
+        Basis(task, learner, node, profile, template),
     )
+
+
+def require_same_task(profile: Profile, task: TaskSpec) -> None:
+    """Raise `UsageError` if a profile is of another task."""
+    if profile.task != task.name:
+        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
+
+
+def _remembered(layout: Layout, node: Node) -> Layout:
+    """With the node that it is for, whichever template has made it."""
+    return layout.model_copy(update={"made_for": made_for(node)})
 
 
 def candidates_of(
@@ -170,9 +205,7 @@ def judge_for(
 
     @cache
     def communication_s(gmis_per_gpu: int) -> float:
-        everyone = even_mapping(num_devices, gmis_per_gpu)
-        ran_together = everyone[:1] if node.num_gpus else [range(1)]  # what these wait for each other is in iteration_s
-        return communication.seconds(everyone) - communication.seconds(ran_together)
+        return unmeasured_communication(communication, node, even_mapping(num_devices, gmis_per_gpu))
 
     def judge(point: ProfilePoint) -> Candidate:
         num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * learner.horizon
@@ -184,6 +217,12 @@ def judge_for(
         return Candidate(point, projected, expected)
 
     return judge
+
+
+def unmeasured_communication(communication: Communication, node: Node, everyone: MappingList) -> float:
+    """COM / BW of an iteration in seconds, less what GMIs that were measured together waited for each other then."""
+    ran_together = everyone[:1] if node.num_gpus else [range(1)]
+    return communication.seconds(everyone) - communication.seconds(ran_together)
 
 
 def unfit(point: ProfilePoint, node: Node) -> str | None:

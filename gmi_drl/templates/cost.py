@@ -54,11 +54,16 @@ class Communication:
             return None
         return "communication: no speed between GMIs of GPUs is known, those between cores are taken"
 
-    def _by_speed(self, mapping: MappingList) -> list[tuple[float, ReductionMethod]]:
-        def known(speeds: Speeds) -> list[tuple[float, ReductionMethod]]:
-            return by_speed(mapping, self.bucket_bytes, speeds, self.kind, self.architecture)
+    def known_speeds(self, mapping: MappingList) -> Speeds:
+        """What the model goes by: the measured speeds, or those of cores where none of these GMIs' ways is known."""
+        return self.speeds if self.speeds and self._known(mapping, self.speeds) else OF_CORES
 
-        return known(self.speeds or {}) or known(OF_CORES)  # which know a way of every processor
+    def _by_speed(self, mapping: MappingList) -> list[tuple[float, ReductionMethod]]:
+        known = self._known(mapping, self.speeds or {})
+        return known or self._known(mapping, OF_CORES)  # which know a way of every processor
+
+    def _known(self, mapping: MappingList, speeds: Speeds) -> list[tuple[float, ReductionMethod]]:
+        return by_speed(mapping, self.bucket_bytes, speeds, self.kind, self.architecture)
 
 
 NO_COMMUNICATION = Communication()

@@ -1,6 +1,10 @@
 import json
 
-from gmi_drl.cli import doctor
+import pynvml
+import pytest
+
+from gmi_drl.cli import doctor, doctor_gpus
+from tests.gmi.nvml.fake import FakeGpu
 
 
 def test_a_machine_that_can_train(command_line):
@@ -27,4 +31,80 @@ def test_a_check_that_fails_is_a_finding_not_a_crash(command_line, monkeypatch):
 
 
 def test_core_ranges():
-    assert doctor._ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+    assert doctor_gpus.ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+
+
+A100 = "NVIDIA A100-SXM4-40GB"
+
+
+@pytest.fixture
+def found(command_line):
+    """What `doctor` finds, by check, and its whole document."""
+
+    def look():
+        code, out, _ = command_line("doctor", "--format", "json")
+        document = json.loads(out)
+        assert code == 0
+        return {row["check"]: row for row in document["checks"]}, document
+
+    return look
+
+
+def test_gpus_are_described(found, fake_nvml):
+    fake_nvml.add(FakeGpu(A100), FakeGpu(A100), FakeGpu(mig=("3g.71gb",)))
+    fake_nvml.nvlink(0, 1)
+    fake_nvml.write("gpus/0/ancestor/1", 10)
+    checks, document = found()
+    assert checks["driver"]["seen"] == "580.95.05, CUDA up to 13.0"
+    assert checks["GPUs"]["seen"].splitlines() == [
+        f"GPUs 0-1: 2 x {A100}, sm_80, 108 SMs, 40 GiB, MIG off",
+        "GPU 2: NVIDIA H200, sm_90, 132 SMs, 140.4 GiB, MIG on",
+        f"on GPU 2: MIG 3g.71gb, 60 SMs, 69.8 GiB, instance 1/0, {fake_nvml.mig_uuids(2)[0]}",
+    ]
+    assert checks["links"]["seen"].splitlines()[:3] == ["GPUs 0-1: nvlink", "the rest: pcie", "4 NVLinks: GPUs 0-1"]
+    assert "PCIe through one PCIe switch: GPUs 0-1" in checks["links"]["seen"]
+    assert document["gpus"][2]["mig_devices"][0]["profile"] == "3g.71gb" and document["driver"]["cuda"] == [13, 0]
+    assert document["links"] == [{"gpus": [0, 1], "kind": "nvlink"}]
+
+
+def test_paths_of_pcie_are_told_by_groups(found, fake_nvml):
+    fake_nvml.add(*[FakeGpu(A100)] * 4)
+    for one, other in [(0, 2), (0, 3), (1, 2), (1, 3)]:
+        fake_nvml.write(f"gpus/{one}/ancestor/{other}", 50)
+    told = found()[0]["links"]["seen"].splitlines()
+    assert told == [
+        "all: pcie",
+        "PCIe within one NUMA node: GPUs 0-1 and GPUs 2-3",
+        "PCIe between NUMA nodes: the others",
+    ]
+
+
+def test_each_backend_says_what_it_lacks(found, fake_nvml):
+    checks, _ = found()
+    assert checks["backend process"]["verdict"] == "ok" and checks["GPUs"]["verdict"] == "not here"
+    fake_nvml.add(FakeGpu(mig=("3g.71gb",)))
+    checks, _ = found()
+    assert checks["backend process"]["verdict"] == "not here"
+    assert "GPU 0 (NVIDIA H200) is in MIG mode" in checks["backend process"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "remedy"),
+    [
+        ("0,7", "names '7', which is none of this machine's 2 GPUs"),
+        ("0,1", "set CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+        ("GPU-0000,GPU-0001", ""),
+    ],
+)
+def test_what_is_odd_about_the_chosen_gpus_is_told(found, fake_nvml, monkeypatch, chosen, remedy):
+    fake_nvml.add(FakeGpu(A100), FakeGpu())
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+    told = found()[0]["GPUs"]["remedy"]
+    assert remedy in told and bool(told) == bool(remedy)
+
+
+def test_a_driver_that_fails_is_a_finding_told_once(command_line, fake_nvml):
+    fake_nvml.fail("nvmlInitWithFlags", pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+    code, out, _ = command_line("doctor")
+    assert code == 0 and out.count("does not answer") == 1 and out.count("as driver") > 2

@@ -80,6 +80,7 @@ def test_a_plan_for_a_machine_that_is_elsewhere(command_line, tmp_path):
     assert {len(gmi.cores) for gmi in layout.gmis} == {4} and layout.devices[7].kind == "gpu"
     code, _, err = command_line("train", "layout.yaml")
     assert code == 5 and "sees 0" in err and "gmi-drl plan" in err
+    assert "layout.yaml was made for dgx-a100 with 8 x A100-SXM4-40GB, here no GPU; 128 cores" in err
 
 
 def test_many_gmis_are_shown_by_device(command_line, tmp_path):
@@ -207,3 +208,33 @@ def test_planning_does_without_torch(tmp_path):
     code += "try: main()\nfinally: print('torch' in sys.modules, file=sys.stderr)"
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0 and run.stderr.strip() == "False", run.stderr
+
+
+def test_a_billion_steps_have_a_price_with_gmis_and_without(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE))
+    given = ["plan", "--node", "node.yaml", "--profile", "points.json", "--price-per-gpu-hour", "A100=1.5"]
+    code, out, _ = command_line(*given)
+    told = "a billion steps cost 1.74, at 12.00 an hour for 8 GPUs; 2.98 with one GMI per device, at its best"
+    assert code == 0 and told in " ".join(out.split()) and "cost of 1G" in out
+    _, out, _ = command_line(*given, "--format", "json")
+    plan = json.loads(out)
+    best, solo = plan["candidates"]
+    assert plan["price_per_hour"] == 12.0 and best["cost_per_billion_steps"] < solo["cost_per_billion_steps"]
+    assert solo["cost_per_billion_steps"] == pytest.approx(12e9 / 3600 / (8 * 140_000), rel=0.01)
+    code, _, err = command_line("plan", "--budget", 0, "--node", "node.yaml", "--price-per-gpu-hour", 2)
+    assert code == 2 and "so no cost is known" in err
+
+
+def test_a_plan_is_explained_formula_by_formula(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE))
+    given = ["plan", "--node", "node.yaml", "--profile", "points.json", "--explain"]
+    code, out, _ = command_line(*given)
+    assert code == 0 and "chosen: 4 GMIs per device" in out and "not chosen: 1 GMI per device" in out
+    assert "    = 8 x 4 x 60.0k\n    = 1.9M steps/s\n" in out and "equation 3" in out
+    _, out, _ = command_line(*given, "--format", "json")
+    best, _ = json.loads(out)["explained"]
+    assert ["8 x 4 x 60.0k", "1.9M steps/s"] in [formula["lines"][1:] for formula in best["formulas"]]
+    code, _, err = command_line("plan", "--budget", 0, "--explain")
+    assert code == 2 and "there is no formula to explain" in err

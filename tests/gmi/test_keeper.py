@@ -28,7 +28,7 @@ def undo(notes):
     return [f"{word}: remove it" for word in notes.get("left", [])]
 """
 LAUNCHER = """
-import os, signal, sys, time
+import os, select, signal, sys, time
 from pathlib import Path
 from gmi_drl.gmi.keeper import Keeper
 
@@ -41,7 +41,8 @@ if not fork:
     time.sleep(600)
 try:
     print(keeper.pid, fork, flush=True)
-    sys.stdin.readline()
+    while not select.select([sys.stdin], [], [], 0.05)[0]:  # a signal just before a read is heard after it only
+        pass
 except KeyboardInterrupt:
     pass
 if sys.argv[2] == "killed":

@@ -9,6 +9,9 @@ from gmi_drl.bench.cases import (
     ant_simulators,
     ant_step,
     costs,
+    figure_1b,
+    figure_7,
+    figure_8,
     figure_10,
     gmis_against_solo,
     learning,
@@ -21,6 +24,7 @@ from gmi_drl.bench.cases import (
     reduction,
     reductions,
     returns_v5,
+    sharing,
 )
 from gmi_drl.errors import UsageError, did_you_mean
 
@@ -35,6 +39,10 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),
     (mjlab_train, mjlab_train.CASES),
     (gmis_against_solo, gmis_against_solo.CASES),
+    (sharing, sharing.CASES),
+    (figure_1b, (figure_1b.CASE,)),
+    (figure_7, figure_7.CASES),
+    (figure_8, figure_8.CASES),
     (figure_10, (figure_10.CASE,)),
     (physics, (physics.CASE,)),
     (ppo_ant_v5, (ppo_ant_v5.CASE,)),

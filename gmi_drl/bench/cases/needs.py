@@ -1,8 +1,12 @@
 """What cases need, as obstacles: None, or what is missing with its remedy. All are cheap."""
 
+import shutil
 from importlib.util import find_spec
 
-from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.backends import BACKENDS
+from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.gmi.utilisation import has_gpm
+from gmi_drl.physics import has_warp
 
 
 def package(module: str, extra: str) -> str | None:
@@ -14,3 +18,29 @@ def cores(count: int) -> str | None:
     """Cores for this process."""
     has = len(allowed_cores())
     return None if has >= count else f"it needs {count} cores, this process may use {has}: widen its affinity or quota"
+
+
+def warp_on_gpu() -> str | None:
+    """A GPU, and MuJoCo Warp to simulate on it."""
+    if not visible_gpus():
+        return "it needs a GPU, NVML shows this process none"
+    return None if has_warp() else "it needs MuJoCo Warp 4: pip install 'gmi-drl[warp]'"
+
+
+def mps() -> str | None:
+    """What MPS is told by, which comes with the driver."""
+    if "mps" not in BACKENDS.names:
+        return "it needs the backend mps, which this version has not"
+    return (
+        None
+        if shutil.which("nvidia-cuda-mps-control")
+        else "it needs nvidia-cuda-mps-control, which comes with the driver"
+    )
+
+
+def gpm() -> str | None:
+    """Counters of SM activity."""
+    gpus = visible_gpus()
+    if gpus and has_gpm(gpus[0].uuid):
+        return None
+    return "it needs a GPU of Hopper or newer, of whose SMs NVML tells the activity (GPM)"

@@ -4,19 +4,23 @@ from gmi_drl.gmi.inventory.cores import allowed_cores, cgroup_quota, memory_byte
 from gmi_drl.gmi.inventory.gpu import MigDevice, VisibleGpu
 from gmi_drl.gmi.inventory.node import this_node
 from gmi_drl.gmi.inventory.nvml import Driver, driver, nvml_open
-from gmi_drl.gmi.inventory.seen import Seen, gpus_seen, visible_gpus
+from gmi_drl.gmi.inventory.seen import Seen, gpus_open, gpus_seen, visible_gpus
+from gmi_drl.gmi.inventory.topology import Topology, topology
 
 __all__ = [
     "Driver",
     "MigDevice",
     "Seen",
+    "Topology",
     "VisibleGpu",
     "allowed_cores",
     "cgroup_quota",
     "driver",
+    "gpus_open",
     "gpus_seen",
     "memory_bytes",
     "nvml_open",
     "this_node",
+    "topology",
     "visible_gpus",
 ]

@@ -4,7 +4,8 @@ import platform
 from itertools import groupby
 
 from gmi_drl.gmi.inventory.cores import allowed_cores, memory_bytes, siblings_of
-from gmi_drl.gmi.inventory.seen import visible_gpus
+from gmi_drl.gmi.inventory.seen import gpus_open
+from gmi_drl.gmi.inventory.topology import topology
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.units import GIB
 
@@ -17,12 +18,15 @@ def this_node() -> Node:
         UsageError: if CUDA_VISIBLE_DEVICES names a device twice.
     """
     cores = allowed_cores()
-    kinds = [(gpu.model, gpu.memory_gib or None) for gpu in visible_gpus()]
+    with gpus_open() as (nvml, seen):
+        found = topology(nvml, seen.gpus)
+    kinds = [(gpu.model, gpu.memory_gib or None) for gpu in seen.gpus]
     gpus = tuple(Gpus(model=model, count=len(list(alike)), memory_gib=size) for (model, size), alike in groupby(kinds))
     return Node(
         name=platform.node() or "localhost",
         gpus=gpus or None,
-        link="pcie" if len(kinds) > 1 else "none",
+        link=found.link,
+        links=found.links,
         cpu=Cpu(
             cores=len(cores),
             memory_gib=round(memory_bytes() / GIB, 1),

@@ -83,3 +83,14 @@ class Sampler:
             if len(self._readings) > MOST:
                 pairs = zip_longest(self._readings[::2], self._readings[1::2])
                 self._readings = [merged(first, second) if second else first for first, second in pairs]
+
+
+def has_gpm(uuid: str) -> bool:
+    """Whether NVML tells the activity of this GPU's SMs (`sm_util`)."""
+    import pynvml
+
+    with ExitStack() as life, suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        life.callback(pynvml.nvmlShutdown)
+        return bool(pynvml.nvmlGpmQueryDeviceSupport(pynvml.nvmlDeviceGetHandleByUUID(uuid)).isSupportedDevice)
+    return False

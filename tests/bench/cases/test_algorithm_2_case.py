@@ -7,6 +7,7 @@ from gmi_drl.bench.cases import algorithm_2
 from gmi_drl.bench.result import SAME
 from gmi_drl.bench.runner import run_case
 from gmi_drl.cut import Cut
+from gmi_drl.hardware import Cpu, Gpus, Node
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +59,19 @@ def test_iterations_of_minutes_are_measured_once():
     session = Measurer()
     best = algorithm_2.exhaustive_best({1: session}, [Cut(1, 16), Cut(1, 32)])
     assert best == Cut(1, 32) and session.asked == [16, 32] + [16] * (algorithm_2.SWEEPS - 1)
+
+
+def test_the_grid_of_a_gpu_has_a_core_for_each_gmi():
+    node = Node(name="h200s", gpus=Gpus(model="NVIDIA H200", count=1), cpu=Cpu(cores=6, memory_gib=128))
+    grid = algorithm_2.gpu_grid(node, "process")
+    assert {cut.gmis_per_gpu for cut in grid} == {1, 2, 4} and {cut.num_env for cut in grid} == {1024, 4096, 16384}
+
+
+@two_cores
+def test_a_gpu_is_asked_as_the_cores_are(monkeypatch):
+    monkeypatch.setattr(algorithm_2, "GPU_SIZES", (1, 2))
+    monkeypatch.setattr(algorithm_2, "planned", lambda *_: Cut(1, 16))
+    monkeypatch.setattr(algorithm_2, "exhaustive_best", lambda *_: Cut(2, 16))
+    monkeypatch.setattr(algorithm_2.needs, "warp_on_gpu", lambda: None)
+    result = run_case(algorithm_2.gpu_case("tiny", "process", lambda: None), repeats=1, quick=True)
+    assert list(result.samples) == ["gmi-drl plan", "Algorithm 2", "the best of the grid"]

@@ -1,0 +1,82 @@
+"""One device cut into GMIs that are alike, by plain sharing or by MPS: layouts for sides."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.bench.case import Sample, Side, Sides
+from gmi_drl.bench.cases import needs
+from gmi_drl.errors import GmiError, MachineError
+
+if TYPE_CHECKING:
+    from gmi_drl.hardware import Node
+    from gmi_drl.layout import Layout
+    from gmi_drl.templates import Template
+
+PLAIN, MPS = "process", "mps"
+"""Backends."""
+
+WORDS = {PLAIN: "plain sharing", MPS: "MPS"}
+
+
+def ways() -> tuple[str, ...]:
+    """The backends by which GMIs share a device here: MPS where it is."""
+    return (PLAIN,) if needs.warp_on_gpu() or needs.mps() else (PLAIN, MPS)
+
+
+def one_device(node: "Node") -> "Node":
+    """The node with its first GPU alone, and all its cores; on cores itself."""
+    if node.gpus is None:
+        return node
+    first = node.gpus[0] if isinstance(node.gpus, tuple) else node.gpus
+    return node.model_copy(update={"gpus": first.model_copy(update={"count": 1}), "link": "none"})
+
+
+def most_gmis(node: "Node") -> int:
+    """How many GMIs the first device can have: each needs a core."""
+    from gmi_drl.templates import devices_of
+
+    return devices_of(one_device(node))[1]
+
+
+def shared(task: str, node: "Node", template: "Template", gmis: int, backend: str) -> "Layout":
+    """The first device of a node in so many GMIs."""
+    from gmi_drl.cut import Cut
+    from gmi_drl.workload import TASK_SPECS
+
+    return template.lay_out(TASK_SPECS[task], one_device(node), Cut(gmis, 1, backend))
+
+
+@contextmanager
+def those_that_run(sides: Sides) -> Iterator[Sides]:
+    """The sides that run once, which warms them up; why others do not is a detail of the first, `left_out`.
+
+    Raises:
+        GmiError: if the first one does not run.
+        MachineError: if it alone does.
+    """
+    first, *_ = sides
+    running: dict[str, Side] = {}
+    left_out: dict[str, str] = {}
+    for name, side in sides.items():
+        try:
+            side()
+        except GmiError as error:
+            if name == first:
+                raise
+            left_out[name] = str(error).splitlines()[0]
+        else:
+            running[name] = side
+    if len(running) == 1:
+        raise MachineError("; ".join(f"{name}: {why}" for name, why in left_out.items()))
+    yield running | ({first: with_details(running[first], {"left_out": left_out})} if left_out else {})
+
+
+def with_details(side: Side, details: dict[str, Any]) -> Side:
+    """A side whose samples tell more."""
+
+    def measure() -> Sample:
+        sample = side()
+        return Sample(sample.value, {**sample.details, **details})
+
+    return measure

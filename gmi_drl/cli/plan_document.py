@@ -1,0 +1,32 @@
+"""What `gmi-drl plan --format json` prints."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gmi_drl.scheduler import Plan
+
+COST = "cost_per_billion_steps"
+
+
+def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str, object]:
+    """A plan with its candidates; `hourly` is the price of the node's GPUs, `explain` adds the formulas."""
+    from dataclasses import asdict
+
+    from gmi_drl.scheduler.explain import explain as explained
+    from gmi_drl.scheduler.price import cost_per_billion_steps
+
+    candidates = [
+        {**candidate.point.model_dump(mode="json"), "projected": candidate.projected, "expected": candidate.expected}
+        | {"confirmed": candidate.confirmed}
+        | ({} if hourly is None else {COST: cost_per_billion_steps(hourly, candidate.steps_per_second)})
+        for candidate in plan.candidates
+    ]
+    return {
+        "layout": plan.layout.model_dump(mode="json"),
+        "learner": plan.learner,
+        "price_per_hour": hourly,
+        "candidates": candidates,
+        "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
+        "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
+        **({"explained": [asdict(one) for one in explained(plan, hourly)]} if explain else {}),
+    }

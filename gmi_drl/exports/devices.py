@@ -1,0 +1,81 @@
+"""What the formats ask of a layout: its GPUs with their models, and GPUs that are cut alike."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gmi_drl.errors import UsageError
+from gmi_drl.gpus import Gpu, gpu_named
+from gmi_drl.hardware import Node
+from gmi_drl.layout import GMI, Layout
+from gmi_drl.units import counted
+
+Thing = TypeVar("Thing")
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class CutGpu:
+    """A GPU of a layout.
+
+    Args:
+        index: Within CUDA_VISIBLE_DEVICES of whoever made the layout.
+        model: As the node file has it, or NVML.
+        gmis: What it is cut into.
+    """
+
+    index: int
+    model: str
+    gmis: tuple[GMI, ...]
+
+    @property
+    def catalogued(self) -> Gpu:
+        """What is known of the model.
+
+        Raises:
+            UsageError: if it is not in the catalogue.
+        """
+        return gpu_named(self.model)
+
+    def share(self, gmi: GMI) -> float:
+        """The part of its SMs that a GMI may use: what the layout says, or as much as the others."""
+        return gmi.share or 1 / len(self.gmis)
+
+
+def models_of(node: Node) -> list[str]:
+    """The model of each GPU of a node, by index."""
+    parts = node.gpus if isinstance(node.gpus, tuple) else (node.gpus,) if node.gpus else ()
+    return [part.model for part in parts for _ in range(part.count)]
+
+
+def gpus_of(layout: Layout, node: Node) -> list[CutGpu]:
+    """The GPUs of a layout, by index.
+
+    Raises:
+        UsageError: if the node has fewer.
+    """
+    models = models_of(node)
+    devices = sorted((device.index, device.gmis) for device in layout.devices if device.kind == "gpu")
+    if devices and devices[-1][0] >= len(models):
+        raise UsageError(
+            f"the layout uses GPU {devices[-1][0]}, {node.name} has {counted(len(models), 'GPU')}: "
+            "give the --node that it is for"
+        )
+    return [CutGpu(index, models[index], gmis) for index, gmis in devices]
+
+
+def alike(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
+    """Things by what they have in common, in the order in which it first comes."""
+    groups: dict[Key, list[Thing]] = {}
+    for thing in things:
+        groups.setdefault(key(thing), []).append(thing)
+    return groups
+
+
+def commented(lines: Sequence[str]) -> str:
+    """Lines of a comment, as YAML, shells and environment files have them."""
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+
+
+INDICES = "GPU numbers count within CUDA_VISIBLE_DEVICES of the machine that it is planned for."
+"""What every format that names a GPU by its number says."""

@@ -1,0 +1,92 @@
+"""Every formula of a plan with its numbers: of the choice, and of the best that was not chosen."""
+
+from dataclasses import dataclass
+
+from gmi_drl.errors import UsageError
+from gmi_drl.scheduler.formulas import (
+    Formula,
+    communication_of,
+    cost_of,
+    estimate_of,
+    memory_of,
+    room_of,
+    saturation_of,
+    throughput_of,
+)
+from gmi_drl.scheduler.plan import Basis, Plan
+from gmi_drl.scheduler.search import Candidate
+from gmi_drl.templates import devices_of
+from gmi_drl.units import counted, human_count
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A candidate with its formulas, in the order in which they are used.
+
+    Args:
+        title: Which, and whether it was chosen.
+        formulas: Filled in.
+        verdict: What follows, in a sentence.
+    """
+
+    title: str
+    formulas: tuple[Formula, ...]
+    verdict: str
+
+
+def explain(plan: Plan, hourly: float | None = None) -> list[Explained]:
+    """The choice and the next best, explained.
+
+    Args:
+        plan: Of what was measured.
+        hourly: Price of the node's GPUs for an hour; None where it does not matter.
+
+    Raises:
+        UsageError: if nothing was measured for it.
+    """
+    if plan.basis is None:
+        raise UsageError("nothing was measured for this plan, so there is no formula to explain")
+    best, *others = plan.candidates
+    return [
+        Explained(f"chosen: {_named(best)}", _formulas(best, plan, plan.basis, hourly), _ends(best)),
+        *(
+            Explained(f"not chosen: {_named(other)}", _formulas(other, plan, plan.basis, hourly), _loses(other, best))
+            for other in others[:1]
+        ),
+    ]
+
+
+def _formulas(candidate: Candidate, plan: Plan, basis: Basis, hourly: float | None) -> tuple[Formula, ...]:
+    point, (num_devices, _) = candidate.point, devices_of(basis.node)
+    model = plan.memory.get(point.gmis_per_gpu) if point.backend == plan.layout.backend else None
+    return (
+        saturation_of(point, basis.profile),
+        estimate_of(candidate, num_devices),
+        *communication_of(point, basis),
+        throughput_of(candidate, basis),
+        memory_of(point, model),
+        *room_of(point, basis.node),
+        *([] if hourly is None else [cost_of(candidate, hourly)]),
+    )
+
+
+def _named(candidate: Candidate) -> str:
+    point = candidate.point
+    each = f"{counted(point.gmis_per_gpu, 'GMI')} per device, {point.num_env} environments each"
+    return f"{each}, by {point.backend}"
+
+
+def _ends(best: Candidate) -> str:
+    speed = human_count(best.steps_per_second)
+    if best.confirmed is None:
+        return f"{speed} steps/s are the most of all candidates by these formulas; it has not been run"
+    return f"{speed} steps/s when all its GMIs ran together, which goes before {human_count(best.expected)} by formula"
+
+
+def _loses(other: Candidate, best: Candidate) -> str:
+    speed = human_count(other.steps_per_second)
+    ran = "has not been run" if other.confirmed is None else "ran together"
+    if best.confirmed is not None and other.confirmed is None:
+        return f"{speed} steps/s by formula, but it {ran}: what ran goes before what is only expected"
+    ratio = other.steps_per_second / best.steps_per_second if best.steps_per_second else float("nan")
+    return f"{speed} steps/s, {ratio:.3f}x the choice; it {ran}"

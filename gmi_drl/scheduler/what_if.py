@@ -1,0 +1,99 @@
+"""What if: one workload on machines that are described, by what was measured of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gmi_drl.hardware import Node
+from gmi_drl.learners import LearnerConfig
+from gmi_drl.profile import Profile
+from gmi_drl.scheduler.grid import profile_grid
+from gmi_drl.scheduler.plan import candidates_of, require_same_task
+from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour
+from gmi_drl.scheduler.search import Candidate
+from gmi_drl.templates import TCG_EX, Template
+from gmi_drl.workload import TaskSpec
+
+MEASURED = "measured there"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A machine whose devices are cut by one backend.
+
+    Args:
+        node: The machine.
+        backend: What cuts its devices.
+        best: The best candidate; None if none fits.
+        solo: The best with one GMI per device, cut by whatever; None if none is known.
+        cost: Of a billion steps; None without prices, or where nothing fits.
+        known_by: What was measured, and what is projected, in a few words; why nothing fits, where `best` is None.
+    """
+
+    node: Node
+    backend: str
+    best: Candidate | None
+    solo: Candidate | None
+    cost: float | None
+    known_by: str
+
+    @property
+    def gain(self) -> float | None:
+        """Over one GMI per device; None where nothing is known of it."""
+        if self.best is None or self.solo is None or not self.solo.expected:
+            return None
+        return self.best.expected / self.solo.expected
+
+
+def compare(
+    task: TaskSpec,
+    learner: LearnerConfig,
+    nodes: Sequence[Node],
+    profile: Profile,
+    *,
+    prices: Prices | None = None,
+    keep_batch: int | None = None,
+    template: Template = TCG_EX,
+) -> list[Case]:
+    """Every machine by every backend that the profile knows.
+
+    Args:
+        task: What is run.
+        learner: How it trains.
+        nodes: The machines.
+        profile: What was measured.
+        prices: Of their GPUs.
+        keep_batch: Samples per update that every layout must have.
+        template: What a GMI does.
+
+    Raises:
+        UsageError: if the profile is of another task, or a GPU has no price although others have.
+    """
+    require_same_task(profile, task)
+    return [case for node in nodes for case in _of_node(task, learner, node, profile, prices, keep_batch, template)]
+
+
+def _of_node(
+    task: TaskSpec,
+    learner: LearnerConfig,
+    node: Node,
+    profile: Profile,
+    prices: Prices | None,
+    keep_batch: int | None,
+    template: Template,
+) -> Iterator[Case]:
+    grid = profile_grid(profile, node, learner.horizon, keep_batch)
+    candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
+    hourly = None if prices is None else price_per_hour(node, prices)
+    solo = next((candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1), None)
+    for backend in dict.fromkeys(point.backend for point in profile.points):
+        best = next((candidate for candidate in candidates if candidate.point.backend == backend), None)
+        if best is None:
+            reasons = [point.reason for point in infeasible if point.backend == backend]
+            yield Case(node, backend, None, solo, None, reasons[0] if reasons else "too few cores for any of its GMIs")
+            continue
+        cost = None if hourly is None else cost_per_billion_steps(hourly, best.expected)
+        yield Case(node, backend, best, solo, cost, _known_by(best, node, profile))
+
+
+def _known_by(best: Candidate, node: Node, profile: Profile) -> str:
+    return MEASURED if profile.node == node.name else "projected"

@@ -1,0 +1,66 @@
+"""Does sharing pay: the layouts as of a GPU, the sides on cores."""
+
+import pytest
+from conftest import two_cores
+
+from gmi_drl.bench.case import Sample
+from gmi_drl.bench.cases import shares, sharing
+from gmi_drl.bench.runner import run_case
+from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.hardware import Cpu, Gpus, Node
+
+H200S = Node(name="h200s", gpus=Gpus(model="NVIDIA H200", count=4), link="nvlink", cpu=Cpu(cores=6, memory_gib=128))
+
+
+def test_all_sides_are_on_the_first_gpu_and_need_a_core_for_each_gmi():
+    cuts = sharing.layouts("ant", H200S, (shares.PLAIN,))
+    assert list(cuts) == ["1 GMI", "2 GMIs, plain sharing", "4 GMIs, plain sharing"]  # there are six cores
+    assert all([(d.kind, d.index) for d in layout.devices] == [("gpu", 0)] for layout in cuts.values())
+    assert [len(layout.gmis) for layout in cuts.values()] == [1, 2, 4]
+    assert sorted(core for gmi in cuts["4 GMIs, plain sharing"].gmis for core in gmi.cores) == [0, 1, 2, 3, 4, 5]
+
+
+def test_one_gmi_under_mps_is_a_side_of_its_own():
+    assert sharing._name(1, shares.MPS) == "1 GMI, MPS" and sharing._name(1, shares.PLAIN) == sharing.SOLO
+
+
+@two_cores
+@pytest.mark.parametrize("find_best", [False, True])
+def test_all_sides_have_as_many_environments(monkeypatch, find_best):
+    monkeypatch.setattr(sharing, "SIZES", (1, 2))
+    monkeypatch.setattr(shares.needs, "warp_on_gpu", lambda: None)
+    monkeypatch.setattr(shares.needs, "mps", lambda: "none here")
+    result = run_case(sharing.case("ant", find_best=find_best), repeats=1, quick=True)
+    assert list(result.samples) == ["1 GMI", "2 GMIs, plain sharing"]
+    totals = {sample.details["gmis"] * sample.details["num_env"] for (sample,) in result.samples.values()}
+    assert len(totals) == 1 and totals <= set(sharing.QUICK_TOTALS)
+    ratio = result.samples["2 GMIs, plain sharing"][0].value / result.samples["1 GMI"][0].value
+    assert result.ratios["2 GMIs, plain sharing"].median == pytest.approx(ratio)
+
+
+def test_on_cores_there_is_plain_sharing_alone(monkeypatch):
+    monkeypatch.setattr(shares.needs, "warp_on_gpu", lambda: "no GPU")
+    assert shares.ways() == ("process",)
+    for name in ("warp_on_gpu", "mps"):
+        monkeypatch.setattr(shares.needs, name, lambda: None)
+    assert shares.ways() == ("process", "mps")
+
+
+def fails():
+    raise GmiError("no room\n  its log")
+
+
+def test_what_does_not_run_is_left_out_and_told():
+    sides = {"solo": lambda: Sample(1.0, {"gmis": 1}), "eight": fails, "two": lambda: Sample(2.0)}
+    with shares.those_that_run(sides) as running:
+        assert list(running) == ["solo", "two"]
+        assert running["solo"]() == Sample(1.0, {"gmis": 1, "left_out": {"eight": "no room"}})
+    with pytest.raises(GmiError, match="no room"), shares.those_that_run({"solo": fails, "two": sides["two"]}):
+        pass
+    with (
+        pytest.raises(MachineError, match="eight: no room"),
+        shares.those_that_run({"s": sides["solo"], "eight": fails}),
+    ):
+        pass
+    with shares.those_that_run({"solo": sides["solo"], "two": sides["two"]}) as running:
+        assert running["solo"]() == Sample(1.0, {"gmis": 1})

@@ -1,0 +1,40 @@
+import pytest
+import yaml
+
+from gmi_drl.exports import FORMATS
+from gmi_drl.files import load_yaml
+from gmi_drl.layout import Layout
+
+NODE = """
+version: 1
+name: dgx-a100
+gpus: {model: A100-SXM4-40GB, count: 8}
+cpu: {cores: 128, memory_gib: 1000}
+"""
+
+
+@pytest.fixture
+def node(tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    return ("--node", "node.yaml", "--gmis-per-gpu", 3)
+
+
+def test_a_format_is_alone_on_stdout_and_the_layout_is_written(node, command_line, tmp_path):
+    code, out, err = command_line("plan", *node, "--format", "kubernetes")
+    assert code == 0 and yaml.safe_load(out)["sharing"]["timeSlicing"]["resources"][0]["replicas"] == 3
+    assert err == "Wrote layout.yaml\n"
+    assert len(load_yaml(Layout, tmp_path / "layout.yaml").gmis) == 24
+
+
+def test_every_format_is_an_option(node, command_line):
+    for name in FORMATS:
+        code, out, err = command_line("plan", *node, "--format", name)
+        assert (code, bool(out)) == ((0, True) if "process" in FORMATS[name].backends else (2, False)), err
+    code, _, err = command_line("plan", "--format", "pbs")
+    assert code == 2 and "mig-parted" in err
+
+
+def test_what_cannot_be_said_is_refused_before_anything_is_measured_or_written(command_line, tmp_path):
+    code, out, err = command_line("plan", "--format", "kubernetes")
+    assert (code, out) == (2, "") and "this layout is on cores: take slurm or env" in " ".join(err.split())
+    assert not (tmp_path / "layout.yaml").exists()

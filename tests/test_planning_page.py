@@ -1,0 +1,42 @@
+"""docs/planning.md tells what the code does: its numbers, and what the commands print."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pages import gmi_drl, lines, transcripts
+
+from gmi_drl.profiler.planning import CONFIRMED
+from gmi_drl.scheduler.memory import SPARE
+from gmi_drl.scheduler.search import (
+    GPU_NUM_ENVS,
+    IN_A_ROW,
+    MOST_GMIS,
+    NUM_ENVS,
+    SATURATION_THRESHOLD,
+    STANDARD_ERRORS,
+)
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "planning.md").read_text()
+
+
+def test_the_numbers_of_the_page_are_those_of_the_code():
+    assert IN_A_ROW == 2 and "*saturated* two times in a row" in PAGE
+    for told in (
+        f"At most {MOST_GMIS} GMIs per device",
+        f"environments double from {NUM_ENVS[0]} to {NUM_ENVS[-1]} on cores",
+        f"up to {GPU_NUM_ENVS[-1]} in larger steps",
+        f"Below alpha = {SATURATION_THRESHOLD}",
+        f"taken {STANDARD_ERRORS:.0f} standard errors slower",
+        f"The best {CONFIRMED} candidates",
+        f"must leave {SPARE:.0%}".replace("%", " %") + " of the GPU free",
+    ):
+        assert told in PAGE, told
+
+
+@pytest.mark.parametrize(("arguments", "shown"), transcripts(PAGE), ids=["what-if", "explain"])
+def test_the_page_of_planning_shows_what_is_printed(arguments, shown, tmp_path):
+    shutil.copytree(ROOT / "examples" / "plans", tmp_path / "examples" / "plans")
+    run = gmi_drl(arguments, tmp_path)
+    assert run.returncode == 0 and lines(run.stdout) == lines(shown), run.stderr
