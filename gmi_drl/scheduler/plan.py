@@ -233,12 +233,20 @@ def unfit(point: ProfilePoint, node: Node) -> str | None:
     """Why a point cannot run on this node; None if it can."""
     if not point.runnable:
         return point.reason or "did not run when it was measured"
-    refuses = BACKENDS.find(point.backend).refuses
-    for model in dict.fromkeys(part.model for part in node.used_models) if refuses else ():
-        if refuses and (why := refuses(model, point.gmis_per_gpu, point.memory_bytes)):
-            return why
     num_gmis = devices_of(node)[0] * point.gmis_per_gpu
-    return shortage(node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes)
+    return backend_refusal(point, node) or shortage(
+        node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes
+    )
+
+
+def backend_refusal(point: ProfilePoint, node: Node) -> str | None:
+    """Why the GPUs of a node cannot be cut as one was that was measured; None if they can, or are in no catalogue."""
+    refuses = BACKENDS.find(point.backend).refuses
+    if refuses is None:
+        return None
+    models = dict.fromkeys(part.model for part in node.used_models)
+    reasons = (refuses(model, point.gmis_per_gpu, point.memory_bytes) for model in models)
+    return next(filter(None, reasons), None)
 
 
 def _confirmed(
