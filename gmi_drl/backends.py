@@ -54,8 +54,8 @@ MPS = BackendEntry(
     coexists=True,
     enforces=frozenset[Limit](("share", "memory_limit_bytes")),
     refuses=mps_refuses,
-    trade="kernels of all GMIs run side by side, and gradients may stay on the GPU, as training wants; memory bandwidth "
-    "and faults are shared",
+    trade="kernels of all GMIs run side by side, and gradients may stay on the GPU, as training wants; they share "
+    "memory bandwidth and faults",
 )
 
 MIG = BackendEntry(

@@ -55,3 +55,23 @@ def test_a_machine_that_nothing_fits_says_why():
 def test_a_profile_of_another_task_is_refused():
     with pytest.raises(UsageError, match="the profile is of task humanoid"):
         compare(ANT, PPO, [ONE], profile(*POINTS, task="humanoid"))
+
+
+def test_mig_beside_mps_says_where_there_is_no_mig():
+    known = profile(
+        *(
+            point(gmis, 2048, speed, GIB).model_copy(update={"backend": backend, "model": model})
+            for model, backend, gmis, speed in (
+                ("H100 PCIe", "mps", 4, 60_000.0),
+                ("H100 PCIe", "mig", 7, 30_000.0),
+                ("GeForce RTX 4090", "mps", 4, 50_000.0),
+            )
+        )
+    )
+    cases = compare(ANT, PPO, [ONE, node("GeForce RTX 4090", 2), TWO], known)
+    told = {(case.node.name, case.backend): (case.best is not None, case.known_by) for case in cases}
+    assert told["H100 PCIe x1", "mig"] == (True, "measured there")
+    assert told["GeForce RTX 4090 x2", "mps"] == (True, "points of its GPUs")
+    assert told["GeForce RTX 4090 x2", "mig"] == (False, "GeForce RTX 4090 (sm_89) has no MIG")
+    assert told["A30 x2", "mps"] == (True, "projected from other GPUs")
+    assert told["A30 x2", "mig"] == (False, "A30 has at most 4 MIG instances, not 7")
