@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gmi_drl.errors import UsageError
 from gmi_drl.registry import Registry
 
 Limit = Literal["share", "memory_limit_bytes", "mig_profile"]
@@ -21,6 +22,8 @@ class BackendEntry:
         coexists: Whether two cuts of one device may be alive at once. Where they may not, layouts on the same devices
             are opened one after the other.
         enforces: What a layout may ask of it for a GMI.
+        applied: The same as `backend`, for one that changes a device's own settings first (`--apply-mig`); empty where
+            there is nothing to change.
     """
 
     name: str
@@ -28,6 +31,7 @@ class BackendEntry:
     backend: str
     coexists: bool
     enforces: frozenset[Limit] = frozenset()
+    applied: str = ""
 
 
 PROCESS = BackendEntry(
@@ -37,8 +41,45 @@ PROCESS = BackendEntry(
     coexists=True,
 )
 
-BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS,))
+MPS = BackendEntry(
+    "mps",
+    "one process per GMI, on cores of its own; on a GPU clients of NVIDIA's Multi-Process Service",
+    "gmi_drl.gmi.mps.backend:MpsBackend",
+    coexists=True,
+    enforces=frozenset[Limit](("share", "memory_limit_bytes")),
+)
+
+MIG = BackendEntry(
+    "mig",
+    "one process per GMI, on cores of its own and on a MIG instance of its GPU, with memory and SMs of its own",
+    "gmi_drl.gmi.mig.backend:MigBackend",
+    coexists=False,
+    enforces=frozenset[Limit](("mig_profile",)),
+    applied="gmi_drl.gmi.mig.applied:AppliedMig",
+)
+
+MIG_CI = BackendEntry(
+    "mig-ci",
+    "as mig, on compute instances of one MIG instance of its GPU: SMs of its own, memory in common",
+    "gmi_drl.gmi.mig.backend:MigPartsBackend",
+    coexists=False,
+    enforces=frozenset[Limit](("mig_profile",)),
+    applied="gmi_drl.gmi.mig.applied:AppliedMigParts",
+)
+
+BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `BackendEntry`."""
+
+
+def require_applied(name: str) -> None:
+    """Refuse `--apply-mig` for a backend that has nothing to change.
+
+    Raises:
+        UsageError: it names those that have.
+    """
+    if not BACKENDS.find(name).applied:
+        others = " or ".join(entry.name for entry in BACKENDS.own if entry.applied)
+        raise UsageError(f"--apply-mig is for layouts cut by {others}, this one is cut by {name}: leave it out")
 
 
 def coexist(names: Iterable[str]) -> bool:

@@ -4,8 +4,10 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -83,6 +85,30 @@ def fake_nvml(fake_nvml_library, tmp_path_factory, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with closing(Loaded(fake_nvml_library, monkeypatch)):
         yield machine
+
+
+@pytest.fixture(scope="session")
+def fake_mps_programs(tmp_path_factory):
+    """Stand-ins for NVIDIA's MPS and CUDA, installed and compiled."""
+    from tests.gmi.mps.fake_mps import install_programs
+
+    return install_programs(tmp_path_factory.mktemp("nvidia"))
+
+
+@pytest.fixture
+def fake_mps(fake_nvml, fake_mps_programs, tmp_path, monkeypatch):
+    """A machine with one H200 and MPS (tests/gmi/mps/fake_mps.py): here and in child processes."""
+    from tests.gmi.mps.fake_mps import FakeMps
+    from tests.gmi.nvml.fake import FakeGpu
+
+    fake_nvml.add(FakeGpu())
+    fake = FakeMps(tmp_path, Path(tempfile.mkdtemp(prefix="mps-", dir="/tmp")))  # sockets need short paths
+    for name, value in fake.environment(fake_mps_programs).items():
+        monkeypatch.setenv(name, value)
+    yield fake
+    for process in fake.processes():
+        process.kill()
+    shutil.rmtree(fake.base)
 
 
 @pytest.fixture

@@ -37,11 +37,19 @@ class Toy(ProcessBackend):
             Toy.alive -= 1
 
 class Clients:
+    drains = False
+
     def __init__(self, instances, daemon):
         self.instances, self.daemon = instances, daemon
 
     def environment(self, gmi_id):
         return self.instances.environment(gmi_id) | {"TOY_DAEMON": str(self.daemon.pid)}
+
+    def prove_on_device(self, gmi_id, pid):
+        self.instances.prove_on_device(gmi_id, pid)
+
+    def release(self, groups):
+        self.instances.release(groups)
 
     def prove_attached(self, gmi_id, pid):
         self.instances.prove_attached(gmi_id, pid)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import make_layout, read_layout
-from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
+from gmi_drl.cli.layouts import check_applied, make_layout, read_layout
+from gmi_drl.cli.output import apply_mig_option, console, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.units import human_count
@@ -31,6 +31,7 @@ SHOWN = 16
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
+@apply_mig_option
 @simulator_option
 @format_option
 def serve(
@@ -58,6 +59,7 @@ def serve(
     else:
         chosen = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG)
     template_for(chosen, "serving")
+    check_applied(chosen, options["apply_mig"])
     require_room(chosen, config, task_spec(task), this_node(), tell=say)
     try:
         served = launch(chosen, folder, **options)

@@ -9,18 +9,38 @@ from gmi_drl.layout import Layout
 
 
 class Instances(Protocol):
-    """The GMIs of one layout, while its devices are cut: what makes a process one of them."""
+    """The GMIs of one layout, while its devices are cut: what makes a process one of them.
+
+    Attributes:
+        drains: Whether a process may be killed only when what it has in flight on its device is done. Then SIGTERM lets
+            it finish that, it gets this signal in place of SIGKILL when the launcher dies, and who ends it after that
+            is the backend's affair.
+    """
+
+    drains: bool
 
     def environment(self, gmi_id: int) -> dict[str, str]:
         """The variables that make a process a GMI, complete before it imports torch: `gmi_environment` and more."""
         ...
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
-        """Check on the living process that it has its share.
+        """Check on the living process that it has its share, before it touches a GPU.
 
         Raises:
             LayoutMismatchError: naming what it has instead.
         """
+        ...
+
+    def prove_on_device(self, gmi_id: int, pid: int) -> None:
+        """Check on the living process that the context that it has made on its GPU is in its share.
+
+        Raises:
+            LayoutMismatchError: naming what it has instead.
+        """
+        ...
+
+    def release(self, groups: Sequence[int]) -> None:
+        """Take their GPU from what still runs in these process groups, which are killed next. May be called twice."""
         ...
 
 

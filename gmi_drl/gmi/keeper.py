@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from select import POLLIN, poll
@@ -41,9 +41,10 @@ class Keeper:
         undo: `module:function`, an `Undo`.
         log: Takes what goes wrong in the keeper. It should not be in a folder that `undo` empties.
         undo_s: Until `undo` must have returned; then the keeper leaves it and tells where it stood.
+        holds: Locks (descriptors) that are held until the keeper ends, though the launcher is dead.
     """
 
-    def __init__(self, undo: str, log: Path, *, undo_s: float) -> None:
+    def __init__(self, undo: str, log: Path, *, undo_s: float, holds: Sequence[int] = ()) -> None:
         self.notes: dict[str, Any] = {}
         self._undo, self._undo_s, self._log, self._asked = undo, undo_s, log, 0
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -56,7 +57,7 @@ class Keeper:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
-                    pass_fds=[theirs.fileno(), launcher],
+                    pass_fds=[theirs.fileno(), launcher, *holds],
                     start_new_session=True,
                 )
         finally:
@@ -72,7 +73,8 @@ class Keeper:
         """
         self.notes[name] = value
         if self._ask({"name": name, "value": value}, ANSWER_S) is None:
-            text = f"the keeper (process {self.pid}) has ended or does not answer; {self._log} may say why"
+            said = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
+            text = f"the keeper (process {self.pid}) has ended or does not answer ({said or 'without a word'})"
             raise MachineError(f"{text}: without one nothing would be undone if this process were killed")
 
     def close(self) -> list[str]:

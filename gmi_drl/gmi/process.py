@@ -1,7 +1,7 @@
 """The `process` backend: one process per GMI, on its own cores; on a GPU plain sharing (the paper's Direct-Share)."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from gmi_drl.errors import LayoutMismatchError
@@ -24,14 +24,15 @@ class ProcessBackend:
         if missing:
             reasons.append(f"the layout uses cores {_listed(missing)}, this process may use 0..{node.cpu.cores - 1}")
         gpus = sorted({device.index for device in layout.devices if device.kind == "gpu"})
-        if gpus and gpus[-1] >= node.num_gpus:
-            reasons.append(f"the layout uses GPUs {_listed(gpus)}, this process sees {node.num_gpus}")
+        seen = len(node.model_of_each_gpu)  # also those that a plan leaves out
+        if gpus and gpus[-1] >= seen:
+            reasons.append(f"the layout uses GPUs {_listed(gpus)}, this process sees {seen}")
         return reasons
 
     def devices(self, layout: Layout) -> list[str]:
         """Each core, by its CPU number, and each GPU, by its UUID."""
         cores = sorted({self.cores[core] for gmi in layout.gmis for core in gmi.cores})
-        gpus = sorted(set(_gpus_of(layout).values()) - {NO_GPU})
+        gpus = sorted(set(self.gpus_of(layout).values()) - {NO_GPU})
         return [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
 
     def held(self, layouts: Sequence[Layout]) -> AbstractContextManager[None]:
@@ -40,7 +41,27 @@ class ProcessBackend:
 
     def cut(self, layout: Layout) -> AbstractContextManager["ProcessInstances"]:
         """There is nothing to cut, and nothing is left when the processes have ended."""
-        return nullcontext(ProcessInstances(layout, self.cores))
+        return nullcontext(ProcessInstances(layout, self.cores, self.gpus_of(layout)))
+
+    def gpus_of(self, layout: Layout) -> dict[int, str]:
+        """The UUID of each GMI's GPU, `NO_GPU` for one on cores.
+
+        Raises:
+            LayoutMismatchError: if a GPU cannot be shared so, or is gone.
+        """
+        return gpus_of(layout, self.obstacle)
+
+    @staticmethod
+    def obstacle(gpu: VisibleGpu, processes: int) -> str:
+        """Why so many processes cannot have contexts on a GPU, and the remedy; empty if they can."""
+        if gpu.mig and not gpu.parent:
+            return (
+                "is in MIG mode: take `--backend mig`, or name its MIG devices in CUDA_VISIBLE_DEVICES (nvidia-smi -L)"
+            )
+        if gpu.compute_mode == "prohibited" or (gpu.compute_mode == "exclusive process" and processes > 1):
+            remedy = f"let an administrator run `nvidia-smi -i {gpu.number} -c DEFAULT`"
+            return f"is in compute mode {gpu.compute_mode}, which {processes} processes cannot share: {remedy}"
+        return ""
 
 
 class ProcessInstances:
@@ -49,11 +70,14 @@ class ProcessInstances:
     Args:
         layout: Of these GMIs.
         cores: The CPU numbers that its core indices stand for.
+        gpu_of: The UUID of each GMI's GPU, `NO_GPU` for one on cores.
     """
 
-    def __init__(self, layout: Layout, cores: Sequence[int]) -> None:
+    drains = False
+
+    def __init__(self, layout: Layout, cores: Sequence[int], gpu_of: Mapping[int, str]) -> None:
         self.gmis, self.shares_cores = layout.gmis, layout.share_cores
-        self.cores, self.gpu_of = cores, _gpus_of(layout)
+        self.cores, self.gpu_of = cores, gpu_of
 
     def cpus(self, gmi_id: int) -> list[int]:
         """CPU numbers of a GMI."""
@@ -72,8 +96,14 @@ class ProcessInstances:
                 f"GMI {gmi_id} (process {pid}) is bound to CPUs {_listed(has)}, not {_listed(wants)}"
             )
 
+    def prove_on_device(self, gmi_id: int, pid: int) -> None:
+        """It sees no other GPU than its own."""
 
-def _gpus_of(layout: Layout) -> dict[int, str]:
+    def release(self, groups: Sequence[int]) -> None:
+        """A process's share ends with it."""
+
+
+def gpus_of(layout: Layout, obstacle: Callable[[VisibleGpu, int], str]) -> dict[int, str]:
     """The UUID of each GMI's GPU, `NO_GPU` for one on cores.
 
     Raises:
@@ -88,21 +118,11 @@ def _gpus_of(layout: Layout) -> dict[int, str]:
         if device.kind == "gpu":
             if device.index >= len(gpus):
                 raise LayoutMismatchError(f"the layout uses GPU {device.index}, this process sees {len(gpus)}")
-            if reason := _cannot_share(gpus[device.index], len(device.gmis)):
+            if reason := obstacle(gpus[device.index], len(device.gmis)):
                 raise LayoutMismatchError(f"GPU {device.index} ({gpus[device.index].model}) {reason}")
             uuid = gpus[device.index].uuid
         uuids |= {gmi.id: uuid for gmi in device.gmis}
     return uuids
-
-
-def _cannot_share(gpu: VisibleGpu, processes: int) -> str:
-    """Why so many processes cannot have contexts on a GPU, and the remedy; empty if they can."""
-    if gpu.mig and not gpu.parent:
-        return "is in MIG mode: take `--backend mig`, or name its MIG devices in CUDA_VISIBLE_DEVICES (nvidia-smi -L)"
-    if gpu.compute_mode == "prohibited" or (gpu.compute_mode == "exclusive process" and processes > 1):
-        remedy = f"let an administrator run `nvidia-smi -i {gpu.number} -c DEFAULT`"
-        return f"is in compute mode {gpu.compute_mode}, which {processes} processes cannot share: {remedy}"
-    return ""
 
 
 def _listed(numbers: list[int]) -> str:

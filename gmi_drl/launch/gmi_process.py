@@ -28,7 +28,7 @@ class GMIProcess:
         environment: All of it.
         log: Takes what the process prints.
         resources: What it shares with other GMIs: descriptors, inherited.
-        guard: Ends it with the launcher.
+        guard: Ends it with the launcher, unless it `drains` (see `Instances`): then the backend does.
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class GMIProcess:
             self._process.kill()
             self._process.wait()
             raise
-        guard.watch(self.pid)
+        if not order["drains"]:
+            guard.watch(self.pid)
 
     @property
     def line_fd(self) -> int:

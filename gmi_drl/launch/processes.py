@@ -17,13 +17,14 @@ from gmi_drl.layout import Layout
 from gmi_drl.memory.waiting import Waiting
 from gmi_drl.roles.line import decode, encode
 from gmi_drl.roles.resources import Resources
-from gmi_drl.roles.words import Attached, Done, Failed, GMIWord, LauncherWord, Ready, Report, said_by_gmi
+from gmi_drl.roles.words import Attached, Done, Failed, GMIWord, LauncherWord, OnDevice, Ready, Report, said_by_gmi
 from gmi_drl.run.folder import RunFolder
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
 START_S = 120.0  # until a process must have imported torch and reported
 FIRST_WORD_S = 1200.0  # until a role is ready or reports: simulators load, and kernels are compiled, for minutes
 GRACE_S = 3.0  # between asking a process to end and killing it
+DRAIN_S = 10.0  # the same where killing it may harm others, see `Instances.drains`
 BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
 SHOWN = 200  # bytes of a message that is not understood
 LOG_LINES, LAST_LINES = 5, 20  # that are told of a log that stays, and of one that does not
@@ -68,6 +69,7 @@ class GMIProcesses:
             "run_folder": str(folder.path),
             "meeting": str(folder.meeting),
             "hang_s": hang_s,
+            "drains": instances.drains,
         }
         self._children: dict[int, StartedGMI] = {}
         self._attached, self._failed = set[int](), set[int]()
@@ -132,10 +134,11 @@ class GMIProcesses:
             for gmi_id, child in self._children.items():
                 if gmi_id not in self.results:
                     child.ask_to_end()
-            deadline = time.monotonic() + GRACE_S
+            deadline = time.monotonic() + (DRAIN_S if self.instances.drains else GRACE_S)
             for child in self._children.values():
                 child.exit_code(deadline - time.monotonic())
         finally:  # also when Ctrl-C cuts the waiting short
+            self.instances.release([child.pid for child in self._children.values()])
             for child in self._children.values():
                 child.end()
                 child.close()
@@ -191,6 +194,7 @@ class GMIProcesses:
             if gmi_id not in self.results:
                 raise self._death(gmi_id)
             if has_ended:
+                self.instances.release([child.pid])
                 child.end()
             return None
         word = self._understood(gmi_id, data)
@@ -198,6 +202,8 @@ class GMIProcesses:
             case Attached():
                 self.instances.prove_attached(gmi_id, child.pid)
                 self._attached.add(gmi_id)
+            case OnDevice():
+                self.instances.prove_on_device(gmi_id, child.pid)
             case Done(result):
                 self.results[gmi_id] = result
             case Failed():  # that the line ends now is no news

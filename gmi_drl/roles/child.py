@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ def main() -> int:
     """Bind to the cores, then import torch, make the role, run it, and tell the launcher how it went."""
     with open(int(sys.argv[1])) as paper:
         order = json.load(paper)
-    die_with(order["parent"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher, which asks us to stop in order
+    if order["drains"]:
+        signal.signal(signal.SIGTERM, drain)
+    die_with(order["parent"], signal.SIGTERM if order["drains"] else signal.SIGKILL)
     _bind_to_cores()
 
     from gmi_drl.errors import GmiError
@@ -74,11 +77,12 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     """Everything that needs torch."""
     import torch
 
+    from gmi_drl.device.context import make_context
     from gmi_drl.files import load_yaml
     from gmi_drl.layout import HOLISTIC, Layout
     from gmi_drl.roles.manager import GMI_manager
     from gmi_drl.roles.resources import Resources
-    from gmi_drl.roles.words import Attached
+    from gmi_drl.roles.words import Attached, OnDevice
 
     layout = load_yaml(Layout, Path(order["layout"]))
     gmi = layout.gmis[order["gmi"]]
@@ -89,6 +93,9 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     with GMI_manager(layout, gmi, *folders, line, resources, order["hang_s"]) as manager:
         manager.become_current()
         line.deliver(Attached())
+        if layout.device_of(gmi.id).kind == "gpu":
+            make_context()
+            line.deliver(OnDevice())
         role_class = load_role(order["role"])
         name = "holistic" if gmi.roles == HOLISTIC else "+".join(gmi.roles)
         return role_class(gmi.id, name, layout.device_of(gmi.id).index).GMI_run(**order["params"])
@@ -141,11 +148,26 @@ def _bind_to_cores() -> None:
     os.sched_setaffinity(0, [int(cpu) for cpu in os.environ[CPUS_VARIABLE].split(",")])
 
 
-def die_with(parent: int) -> None:
-    """Be killed when the launcher dies, however it dies."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Be sent a signal when the launcher dies, however it dies."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it died before the call above
         os._exit(1)
+
+
+def drain(number: int, frame: FrameType | None) -> None:
+    """End this process when its GPU has done what it was told: a client of MPS that ends earlier may harm the others.
+
+    Nothing else is waited for: a role may stand in anything, and who sent the signal may be dead.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        if "gmi_drl.device.context" in sys.modules:  # else it has told its GPU nothing yet
+            from gmi_drl.device.context import finish
+
+            finish()
+    finally:
+        os._exit(128 + number)
 
 
 if __name__ == "__main__":

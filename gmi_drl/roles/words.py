@@ -41,6 +41,11 @@ class Attached:
 
 
 @dataclass(frozen=True)
+class OnDevice:
+    """The process has made its context on its GPU. One on cores does not say it."""
+
+
+@dataclass(frozen=True)
 class Ready:
     """The role is made and waits for the launcher's words.
 
@@ -75,7 +80,7 @@ class Failed:
 
 
 LauncherWord = Start | Stop | Measure | Reduce
-GMIWord = Attached | Ready | Report | Done | Failed
+GMIWord = Attached | OnDevice | Ready | Report | Done | Failed
 _OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
 _OF_GMI = {word.__name__: word for word in get_args(GMIWord)}
 

@@ -14,8 +14,10 @@ from gmi_drl.made_for import made_for
 from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
+from gmi_drl.scheduler.models import for_node
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
+from gmi_drl.scheduler.used import why_these_gpus
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import Communication, throughput
@@ -136,6 +138,7 @@ def plan_measured(
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
     require_same_task(profile, task)
+    profile, about_models = for_node(profile, node)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
@@ -150,7 +153,7 @@ def plan_measured(
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
     communication = template.communication(task, learner, node, profile.speeds)
     doubt = communication.doubt if num_devices > 1 else None
-    why = reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt)
+    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models]
     layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
     return Plan(
         _remembered(layout, node),
@@ -170,8 +173,9 @@ def require_same_task(profile: Profile, task: TaskSpec) -> None:
 
 
 def _remembered(layout: Layout, node: Node) -> Layout:
-    """With the node that it is for, whichever template has made it."""
-    return layout.model_copy(update={"made_for": made_for(node)})
+    """With the node that it is for, and why it has these GPUs of it, whichever template has made it."""
+    reasons = (*layout.reasons, *why_these_gpus(layout, node))
+    return layout.model_copy(update={"made_for": made_for(node), "reasons": reasons})
 
 
 def candidates_of(
@@ -253,7 +257,7 @@ def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoin
     )
     limits = f"at most {devices_of(node)[1]} GMIs per device, and the samples per update that were asked for"
     told = infeasible[:TOLD]
-    reasons = [f"{point.cut} environments: {point.reason}" for point in told]
+    reasons = [f"{point.cut.described}: {point.reason}" for point in told]
     reasons += [f"and {len(infeasible) - TOLD} more"] if len(infeasible) > TOLD else []
     if unmeasured:
         reasons.append(f"{counted(len(unmeasured), 'point')} not measured for want of time: give more with --budget")

@@ -1,0 +1,55 @@
+"""The context of this process on its GPU, made and waited for by the driver itself. Not yet run on a GPU.
+
+It is the primary context of the one GPU that a GMI sees, which torch and Warp use, too, so it may be there before they
+are asked for anything (CUDA driver API, "Primary Context Management").
+"""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+from gmi_drl.errors import MachineError
+
+FIRST = 0
+
+
+def make_context() -> None:
+    """Make it, if it is not there.
+
+    Raises:
+        MachineError: if CUDA cannot.
+    """
+    _context()
+
+
+def finish() -> None:
+    """Wait until the GPU has done all that this process has told it, if it has a context; what fails is not told."""
+    if _context.cache_info().currsize:
+        driver().cuCtxSetCurrent(_context())
+        driver().cuCtxSynchronize()
+
+
+@cache
+def driver() -> ctypes.CDLL:
+    """The one that torch uses, too."""
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise MachineError("there is no libcuda.so.1: it comes with NVIDIA's driver") from None
+
+
+@cache
+def _context() -> ctypes.c_void_p:
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    _call("cuInit", 0)
+    _call("cuDeviceGet", ctypes.byref(device), FIRST)
+    _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    return context
+
+
+def _call(name: str, *arguments: Any) -> None:
+    if code := getattr(driver(), name)(*arguments):
+        error = ctypes.c_char_p()
+        driver().cuGetErrorName(code, ctypes.byref(error))
+        said = error.value.decode() if error.value else f"error {code}"
+        raise MachineError(f"CUDA cannot be used by this process ({name}: {said}): is the GPU free, and does it work?")

@@ -1,0 +1,144 @@
+"""What cuts GPUs by MPS: daemons for as long as devices are claimed, and GMIs as their clients."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from gmi_drl.errors import LayoutMismatchError, MachineError
+from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
+from gmi_drl.gmi.keeper import Keeper
+from gmi_drl.gmi.mps import daemon
+from gmi_drl.gmi.mps.control import PROGRAM, Control
+from gmi_drl.gmi.mps.ending import UNDO, UNDO_S, clients, take_away
+from gmi_drl.gmi.mps.folder import Process, control_of, keeper_log, make, new_name
+from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
+from gmi_drl.gmi_environment import NO_GPU, mps_limits
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Layout
+
+MOST_CLIENTS = 48
+"""Of one GPU; 60 from CUDA 13.1 on (https://docs.nvidia.com/deploy/mps, "Limitations")."""
+
+OLDEST = 70
+"""Volta, sm_70: before, all clients share one address space, and thread percentages do not exist."""
+
+NO_PROGRAM = (
+    f"{PROGRAM} is not on PATH: it comes with NVIDIA's driver (on Ubuntu in nvidia-compute-utils-VERSION), and into a "
+    "container with NVIDIA_DRIVER_CAPABILITIES=compute,utility; or take `--backend process`"
+)
+
+
+class MpsBackend(ProcessBackend):
+    """Gives each GMI cores as the process backend does, and a cap on the SMs and the memory of its GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._controls: dict[str, Control] = {}
+
+    def check(self, node: Node, layout: Layout) -> list[str]:
+        """Besides cores and GPUs: NVIDIA's program, and GPUs that can do it."""
+        reasons = super().check(node, layout)
+        devices = [device for device in layout.devices if device.kind == "gpu"]
+        if not devices:
+            return [*reasons, "MPS shares GPUs, and the layout has none: take `--backend process`"]
+        if shutil.which(PROGRAM) is None:
+            reasons.append(NO_PROGRAM)
+        gpus = visible_gpus()
+        for device in devices:
+            if device.index < len(gpus) and (reason := self.obstacle(gpus[device.index], len(device.gmis))):
+                reasons.append(f"GPU {device.index} ({gpus[device.index].model}) {reason}")
+        return reasons
+
+    @contextmanager
+    def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
+        """One daemon for each GPU of the layouts. A keeper ends them, after their clients, however this ends."""
+        gpus = sorted({gpu for layout in layouts for gpu in self.gpus_of(layout).values()} - {NO_GPU})
+        folder = new_name()
+        keeper = Keeper(UNDO, keeper_log(folder), undo_s=UNDO_S)
+        try:
+            keeper.note("folder", str(folder))
+            make(folder, [Process.of(os.getpid()), Process.of(keeper.pid)])
+            for number, gpu in enumerate(gpus):
+                self._controls[gpu] = control_of(folder, number)
+                daemon.start(self._controls[gpu], gpu)
+            yield
+        finally:
+            self._controls = {}
+            left = keeper.close()
+        if left:
+            raise MachineError("; ".join(left))
+
+    def cut(self, layout: Layout) -> AbstractContextManager["MpsInstances"]:
+        """Clients come and go: nothing is to be cut."""
+        return nullcontext(MpsInstances(layout, self.cores, self.gpus_of(layout), self._controls))
+
+    @staticmethod
+    def obstacle(gpu: VisibleGpu, processes: int) -> str:
+        """Why MPS cannot share a GPU among so many, and the remedy; empty if it can."""
+        if gpu.mig and not gpu.parent:
+            return "is in MIG mode: take `--backend mig`"
+        if gpu.compute_mode == "prohibited":
+            return f"is in compute mode prohibited: let an administrator run `nvidia-smi -i {gpu.number} -c DEFAULT`"
+        if gpu.architecture and int(gpu.architecture.removeprefix("sm_")) < OLDEST:
+            return f"is older than what MPS can cut ({gpu.architecture}, Volta is the first): take `--backend process`"
+        if processes > MOST_CLIENTS:
+            return f"is cut into {processes} GMIs, and MPS serves {MOST_CLIENTS} at most"
+        return ""
+
+
+class MpsInstances(ProcessInstances):
+    """Who is a client of which daemon.
+
+    Args:
+        layout: Of these GMIs.
+        cores: The CPU numbers that its core indices stand for.
+        gpu_of: The UUID of each GMI's GPU.
+        controls: The daemons, by the UUID of their GPU.
+    """
+
+    drains = True
+
+    def __init__(
+        self, layout: Layout, cores: Sequence[int], gpu_of: Mapping[int, str], controls: Mapping[str, Control]
+    ) -> None:
+        super().__init__(layout, cores, gpu_of)
+        self._layout, self._controls = layout, controls
+
+    def environment(self, gmi_id: int) -> dict[str, str]:
+        """The daemon of its GPU and the caps, besides what a process gets."""
+        own = super().environment(gmi_id)
+        if (control := self._control(gmi_id)) is None:
+            return own
+        gmi = self.gmis[gmi_id]
+        share = gmi.share or 1 / len(self._layout.device_of(gmi_id).gmis)
+        return own | control.environment | mps_limits(share, gmi.memory_limit_bytes)
+
+    def prove_on_device(self, gmi_id: int, pid: int) -> None:
+        """Ask the daemon. CUDA falls back to running without MPS and says nothing."""
+        if (control := self._control(gmi_id)) is None:
+            return
+        served = sorted(control.clients())
+        if pid not in served:
+            raise LayoutMismatchError(
+                f"GMI {gmi_id} (process {pid}) computes on its GPU without MPS: the daemon in {control.pipes} serves "
+                f"{', '.join(map(str, served)) or 'nobody'}; look into {control.logs} while it runs, run as the user "
+                "of the daemon and in its PID namespace, or take `--backend process`"
+            )
+
+    def release(self, groups: Sequence[int]) -> None:
+        """End the contexts of clients that did not drain, before they are killed."""
+        for gpu, control in self._controls.items():
+            if gpu in self.gpu_of.values():
+                folder = control.pipes.parent.parent
+                take_away([control], [pid for pid in clients(folder) if _group(pid) in groups])
+
+    def _control(self, gmi_id: int) -> Control | None:
+        return self._controls.get(self.gpu_of[gmi_id])
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0

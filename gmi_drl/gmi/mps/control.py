@@ -1,0 +1,88 @@
+"""What is said to an MPS daemon, by NVIDIA's own program and with a deadline.
+
+The commands are those of "Appendix: Tools and Interface Reference" in https://docs.nvidia.com/deploy/mps.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+from gmi_drl.errors import MachineError
+
+PROGRAM = "nvidia-cuda-mps-control"
+PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
+ANSWER_S = 20.0
+"""Until the daemon must have answered."""
+
+SHOWN = 300  # letters of an answer that is not understood
+
+
+class ControlError(MachineError):
+    """An MPS daemon does not answer, refuses, or answers what is not understood."""
+
+
+class Control:
+    """A daemon to talk to.
+
+    Args:
+        pipes: Its pipe directory.
+        logs: Its log directory.
+    """
+
+    def __init__(self, pipes: Path, logs: Path) -> None:
+        self.pipes, self.logs = pipes, logs
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which processes find this daemon."""
+        return {PIPES: str(self.pipes), LOGS: str(self.logs)}
+
+    def ask(self, command: str, deadline_s: float = ANSWER_S) -> str:
+        """What the daemon answers.
+
+        Raises:
+            ControlError: if there is no answer in time, or NVIDIA's program fails.
+        """
+        try:
+            ended = subprocess.run(
+                [PROGRAM],
+                input=f"{command}\n",
+                env=os.environ | self.environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=deadline_s,
+                check=False,
+                start_new_session=True,  # Ctrl-C is for the launcher
+            )
+        except subprocess.TimeoutExpired:
+            raise ControlError(f"MPS has not answered {command!r} within {deadline_s:g} s ({self.pipes})") from None
+        except OSError as error:
+            raise ControlError(f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver") from None
+        if ended.returncode != 0:
+            said = (ended.stdout + ended.stderr).strip()[:SHOWN]
+            raise ControlError(f"MPS refuses {command!r} with exit code {ended.returncode}: {said or 'without a word'}")
+        return ended.stdout.strip()
+
+    def servers(self) -> list[int]:
+        """Process ids of the daemon's servers: none before the first client comes."""
+        return self._numbers("get_server_list")
+
+    def clients(self) -> dict[int, int]:
+        """Process ids of all clients, each with that of its server."""
+        return {client: server for server in self.servers() for client in self._numbers(f"get_client_list {server}")}
+
+    def terminate(self, server: int, client: int) -> None:
+        """End a client's contexts in order, whatever it has in flight; the process lives on without a GPU."""
+        self.ask(f"terminate_client {server} {client}")
+
+    def quit(self, patience_s: int, deadline_s: float) -> None:
+        """End the daemon and its servers, after so long also when clients are left."""
+        self.ask(f"quit -t {patience_s}", deadline_s)
+
+    def _numbers(self, command: str) -> list[int]:
+        answer = self.ask(command)
+        words = answer.split()
+        if not all(word.isdecimal() for word in words):
+            raise ControlError(f"MPS answers {command!r} with what are no process ids: {answer[:SHOWN]!r}")
+        return [int(word) for word in words]

@@ -1,0 +1,74 @@
+"""An MPS daemon of one's own, for one GPU."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from gmi_drl.errors import MachineError
+from gmi_drl.gmi.mps.control import PROGRAM, Control, ControlError
+
+START_S = 30.0
+ASK_EVERY_S = 0.1
+
+
+def start(control: Control, gpu: str) -> None:
+    """Start a daemon for one GPU, whose folders do not exist yet, and wait until it answers.
+
+    It has a GPU of its own because a server that spans several refuses new clients on all of them after a fault on one
+    (https://docs.nvidia.com/deploy/mps, "Limitations").
+
+    Args:
+        control: Where it is to be.
+        gpu: By UUID: indices of the daemon are not those of its clients.
+
+    Raises:
+        MachineError: if it does not start.
+    """
+    for folder in (control.pipes, control.logs):
+        folder.mkdir(mode=0o700, parents=True)
+    printed = control.logs / "start"  # a file, because a daemon would hold a pipe open
+    command = [PROGRAM, "-d"]
+    try:
+        with printed.open("wb") as output:
+            ended = subprocess.run(
+                command,
+                env=os.environ | control.environment | {"CUDA_VISIBLE_DEVICES": gpu},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=START_S,
+                check=False,
+                start_new_session=True,  # Ctrl-C is for the launcher
+                cwd="/",
+            )
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"`{' '.join(command)}` for {gpu} has not returned within {START_S:.0f} s") from None
+    except OSError as error:
+        raise MachineError(f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver") from None
+    if ended.returncode != 0:
+        text = f"`{' '.join(command)}` for {gpu} exited with {ended.returncode}"
+        raise MachineError(f"{text}: {_said(printed) or _said(control.logs / 'control.log') or 'without a word'}")
+    _wait_for(control, gpu)
+
+
+def _wait_for(control: Control, gpu: str) -> None:
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            control.servers()
+        except ControlError as error:
+            if time.monotonic() > deadline:
+                log = _said(control.logs / "control.log")
+                raise MachineError(f"the MPS daemon for {gpu} does not answer: {error}; its log ends: {log}") from None
+            time.sleep(ASK_EVERY_S)
+        else:
+            return
+
+
+def _said(log: Path) -> str:
+    """The last words of a log."""
+    try:
+        return " | ".join(log.read_text(errors="replace").splitlines()[-3:])
+    except OSError:
+        return ""

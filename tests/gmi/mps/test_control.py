@@ -1,0 +1,60 @@
+import os
+import subprocess
+
+import pytest
+
+from gmi_drl.gmi.mps import control as control_module
+from gmi_drl.gmi.mps import daemon
+from gmi_drl.gmi.mps.control import ControlError
+from gmi_drl.gmi.mps.folder import control_of
+
+
+@pytest.fixture
+def control(fake_mps):
+    """Of a daemon that runs."""
+    talks = control_of(fake_mps.base, 0)
+    daemon.start(talks, "GPU-a")
+    return talks
+
+
+def test_a_daemon_without_clients_has_no_server(control):
+    assert control.servers() == [] and control.clients() == {}
+    assert control.pipes.stat().st_mode & 0o777 == control.logs.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_daemon_in_the_same_place_is_refused(control):
+    own = os.environ | control.environment
+    ended = subprocess.run(["nvidia-cuda-mps-control", "-d"], env=own, capture_output=True, text=True)
+    assert ended.returncode == 1 and "already running" in ended.stdout
+
+
+def test_a_command_that_mps_does_not_know_fails_with_its_words(control):
+    with pytest.raises(ControlError, match="refuses 'sing' with exit code 1: Unknown command: sing"):
+        control.ask("sing")
+    with pytest.raises(ControlError, match="no server 12"):
+        control.terminate(12, 13)
+
+
+def test_an_answer_that_is_not_understood_is_shown(control, fake_mps):
+    fake_mps.habit("says_get_server_list", "Server is busy")
+    with pytest.raises(ControlError, match="no process ids: 'Server is busy'"):
+        control.servers()
+
+
+def test_an_answer_has_a_deadline(control, fake_mps):
+    fake_mps.habit("slow", 0.2)
+    assert control.servers() == []
+    fake_mps.habit("hangs_at_get_server_list")
+    with pytest.raises(ControlError, match="has not answered 'get_server_list' within"):
+        control.ask("get_server_list", 0.3)
+
+
+def test_nobody_answers_where_no_daemon_is(fake_mps):
+    with pytest.raises(ControlError, match="Cannot find MPS control daemon"):
+        control_of(fake_mps.base, 1).servers()
+
+
+def test_a_program_that_is_not_there_is_named(fake_mps, monkeypatch):
+    monkeypatch.setattr(control_module, "PROGRAM", "no-such-program")
+    with pytest.raises(ControlError, match=r"cannot be run.*NVIDIA's driver"):
+        control_of(fake_mps.base, 1).servers()

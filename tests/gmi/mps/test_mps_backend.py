@@ -1,0 +1,148 @@
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gmi_drl.errors import LayoutMismatchError, MachineError
+from gmi_drl.gmi import this_node
+from gmi_drl.gmi.mps.backend import MpsBackend
+from gmi_drl.layout import GMI, Device, Layout
+from tests.gmi.nvml.fake import FakeGpu
+
+CLIENT = str(Path(__file__).parent / "mps_client.py")
+
+
+def layout(*gmis, index=0, kind="gpu"):
+    parts = tuple(GMI(id=i, num_env=1, cores=(0,), **limits) for i, limits in enumerate(gmis or [{}]))
+    return Layout(backend="mps", share_cores=True, devices=(Device(kind=kind, index=index, gmis=parts),))
+
+
+@contextmanager
+def client(instances, gmi_id=0, kind="drains"):
+    """A GMI that is on its device, and works there."""
+    command = [sys.executable, CLIENT, kind]
+    environment = {**os.environ, **instances.environment(gmi_id)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0) as process:
+        process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def backend(fake_mps):
+    return MpsBackend()
+
+
+def test_a_machine_that_has_mps_can_open_a_layout(backend):
+    assert backend.check(this_node(), layout({}, {})) == []
+
+
+def test_what_the_machine_lacks_is_told_with_a_remedy(backend, fake_nvml, monkeypatch):
+    def reasons(one):
+        return " ".join(backend.check(this_node(), one))
+
+    assert "has none: take `--backend process`" in reasons(layout(kind="cpu"))
+    assert "MPS serves 48 at most" in reasons(layout(*[{}] * 49))
+    fake_nvml.add(FakeGpu(mig=()), FakeGpu(), FakeGpu())
+    fake_nvml.write("gpus/2/architecture", "6.0")
+    fake_nvml.write("gpus/3/compute_mode", 2)
+    assert "is in MIG mode: take `--backend mig`" in reasons(layout(index=1))
+    assert "older than what MPS can cut (sm_60" in reasons(layout(index=2))
+    assert "nvidia-smi -i 3 -c DEFAULT" in reasons(layout(index=3))
+    fake_nvml.write("gpus/3/compute_mode", 3)
+    assert reasons(layout({}, {}, index=3)) == "", "MPS's server is the one process that a GPU for one process has"
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "nvidia-compute-utils" in reasons(layout())
+
+
+def test_the_life_of_daemon_and_clients(backend, fake_mps, fake_nvml):
+    two = layout({"share": 0.29, "memory_limit_bytes": 4 * 2**30}, {})
+    with backend.held([two]), backend.cut(two) as instances:
+        own = instances.environment(0)
+        assert own["CUDA_VISIBLE_DEVICES"] == fake_nvml.uuid(0) and own["GMI_DRL_CPUS"]
+        with client(instances, 0) as first, client(instances, 1) as second:
+            assert f"client {first.pid} 29 0=4096M" in fake_mps.log()
+            assert f"client {second.pid} 50 none" in fake_mps.log()
+            instances.prove_on_device(0, first.pid)
+            instances.prove_on_device(1, second.pid)
+            for process in (first, second):
+                process.terminate()
+                assert process.wait(60) == 128 + 15, "it has drained"
+    assert fake_mps.left() == []
+    daemon, *told = fake_mps.log()
+    assert daemon.endswith(f"for {fake_nvml.uuid(0)}") and told[-1] == "daemon quit"
+    assert not [line for line in told if "harmed" in line or "terminated" in line]
+
+
+def test_a_process_that_cuda_runs_without_mps_is_told_apart(backend, fake_mps):
+    fake_mps.habit("attaches_nobody")
+    one = layout()
+    with (
+        backend.held([one]),
+        backend.cut(one) as instances,
+        client(instances) as process,
+        pytest.raises(LayoutMismatchError, match=rf"GMI 0 .process {process.pid}. computes .* without MPS.*nobody"),
+    ):
+        instances.prove_on_device(0, process.pid)
+    assert fake_mps.left() == []
+
+
+def test_what_does_not_drain_is_terminated_before_it_is_killed(backend, fake_mps):
+    one = layout()
+    with backend.held([one]), backend.cut(one) as instances, client(instances, kind="deaf") as process:
+        instances.release([process.pid])
+        assert fake_mps.log()[-2:] == [f"terminated {process.pid}", f"gone {process.pid}"]
+        process.kill()
+    assert fake_mps.left() == []
+
+
+def test_children_of_gmis_are_clients_too(backend, fake_mps):
+    one = layout()
+    with backend.held([one]), backend.cut(one) as instances, client(instances, kind="forks") as process:
+        instances.release([process.pid])
+        (terminated,) = [line for line in fake_mps.log() if "terminated" in line]
+        assert terminated != f"terminated {process.pid}"
+
+
+def test_clients_that_are_left_end_with_the_daemon(backend, fake_mps):
+    one = layout()
+    with backend.held([one]), backend.cut(one) as instances:
+        environment = {**os.environ, **instances.environment(0)}
+        processes = [
+            subprocess.Popen([sys.executable, CLIENT, kind], env=environment, stdout=subprocess.PIPE, text=True)
+            for kind in ("drains", "deaf")
+        ]
+        for process in processes:
+            process.stdout.readline()
+    assert [process.wait(60) for process in processes] == [143, -9]
+    for process in processes:
+        process.stdout.close()
+    assert fake_mps.left() == [] and not [line for line in fake_mps.log() if "harmed" in line]
+
+
+def test_a_daemon_that_does_not_quit_is_ended_by_its_pid(backend, fake_mps):
+    fake_mps.habit("hangs_at_quit")
+    fake_mps.habit("ignores_sigterm")
+    one = layout()
+    with backend.held([one]), backend.cut(one) as instances, client(instances):
+        pass
+    assert fake_mps.left() == [] and "daemon quit" not in fake_mps.log()
+
+
+def test_a_daemon_that_refuses_to_start_is_quoted(backend, fake_mps):
+    fake_mps.habit("refuses_start", "no GPU for you")
+    with pytest.raises(MachineError, match=r"exited with 1: no GPU for you"), backend.held([layout()]):
+        pass
+    assert fake_mps.left() == []
+
+
+def test_nothing_is_started_without_a_keeper(backend, fake_mps, monkeypatch):
+    monkeypatch.setattr("gmi_drl.gmi.keeper.PROGRAM", "raise SystemExit")
+    with pytest.raises(MachineError, match="has ended or does not answer"), backend.held([layout()]):
+        pass
+    assert fake_mps.log() == [] and fake_mps.left() == []

@@ -1,0 +1,105 @@
+"""Runs of GMIs that are clients of MPS, against stand-ins for it and for CUDA, however they end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import environment
+
+from gmi_drl import run_role
+from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.files import dump_yaml
+from gmi_drl.layout import GMI, Device, Layout
+
+ROLE = f"{Path(__file__).parent / 'mps_roles.py'}:Works"
+LAUNCHER = """
+import signal, sys
+from gmi_drl import run_role
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets jobs in the background ignore it
+run_role(sys.argv[1], sys.argv[2], {"folder": sys.argv[4], "stands_still": sys.argv[5] == "still"}, run_dir=sys.argv[3])
+"""
+
+
+def layout(gmis=2):
+    parts = tuple(GMI(id=i, num_env=1, cores=(0,)) for i in range(gmis))
+    return Layout(backend="mps", share_cores=True, devices=(Device(kind="gpu", gmis=parts),))
+
+
+@pytest.fixture
+def launch(fake_mps, tmp_path):
+    """Start a launcher with two GMIs that work, or stand still; it is ended with the test."""
+    running = []
+
+    def start(kind="works"):
+        plan, told = tmp_path / "layout.yaml", tmp_path / "told"
+        plan.write_text(dump_yaml(layout()))
+        told.mkdir()
+        command = [sys.executable, "-c", LAUNCHER, ROLE, str(plan), str(tmp_path / "run"), str(told), kind]
+        running.append(subprocess.Popen(command, env=environment(), start_new_session=True, stderr=subprocess.DEVNULL))
+        deadline = time.monotonic() + 120
+        while len(list(told.iterdir())) < 2:
+            assert running[0].poll() is None and time.monotonic() < deadline, fake_mps.log()
+            time.sleep(0.05)
+        return running[0]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def wait_until_nothing_is_left(fake_mps):
+    deadline = time.monotonic() + 120
+    while left := fake_mps.left():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+    assert not [line for line in fake_mps.log() if "harmed" in line]
+
+
+def test_a_run_is_attached_works_and_leaves_nothing(fake_mps, tmp_path):
+    assert run_role(ROLE, layout(), {"seconds": 0.2}, run_dir=tmp_path / "run") == {0: 0, 1: 1}
+    wait_until_nothing_is_left(fake_mps)
+    assert sum(line.startswith("client") for line in fake_mps.log()) == 2
+
+
+def test_a_run_whose_gmis_do_not_attach_is_refused(fake_mps, tmp_path):
+    fake_mps.habit("attaches_nobody")
+    with pytest.raises(LayoutMismatchError, match=r"GMI . .* computes on its GPU without MPS"):
+        run_role(ROLE, layout(), run_dir=tmp_path / "run")
+    wait_until_nothing_is_left(fake_mps)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_clients_drain_however_the_launcher_ends(fake_mps, launch, number):
+    launch().send_signal(number)
+    wait_until_nothing_is_left(fake_mps)
+    assert not [line for line in fake_mps.log() if "terminated" in line]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_clients_that_do_not_drain_are_terminated_first(fake_mps, launch, number):
+    launch("still").send_signal(number)
+    wait_until_nothing_is_left(fake_mps)
+    assert sum("terminated" in line for line in fake_mps.log()) == 2
+
+
+def test_a_keeper_that_is_killed_is_not_missed(fake_mps, launch):
+    launcher = launch()
+    (keeper,) = [
+        child for child in psutil.Process(launcher.pid).children() if "gmi_drl.gmi.keeper" in str(child.cmdline())
+    ]
+    keeper.kill()
+    launcher.send_signal(signal.SIGINT)
+    launcher.wait(120)
+    wait_until_nothing_is_left(fake_mps)
+
+
+def test_gmis_on_a_gpu_by_plain_sharing_make_their_context_too(fake_mps, tmp_path):
+    plain = layout().model_copy(update={"backend": "process"})
+    assert run_role(ROLE, plain, {"seconds": 0.1}, run_dir=tmp_path / "run") == {0: 0, 1: 1}
+    assert fake_mps.log() == [] and os.environ["FAKE_MPS"]
