@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gmi_drl.backend_refusals import Refuses, mig_ci_refuses, mig_refuses, mps_refuses
+from gmi_drl.errors import UsageError
 from gmi_drl.registry import Registry
 
 Limit = Literal["share", "memory_limit_bytes", "mig_profile"]
@@ -21,6 +23,10 @@ class BackendEntry:
         coexists: Whether two cuts of one device may be alive at once. Where they may not, layouts on the same devices
             are opened one after the other.
         enforces: What a layout may ask of it for a GMI.
+        applied: The same as `backend`, for one that changes a device's own settings first (`--apply-mig`); empty where
+            there is nothing to change.
+        refuses: Which GPUs it cannot cut so, by their models; None where all can be.
+        trade: What a GMI of it gets and pays, for the reasons of a plan.
     """
 
     name: str
@@ -28,6 +34,9 @@ class BackendEntry:
     backend: str
     coexists: bool
     enforces: frozenset[Limit] = frozenset()
+    applied: str = ""
+    refuses: Refuses | None = None
+    trade: str = ""
 
 
 PROCESS = BackendEntry(
@@ -35,6 +44,7 @@ PROCESS = BackendEntry(
     "one process per GMI, on cores of its own; on a GPU nothing is enforced (the paper's Direct-Share)",
     "gmi_drl.gmi.process:ProcessBackend",
     coexists=True,
+    trade="on a GPU the kernels of one GMI wait for those of another, by time slices; gradients may stay on the GPU",
 )
 
 MPS = BackendEntry(
@@ -43,6 +53,31 @@ MPS = BackendEntry(
     "gmi_drl.gmi.mps.backend:MpsBackend",
     coexists=True,
     enforces=frozenset[Limit](("share", "memory_limit_bytes")),
+    refuses=mps_refuses,
+    trade="kernels of all GMIs run side by side, and gradients may stay on the GPU, as training wants; they share "
+    "memory bandwidth and faults",
+)
+
+MIG = BackendEntry(
+    "mig",
+    "one process per GMI, on cores of its own and on a MIG instance of its GPU, with memory and SMs of its own",
+    "gmi_drl.gmi.mig.backend:MigBackend",
+    coexists=False,
+    enforces=frozenset[Limit](("mig_profile",)),
+    applied="gmi_drl.gmi.mig.applied:AppliedMig",
+    refuses=mig_refuses,
+    trade="what one GMI does slows and breaks no other, as serving wants; gradients go through host memory",
+)
+
+MIG_CI = BackendEntry(
+    "mig-ci",
+    "as mig, on compute instances of one MIG instance of its GPU: SMs of its own, memory in common",
+    "gmi_drl.gmi.mig.backend:MigPartsBackend",
+    coexists=False,
+    enforces=frozenset[Limit](("mig_profile",)),
+    applied="gmi_drl.gmi.mig.applied:AppliedMigParts",
+    refuses=mig_ci_refuses,
+    trade="SMs of its own for each GMI, memory and its bandwidth in common; gradients go through host memory",
 )
 
 AUTO = BackendEntry(
@@ -52,8 +87,19 @@ AUTO = BackendEntry(
     coexists=True,
 )
 
-BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, AUTO))
+BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI, AUTO))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `BackendEntry`."""
+
+
+def require_applied(name: str) -> None:
+    """Refuse `--apply-mig` for a backend that has nothing to change.
+
+    Raises:
+        UsageError: it names those that have.
+    """
+    if not BACKENDS.find(name).applied:
+        others = " or ".join(entry.name for entry in BACKENDS.own if entry.applied)
+        raise UsageError(f"--apply-mig is for layouts cut by {others}, this one is cut by {name}: leave it out")
 
 
 def coexist(names: Iterable[str]) -> bool:

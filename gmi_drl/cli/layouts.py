@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.backends import PROCESS
+from gmi_drl.backends import PROCESS, require_applied
 from gmi_drl.cli.output import named_backend, say
 from gmi_drl.cli.plans import even_plan, node_of
 from gmi_drl.errors import UsageError
@@ -53,3 +53,9 @@ def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
     if layout.made_for and (differing := differences(layout.made_for, made_for(node_of(None)))):
         say(f"gmi-drl: {path} {differing}")
     return layout
+
+
+def check_applied(layout: "Layout", apply_mig: bool) -> None:
+    """Refuse `--apply-mig` for a layout that has no MIG instances, before anything is made."""
+    if apply_mig:
+        require_applied(layout.backend)

@@ -49,6 +49,15 @@ def backend_option(usual: str = PROCESS.name) -> Callable[[Function], Function]:
     return click.option("--backend", metavar="NAME", help=words)
 
 
+def apply_mig_option(command: Function) -> Function:
+    """`--apply-mig`."""
+    words = (
+        "Make the MIG instances of a layout by mig or mig-ci, turning MIG mode on, and restore what was there"
+        " afterwards (needs root)."
+    )
+    return click.option("--apply-mig", is_flag=True, help=words)(command)
+
+
 def named_backend(name: str | None) -> str:
     """What `--backend` says, or the usual one.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import cut_by, make_layout, read_layout
-from gmi_drl.cli.output import backend_option, format_option, print_json, say, simulator_option
+from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
+from gmi_drl.cli.output import apply_mig_option, backend_option, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import as_file_name, find_task, known_tasks
@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     help="Configuration of rsl_rl's runner, such as params/agent.yaml; our settings else.",
 )
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
+@apply_mig_option
 @simulator_option
 @format_option
-def train(format: str, **options: Any) -> None:
+def train(format: str, apply_mig: bool, **options: Any) -> None:
     """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
 
     Ctrl-C saves a checkpoint and prints the line that goes on from it. A run is resized by resuming it with another
@@ -56,10 +57,19 @@ def train(format: str, **options: Any) -> None:
     from gmi_drl.launch.signals import SecondSignal
     from gmi_drl.launch.training import train as launch
 
-    layout, config, folder, checkpoint = _resume(**options) if options["resume"] else _begin(**options)
+    begin = _resume if options["resume"] else _begin
+    layout, config, folder, checkpoint = begin(apply_mig=apply_mig, **options)
     with TrainingView(layout, config, folder, quiet=format == "json") as view:
         try:
-            outcome = launch(layout, config, folder, resume=checkpoint, on_row=view.show, on_warning=view.warn)
+            outcome = launch(
+                layout,
+                config,
+                folder,
+                resume=checkpoint,
+                apply_mig=apply_mig,
+                on_row=view.show,
+                on_warning=view.warn,
+            )
         except SecondSignal as second:
             _leave(second.signal, folder)
     _tell(outcome, folder, format)
@@ -76,6 +86,7 @@ def _begin(
     backend: str | None,
     run_dir: Path | None,
     rsl_rl_config: Path | None,
+    apply_mig: bool,
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run."""
@@ -95,6 +106,7 @@ def _begin(
     chosen = cut_by(chosen, backend)
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
+    check_applied(chosen, apply_mig)
     _check_here(chosen, config)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create()
@@ -146,6 +158,7 @@ def _resume(
     backend: str | None,
     run_dir: Path | None,
     rsl_rl_config: Path | None,
+    apply_mig: bool,
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
     """The run in a folder, from its last checkpoint, on its own layout or another one with as many environments."""
@@ -176,6 +189,7 @@ def _resume(
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
     if chosen.task != name or (task is not None and find_task(task).name != name):
         raise UsageError(f"the run trains {name}: another task is another run")
+    check_applied(chosen, apply_mig)
     _check_same_run(index, before, config, chosen)
     if chosen.digest != index["layout"]:  # on its own layout it has been running
         _check_here(chosen, config)

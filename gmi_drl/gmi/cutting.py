@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from gmi_drl.backends import BACKENDS
+from gmi_drl.backends import BACKENDS, require_applied
 from gmi_drl.errors import LayoutMismatchError, UsageError
 from gmi_drl.gmi.backend import Backend, Instances
 from gmi_drl.gmi.claims import claim
@@ -13,9 +13,16 @@ from gmi_drl.layout import Layout
 from gmi_drl.registry import class_at
 
 
-def backend_for(layout: Layout) -> Backend:
-    """The backend that a layout names, which holds and cuts nothing yet."""
-    backend: Backend = class_at(BACKENDS.find(layout.backend).backend)()
+def backend_for(layout: Layout, *, apply_mig: bool = False) -> Backend:
+    """The backend that a layout names, which holds and cuts nothing yet; or the one that changes devices first.
+
+    Raises:
+        UsageError: if it has nothing to change.
+    """
+    entry = BACKENDS.find(layout.backend)
+    if apply_mig:
+        require_applied(entry.name)
+    backend: Backend = class_at(entry.applied if apply_mig else entry.backend)()
     return backend
 
 
@@ -47,12 +54,13 @@ class Claim:
 
 
 @contextmanager
-def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[Claim]:
+def claimed(layouts: Iterable[Layout], purpose: str, *, apply_mig: bool = False) -> Iterator[Claim]:
     """Hold the devices of layouts for the time of a `with` block, however many of them are opened there.
 
     Args:
         layouts: All that will be opened, perhaps on the same devices.
         purpose: Tells others who holds them, e.g. the run folder.
+        apply_mig: Make the MIG instances that layouts want, and restore what was there.
 
     Raises:
         LayoutMismatchError: if a layout does not fit this machine, or another process holds a device.
@@ -61,7 +69,7 @@ def claimed(layouts: Iterable[Layout], purpose: str) -> Iterator[Claim]:
     by_backend: dict[str, list[Layout]] = {}
     for layout in layouts:
         by_backend.setdefault(layout.backend, []).append(layout)
-    backends = {name: backend_for(alike[0]) for name, alike in by_backend.items()}
+    backends = {name: backend_for(alike[0], apply_mig=apply_mig) for name, alike in by_backend.items()}
     node = this_node()
     devices = [
         device

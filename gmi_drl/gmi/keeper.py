@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from select import POLLIN, poll
@@ -43,9 +43,10 @@ class Keeper:
         undo: `module:function`, an `Undo`.
         log: Takes what goes wrong in the keeper. It should not be in a folder that `undo` empties.
         undo_s: Until `undo` must have returned; then the keeper leaves it and tells where it stood.
+        holds: Locks (descriptors) that are held until the keeper ends, though the launcher is dead.
     """
 
-    def __init__(self, undo: str, log: Path, *, undo_s: float) -> None:
+    def __init__(self, undo: str, log: Path, *, undo_s: float, holds: Sequence[int] = ()) -> None:
         self.notes: dict[str, Any] = {}
         self._undo, self._undo_s, self._log, self._asked = undo, undo_s, log, 0
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -58,7 +59,7 @@ class Keeper:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
-                    pass_fds=[theirs.fileno(), launcher],
+                    pass_fds=[theirs.fileno(), launcher, *holds],
                     start_new_session=True,
                 )
         finally:

@@ -83,7 +83,9 @@ def span(gmis: Mapping[int, ServedGMI]) -> tuple[float, float]:
     return min(gmi.started_s for gmi in gmis.values()), max(gmi.ended_s for gmi in gmis.values())
 
 
-def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochastic: bool = False) -> Served:
+def serve(
+    layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochastic: bool = False, apply_mig: bool = False
+) -> Served:
     """Play the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
 
     All GMIs begin together. GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`: on a CPU with as many
@@ -95,6 +97,7 @@ def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochast
         steps: Control steps of every world.
         seed: Of worlds and noise.
         stochastic: Act with the noise of training, not by the mean.
+        apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
 
     Raises:
         UsageError: if the layout is not for serving or of another task, the run has no policy of ours, or its settings
@@ -113,7 +116,7 @@ def serve(layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochast
     slot_bytes = config.learner.bucket_bytes(task_spec(task))
     with _folder_with_policy(run, task_spec(task), config) as (folder, iteration), stop_on_signals() as request:
         with (
-            claimed([layout], purpose=f"gmi-drl serve {run.path}") as claim,
+            claimed([layout], purpose=f"gmi-drl serve {run.path}", apply_mig=apply_mig) as claim,
             opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
             Sampler(watched_gpus(layout, processes.instances.environment)) as sampler,
         ):

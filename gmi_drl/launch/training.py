@@ -48,6 +48,7 @@ def train(
     folder: RunFolder,
     *,
     resume: Path | None = None,
+    apply_mig: bool = False,
     on_row: Callable[[Row], None] = lambda row: None,
     on_warning: Callable[[str], None] = lambda text: None,
 ) -> Outcome:
@@ -58,6 +59,7 @@ def train(
         config: How.
         folder: Made by `RunFolder.create`, or that of the run to go on with.
         resume: The checkpoint to go on from.
+        apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
         on_row: Called with every row of the metrics.
         on_warning: Called when one of the configuration's writers is dropped.
 
@@ -72,7 +74,7 @@ def train(
     with folder.lock(), Presence(folder.path) as home:
         _check_newest(folder, resume)
         # Signals until the state is written: a second one must not undo a result.
-        with claimed([layout], purpose=str(folder.path)) as claim, stop_on_signals() as request:
+        with claimed([layout], purpose=str(folder.path), apply_mig=apply_mig) as claim, stop_on_signals() as request:
             try:
                 outcome = _train(claim, layout, config, folder, home, resume, on_row, on_warning, request)
                 home.require()

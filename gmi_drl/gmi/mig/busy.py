@@ -2,11 +2,14 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from gmi_drl.gmi.claims import claims_folder, locked
+from gmi_drl.gmi.inventory import VisibleGpu, nvml_open
+from gmi_drl.gmi.inventory.nvml import told
 from gmi_drl.gmi.mig.driver import MigDriver, pids_in
 from gmi_drl.gmi.mig.parts import GpuInstance, MigState
 
@@ -28,15 +31,30 @@ def users_of(driver: MigDriver, instance: GpuInstance) -> str:
     return next((claims[part.uuid] for part in instance.compute if part.uuid in claims), "")
 
 
+def in_use(gpus: Sequence[VisibleGpu]) -> dict[str, str]:
+    """Who uses the MIG devices of GPUs, as far as an ordinary user can know, by UUID."""
+    uuids = [gpu.uuid for gpu in gpus if gpu.parent] + [one.uuid for gpu in gpus for one in gpu.mig_devices]
+    with nvml_open() as nvml:
+        found = {uuid: told(pids_on, nvml, uuid) or [] for uuid in uuids}
+    processes = {uuid: f"process {', '.join(map(str, pids))}" for uuid, pids in found.items() if pids}
+    return {uuid: who for uuid, who in claimed_elsewhere().items() if uuid in uuids} | processes
+
+
+def pids_on(nvml: Any, uuid: str) -> list[int]:
+    """The processes that compute on a MIG device."""
+    handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+    return sorted(int(process.pid) for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+
+
 def claimed_elsewhere() -> Mapping[str, str]:
     """MIG devices that runs of any user hold whose locks we can see, and where: root's are not a user's."""
     own = claims_folder()
     found: dict[str, str] = {}
     for folder in {own, *Path(tempfile.gettempdir()).glob("gmi-drl-claims-*")}:
         with suppress(OSError):  # of another user, who lets nobody in
-            for path in folder.glob("MIG-*"):
+            for path in folder.glob("gpu-MIG-*"):
                 if locked(path):
-                    found[path.name] = f"a run that has claimed it in {folder}"
+                    found[path.name.removeprefix("gpu-")] = f"a run that has claimed it in {folder}"
     return found
 
 

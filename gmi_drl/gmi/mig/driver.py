@@ -4,45 +4,11 @@ Functions and what they refuse: NVIDIA's NVML API Reference, "Multi Instance GPU
 needs root there; MIG devices, which `gmi.inventory` reads, anybody may.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from ctypes import byref, c_uint
 from typing import Any
 
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.mig.parts import ComputeInstance, GpuInstance, MigState
-
-
-@contextmanager
-def nvml() -> Iterator[None]:
-    """NVML open, for the time of a `with` block; its errors become errors in words.
-
-    Raises:
-        MachineError: for an `NVMLError`, also of the block.
-    """
-    import pynvml
-
-    with told_in_words("NVML"):
-        pynvml.nvmlInit()
-        try:
-            yield
-        finally:
-            pynvml.nvmlShutdown()
-
-
-@contextmanager
-def told_in_words(what: str) -> Iterator[None]:
-    """Errors of NVML within the block become errors that say what was tried and what to do.
-
-    Raises:
-        MachineError: for an `NVMLError`.
-    """
-    import pynvml
-
-    try:
-        yield
-    except pynvml.NVMLError as error:
-        raise MachineError(f"{what}: {in_words(error)}") from error
 
 
 def in_words(error: Exception) -> str:

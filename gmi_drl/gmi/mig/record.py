@@ -33,6 +33,10 @@ class Record:
         """To be kept before anything is changed."""
         return replace(self, places=tuple({*self.places, *places}), made=None)
 
+    def sealed(self, made: MigState) -> Self:
+        """To be kept when all is made."""
+        return replace(self, made=made)
+
     def is_ours(self, instance: GpuInstance) -> bool:
         """Whether we have made a GPU instance, and nobody has put others into it since."""
         if self.made is not None:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gmi_drl.errors import GmiError
+from gmi_drl.gmi.inventory import nvml_open
 from gmi_drl.gmi.mig.change import Patience, steps
 from gmi_drl.gmi.mig.difference import commands, difference, mode_command
-from gmi_drl.gmi.mig.driver import MigDriver, nvml
+from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.parts import MigState
 from gmi_drl.gmi.mig.record import Record, boot_id, drop_record
 
@@ -33,7 +34,7 @@ def restore(record: Record, patience_s: float = PATIENCE_S) -> list[str]:
         drop_record(record.before.gpu)
         return []
     try:
-        with nvml():
+        with nvml_open():
             left = _restore(record, MigDriver(record.before.gpu), patience_s)
     except GmiError as error:
         return [f"{record.before.gpu} may not have the MIG instances that it had: {error}"]

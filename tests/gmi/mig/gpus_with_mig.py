@@ -17,3 +17,8 @@ def instance(number, profile, start, parts=None, model="A100-SXM4-40GB"):
 def state(*instances, enabled=True, model="A100-SXM4-40GB"):
     """A GPU with these instances."""
     return MigState(GPU, f"NVIDIA {model}", enabled, enabled, instances)
+
+
+def folder_of(machine, uuid):
+    """Where the fake NVML library has a MIG device of its first GPU."""
+    return next(file.parent for file in machine.root.glob("gpus/0/gi/*/ci/*/uuid") if file.read_text().strip() == uuid)

@@ -7,8 +7,9 @@ import pynvml
 import pytest
 
 from gmi_drl.errors import MachineError
+from gmi_drl.gmi.inventory import nvml_open
 from gmi_drl.gmi.mig import restore as restoring
-from gmi_drl.gmi.mig.driver import MigDriver, nvml
+from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.record import Record, boot_id, read_record, record_file, write_record
 from gmi_drl.gmi.mig.restore import restore
 from tests.gmi.nvml.fake import FakeGpu
@@ -27,14 +28,14 @@ def machine(fake_nvml):
 
 
 def now(machine):
-    with nvml():
+    with nvml_open():
         return MigDriver(machine.uuid(0)).state()
 
 
 def cut_anew(machine, *wanted):
     """As a run does: destroy what is there and make others, with a record of it."""
     driver = MigDriver(machine.uuid(0))
-    with nvml():
+    with nvml_open():
         before = driver.state()
         record = Record(boot_id(), before).about_to_make(list(wanted))
         write_record(record)
@@ -63,7 +64,7 @@ def test_mig_mode_goes_off_again_where_it_was_off(fake_nvml):
     fake_nvml.add(FakeGpu("NVIDIA A30"))
     fake_nvml.write("root", "")
     driver = MigDriver(fake_nvml.uuid(0))
-    with nvml():
+    with nvml_open():
         record = Record(boot_id(), driver.state()).about_to_make([("4g.24gb", 0)])
         driver.set_mode(enabled=True)
         driver.make_part(driver.make("4g.24gb", 0), "4g.24gb", None)
@@ -76,7 +77,7 @@ def test_a_mode_that_only_waits_for_a_reset_is_taken_back(fake_nvml):
     fake_nvml.write("root", "")
     fake_nvml.write("gpus/0/mig_resets", "")
     driver = MigDriver(fake_nvml.uuid(0))
-    with nvml():
+    with nvml_open():
         record = Record(boot_id(), driver.state())
         with pytest.raises(pynvml.NVMLError_ResetRequired):
             driver.set_mode(enabled=True)
@@ -104,7 +105,7 @@ def test_a_record_of_another_boot_is_not_believed(machine):
 
 def test_a_busy_instance_keeps_its_idle_compute_instances(machine):
     driver = MigDriver(machine.uuid(0))
-    with nvml():
+    with nvml_open():
         before = driver.state()
         record = Record(boot_id(), before).about_to_make([("2g.10gb", 4)])
         number = driver.make("2g.10gb", 4)

@@ -1,0 +1,55 @@
+"""What cuts GPUs by MIG, as they are cut already: each GMI gets one of the instances that are there."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from gmi_drl.gmi.claims import Shared
+from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
+from gmi_drl.gmi.mig.busy import in_use
+from gmi_drl.gmi.mig.given import Given, give, not_cut
+from gmi_drl.gmi.mig.instances import MigInstances
+from gmi_drl.gmi.process import ProcessBackend
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Layout
+
+
+class MigBackend(ProcessBackend):
+    """Gives each GMI a GPU instance with all of its SMs, and changes none."""
+
+    parts = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._given: dict[str, Given] = {}
+
+    def check(self, node: Node, layout: Layout) -> list[str]:
+        """Besides cores and GPUs: an instance for each GMI. Which one it gets is decided here."""
+        gpus = visible_gpus()
+        self._given[layout.digest], reasons = give(layout, gpus, in_use(gpus), parts=self.parts)
+        return super().check(node, layout) + not_cut(layout, gpus, self.obstacle) + reasons
+
+    def devices(self, layout: Layout) -> list[str]:
+        """Each core, each MIG device by its UUID, and their GPUs, which nobody may cut anew meanwhile."""
+        cores = [f"core-{self.cores[core]}" for gmi in layout.gmis for core in gmi.cores]
+        return [*cores, *(f"gpu-{uuid}" for uuid in self._given[layout.digest].values()), *_whole_gpus(layout)]
+
+    def cut(self, layout: Layout) -> AbstractContextManager[MigInstances]:
+        """They are cut already."""
+        return nullcontext(MigInstances(layout, self.cores, self._given[layout.digest]))
+
+    @staticmethod
+    def obstacle(gpu: VisibleGpu, processes: int) -> str:
+        """What instances a GPU lacks is told elsewhere."""
+        return "has no MIG: take another --backend" if gpu.mig is None else ""
+
+
+class MigPartsBackend(MigBackend):
+    """Gives the GMIs of a GPU the compute instances of one GPU instance: SMs of their own, memory in common."""
+
+    parts = True
+
+
+def _whole_gpus(layout: Layout) -> Sequence[str]:
+    gpus = visible_gpus()
+    chosen = [gpus[device.index] for device in layout.devices]
+    return [Shared(f"gpu-{gpu.parent or gpu.uuid}") for gpu in chosen]
