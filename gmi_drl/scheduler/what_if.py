@@ -7,6 +7,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.grid import profile_grid
+from gmi_drl.scheduler.models import for_node
 from gmi_drl.scheduler.plan import candidates_of, require_same_task
 from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour
 from gmi_drl.scheduler.search import Candidate
@@ -81,6 +82,7 @@ def _of_node(
     keep_batch: int | None,
     template: Template,
 ) -> Iterator[Case]:
+    profile, _ = for_node(profile, node)
     grid = profile_grid(profile, node, learner.horizon, keep_batch)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     hourly = None if prices is None else price_per_hour(node, prices)
