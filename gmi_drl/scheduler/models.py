@@ -22,7 +22,7 @@ def for_node(profile: Profile, node: Node) -> tuple[Profile, list[str]]:
     """
     if not any(point.model for point in profile.points):
         return profile, []
-    models = list(dict.fromkeys(map(_known, node.model_of_each_gpu))) or [""]
+    models = list(dict.fromkeys(_known(part.model) for part in node.used_models)) or [""]
     own = {model: [point for point in profile.points if _known(point.model) in (model, "")] for model in models}
     lacking = [model for model in models if not own[model]]
     measured = sorted({point.model for point in profile.points})
