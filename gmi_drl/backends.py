@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gmi_drl.backend_refusals import Refuses, mig_ci_refuses, mig_refuses, mps_refuses
 from gmi_drl.errors import UsageError
 from gmi_drl.registry import Registry
 
@@ -24,6 +25,8 @@ class BackendEntry:
         enforces: What a layout may ask of it for a GMI.
         applied: The same as `backend`, for one that changes a device's own settings first (`--apply-mig`); empty where
             there is nothing to change.
+        refuses: Which GPUs it cannot cut so, by their models; None where all can be.
+        trade: What a GMI of it gets and pays, for the reasons of a plan.
     """
 
     name: str
@@ -32,6 +35,8 @@ class BackendEntry:
     coexists: bool
     enforces: frozenset[Limit] = frozenset()
     applied: str = ""
+    refuses: Refuses | None = None
+    trade: str = ""
 
 
 PROCESS = BackendEntry(
@@ -39,6 +44,7 @@ PROCESS = BackendEntry(
     "one process per GMI, on cores of its own; on a GPU nothing is enforced (the paper's Direct-Share)",
     "gmi_drl.gmi.process:ProcessBackend",
     coexists=True,
+    trade="on a GPU the kernels of one GMI wait for those of another, by time slices; gradients may stay on the GPU",
 )
 
 MPS = BackendEntry(
@@ -47,6 +53,9 @@ MPS = BackendEntry(
     "gmi_drl.gmi.mps.backend:MpsBackend",
     coexists=True,
     enforces=frozenset[Limit](("share", "memory_limit_bytes")),
+    refuses=mps_refuses,
+    trade="kernels of all GMIs run side by side, and gradients may stay on the GPU, as training wants; they share "
+    "memory bandwidth and faults",
 )
 
 MIG = BackendEntry(
@@ -56,6 +65,8 @@ MIG = BackendEntry(
     coexists=False,
     enforces=frozenset[Limit](("mig_profile",)),
     applied="gmi_drl.gmi.mig.applied:AppliedMig",
+    refuses=mig_refuses,
+    trade="what one GMI does slows and breaks no other, as serving wants; gradients go through host memory",
 )
 
 MIG_CI = BackendEntry(
@@ -65,9 +76,18 @@ MIG_CI = BackendEntry(
     coexists=False,
     enforces=frozenset[Limit](("mig_profile",)),
     applied="gmi_drl.gmi.mig.applied:AppliedMigParts",
+    refuses=mig_ci_refuses,
+    trade="SMs of its own for each GMI, memory and its bandwidth in common; gradients go through host memory",
 )
 
-BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI))
+AUTO = BackendEntry(
+    "auto",
+    "mps where this machine can do it, else process, with a warning",
+    "gmi_drl.gmi.auto:AutoBackend",
+    coexists=True,
+)
+
+BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI, AUTO))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `BackendEntry`."""
 
 

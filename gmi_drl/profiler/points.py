@@ -138,7 +138,9 @@ class PointMeasurer:
             self._end()
             return not_runnable(cut, str(error).splitlines()[0])
         self.pace.has_run(time.monotonic() - started, measured)
-        return point_of(measured, cut, len(session.layout.gmis))
+        point = point_of(measured, cut, len(session.layout.gmis))
+        first, *_ = (*self.node.model_of_each_gpu, "")  # points are of the first device
+        return point.model_copy(update={"model": first})
 
     def _session_of(self, cut: Cut) -> Session:
         if self._session is None or self._division != cut.division:

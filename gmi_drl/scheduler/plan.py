@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from gmi_drl.backends import PROCESS
+from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
@@ -14,6 +14,7 @@ from gmi_drl.made_for import made_for
 from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
+from gmi_drl.scheduler.models import for_node
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.scheduler.used import why_these_gpus
@@ -137,6 +138,7 @@ def plan_measured(
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
     require_same_task(profile, task)
+    profile, about_models = for_node(profile, node)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
@@ -151,7 +153,7 @@ def plan_measured(
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
     communication = template.communication(task, learner, node, profile.speeds)
     doubt = communication.doubt if num_devices > 1 else None
-    why = reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt)
+    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models]
     layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
     return Plan(
         _remembered(layout, node),
@@ -232,7 +234,19 @@ def unfit(point: ProfilePoint, node: Node) -> str | None:
     if not point.runnable:
         return point.reason or "did not run when it was measured"
     num_gmis = devices_of(node)[0] * point.gmis_per_gpu
-    return shortage(node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes)
+    return backend_refusal(point, node) or shortage(
+        node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes
+    )
+
+
+def backend_refusal(point: ProfilePoint, node: Node) -> str | None:
+    """Why the GPUs of a node cannot be cut as one was that was measured; None if they can, or are in no catalogue."""
+    refuses = BACKENDS.find(point.backend).refuses
+    if refuses is None:
+        return None
+    models = dict.fromkeys(part.model for part in node.used_models)
+    reasons = (refuses(model, point.gmis_per_gpu, point.memory_bytes) for model in models)
+    return next(filter(None, reasons), None)
 
 
 def _confirmed(
