@@ -1,10 +1,11 @@
 """The ways to cut devices into GMIs (paper section 3): what each enforces, where its code is."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from gmi_drl.errors import UsageError
+from gmi_drl.mig_division import Division, mig_ci_division, mig_division
 from gmi_drl.registry import Registry
 
 Limit = Literal["share", "memory_limit_bytes", "mig_profile"]
@@ -24,6 +25,8 @@ class BackendEntry:
         enforces: What a layout may ask of it for a GMI.
         applied: The same as `backend`, for one that changes a device's own settings first (`--apply-mig`); empty where
             there is nothing to change.
+        division: What an equal cut of a GPU of some model into so many GMIs gives each; None where any is possible and
+            each may take all of the memory that others leave.
     """
 
     name: str
@@ -32,6 +35,7 @@ class BackendEntry:
     coexists: bool
     enforces: frozenset[Limit] = frozenset()
     applied: str = ""
+    division: Callable[[str, int], Division | None] | None = None
 
 
 PROCESS = BackendEntry(
@@ -56,6 +60,7 @@ MIG = BackendEntry(
     coexists=False,
     enforces=frozenset[Limit](("mig_profile",)),
     applied="gmi_drl.gmi.mig.applied:AppliedMig",
+    division=mig_division,
 )
 
 MIG_CI = BackendEntry(
@@ -65,6 +70,7 @@ MIG_CI = BackendEntry(
     coexists=False,
     enforces=frozenset[Limit](("mig_profile",)),
     applied="gmi_drl.gmi.mig.applied:AppliedMigParts",
+    division=mig_ci_division,
 )
 
 BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI))

@@ -13,7 +13,7 @@ from gmi_drl.learners import LearnerConfig
 from gmi_drl.made_for import made_for
 from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
+from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage, shortage_of_share
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.speeds import Speeds
@@ -230,7 +230,11 @@ def unfit(point: ProfilePoint, node: Node) -> str | None:
     if not point.runnable:
         return point.reason or "did not run when it was measured"
     num_gmis = devices_of(node)[0] * point.gmis_per_gpu
-    return shortage(node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes)
+    try:
+        why = shortage_of_share(node, point.cut, point.memory_bytes)
+    except NoFeasiblePlanError as error:
+        return str(error)
+    return why or shortage(node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes)
 
 
 def _confirmed(

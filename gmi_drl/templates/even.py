@@ -5,10 +5,12 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, Literal
 
+from gmi_drl.backends import BACKENDS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GMI, HOLISTIC, Device, Role
+from gmi_drl.mig_division import Division
 from gmi_drl.units import counted
 
 Cores = tuple[int, ...]
@@ -21,8 +23,9 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
     stay together unless GMIs outnumber the cores.
 
     Raises:
-        NoFeasiblePlanError: if a device has fewer cores than GMIs.
+        NoFeasiblePlanError: if a device has fewer cores than GMIs, or the backend cannot cut it into so many.
     """
+    divisions_of(node, cut)
     kind: Literal["cpu", "gpu"] = "gpu" if node.num_gpus else "cpu"
     shares = _core_shares(node)
     given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # a default is not checked 80,000 times
@@ -34,6 +37,21 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
         devices.append(Device(kind=kind, index=index, gmis=gmis))
         next_id += count
     return tuple(devices)
+
+
+def divisions_of(node: Node, cut: Cut) -> dict[str, Division]:
+    """What each GMI gets of a GPU, by the models of a node; empty where the backend promises nothing.
+
+    Raises:
+        NoFeasiblePlanError: if the backend cannot cut a device so.
+    """
+    divide = BACKENDS.find(cut.backend).division
+    if divide is None:
+        return {}
+    if not node.num_gpus:
+        raise NoFeasiblePlanError(f"{cut.backend} cuts GPUs, and {node.name} has none: plan with another --backend")
+    found = {model: divide(model, cut.gmis_per_gpu) for model in dict.fromkeys(part.model for part in node.gpu_models)}
+    return {model: division for model, division in found.items() if division is not None}
 
 
 def shares_cores(devices: Sequence[Device]) -> bool:
@@ -53,7 +71,9 @@ def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
     where = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
     each = " each" if num_gmis > 1 else ""
     turns = ", which take turns on cores, so that no speed of it says anything" if shares_cores(devices) else ""
-    return f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
+    parts = "; ".join(f"{cut.backend} makes {part.how} of a {model}" for model, part in divisions_of(node, cut).items())
+    text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
+    return f"{text}; {parts}" if parts else text
 
 
 @lru_cache(4)

@@ -64,7 +64,7 @@ class AppliedMig(ProcessBackend):
             for device in layout.devices:
                 driver = MigDriver(gpus[device.gmis[0].id])
                 turn_on(driver)
-                wanted = wanted_of(driver, device.gmis, parts=self.parts)
+                wanted = wanted_of(driver, device, parts=self.parts)
                 record = self._records[driver.gpu].about_to_make([shape.place for shape in wanted])
                 self._note(record)
                 state = make(driver, wanted, tell=logging.getLogger(__name__).warning)
