@@ -49,12 +49,13 @@ def listed(
 ) -> str:
     """All stages, and in which call those fall that are to be run."""
     call_of = stages.calls(chosen, seconds)
-    lines = [f"{'stage':<14}{'expected':>9}{'call':>6}  {'result':<20}what it is about"]
+    lines = [f"{'stage':<{stages.NAME_WIDTH}}{'expected':>9}{'call':>10}  {'result':<20}what it is about"]
     for stage in known:
         row = had.get(stage.name)
         result = f"{row['state']}, {row['seconds']:.0f} s" if row else "-"
         call = call_of.get(stage.name, "too long" if stage in chosen else "-")
-        lines.append(f"{stage.name:<14}{stage.seconds:>7.0f} s{call:>6}  {result:<20}{stage.about}")
+        expected = f"{stage.seconds:>7.0f} s{call:>10}"
+        lines.append(f"{stage.name:<{stages.NAME_WIDTH}}{expected}  {result:<20}{stage.about}")
     for call in sorted(set(call_of.values())):
         inside = [stage.seconds for stage in chosen if call_of.get(stage.name) == call]
         lines.append(f"call {call}: about {sum(inside):.0f} of {seconds:.0f} s")

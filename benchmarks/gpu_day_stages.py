@@ -25,8 +25,8 @@ FULL = {
     "more": "40",
     "budget": "60",
     "learning_s": "45",
-    "figure_10": "--repeats 1 -o {results}/figure_10.json",
-    "all_physics": "--repeats 1 -o {results}/physics.json",
+    "kept": "-o {results}/{stage}.json",
+    "kept_once": "--repeats 1 -o {results}/{stage}.json",
 }
 SMALL = {
     "train": "gmi-drl train --task ant --set physics=native",
@@ -43,8 +43,8 @@ SMALL = {
     "more": "3",
     "budget": "20",
     "learning_s": "2",
-    "figure_10": "--list",
-    "all_physics": "--list",
+    "kept": "--list",
+    "kept_once": "--list",
 }
 """For two cores without a GPU. Cases of `gmi-drl bench` have no smaller size: they are only looked up."""
 
@@ -98,7 +98,38 @@ BEFORE_THE_QUESTIONS: tuple[Part, ...] = (
     ("solo", "one GMI over environments", 110, ("{profile} --task ant --num-env {walk} -o {results}/solo.json",)),
 )
 
+TASKS = ("ant", "humanoid", "shadow_hand", "anymal", "ball_balance", "franka_cabinet")
+
+
+def _case(name: str, about: str, seconds: float) -> Part:
+    """A case of `gmi-drl bench`, whose result is kept."""
+    return name, about, seconds, (f"gmi-drl bench {name} {{kept}}",)
+
+
+def _sharing(task: str) -> tuple[Part, ...]:
+    about = f"{task}: 1, 2, 4, 8 GMIs by plain sharing and under MPS, at "
+    return (
+        _case(f"sharing_{task}", about + "one total of environments", 360),
+        _case(f"sharing_{task}_at_solos_best", about + "solo's best", 400),
+    )
+
+
 AFTER_THE_QUESTIONS: tuple[Part, ...] = (
+    # Does it pay to share?
+    *_sharing("ant"),
+    (
+        "other_kernels",
+        "the kernels of the other tasks are compiled",
+        250,
+        tuple(
+            f"gmi-drl train --task {task} --gmis-per-gpu 1 --num-env 8 --iterations 1 --run-dir {task}"
+            " --set physics={physics}"
+            for task in TASKS[1:]
+        ),
+    ),
+    *_sharing("humanoid"),
+    *_sharing("shadow_hand"),
+    # What else?
     (
         "plan",
         "a plan of a minute, and its training",
@@ -150,16 +181,6 @@ AFTER_THE_QUESTIONS: tuple[Part, ...] = (
         ("{train} --algo rsl_rl --gmis-per-gpu {two} --num-env {few} --iterations {more} --run-dir run",),
     ),
     (
-        "other_kernels",
-        "the kernels of the other tasks are compiled",
-        250,
-        tuple(
-            f"gmi-drl train --task {task} --gmis-per-gpu 1 --num-env 8 --iterations 1 --run-dir {task}"
-            " --set physics={physics}"
-            for task in ("humanoid", "shadow_hand", "anymal", "ball_balance", "franka_cabinet")
-        ),
-    ),
-    (
         "tf32",
         "what TF32 is worth to small networks and to large ones, above all in an update",
         120,
@@ -169,8 +190,23 @@ AFTER_THE_QUESTIONS: tuple[Part, ...] = (
         (task, "as solo", 90, ("{profile} --num-env {short_walk} " + f"--task {task} -o {{results}}/{task}.json",))
         for task in ("humanoid", "shadow_hand")
     ),
-    ("figure_10", "Figure 10 of the paper, with graphs and without", 300, ("gmi-drl bench figure_10 {figure_10}",)),
-    ("physics", "physics alone, all tasks, with graphs and without", 300, ("gmi-drl bench physics {all_physics}",)),
+    ("figure_10", "Figure 10 of the paper, with graphs and without", 300, ("gmi-drl bench figure_10 {kept_once}",)),
+    ("physics", "physics alone, all tasks, with graphs and without", 300, ("gmi-drl bench physics {kept_once}",)),
+    # The paper's figures of sharing, as time allows.
+    *(
+        _case(f"figure_7_{purpose}_{task}", f"Figure 7, {purpose}: the best of 2 to 10 GMIs against one process", 500)
+        for task in TASKS
+        for purpose in ("training", "serving")
+    ),
+    *(
+        _case(f"figure_8_{task}_{count}", f"Figure 8: {count} serving processes under MPS against plain sharing", 120)
+        for task in TASKS
+        for count in (2, 3)
+    ),
+    _case("figure_1b", "Figure 1(b): the part of the SMs that has work", 200),
+    _case("algorithm_2_gpu", "Algorithm 2 and a plan against the best of a grid, by plain sharing", 520),
+    _case("algorithm_2_gpu_mps", "the same under MPS", 520),
+    _case("green_contexts", "two simulators on disjoint halves of the SMs", 150),
 )
 
 
@@ -190,5 +226,6 @@ def _filled(parts: tuple[Part, ...], sizes: Mapping[str, str], results: Path) ->
     files = {"tests": TESTS, "tf32": TF32, "results": results.resolve()}
     places = {name: shlex.quote(str(file)) for name, file in files.items()}
     for name, about, seconds, commands in parts:
-        lines = (command.format_map({**sizes, **places}).format_map(places) for command in commands)
+        kept = places | {"stage": name}
+        lines = (command.format_map({**sizes, **kept}).format_map(kept) for command in commands)
         yield Stage(name, about, seconds, tuple(tuple(shlex.split(line)) for line in lines))

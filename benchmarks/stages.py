@@ -31,6 +31,8 @@ PROGRAMS = {
 }
 """As this interpreter has them, be gmi-drl installed or in PYTHONPATH."""
 DONE, LATE, CUT = "done", "too late", "cut short"
+NAME_WIDTH = 34
+"""Of the longest name of a stage, with room behind it."""
 TAIL, SHOWN = 40, 12
 """Lines of the end of the output that are kept, and shown."""
 
@@ -163,7 +165,7 @@ def told(row: Row) -> list[str]:
 
 def table(rows: Iterable[Row]) -> str:
     """How stages went."""
-    lines = [f"{row['stage']:<14}{row['state']:<11}{row['seconds']:>6.1f} s  {row['about']}" for row in rows]
+    lines = [f"{row['stage']:<{NAME_WIDTH}}{row['state']:<11}{row['seconds']:>6.1f} s  {row['about']}" for row in rows]
     return "\n".join(["", *(lines or ["nothing was run"])])
 
 

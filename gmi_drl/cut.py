@@ -35,6 +35,15 @@ class Cut:
         """The same division with another number of environments of each GMI."""
         return replace(self, num_env=num_env)
 
+    @property
+    def described(self) -> str:
+        """In words, e.g. `2 x 512 environments`, and `… by mps` where that is not the usual backend."""
+        return f"{self.gmis_per_gpu} x {self.num_env} environments" + self._by
+
     def __str__(self) -> str:
-        """As people read it, e.g. `2 x 512`."""
-        return f"{self.gmis_per_gpu} x {self.num_env}"
+        """As people read it in a list, e.g. `2 x 512`, `4 x 512 by mps`."""
+        return f"{self.gmis_per_gpu} x {self.num_env}" + self._by
+
+    @property
+    def _by(self) -> str:
+        return "" if self.backend == PROCESS.name else f" by {self.backend}"

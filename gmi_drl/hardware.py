@@ -1,7 +1,10 @@
 """The hardware that a plan is made for: this machine's, or another's, described in a node file."""
 
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
@@ -83,13 +86,15 @@ class Node(FileModel):
     """One machine (a *node file*, `version: 1`).
 
     GPU indices count within `CUDA_VISIBLE_DEVICES`, through `gpus` in its order; core indices within what the process
-    may use. `links` are the GPUs that are linked better than by `link`, which connects the rest.
+    may use. `links` are the GPUs that are linked better than by `link`, which connects the rest. Only the GPUs in
+    `used` are planned with; None: all.
     """
 
     version: Literal[1] = 1
     name: str
     gpus: Gpus | tuple[Gpus, ...] | None = None
     cpus: CpuDevices | None = None
+    used: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
     link: LinkKind = "none"
     links: tuple[Links, ...] = ()
     cpu: Cpu
@@ -102,23 +107,39 @@ class Node(FileModel):
         return self
 
     @model_validator(mode="after")
+    def _used_gpus_exist(self) -> Self:
+        count = len(self.model_of_each_gpu)
+        if self.used is not None and (list(self.used) != sorted(set(self.used)) or self.used[-1] >= count):
+            raise ValueError(f"used must list indices of its {count} GPUs, ascending, each once, got {list(self.used)}")
+        return self
+
+    @model_validator(mode="after")
     def _links_name_each_pair_once(self) -> Self:
-        named: set[tuple[int, int]] = set()
+        count, named = len(self.model_of_each_gpu), set[tuple[int, int]]()
         for links in self.links:
             if KINDS.index(links.kind) >= KINDS.index(self.link):
                 raise ValueError(f"links of kind {links.kind} are no better than `link: {self.link}`: leave them out")
-            if missing := [gpu for gpu in links.gpus if gpu >= self.num_gpus]:
-                raise ValueError(f"links name GPU {missing[0]}, the node has {self.num_gpus}")
+            if missing := [gpu for gpu in links.gpus if gpu >= count]:
+                raise ValueError(f"links name GPU {missing[0]}, the node has {count}")
             for pair in combinations(sorted(links.gpus), 2):
                 if pair in named or pair[0] == pair[1]:
                     raise ValueError(f"links name GPUs {pair[0]} and {pair[1]} twice")
                 named.add(pair)
         return self
 
+    def only(self, gpus: Iterable[int]) -> "Node":
+        """The same node, of which a plan uses only the GPUs with these indices."""
+        return self.model_copy(update={"used": tuple(sorted(gpus))})
+
+    @property
+    def gpu_indices(self) -> Sequence[int]:
+        """Of the GPUs that are used, ascending."""
+        return range(sum(part.count for part in self.gpu_models)) if self.used is None else self.used
+
     @property
     def num_gpus(self) -> int:
-        """GPUs in all."""
-        return sum(part.count for part in self.gpu_models)
+        """GPUs that are used."""
+        return len(self.gpu_indices)
 
     @property
     def model_of_each_gpu(self) -> tuple[str, ...]:
@@ -127,8 +148,8 @@ class Node(FileModel):
 
     @property
     def gpu_memory_gib(self) -> float | None:
-        """Memory of the smallest GPU; None if there is none or a model's is not known."""
-        sizes = [part.known_memory_gib for part in self.gpu_models]
+        """Memory of the smallest GPU that is used; None if there is none or a model's is not known."""
+        sizes = [part.known_memory_gib for part in self.used_models]
         known = [size for size in sizes if size is not None]
         return min(known) if known and len(known) == len(sizes) else None
 
@@ -136,3 +157,12 @@ class Node(FileModel):
     def gpu_models(self) -> tuple[Gpus, ...]:
         """Its GPUs, a part for each model, in the order of their indices; empty if there are none."""
         return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()
+
+    @property
+    def used_models(self) -> tuple[Gpus, ...]:
+        """As `gpu_models`, of those that are used."""
+        if self.used is None:
+            return self.gpu_models
+        ends = list(accumulate(part.count for part in self.gpu_models))
+        counts = Counter(bisect_right(ends, index) for index in self.used)
+        return tuple(self.gpu_models[place].model_copy(update={"count": counts[place]}) for place in sorted(counts))

@@ -35,6 +35,16 @@ def test_memory_of_a_gpu_is_what_is_told_or_what_the_catalogue_says():
     assert node(gpus=a100).model_dump()["gpus"]["memory_gib"] is None  # a file stays as it was written
 
 
+def test_of_its_gpus_a_node_may_use_some():
+    a30, h100 = {"model": "A30", "count": 4}, {"model": "H100 PCIe", "count": 2}
+    every = node(gpus=[a30, h100])
+    some = every.only([5, 1, 3])
+    assert every.num_gpus == 6 and list(every.gpu_indices) == [0, 1, 2, 3, 4, 5]
+    assert some.num_gpus == 3 and list(some.gpu_indices) == [1, 3, 5] and some.gpu_models == every.gpu_models
+    assert [(part.model, part.count) for part in some.used_models] == [("A30", 2), ("H100 PCIe", 1)]
+    assert every.only([4, 5]).gpu_memory_gib > every.gpu_memory_gib == 24
+
+
 def test_siblings_group_cores():
     assert node().cpu.physical == ((0,), (1,), (2,), (3,))
     cpu = {"cores": 4, "memory_gib": 8, "siblings": [[0, 2], [1, 3]]}
@@ -48,6 +58,9 @@ def test_siblings_group_cores():
         ({"cpu": {"cores": 4, "memory_gib": 8, "siblings": [[0, 1]]}}, "siblings must hold each core"),
         ({"gpus": {"model": "A100", "count": 0}}, "gpus"),
         ({"version": 2}, "version"),
+        ({"gpus": {"model": "A30", "count": 2}, "used": [0, 2]}, "used must list indices of its 2 GPUs"),
+        ({"gpus": {"model": "A30", "count": 2}, "used": [1, 0]}, "ascending, each once, got"),
+        ({"used": [0]}, "indices of its 0 GPUs"),
         ({"links": [{"gpus": [0, 1], "kind": "nvlink"}]}, "links name GPU 0, the node has 0"),
         ({**TWO, "links": [{"gpus": [0, 2], "kind": "nvlink"}]}, "links name GPU 2, the node has 2"),
         ({**TWO, "links": [{"gpus": [1, 1], "kind": "nvlink"}]}, "links name GPUs 1 and 1 twice"),

@@ -22,7 +22,7 @@ from gmi_drl.cli.output import (
 )
 from gmi_drl.cli.plan_document import plan_document
 from gmi_drl.cli.plan_view import candidate_table, cost_note, layout_tree, notes
-from gmi_drl.cli.plans import CPU_BUDGET_S, GPU_BUDGET_S, Asked, made, node_of, refuse
+from gmi_drl.cli.plans import CPU_BUDGET_S, GPU_BUDGET_S, Asked, made, node_for, refuse
 from gmi_drl.cli.what_if import show_what_if
 from gmi_drl.exports import FORMATS, export, require_sayable
 from gmi_drl.task_names import known_tasks
@@ -49,6 +49,12 @@ LAYOUT = Path("layout.yaml")
     help="What learns: ppo (ours), rsl_rl, or a package's.  [default: the --profile's, or ppo]",
 )
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Use so many GPUs, those that are linked best.  [default: all]",
+)
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
 @backend_option(f"the --profile's, or {PROCESS.name}")
 @click.option(
@@ -140,7 +146,7 @@ def plan(
         refuse("nothing is measured, so no cost is known", {"--price-per-gpu-hour": prices or None})
         refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
     with _no_garbage():
-        here = node_of(node)
+        here = node_for(asked)
         if format in FORMATS:
             require_sayable(format, None if profile else named_backend(backend), on_gpus=here.num_gpus > 0)
         hourly = price_per_hour(here, priced) if priced else None

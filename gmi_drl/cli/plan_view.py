@@ -30,7 +30,9 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
 
     learns = template_of(plan.layout).purpose == "training"
     ran = any(candidate.confirmed is not None for candidate in plan.candidates)
+    several = len({candidate.point.backend for candidate in plan.candidates}) > 1
     titles = (
+        *(["backend"] if several else []),
         "GMIs per device",
         "environments each",
         *(["samples per update"] if learns else []),
@@ -45,7 +47,8 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
         table.add_column(title, justify="right")
     for place, candidate in enumerate(plan.candidates[:SHOWN_CANDIDATES]):
         cost = () if hourly is None else (human_money(cost_per_billion_steps(hourly, candidate.steps_per_second)),)
-        table.add_row(*_cells(candidate, plan, learns, ran), *cost, style="bold" if place == 0 else None)
+        backend = (candidate.point.backend,) if several else ()
+        table.add_row(*backend, *_cells(candidate, plan, learns, ran), *cost, style="bold" if place == 0 else None)
     if len(plan.candidates) > SHOWN_CANDIDATES:
         table.caption = f"and {len(plan.candidates) - SHOWN_CANDIDATES} more"
     return table
@@ -84,7 +87,7 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
     host = len(plan.layout.gmis) * (chosen.host_bytes or (0 if node.num_gpus else chosen.memory_bytes))
     of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
     lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
-    lines += [f"not runnable: {point.cut} environments: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
+    lines += [f"not runnable: {point.cut.described}: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
     if len(plan.infeasible) > SHOWN_INFEASIBLE:
         lines.append(f"and {len(plan.infeasible) - SHOWN_INFEASIBLE} more that are not runnable (--format json)")
     return lines

@@ -35,6 +35,7 @@ class Asked:
     fresh: bool
     profile: Path | None
     node: Path | None
+    gpus: int | None
 
     @property
     def goes_by_points(self) -> bool:
@@ -65,6 +66,18 @@ def made(asked: Asked, here: "Node") -> "Plan":
     refuse(f"the machine of {asked.node} cannot be measured here", elsewhere)
     backend = named_backend(asked.backend)
     return even_plan(asked.task, here, asked.template, asked.num_env, asked.gmis_per_gpu, backend, asked.share_cores)
+
+
+def node_for(asked: Asked) -> "Node":
+    """The node that was asked for, of which as many GPUs are used as were asked for.
+
+    Raises:
+        UsageError: if it has fewer.
+    """
+    from gmi_drl.scheduler.used import with_gpus
+
+    node = node_of(asked.node)
+    return node if asked.gpus is None else with_gpus(node, asked.gpus)
 
 
 def profile_of(asked: Asked) -> "Profile":

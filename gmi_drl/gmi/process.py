@@ -25,8 +25,9 @@ class ProcessBackend:
         if missing:
             reasons.append(f"the layout uses cores {_listed(missing)}, this process may use 0..{node.cpu.cores - 1}")
         gpus = sorted({device.index for device in layout.devices if device.kind == "gpu"})
-        if gpus and gpus[-1] >= node.num_gpus:
-            reasons.append(f"the layout uses GPUs {_listed(gpus)}, this process sees {node.num_gpus}")
+        seen = len(node.model_of_each_gpu)  # also those that a plan leaves out
+        if gpus and gpus[-1] >= seen:
+            reasons.append(f"the layout uses GPUs {_listed(gpus)}, this process sees {seen}")
         return reasons
 
     def devices(self, layout: Layout) -> list[str]:

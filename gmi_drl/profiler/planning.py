@@ -228,7 +228,7 @@ def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:
 
 
 def _described(point: ProfilePoint) -> str:
-    where = f"{point.cut} environments"
+    where = point.cut.described
     if not point.runnable:
         return f"{where}: not runnable: {point.reason}"
     return f"{where}: one GMI does {human_count(point.steps_per_second)} steps/s"

@@ -115,9 +115,10 @@ def _layout(node: Node) -> Layout:
     gmis = tuple(GMI(id=number, roles=("trainer",), cores=physical[number][:1]) for number in range(2))
     kind: Kind = "gpu" if node.num_gpus else "cpu"
     if node.num_gpus == 1:
-        devices: tuple[Device, ...] = (Device(kind=kind, gmis=gmis),)
+        devices: tuple[Device, ...] = (Device(kind=kind, index=node.gpu_indices[0], gmis=gmis),)
     else:
-        devices = tuple(Device(kind=kind, index=gmi.id, gmis=(gmi,)) for gmi in gmis)
+        indices = (node.gpu_indices or range(2))[:2]
+        devices = tuple(Device(kind=kind, index=index, gmis=(gmi,)) for index, gmi in zip(indices, gmis, strict=True))
     mapping = [[gmi.id for gmi in device.gmis] for device in devices]
     legal = [method for method in METHODS if method.is_for(mapping, kind, node.cpu.architecture)]
     groups = {

@@ -16,6 +16,7 @@ from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage, shortage_of_share
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
+from gmi_drl.scheduler.used import why_these_gpus
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import Communication, throughput
@@ -170,8 +171,9 @@ def require_same_task(profile: Profile, task: TaskSpec) -> None:
 
 
 def _remembered(layout: Layout, node: Node) -> Layout:
-    """With the node that it is for, whichever template has made it."""
-    return layout.model_copy(update={"made_for": made_for(node)})
+    """With the node that it is for, and why it has these GPUs of it, whichever template has made it."""
+    reasons = (*layout.reasons, *why_these_gpus(layout, node))
+    return layout.model_copy(update={"made_for": made_for(node), "reasons": reasons})
 
 
 def candidates_of(
@@ -257,7 +259,7 @@ def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoin
     )
     limits = f"at most {devices_of(node)[1]} GMIs per device, and the samples per update that were asked for"
     told = infeasible[:TOLD]
-    reasons = [f"{point.cut} environments: {point.reason}" for point in told]
+    reasons = [f"{point.cut.described}: {point.reason}" for point in told]
     reasons += [f"and {len(infeasible) - TOLD} more"] if len(infeasible) > TOLD else []
     if unmeasured:
         reasons.append(f"{counted(len(unmeasured), 'point')} not measured for want of time: give more with --budget")

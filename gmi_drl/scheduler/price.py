@@ -63,14 +63,14 @@ def prices_of(texts: Iterable[str]) -> Prices | None:
 
 
 def price_per_hour(node: Node, prices: Prices) -> float:
-    """What all GPUs of a node cost for an hour: those that stand idle are paid for, too.
+    """What the GPUs of a node cost for an hour, those that are used.
 
     Raises:
         UsageError: if it has none, or a price is not known.
     """
     if not node.num_gpus:
         raise UsageError(f"{OPTION}: {node.name} has no GPU: leave it out")
-    return math.fsum(part.count * prices.of(part.model) for part in node.gpu_models)
+    return math.fsum(part.count * prices.of(part.model) for part in node.used_models)
 
 
 def cost_per_billion_steps(price_per_hour: float, steps_per_second: float) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gmi_drl.backends import BACKENDS
 from gmi_drl.cut import Cut
 from gmi_drl.learners import OUR_PPO
 from gmi_drl.profile import Profile
@@ -45,6 +46,7 @@ def reasons_for(
         *([] if learns is None else _measured_with(profile.learner, learns.kind)),
         *([f"the profile says of itself: {profile.note}"] if profile.note else []),
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
+        *_against_backends(best, candidates, num_devices),
         _against_solo(best, candidates, num_devices),
         _certainty(best),
         *([] if doubt is None else [doubt]),
@@ -69,11 +71,27 @@ def _measured_with(measured: str, learner: str) -> list[str]:
 
 def _described(candidate: Candidate, num_devices: int) -> str:
     point = candidate.point
-    each = f"{point.cut} environments"
+    each = point.cut.described
     each += f" on each of {num_devices} devices" if num_devices > 1 else ""
     verb = "project to" if candidate.confirmed is None else "ran together at"
     memory = f", {human_bytes(point.memory_bytes)} for each GMI" if point.memory_bytes else ""
     return f"{each} {verb} {human_count(candidate.steps_per_second)} steps/s{memory}"
+
+
+def _against_backends(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> list[str]:
+    """The choice beside the best by each other backend, with what is special about both."""
+    firsts: dict[str, Candidate] = {}
+    for candidate in candidates:
+        firsts.setdefault(candidate.point.backend, candidate)
+    own = best.point.backend
+    others = [candidate for backend, candidate in firsts.items() if backend != own]
+    if not others:
+        return []
+    lines = [f"backend {own}: {BACKENDS.find(own).how}"]
+    for other in others:
+        gain = best.steps_per_second / other.steps_per_second if other.steps_per_second else float("inf")
+        lines.append(f"{gain:.2f}x the best by {other.point.backend} ({_described(other, num_devices)})")
+    return lines
 
 
 def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> str:

@@ -30,7 +30,7 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
     shares = _core_shares(node)
     given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # a default is not checked 80,000 times
     devices, next_id = [], 0
-    for index, cores in enumerate(shares):
+    for index, cores in zip(node.gpu_indices or range(len(shares)), shares, strict=True):
         count = cut.gmis_per_gpu
         parts = _deal(cores, count, f"{kind} {index}", share_cores=cut.share_cores)
         gmis = tuple(GMI(id=next_id + i, num_env=cut.num_env, cores=part, **given) for i, part in enumerate(parts))

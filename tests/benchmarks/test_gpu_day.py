@@ -38,7 +38,9 @@ def test_stages_are_rehearsed_and_not_repeated_unless_asked(tmp_path):
 
 @no_gpu
 def test_cases_of_the_bench_are_looked_up(tmp_path):
-    ended = run("gpu_day", "--rehearse", "-o", tmp_path, "--only", "figure_10", "physics")
+    ended = run(
+        "gpu_day", "--rehearse", "-o", tmp_path, "--only", "figure_10", "figure_7_serving_ant", "green_contexts"
+    )
     assert ended.returncode == 0, ended.stdout
 
 
@@ -58,11 +60,18 @@ def test_stages_are_complete(tmp_path, is_rehearsal):
     assert {command[0] for stage in found for command in stage.commands} == set(stages.PROGRAMS)
     assert set(TASK_SPECS) <= set(words) and {"figure_10", "physics"} <= set(words) & set(CASES)
     assert ("physics=warp" in words) is not is_rehearsal
+    about_gpus = [name for name in CASES if name.startswith(("sharing_", "figure_", "algorithm_2_gpu", "green_"))]
+    assert len(about_gpus) == 35 and set(about_gpus) <= set(names)
+    kept = [file for file in words if file.endswith(".json")]
+    assert len(set(kept)) == len(kept)
+    assert is_rehearsal or {f"{tmp_path}/{name}.json" for name in about_gpus} <= set(kept)
+    order = ["sharing", "question_1", "sharing_ant", "sharing_shadow_hand", "figure_7_training_ant", "figure_8_ant_2"]
+    assert sorted(order, key=names.index) == order
 
 
 def test_every_stage_fits_into_a_call_and_the_first_four_into_half_an_hour(tmp_path):
     found = gpu_day_stages.all_stages(tmp_path, False)
     call_of = stages.calls(found, stages.CALL_S)
     assert set(call_of) == {stage.name for stage in found}
-    decisive = [stage.name for stage in found[: [stage.name for stage in found].index("plan")]]
+    decisive = [stage.name for stage in found[: [stage.name for stage in found].index("sharing_ant")]]
     assert max(call_of[name] for name in decisive) <= 3

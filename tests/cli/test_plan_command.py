@@ -238,3 +238,14 @@ def test_a_plan_is_explained_formula_by_formula(command_line, tmp_path):
     assert ["8 x 4 x 60.0k", "1.9M steps/s"] in [formula["lines"][1:] for formula in best["formulas"]]
     code, _, err = command_line("plan", "--budget", 0, "--explain")
     assert code == 2 and "there is no formula to explain" in err
+
+
+def test_some_gpus_of_a_node_are_the_best_linked(command_line, tmp_path):
+    links = "links: [{gpus: [1, 4], kind: nvlink}]"
+    (tmp_path / "node.yaml").write_text(NODE.replace("link: nvswitch", f"link: pcie\n{links}"))
+    code, out, _ = command_line("plan", "--node", "node.yaml", "--gpus", 2, "--gmis-per-gpu", 4, "--num-env", 64)
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert code == 0 and [device.index for device in layout.devices] == [1, 4]
+    assert layout.made_for.gpus == {"A100-SXM4-40GB": 8} and "uses GPUs 1,4 of 8: NVLink" in " ".join(out.split())
+    code, _, err = command_line("plan", "--node", "node.yaml", "--gpus", 9)
+    assert code == 2 and "9 GPUs are asked for, dgx-a100 has 8" in err

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SIZES = (1, 2, 4, 8, 3, 5, 6, 7, 9, 10)
 """Numbers of GMIs, in the order in which they are tried: there may be no time for the last ones."""
 TOTALS, QUICK_TOTALS = (2048, 8192, 32768, 65536), (16, 32)
-SEARCH_S, QUICK_SEARCH_S = 300.0, 0.0
+SEARCH_S, QUICK_SEARCH_S = 200.0, 0.0
 SECONDS, QUICK_SECONDS = 1.5, 0.05
 
 EXCLUSIVE = "one exclusive process"

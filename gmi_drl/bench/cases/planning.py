@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,11 +20,9 @@ GMIS_EACH = 4
 LIMIT_S = 1.0
 DEADLINE_S = 120.0
 
-NODE = {
-    "name": "ten-thousand",
-    "gpus": {"model": "H100-80GB", "count": GPUS},
-    "cpu": {"cores": 8 * GPUS, "memory_gib": 125 * GPUS},
-}
+UNLIKE = ("A100-SXM4-40GB", "H100-SXM5-80GB", "H200", "B200")
+"""Of 10,000 unlike GPUs each eight are of the next of these models."""
+
 SPEEDS = {1: 200_000, 2: 115_000, GMIS_EACH: 65_000, 8: 20_000}
 """Made up: steps per second of one GMI, by GMIs on its GPU. `GMIS_EACH` is best."""
 
@@ -38,13 +37,33 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     profile = {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "made up", "points": points}
     with tempfile.TemporaryDirectory(prefix="gmi-drl-planning-") as name:
         folder = Path(name)
-        (folder / "node.yaml").write_text(json.dumps(NODE))  # JSON is YAML, too
+        for name, node in nodes().items():
+            (folder / f"{name}.yaml").write_text(json.dumps(node))  # JSON is YAML, too
         (folder / "points.json").write_text(json.dumps(profile))
 
         def measure() -> Sample:
-            return Sample(plan_once(folder), {"command_s": command(folder)})
+            commands = {
+                "command_s": command(folder, "alike", GPUS),
+                "unlike_10000_s": command(folder, "unlike-10000", GPUS),
+                "unlike_1000_s": command(folder, "unlike-1000", GPUS // 10),
+            }
+            return Sample(plan_once(folder), commands)
 
         yield {"plan 10,000 GPUs": measure, "limit": lambda: Sample(LIMIT_S)}
+
+
+def nodes() -> dict[str, dict[str, object]]:
+    """Node files by name: 10,000 GPUs that are alike, 10,000 and 1,000 that are not."""
+
+    def node(name: str, gpus: object, count: int) -> dict[str, object]:
+        return {"name": name, "gpus": gpus, "cpu": {"cores": 8 * count, "memory_gib": 125 * count}}
+
+    def unlike(count: int) -> dict[str, object]:
+        parts = [{"model": model, "count": 8} for model, _ in zip(cycle(UNLIKE), range(count // 8), strict=False)]
+        return node(f"unlike-{count}", parts, count)
+
+    alike = node("alike", {"model": "H100-SXM5-80GB", "count": GPUS}, GPUS)
+    return {"alike": alike, f"unlike-{GPUS}": unlike(GPUS), f"unlike-{GPUS // 10}": unlike(GPUS // 10)}
 
 
 def plan_once(folder: Path) -> float:
@@ -61,23 +80,27 @@ def plan_once(folder: Path) -> float:
     from gmi_drl.workload import TASK_SPECS
 
     task, points = TASK_SPECS["ant"], load_profile(folder / "points.json")
-    node = load_yaml(Node, folder / "node.yaml").model_copy(update={"name": uuid4().hex})  # nothing of it is remembered
+    node = load_yaml(Node, folder / "alike.yaml").model_copy(
+        update={"name": uuid4().hex}
+    )  # nothing of it is remembered
     learner = default_config(task).learner
     start = time.perf_counter()
     grid = scheduler.profile_grid(points, node, learner.horizon)
     layout = scheduler.plan_measured(task, learner, node, points, grid).layout
     seconds = time.perf_counter() - start
-    _check(len(layout.gmis))
+    _check(len(layout.gmis), GPUS)
     return seconds
 
 
-def command(folder: Path) -> float:
-    """Seconds of the whole command, from the start of its process to its end, the layout file written.
+def command(folder: Path, name: str, gpus: int) -> float:
+    """Seconds of the whole command for the node file of this name, with so many GPUs.
+
+    It is from the start of its process to its end, the layout file written.
 
     Raises:
         GmiError: if it fails, takes longer than `DEADLINE_S`, or writes another number of GMIs than is best.
     """
-    arguments = ["plan", "--node", "node.yaml", "--profile", "points.json", "-o", "layout.yaml"]
+    arguments = ["plan", "--node", f"{name}.yaml", "--profile", "points.json", "-o", "layout.yaml"]
     line = [sys.executable, "-c", "from gmi_drl.cli import main; main()", *arguments]
     own = {name: value for name, value in os.environ.items() if not name.startswith("GMI_DRL_PLAN_")}
     start = time.perf_counter()
@@ -88,19 +111,20 @@ def command(folder: Path) -> float:
     seconds = time.perf_counter() - start
     if run.returncode != 0:
         raise GmiError(f"gmi-drl plan ended with exit code {run.returncode}: {run.stderr.strip()}")
-    _check((folder / "layout.yaml").read_text().count("{id: "))
+    _check((folder / "layout.yaml").read_text().count("{id: "), gpus)
     return seconds
 
 
-def _check(count: int) -> None:
-    if count != GPUS * GMIS_EACH:
+def _check(count: int, gpus: int) -> None:
+    if count != gpus * GMIS_EACH:
         raise GmiError(f"the plan has {count} GMIs where {GPUS * GMIS_EACH} are best: the search is broken")
 
 
 CASE = Case(
     name="planning",
     claim="A plan for 10,000 GPUs with 4 GMIs each from a profile, against the limit of one second. `command_s` is the "
-    "whole `gmi-drl plan`, with the start of Python and a file of 40,000 GMIs.",
+    "whole `gmi-drl plan`, with the start of Python and a file of 40,000 GMIs; `unlike_10000_s` and `unlike_1000_s` "
+    "are the same for as many GPUs of four models.",
     unit="s",
     open=open_sides,
     lower_is_better=True,

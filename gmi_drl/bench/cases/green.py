@@ -1,0 +1,68 @@
+"""Disjoint parts of a GPU's SMs within one process: green contexts, each with a stream. Not yet run on a GPU.
+
+CUDA Driver API, "Green Contexts" (12.4 or newer). One call splits the SMs, because two calls would give parts that
+overlap. What is launched on a part's stream runs on its SMs; a graph keeps those of the stream that it was captured on,
+wherever it is launched, so simulators must be made on their streams, too.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from gmi_drl.errors import MachineError
+
+ALIGNED = 8
+"""SMs that parts are multiples of on Hopper and newer; smaller on older GPUs, for which this is as good."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some SMs. Its context lives as long as the process."""
+
+    sms: int
+    stream: int
+
+
+def missing() -> str | None:
+    """What lacks to make parts, apart from a GPU; None if nothing does."""
+    try:
+        version("cuda-bindings")
+    except PackageNotFoundError:
+        return "it needs cuda.bindings: pip install cuda-bindings"
+    return None
+
+
+@cache
+def split(count: int) -> tuple[Part, ...]:
+    """So many equal parts of the SMs of the first GPU; what is over is idle. Always the same ones in a process.
+
+    Raises:
+        MachineError: if GPU or driver cannot.
+    """
+    import torch
+    from cuda.bindings import driver
+
+    torch.ones(1, device="cuda")  # makes the primary context, whose memory all share
+    device = _checked(driver.cuDeviceGet(0))
+    whole = _checked(driver.cuDeviceGetDevResource(device, driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM))
+    each = whole.sm.smCount // count // ALIGNED * ALIGNED
+    parts, found, _ = _checked(driver.cuDevSmResourceSplitByCount(count, whole, 0, each))
+    if found != count:
+        raise MachineError(f"the driver gives {found} parts of {each} SMs of {whole.sm.smCount}, not {count}")
+    return tuple(Part(int(part.sm.smCount), _stream(driver, device, part)) for part in parts)
+
+
+def _stream(driver: Any, device: Any, part: Any) -> int:
+    described = _checked(driver.cuDevResourceGenerateDesc([part], 1))
+    flag = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
+    context = _checked(driver.cuGreenCtxCreate(described, device, flag))
+    return int(_checked(driver.cuGreenCtxStreamCreate(context, driver.CUstream_flags.CU_STREAM_NON_BLOCKING, 0)))
+
+
+def _checked(answer: Any) -> Any:
+    """What a function of the driver returns beside its code."""
+    code, *values = answer
+    if int(code) != 0:
+        raise MachineError(f"green contexts: the driver says {code!r}")
+    return values[0] if len(values) == 1 else tuple(values)
