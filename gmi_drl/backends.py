@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gmi_drl.backend_refusals import Refuses, mig_ci_refuses, mig_refuses, mps_refuses
 from gmi_drl.errors import UsageError
-from gmi_drl.mig_division import Division, mig_ci_division, mig_division
+from gmi_drl.mig_division import mig_ci_gives, mig_gives
 from gmi_drl.registry import Registry
 
 Limit = Literal["share", "memory_limit_bytes", "mig_profile"]
@@ -25,8 +26,9 @@ class BackendEntry:
         enforces: What a layout may ask of it for a GMI.
         applied: The same as `backend`, for one that changes a device's own settings first (`--apply-mig`); empty where
             there is nothing to change.
-        division: What an equal cut of a GPU of some model into so many GMIs gives each; None where any is possible and
-            each may take all of the memory that others leave.
+        refuses: Which GPUs it cannot cut so, by their models; None where all can be.
+        gives: What an equal cut of a GPU of some model into so many gives, in words; empty where nothing is to be said.
+        trade: What a GMI of it gets and pays, for the reasons of a plan.
     """
 
     name: str
@@ -35,7 +37,9 @@ class BackendEntry:
     coexists: bool
     enforces: frozenset[Limit] = frozenset()
     applied: str = ""
-    division: Callable[[str, int], Division | None] | None = None
+    refuses: Refuses | None = None
+    gives: Callable[[str, int], str] | None = None
+    trade: str = ""
 
 
 PROCESS = BackendEntry(
@@ -43,6 +47,7 @@ PROCESS = BackendEntry(
     "one process per GMI, on cores of its own; on a GPU nothing is enforced (the paper's Direct-Share)",
     "gmi_drl.gmi.process:ProcessBackend",
     coexists=True,
+    trade="on a GPU the kernels of one GMI wait for those of another, by time slices; gradients may stay on the GPU",
 )
 
 MPS = BackendEntry(
@@ -51,6 +56,9 @@ MPS = BackendEntry(
     "gmi_drl.gmi.mps.backend:MpsBackend",
     coexists=True,
     enforces=frozenset[Limit](("share", "memory_limit_bytes")),
+    refuses=mps_refuses,
+    trade="kernels of all GMIs run side by side, and gradients may stay on the GPU, as training wants; they share "
+    "memory bandwidth and faults",
 )
 
 MIG = BackendEntry(
@@ -60,7 +68,9 @@ MIG = BackendEntry(
     coexists=False,
     enforces=frozenset[Limit](("mig_profile",)),
     applied="gmi_drl.gmi.mig.applied:AppliedMig",
-    division=mig_division,
+    refuses=mig_refuses,
+    gives=mig_gives,
+    trade="what one GMI does slows and breaks no other, as serving wants; gradients go through host memory",
 )
 
 MIG_CI = BackendEntry(
@@ -70,10 +80,19 @@ MIG_CI = BackendEntry(
     coexists=False,
     enforces=frozenset[Limit](("mig_profile",)),
     applied="gmi_drl.gmi.mig.applied:AppliedMigParts",
-    division=mig_ci_division,
+    refuses=mig_ci_refuses,
+    gives=mig_ci_gives,
+    trade="SMs of its own for each GMI, memory and its bandwidth in common; gradients go through host memory",
 )
 
-BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI))
+AUTO = BackendEntry(
+    "auto",
+    "mps where this machine can do it, else process, with a warning",
+    "gmi_drl.gmi.auto:AutoBackend",
+    coexists=True,
+)
+
+BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI, AUTO))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `BackendEntry`."""
 
 

@@ -57,6 +57,10 @@ class GmiDiedError(GmiError):
         self.gmi_id, self.exit_code_of_gmi = gmi_id, exit_code_of_gmi
 
 
+class GmiWarning(UserWarning):
+    """Something is not as it was wished for, and goes on all the same; the message says why."""
+
+
 class PeerDiedError(GmiError):
     """A GMI of the same group has ended while this one waited for it."""
 

@@ -29,14 +29,16 @@ class Phases(FileModel):
 class ProfilePoint(FileModel):
     """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
 
-    `backend` is what cut the device. `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same
-    for a GMI of cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the standard
-    error of the mean time of an iteration over that mean; 0: not known.
+    `model` is the GPU that it was measured on, by any name that `gpus.py` knows; empty: all that the node has, or
+    cores. `backend` is what cut the device. `memory_bytes` is the peak on the device, `host_bytes` that on the host
+    (the same for a GMI of cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the
+    standard error of the mean time of an iteration over that mean; 0: not known.
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
     num_env: Annotated[int, Field(ge=1, le=MOST_ENVIRONMENTS)]
     backend: Annotated[str, known(BACKENDS)] = PROCESS.name
+    model: str = ""
     runnable: bool
     steps_per_second: NotNegative = 0.0
     relative_error: NotNegative = 0.0
@@ -69,13 +71,13 @@ class Profile(FileModel):
 
     @model_validator(mode="after")
     def _each_cut_once(self) -> Self:
-        cuts = Counter(point.cut for point in self.points)
-        if twice := [str(cut) for cut, count in cuts.items() if count > 1]:
+        cuts = Counter((point.cut, point.model) for point in self.points)
+        if twice := [str(cut) for (cut, _), count in cuts.items() if count > 1]:
             raise ValueError(f"points (GMIs per device x environments) given twice: {', '.join(twice)}")
         return self
 
     def point(self, cut: Cut) -> ProfilePoint | None:
-        """What was measured of a cut; None where nothing was."""
+        """What was measured of a cut, of the first model that has it; None where nothing was."""
         return next((point for point in self.points if point.cut == cut), None)
 
 

@@ -67,7 +67,7 @@ def _table(cases: "Sequence[Case]", *, priced: bool) -> "Table":
         cells = ["-", "-", "-"]
         if best is not None:
             gain = "-" if case.gain is None else f"{case.gain:.2f}"
-            cells = [str(best.point.cut), human_count(best.expected), gain]
+            cells = [f"{best.point.gmis_per_gpu} x {best.point.num_env}", human_count(best.expected), gain]
         cost = "-" if case.cost is None else human_money(case.cost)
         style = "bold" if case in (fastest, cheapest) else None
         where = (case.node.name, _gpus(case.node), case.backend)

@@ -18,8 +18,8 @@ from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.pace import Pace
 from gmi_drl.profiler.session import Measured, Session
-from gmi_drl.scheduler.memory import fit, shortage, shortage_of_share
-from gmi_drl.templates import TCG_EX, Template, devices_of
+from gmi_drl.scheduler.memory import fit, shortage
+from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
 from gmi_drl.workload import TaskSpec
 
 MEASURE_S = 1.5  # of iterations at each point, one at least
@@ -138,7 +138,9 @@ class PointMeasurer:
             self._end()
             return not_runnable(cut, str(error).splitlines()[0])
         self.pace.has_run(time.monotonic() - started, measured)
-        return point_of(measured, cut, len(session.layout.gmis))
+        point = point_of(measured, cut, len(session.layout.gmis))
+        first, *_ = (*self.node.model_of_each_gpu, "")  # points are of the first device
+        return point.model_copy(update={"model": first})
 
     def _session_of(self, cut: Cut) -> Session:
         if self._session is None or self._division != cut.division:
@@ -186,7 +188,7 @@ class PointMeasurer:
         host = fit((point.num_env, point.host_bytes) for point in points)
         num_gmis = size * devices_of(self.node)[0]
         device_bytes, host_bytes = (model(num_env) if model else 0 for model in (device, host))
-        why = shortage_of_share(self.node, cut, device_bytes)
+        why = backend_refusal(self.node, cut, device_bytes)
         return why or shortage(self.node, num_gmis, size, device_bytes, host_bytes)
 
     def _expected_s(self, cut: Cut) -> float:

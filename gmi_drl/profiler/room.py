@@ -14,8 +14,8 @@ from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.points import SMALL, PointMeasurer
 from gmi_drl.profiler.stand_in import measurable
-from gmi_drl.scheduler.memory import fit, shortage, shortage_of_share
-from gmi_drl.templates import template_of
+from gmi_drl.scheduler.memory import fit, shortage
+from gmi_drl.templates import backend_refusal, template_of
 from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
 
@@ -84,7 +84,7 @@ def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int) ->
     """Why the GMIs of a layout have no room, if each takes so much; of profiles that it names nothing is reckoned."""
     size = max(len(device.gmis) for device in layout.devices)
     if all(gmi.mig_profile is None for gmi in layout.gmis):
-        why = shortage_of_share(node, Cut(size, layout.gmis[0].num_env, layout.backend), memory_bytes)
+        why = backend_refusal(node, Cut(size, layout.gmis[0].num_env, layout.backend), memory_bytes)
         if why is not None:
             return why
     return shortage(node, len(layout.gmis), size, memory_bytes, host_bytes)

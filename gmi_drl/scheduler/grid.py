@@ -8,7 +8,7 @@ from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.search import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
-from gmi_drl.templates import devices_of, divisions_of
+from gmi_drl.templates import devices_of, require_division
 
 
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
@@ -85,7 +85,7 @@ def _divisible(node: Node, sizes: Sequence[int], backend: str) -> list[int]:
     possible, refused = list[int](), list[NoFeasiblePlanError]()
     for size in sizes:
         try:
-            divisions_of(node, Cut(size, 1, backend))
+            require_division(node, Cut(size, 1, backend))
             possible.append(size)
         except NoFeasiblePlanError as error:
             refused.append(error)

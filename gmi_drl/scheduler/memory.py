@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.templates import divisions_of
 from gmi_drl.units import GIB, counted
 
 SPARE = 0.1
@@ -60,19 +59,6 @@ def shortage(node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, ho
     """
     host = num_gmis * max(host_bytes, 0 if node.num_gpus else memory_bytes)
     return _shortage(node, num_gmis, host, gmis_per_gpu, gmis_per_gpu * memory_bytes)
-
-
-def shortage_of_share(node: Node, cut: Cut, memory_bytes: int) -> str | None:
-    """Why a GMI has no room in what an equal cut gives it of a GPU (`divisions_of`); None if it has.
-
-    Raises:
-        NoFeasiblePlanError: if the backend cannot cut the node so.
-    """
-    for model, division in divisions_of(node, cut).items():
-        if division.memory_gib is not None and memory_bytes > (1 - SPARE) * division.memory_gib * GIB:
-            has = f"{division.memory_gib:.1f} GiB ({division.how} of a {model})"
-            return f"a GMI would take {_gib(memory_bytes)} of {has}"
-    return None
 
 
 def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoint], cuts: Sequence[Cut]) -> str | None:

@@ -13,12 +13,13 @@ from gmi_drl.learners import LearnerConfig
 from gmi_drl.made_for import made_for
 from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage, shortage_of_share
+from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
+from gmi_drl.scheduler.models import for_node
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.scheduler.used import why_these_gpus
 from gmi_drl.speeds import Speeds
-from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
+from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import Communication, throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -137,6 +138,7 @@ def plan_measured(
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
     require_same_task(profile, task)
+    profile, about_models = for_node(profile, node)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
         raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
@@ -151,7 +153,7 @@ def plan_measured(
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
     communication = template.communication(task, learner, node, profile.speeds)
     doubt = communication.doubt if num_devices > 1 else None
-    why = reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt)
+    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models]
     layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
     return Plan(
         _remembered(layout, node),
@@ -232,11 +234,9 @@ def unfit(point: ProfilePoint, node: Node) -> str | None:
     if not point.runnable:
         return point.reason or "did not run when it was measured"
     num_gmis = devices_of(node)[0] * point.gmis_per_gpu
-    try:
-        why = shortage_of_share(node, point.cut, point.memory_bytes)
-    except NoFeasiblePlanError as error:
-        return str(error)
-    return why or shortage(node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes)
+    return backend_refusal(node, point.cut, point.memory_bytes) or shortage(
+        node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes
+    )
 
 
 def _confirmed(

@@ -87,7 +87,8 @@ def _against_backends(best: Candidate, candidates: Sequence[Candidate], num_devi
     others = [candidate for backend, candidate in firsts.items() if backend != own]
     if not others:
         return []
-    lines = [f"backend {own}: {BACKENDS.find(own).how}"]
+    entry = BACKENDS.find(own)
+    lines = [f"backend {own}: {entry.trade or entry.how}"]
     for other in others:
         gain = best.steps_per_second / other.steps_per_second if other.steps_per_second else float("inf")
         lines.append(f"{gain:.2f}x the best by {other.point.backend} ({_described(other, num_devices)})")

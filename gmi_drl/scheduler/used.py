@@ -41,7 +41,9 @@ def _how_linked(node: Node, gpus: Sequence[int]) -> str:
     if any(len(island) == len(gpus) for island, _ in islands):
         return f"{SAID[slowest]} links every two of them, which reduce together"
     parts = [f"{_named(island)} ({SAID[kind]})" for island, kind in islands if len(island) > 1]
-    return f"no island has so many: between {' and '.join(parts)} sums go by {SAID[slowest]}"
+    covered = {gpu for island, _ in islands if len(island) > 1 for gpu in island}
+    parts += ["the others"] if len(covered) < len(gpus) else []
+    return f"no island has so many: only {SAID[slowest]} is between {' and '.join(parts)}"
 
 
 def _named(gpus: Sequence[int]) -> str:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from gmi_drl.hardware import Node
 from gmi_drl.learners import LearnerConfig
-from gmi_drl.profile import Profile
+from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.grid import profile_grid
+from gmi_drl.scheduler.models import for_node
 from gmi_drl.scheduler.plan import candidates_of, require_same_task
 from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour
 from gmi_drl.scheduler.search import Candidate
-from gmi_drl.templates import TCG_EX, Template
+from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
 from gmi_drl.workload import TaskSpec
 
 MEASURED = "measured there"
@@ -81,19 +82,37 @@ def _of_node(
     keep_batch: int | None,
     template: Template,
 ) -> Iterator[Case]:
-    grid = profile_grid(profile, node, learner.horizon, keep_batch)
-    candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
+    here, about_models = for_node(profile, node)
+    grid = profile_grid(here, node, learner.horizon, keep_batch)
+    candidates, infeasible = candidates_of(task, learner, node, here, grid, template)
     hourly = None if prices is None else price_per_hour(node, prices)
     solo = next((candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1), None)
     for backend in dict.fromkeys(point.backend for point in profile.points):
         best = next((candidate for candidate in candidates if candidate.point.backend == backend), None)
         if best is None:
-            reasons = [point.reason for point in infeasible if point.backend == backend]
-            yield Case(node, backend, None, solo, None, reasons[0] if reasons else "too few cores for any of its GMIs")
+            yield Case(node, backend, None, solo, None, _why_not(backend, node, profile, infeasible))
             continue
         cost = None if hourly is None else cost_per_billion_steps(hourly, best.expected)
-        yield Case(node, backend, best, solo, cost, _known_by(best, node, profile))
+        yield Case(node, backend, best, solo, cost, _known_by(node, profile, about_models))
 
 
-def _known_by(best: Candidate, node: Node, profile: Profile) -> str:
-    return MEASURED if profile.node == node.name else "projected"
+def _why_not(backend: str, node: Node, profile: Profile, infeasible: Sequence[ProfilePoint]) -> str:
+    """Why nothing that was measured with a backend can be had on a node."""
+    here = [point.reason for point in infeasible if point.backend == backend]
+    measured = [point for point in profile.points if point.backend == backend]
+    there = [why for point in measured if (why := backend_refusal(node, point.cut, point.memory_bytes))]
+    if here or there:
+        return (there or here)[0]
+    most = devices_of(node)[1]
+    if all(point.gmis_per_gpu > most for point in measured):
+        return f"the node has cores for {most} GMIs of each device"
+    return "no point is of its GPUs"
+
+
+def _known_by(node: Node, profile: Profile, about_models: Sequence[str]) -> str:
+    """In a few words: measured there, by points of its own models of GPU, or of others."""
+    if profile.node == node.name:
+        return MEASURED
+    if not any(point.model for point in profile.points):
+        return "projected"
+    return "projected from other GPUs" if any("stand for it" in told for told in about_models) else "points of its GPUs"

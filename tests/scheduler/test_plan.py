@@ -220,6 +220,9 @@ def test_each_backend_is_planned_by_its_own_points(install):
     assert chosen.layout.projection.steps_per_second == 100.0
     best = measured(NODE, known)
     assert best.layout.backend == "process" and len(best.candidates) == 4 and best.memory[1](512) == 2**20
+    text = " ".join(best.layout.reasons)
+    assert "backend process:" in text and "3.00x the best by toy (1 x" in text
+    assert "the best by" not in " ".join(chosen.layout.reasons), "there was nothing to compare with"
 
 
 def test_an_even_cut_is_by_the_backend_that_is_asked_for(install):

@@ -36,30 +36,29 @@ def test_an_even_plan_says_what_mig_makes_of_a_gpu():
 
 @pytest.mark.parametrize("backend", ["mig", "mig-ci"])
 def test_what_cannot_be_cut_is_refused_offline(backend):
-    with pytest.raises(NoFeasiblePlanError, match="more than MIG cuts it into, 7"):
+    with pytest.raises(NoFeasiblePlanError, match=r"has at most 7 .*instances, not 8: ask for fewer"):
         plan(ANT, node(), num_env=64, gmis_per_gpu=8, backend=backend)
-    with pytest.raises(NoFeasiblePlanError, match="has no MIG: plan with another --backend"):
+    with pytest.raises(NoFeasiblePlanError, match=r"L4 .* has no MIG: .* plan with another --backend"):
         plan(ANT, node("L4"), num_env=64, backend=backend)
-    with pytest.raises(NoFeasiblePlanError, match=f"{backend} cuts GPUs, and elsewhere has none"):
+    with pytest.raises(NoFeasiblePlanError, match=f"{backend}: elsewhere has no GPU"):
         plan(ANT, Node(name="elsewhere", cpu=Cpu(cores=4, memory_gib=8)), num_env=64, backend=backend)
 
 
 def test_a_search_looks_at_numbers_that_can_be():
     sizes = {cut.gmis_per_gpu for cut in search_grid(node(), PPO.horizon, backend="mig")}
     assert sizes == set(range(1, 8))
-    with pytest.raises(NoFeasiblePlanError, match="more than MIG cuts it into"):
+    with pytest.raises(NoFeasiblePlanError, match="has at most 7 MIG instances"):
         search_grid(node(), PPO.horizon, gmis_per_gpu=8, backend="mig")
     assert max(cut.gmis_per_gpu for cut in search_grid(node(), PPO.horizon)) > 7
 
 
 def test_a_point_must_fit_into_its_instance():
-    profile = measured((1, 30, "mig"), (2, 18, "mig"), (4, 5, "mig"), (8, 1, "mig"))
+    profile = measured((1, 30, "mig"), (2, 20, "mig"), (4, 5, "mig"), (8, 1, "mig"))
     grid = [Cut(point.gmis_per_gpu, point.num_env, "mig") for point in profile.points]
     chosen = plan_measured(ANT, PPO, node(), profile, grid)
     assert len(chosen.layout.gmis) == 8
     why = {point.gmis_per_gpu: point.reason for point in chosen.infeasible}
-    assert why[2] == "a GMI would take 18.0 GiB of 19.5 GiB (2 x 3g.20gb, 42 SMs and 19.5 GiB each of a A100-SXM4-40GB)"
-    assert "more than MIG cuts it into" in why[8] and set(why) == {2, 8}
+    assert "more than the 19.5 GiB of a 3g.20gb" in why[2] and "at most 7 MIG instances" in why[8] and len(why) == 2
 
 
 def test_gmis_of_compute_instances_share_the_memory():

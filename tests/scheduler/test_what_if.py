@@ -44,10 +44,19 @@ def test_backends_are_beside_each_other_and_one_gmi_may_be_another_ones(install)
     assert cut.gain == pytest.approx(2.8, rel=0.01) and cut.cost is None
 
 
+def test_each_machine_takes_the_points_of_its_own_gpus():
+    of = {
+        model: point(1, 8192, speed).model_copy(update={"model": model})
+        for model, speed in [("A30", 9.0), ("B200", 7.0)]
+    }
+    large, small = compare(ANT, PPO, [ONE, TWO], profile(*of.values()))
+    assert small.best.point.steps_per_second == 9.0 and large.best.point.steps_per_second == 7.0
+
+
 def test_a_machine_that_nothing_fits_says_why():
     tiny = node("A30", 1, cores=2)
     (case,) = compare(ANT, PPO, [tiny], profile(POINTS[1]))
-    assert case.best is None and case.gain is None and case.known_by == "too few cores for any of its GMIs"
+    assert case.best is None and case.gain is None and case.known_by == "the node has cores for 2 GMIs of each device"
     (case,) = compare(ANT, PPO, [TWO], profile(POINTS[2]))
     assert case.best is None and "24.0 GiB of a GPU's 24.0 GiB" in case.known_by
 
@@ -55,3 +64,23 @@ def test_a_machine_that_nothing_fits_says_why():
 def test_a_profile_of_another_task_is_refused():
     with pytest.raises(UsageError, match="the profile is of task humanoid"):
         compare(ANT, PPO, [ONE], profile(*POINTS, task="humanoid"))
+
+
+def test_mig_beside_mps_says_where_there_is_no_mig():
+    known = profile(
+        *(
+            point(gmis, 2048, speed, GIB).model_copy(update={"backend": backend, "model": model})
+            for model, backend, gmis, speed in (
+                ("H100 PCIe", "mps", 4, 60_000.0),
+                ("H100 PCIe", "mig", 7, 30_000.0),
+                ("GeForce RTX 4090", "mps", 4, 50_000.0),
+            )
+        )
+    )
+    cases = compare(ANT, PPO, [ONE, node("GeForce RTX 4090", 2), TWO], known)
+    told = {(case.node.name, case.backend): (case.best is not None, case.known_by) for case in cases}
+    assert told["H100 PCIe x1", "mig"] == (True, "measured there")
+    assert told["GeForce RTX 4090 x2", "mps"] == (True, "points of its GPUs")
+    assert told["GeForce RTX 4090 x2", "mig"] == (False, "GeForce RTX 4090 (sm_89) has no MIG")
+    assert told["A30 x2", "mps"] == (True, "projected from other GPUs")
+    assert told["A30 x2", "mig"] == (False, "A30 has at most 4 MIG instances, not 7")

@@ -29,8 +29,59 @@ NO_PROGRAM = (
 )
 
 
+class MpsInstances(ProcessInstances):
+    """Who is a client of which daemon.
+
+    Args:
+        layout: Of these GMIs.
+        cores: The CPU numbers that its core indices stand for.
+        gpu_of: The UUID of each GMI's GPU.
+        controls: The daemons, by the UUID of their GPU.
+    """
+
+    drains = True
+
+    def __init__(
+        self, layout: Layout, cores: Sequence[int], gpu_of: Mapping[int, str], controls: Mapping[str, Control]
+    ) -> None:
+        super().__init__(layout, cores, gpu_of)
+        self._layout, self._controls = layout, controls
+
+    def environment(self, gmi_id: int) -> dict[str, str]:
+        """The daemon of its GPU and the caps, besides what a process gets."""
+        own, gmi = super().environment(gmi_id), self.gmis[gmi_id]
+        if (control := self._control(gmi_id)) is None:  # on cores: only to be found by the keeper
+            return own | next(iter(self._controls.values())).environment
+        share = gmi.share or 1 / len(self._layout.device_of(gmi_id).gmis)
+        return own | control.environment | mps_limits(share, gmi.memory_limit_bytes)
+
+    def prove_on_device(self, gmi_id: int, pid: int) -> None:
+        """Ask the daemon. CUDA falls back to running without MPS and says nothing."""
+        if (control := self._control(gmi_id)) is None:
+            return
+        served = sorted(control.clients())
+        if pid not in served:
+            raise LayoutMismatchError(
+                f"GMI {gmi_id} (process {pid}) computes on its GPU without MPS: the daemon in {control.pipes} serves "
+                f"{', '.join(map(str, served)) or 'nobody'}; look into {control.logs} while it runs, run as the user "
+                "of the daemon and in its PID namespace, or take `--backend process`"
+            )
+
+    def release(self, groups: Sequence[int]) -> None:
+        """End the contexts of clients that did not drain, before they are killed."""
+        for gpu, control in self._controls.items():
+            if gpu in self.gpu_of.values():
+                folder = control.pipes.parent.parent
+                take_away([control], [pid for pid in clients(folder) if _group(pid) in groups])
+
+    def _control(self, gmi_id: int) -> Control | None:
+        return self._controls.get(self.gpu_of[gmi_id])
+
+
 class MpsBackend(ProcessBackend):
     """Gives each GMI cores as the process backend does, and a cap on the SMs and the memory of its GPU."""
+
+    instances = MpsInstances
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,9 +120,9 @@ class MpsBackend(ProcessBackend):
         if left:
             raise MachineError("; ".join(left))
 
-    def cut(self, layout: Layout) -> AbstractContextManager["MpsInstances"]:
+    def cut(self, layout: Layout) -> AbstractContextManager[MpsInstances]:
         """Clients come and go: nothing is to be cut."""
-        return nullcontext(MpsInstances(layout, self.cores, self.gpus_of(layout), self._controls))
+        return nullcontext(self.instances(layout, self.cores, self.gpus_of(layout), self._controls))
 
     @staticmethod
     def obstacle(gpu: VisibleGpu, processes: int) -> str:
@@ -85,56 +136,6 @@ class MpsBackend(ProcessBackend):
         if processes > MOST_CLIENTS:
             return f"is cut into {processes} GMIs, and MPS serves {MOST_CLIENTS} at most"
         return ""
-
-
-class MpsInstances(ProcessInstances):
-    """Who is a client of which daemon.
-
-    Args:
-        layout: Of these GMIs.
-        cores: The CPU numbers that its core indices stand for.
-        gpu_of: The UUID of each GMI's GPU.
-        controls: The daemons, by the UUID of their GPU.
-    """
-
-    drains = True
-
-    def __init__(
-        self, layout: Layout, cores: Sequence[int], gpu_of: Mapping[int, str], controls: Mapping[str, Control]
-    ) -> None:
-        super().__init__(layout, cores, gpu_of)
-        self._layout, self._controls = layout, controls
-
-    def environment(self, gmi_id: int) -> dict[str, str]:
-        """The daemon of its GPU and the caps, besides what a process gets."""
-        own = super().environment(gmi_id)
-        if (control := self._control(gmi_id)) is None:
-            return own
-        gmi = self.gmis[gmi_id]
-        share = gmi.share or 1 / len(self._layout.device_of(gmi_id).gmis)
-        return own | control.environment | mps_limits(share, gmi.memory_limit_bytes)
-
-    def prove_on_device(self, gmi_id: int, pid: int) -> None:
-        """Ask the daemon. CUDA falls back to running without MPS and says nothing."""
-        if (control := self._control(gmi_id)) is None:
-            return
-        served = sorted(control.clients())
-        if pid not in served:
-            raise LayoutMismatchError(
-                f"GMI {gmi_id} (process {pid}) computes on its GPU without MPS: the daemon in {control.pipes} serves "
-                f"{', '.join(map(str, served)) or 'nobody'}; look into {control.logs} while it runs, run as the user "
-                "of the daemon and in its PID namespace, or take `--backend process`"
-            )
-
-    def release(self, groups: Sequence[int]) -> None:
-        """End the contexts of clients that did not drain, before they are killed."""
-        for gpu, control in self._controls.items():
-            if gpu in self.gpu_of.values():
-                folder = control.pipes.parent.parent
-                take_away([control], [pid for pid in clients(folder) if _group(pid) in groups])
-
-    def _control(self, gmi_id: int) -> Control | None:
-        return self._controls.get(self.gpu_of[gmi_id])
 
 
 def _group(pid: int) -> int:

@@ -1,0 +1,69 @@
+"""The `auto` backend: MPS where it can be had, else plain sharing, with a warning that says why."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError
+from gmi_drl.gmi.backend import Instances
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.gmi.mps.backend import MpsBackend, MpsInstances
+from gmi_drl.gmi.process import ProcessBackend
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Layout
+
+PLAINLY = "GMIs share GPUs plainly, without MPS"
+
+
+class AutoBackend:
+    """Cuts by MPS or, where a GPU is not to be had by it, by processes."""
+
+    def __init__(self) -> None:
+        self._mps, self._plain = AttemptedMps(), ProcessBackend()
+        self._chosen: ProcessBackend = self._plain
+
+    def check(self, node: Node, layout: Layout) -> list[str]:
+        """What neither can do without."""
+        return self._plain.check(node, layout) if self._mps.check(node, layout) else []
+
+    def devices(self, layout: Layout) -> list[str]:
+        """The same by either."""
+        return (self._plain if self._mps.check(this_node(), layout) else self._mps).devices(layout)
+
+    @contextmanager
+    def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
+        """Daemons, if all GPUs of the layouts can have them."""
+        on_gpus = [layout for layout in layouts if any(device.kind == "gpu" for device in layout.devices)]
+        reasons = {reason: None for layout in on_gpus for reason in self._mps.check(this_node(), layout)}
+        with ExitStack() as life:
+            if on_gpus and not reasons:
+                try:
+                    life.enter_context(self._mps.held(on_gpus))
+                    self._chosen = self._mps
+                except MachineError as error:
+                    reasons = {str(error): None}
+            if reasons:
+                warnings.warn(f"{PLAINLY}: {'; '.join(reasons)}", GmiWarning, stacklevel=1)
+            yield
+
+    def cut(self, layout: Layout) -> AbstractContextManager[Instances]:
+        """By what was chosen for all; on cores alone there is nothing to choose."""
+        on_gpu = any(device.kind == "gpu" for device in layout.devices)
+        return (self._chosen if on_gpu else self._plain).cut(layout)
+
+
+class AttemptedInstances(MpsInstances):
+    """Clients of MPS, if CUDA lets them."""
+
+    def prove_on_device(self, gmi_id: int, pid: int) -> None:
+        """A process that does not attach computes all the same, and shares its GPU plainly."""
+        try:
+            super().prove_on_device(gmi_id, pid)
+        except (LayoutMismatchError, MachineError) as error:
+            warnings.warn(f"it shares its GPU plainly: {error}", GmiWarning, stacklevel=1)
+
+
+class AttemptedMps(MpsBackend):
+    """MPS, with clients that need not attach."""
+
+    instances = AttemptedInstances

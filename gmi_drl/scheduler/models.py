@@ -1,0 +1,59 @@
+"""Points of unlike GPUs: what a profile promises for a node that has several models, or others than were measured.
+
+Every device of a node is cut alike, and a training waits for its slowest GMI, so a cut of a mixed node does what it
+does on the model on which it is slowest.
+"""
+
+from collections.abc import Sequence
+
+from gmi_drl.cut import Cut
+from gmi_drl.gpus import find_gpu
+from gmi_drl.hardware import Node
+from gmi_drl.profile import Profile, ProfilePoint
+
+Points = Sequence[ProfilePoint]
+
+
+def for_node(profile: Profile, node: Node) -> tuple[Profile, list[str]]:
+    """A profile with one point of each cut, which holds for every GPU of a node, and what to say of that.
+
+    Each model takes its own points, or those that name no model. One that has none takes what others promise, and a
+    sentence tells so. A cut that was not measured on each model that has points is left out.
+    """
+    if not any(point.model for point in profile.points):
+        return profile, []
+    models = list(dict.fromkeys(_known(part.model) for part in node.used_models)) or [""]
+    own = {model: [point for point in profile.points if _known(point.model) in (model, "")] for model in models}
+    lacking = [model for model in models if not own[model]]
+    measured = sorted({point.model for point in profile.points})
+    by_cut = [_by_cut(own[model], model) for model in models if own[model]] or [_slowest_by_cut(profile.points)]
+    cuts = [cut for cut in by_cut[0] if all(cut in others for others in by_cut)]
+    points = tuple(_slowest([known[cut] for known in by_cut]) for cut in cuts)
+    told = [f"no point is of {model or 'cores'}: those of {' and '.join(measured)} stand for it" for model in lacking]
+    if len(models) > 1:
+        told.append(f"its GPUs are unlike ({', '.join(models)}) and cut alike: all run as the slowest of them does")
+    return profile.model_copy(update={"points": points}), told
+
+
+def _known(model: str) -> str:
+    """The catalogue's name of a model, which may have several."""
+    gpu = find_gpu(model)
+    return gpu.name if gpu else model
+
+
+def _by_cut(points: Points, model: str) -> dict[Cut, ProfilePoint]:
+    """The points of a model: those that name it go before those that name none."""
+    return {point.cut: point for point in sorted(points, key=lambda point: _known(point.model) == model)}
+
+
+def _slowest_by_cut(points: Points) -> dict[Cut, ProfilePoint]:
+    return {cut: _slowest([point for point in points if point.cut == cut]) for cut in {point.cut for point in points}}
+
+
+def _slowest(points: Points) -> ProfilePoint:
+    """Of one cut on several models: as slow as the slowest and as large as the largest, or one that does not run."""
+    if failed := next((point for point in points if not point.runnable), None):
+        return failed
+    slowest = min(points, key=lambda point: point.steps_per_second)
+    largest = {name: max(getattr(point, name) for point in points) for name in ("memory_bytes", "host_bytes")}
+    return slowest.model_copy(update=largest)

@@ -1,0 +1,58 @@
+import warnings
+from pathlib import Path
+
+import pytest
+from conftest import tiny_layout
+
+from gmi_drl import run_role
+from gmi_drl.errors import GmiWarning
+from gmi_drl.gmi import claimed
+from gmi_drl.layout import GMI, Device, Layout
+
+ROLE = f"{Path(__file__).parents[1] / 'launch' / 'mps_roles.py'}:Works"
+PLAIN = "share GPUs plainly"
+
+
+def layout():
+    return Layout(backend="auto", devices=(Device(kind="gpu", gmis=(GMI(id=0, num_env=1, cores=(0,)),)),))
+
+
+def environment():
+    with claimed([layout()], "a test") as claim, claim.cut(layout()) as instances:
+        assert instances.drains is ("CUDA_MPS_PIPE_DIRECTORY" in instances.environment(0))
+        return instances.environment(0)
+
+
+def test_mps_is_taken_where_it_can_be_had(fake_mps):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert environment()["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "100"
+    assert fake_mps.left() == []
+
+
+@pytest.mark.parametrize("why", ["nvidia-compute-utils", "older than what MPS can cut", "no GPU for you"])
+def test_gpus_are_shared_plainly_where_mps_cannot_be_had(fake_mps, fake_nvml, monkeypatch, why):
+    if why == "nvidia-compute-utils":
+        monkeypatch.setenv("PATH", "/nowhere")
+    elif why == "no GPU for you":
+        fake_mps.habit("refuses_start", why)
+    else:
+        fake_nvml.write("gpus/0/architecture", "6.0")
+    with pytest.warns(GmiWarning, match=rf"{PLAIN}.*{why}"):
+        assert "CUDA_MPS_PIPE_DIRECTORY" not in environment()
+    assert fake_mps.left() == []
+
+
+def test_a_gmi_that_does_not_attach_goes_on_with_a_warning(fake_mps, tmp_path):
+    fake_mps.habit("attaches_nobody")
+    with pytest.warns(GmiWarning, match=r"shares its GPU plainly: GMI 0 .* without MPS"):
+        assert run_role(ROLE, layout(), {"seconds": 0.1}, run_dir=tmp_path / "run") == {0: 0}
+    assert fake_mps.left() == []
+
+
+def test_on_cores_there_is_nothing_to_choose(fake_mps):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one = tiny_layout(1, backend="auto")
+        with claimed([one], "a test") as claim, claim.cut(one) as instances:
+            assert instances.environment(0)["CUDA_VISIBLE_DEVICES"] == "" and fake_mps.log() == []
