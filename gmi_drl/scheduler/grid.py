@@ -8,7 +8,7 @@ from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.search import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
-from gmi_drl.templates import devices_of
+from gmi_drl.templates import devices_of, require_division
 
 
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
@@ -44,13 +44,14 @@ def search_grid(
         backend: What cuts the devices.
 
     Raises:
-        NoFeasiblePlanError: if nothing is left.
+        NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
     """
     num_devices, most = devices_of(node)
     largest = gmis_per_gpu or min(most, MOST_GMIS)
     if largest > most:
         raise NoFeasiblePlanError(f"{largest} GMIs per device need {largest} cores each, {node.name} has {most}")
     sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
+    sizes = _divisible(node, sizes, backend)
     if keep_batch is None:
         return grid_of({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, backend)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
@@ -77,6 +78,20 @@ def _sizes(largest: int, *, on_gpu: bool) -> list[int]:
     if not on_gpu:
         return [1, *range(largest, 1, -1)]
     return sorted(range(1, largest + 1), key=lambda size: (size.bit_count() > 1, size))
+
+
+def _divisible(node: Node, sizes: Sequence[int], backend: str) -> list[int]:
+    """The numbers into which the backend can cut the devices; where it is none of them, it says why."""
+    possible, refused = list[int](), list[NoFeasiblePlanError]()
+    for size in sizes:
+        try:
+            require_division(node, Cut(size, 1, backend))
+            possible.append(size)
+        except NoFeasiblePlanError as error:
+            refused.append(error)
+    if not possible:
+        raise refused[0]
+    return possible
 
 
 def _quotient(number: int, divisor: int) -> int:

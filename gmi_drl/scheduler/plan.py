@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from gmi_drl.backends import BACKENDS, PROCESS
+from gmi_drl.backends import PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
@@ -19,7 +19,7 @@ from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.scheduler.used import why_these_gpus
 from gmi_drl.speeds import Speeds
-from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
+from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import Communication, throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -234,19 +234,9 @@ def unfit(point: ProfilePoint, node: Node) -> str | None:
     if not point.runnable:
         return point.reason or "did not run when it was measured"
     num_gmis = devices_of(node)[0] * point.gmis_per_gpu
-    return backend_refusal(point, node) or shortage(
+    return backend_refusal(node, point.cut, point.memory_bytes) or shortage(
         node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes
     )
-
-
-def backend_refusal(point: ProfilePoint, node: Node) -> str | None:
-    """Why the GPUs of a node cannot be cut as one was that was measured; None if they can, or are in no catalogue."""
-    refuses = BACKENDS.find(point.backend).refuses
-    if refuses is None:
-        return None
-    models = dict.fromkeys(part.model for part in node.used_models)
-    reasons = (refuses(model, point.gmis_per_gpu, point.memory_bytes) for model in models)
-    return next(filter(None, reasons), None)
 
 
 def _confirmed(
