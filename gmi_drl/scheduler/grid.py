@@ -28,12 +28,13 @@ def search_grid(
     gmis_per_gpu: int | None = None,
     num_env: int | None = None,
     keep_batch: int | None = None,
-    backend: str = PROCESS.name,
+    backends: Sequence[str] = (PROCESS.name,),
 ) -> tuple[Cut, ...]:
     """Algorithm 2's grid on a node, what matters most first, as a budget may end before it does.
 
     One GMI per device comes first, because everything is compared with it; then on cores the largest number downwards,
-    and on a GPU the powers of two, before the others.
+    and on a GPU the powers of two, before the others. Of several backends each number of GMIs is by all, but one GMI
+    that has its device alone by the first.
 
     Args:
         node: Its cores limit the GMIs.
@@ -41,7 +42,7 @@ def search_grid(
         gmis_per_gpu: The only number to try.
         num_env: The only number of environments of a GMI to try.
         keep_batch: Samples per update that every layout must have: the environments in all times the horizon.
-        backend: What cuts the devices.
+        backends: What may cut the devices.
 
     Raises:
         NoFeasiblePlanError: if nothing is left.
@@ -52,9 +53,9 @@ def search_grid(
         raise NoFeasiblePlanError(f"{largest} GMIs per device need {largest} cores each, {node.name} has {most}")
     sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
     if keep_batch is None:
-        return grid_of({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, backend)
+        return _by_all({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, backends)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
-    grid = grid_of({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, backend)
+    grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, backends)
     if not grid:
         wanted = f"{keep_batch} samples per update are not {horizon} steps (learner.horizon) of as many environments"
         tried = f"on each of {' or '.join(str(size * num_devices) for size in sorted(sizes))} GMIs"
@@ -62,13 +63,27 @@ def search_grid(
     return grid
 
 
-def profile_grid(profile: Profile, node: Node, horizon: int, keep_batch: int | None = None) -> tuple[Cut, ...]:
-    """The points of a profile that a node has the cores for, and that have `keep_batch` samples per update."""
+def profile_grid(
+    profile: Profile, node: Node, horizon: int, keep_batch: int | None = None, backend: str | None = None
+) -> tuple[Cut, ...]:
+    """The points of a profile that a node has the cores for, with `keep_batch` samples per update, by a backend."""
     num_devices, most = devices_of(node)
     return tuple(
         cut
         for cut in sorted({point.cut for point in profile.points})
-        if cut.gmis_per_gpu <= most and keep_batch in (None, horizon * num_devices * cut.uncut.num_env)
+        if backend in (None, cut.backend)
+        and cut.gmis_per_gpu <= most
+        and keep_batch in (None, horizon * num_devices * cut.uncut.num_env)
+    )
+
+
+def _by_all(num_envs: Mapping[int, Sequence[int]], backends: Sequence[str]) -> tuple[Cut, ...]:
+    """As `grid_of`, by each backend, size after size."""
+    return tuple(
+        cut
+        for size, some in num_envs.items()
+        for backend in (backends if size > 1 else backends[:1])
+        for cut in grid_of({size: some}, backend)
     )
 
 

@@ -88,6 +88,7 @@ def plan(
     template: Template = TCG_EX,
     backend: str = PROCESS.name,
     share_cores: bool = False,
+    remarks: Sequence[str] = (),
 ) -> Layout:
     """Cut a node evenly. Nothing is measured, and the layout says so.
 
@@ -99,13 +100,14 @@ def plan(
         template: What a GMI does.
         backend: What cuts the devices.
         share_cores: Whether GMIs may take turns on cores where there are not enough.
+        remarks: Further reasons.
 
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
     cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
-    return _remembered(template.lay_out(task, node, cut, why=[why]), node)
+    return _remembered(template.lay_out(task, node, cut, why=[why, *remarks]), node)
 
 
 def plan_measured(
@@ -118,6 +120,7 @@ def plan_measured(
     template: Template = TCG_EX,
     confirmed: Confirmed | None = None,
     unmeasured: Sequence[Cut] = (),
+    remarks: Sequence[str] = (),
 ) -> Plan:
     """Choose what a profile measured best.
 
@@ -132,6 +135,7 @@ def plan_measured(
         template: What a GMI does.
         confirmed: What ran together. What was confirmed goes before what is only expected.
         unmeasured: Points that there was no time for; the reasons list them.
+        remarks: Further reasons.
 
     Raises:
         UsageError: if the profile is of another task.
@@ -153,7 +157,7 @@ def plan_measured(
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
     communication = template.communication(task, learner, node, profile.speeds)
     doubt = communication.doubt if num_devices > 1 else None
-    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models]
+    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models, *remarks]
     layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
     return Plan(
         _remembered(layout, node),
