@@ -12,6 +12,8 @@ from gmi_drl.cli.doctor_gpus import Finding, ranges
 from gmi_drl.cli.output import console, format_option, print_json
 from gmi_drl.errors import GmiError, MachineError
 
+SEE_MESSAGE = "see the message"
+
 
 class Check(NamedTuple):
     """One thing that a training needs (or, if not `is_needed`, can use)."""
@@ -49,7 +51,7 @@ def _examine(check: Check) -> dict[str, str]:
     try:
         seen, remedy = check.look()
     except (ImportError, OSError, GmiError) as error:
-        seen, remedy = str(error) or type(error).__name__, "see the message"
+        seen, remedy = str(error) or type(error).__name__, SEE_MESSAGE
     verdict = "ok" if not remedy else "missing" if check.is_needed else "not here"
     return {"verdict": verdict, "seen": seen, "remedy": remedy}
 
@@ -64,7 +66,7 @@ def _print(rows: list[dict[str, str]]) -> None:
     first: dict[str, str] = {}
     for row in rows:
         color = {"ok": "green", "missing": "red"}.get(row["verdict"], "yellow")
-        check = first.setdefault(row["seen"], row["check"])
+        check = first.setdefault(row["seen"], row["check"]) if row["remedy"] == SEE_MESSAGE else row["check"]
         seen = row["seen"] if check == row["check"] else f"as {check}"
         table.add_row(row["check"], f"[{color}]{row['verdict']}[/{color}]", escape(seen), escape(row["remedy"]))
     console().print(table)

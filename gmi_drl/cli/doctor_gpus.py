@@ -104,15 +104,16 @@ def warp() -> Finding:
 
 
 def backend(entry: BackendEntry) -> Finding:
-    """Whether a backend could cut every GPU into two, or the cores, and what it lacks, in its own words."""
+    """Whether a backend could cut GPUs into two, one of each that are alike, or the cores, and what it lacks."""
     from gmi_drl.errors import LayoutMismatchError
     from gmi_drl.gmi import backend_for
-    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.gmi.inventory import this_node, visible_gpus
 
     node = this_node()
-    if not node.num_gpus and entry is not PROCESS:
+    alike = {_kind(gpu): index for index, gpu in reversed(list(enumerate(visible_gpus())))}
+    if not alike and entry is not PROCESS:
         return f"{entry.how}: there is no GPU", f"none is needed: the backend {PROCESS.name} cuts cores"
-    layout = _in_two(entry, node.num_gpus)
+    layout = _in_two(entry, sorted(alike.values()))
     cuts = backend_for(layout)
     reasons = cuts.check(node, layout)
     if not reasons:
@@ -187,12 +188,19 @@ def ranges(numbers: Sequence[int]) -> str:
     return ",".join(str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)
 
 
-def _in_two(entry: BackendEntry, num_gpus: int) -> "Layout":
-    """Two GMIs on every GPU, or on cores, on one core: it is never opened."""
+def _kind(gpu: "VisibleGpu") -> tuple[Any, ...]:
+    """What matters to a backend."""
+    return gpu.model, gpu.mig, gpu.compute_mode, tuple(device.profile for device in gpu.mig_devices)
+
+
+def _in_two(entry: BackendEntry, gpus: Sequence[int]) -> "Layout":
+    """Two GMIs on each of these GPUs, or on cores; all on one core, as it is never opened."""
     from gmi_drl.layout import GMI, Device, Layout
 
-    kind: Literal["cpu", "gpu"] = "gpu" if num_gpus else "cpu"
-    ids = range(0, 2 * max(1, num_gpus), 2)
-    pairs = [tuple(GMI(id=one + more, num_env=1, cores=(0,)) for more in (0, 1)) for one in ids]
-    devices = tuple(Device(kind=kind, index=index, gmis=gmis) for index, gmis in enumerate(pairs))
+    kind: Literal["cpu", "gpu"] = "gpu" if gpus else "cpu"
+    pairs = {
+        index: tuple(GMI(id=2 * place + more, num_env=1, cores=(0,)) for more in (0, 1))
+        for place, index in enumerate(gpus or [0])
+    }
+    devices = tuple(Device(kind=kind, index=index, gmis=gmis) for index, gmis in pairs.items())
     return Layout(backend=entry.name, share_cores=True, devices=devices)

@@ -1,10 +1,11 @@
 """Which MIG instances the GMIs of a GPU are, and where they lie: by name where a layout names them, else equal ones."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from gmi_drl.errors import UsageError
 from gmi_drl.exports.devices import CutGpu
-from gmi_drl.gpus import Gpu
+from gmi_drl.gpus import Gpu, gpu_named
 from gmi_drl.mig import Configuration, even, place_on
 from gmi_drl.mig_compute import SIZES, compute_fits, compute_name
 from gmi_drl.mig_profiles import MigProfile
@@ -17,14 +18,13 @@ def instance_names(gpu: CutGpu) -> list[str]:
     Raises:
         UsageError: if the GPU cannot have them.
     """
-    model = gpu.catalogued
-    if names := _named(gpu):
+    model, names = gpu.catalogued, _named(gpu)
+    if names:
         return names
-    profile = even(model.mig, len(gpu.gmis))
-    if profile is None:
-        room = "has no MIG" if not model.mig else "has no room for as many MIG instances"
-        raise UsageError(f"GPU {gpu.index} has {counted(len(gpu.gmis), 'GMI')}, and {model.name} {room}: ask for fewer")
-    return [profile.name] * len(gpu.gmis)
+    if equal := _equal(gpu.model, len(gpu.gmis)):
+        return [equal] * len(gpu.gmis)
+    room = "has no MIG: plan with another --backend" if not model.mig else "has no room for as many MIG instances"
+    raise UsageError(f"GPU {gpu.index} has {counted(len(gpu.gmis), 'GMI')}, and {model.name} {room}")
 
 
 def placed(gpu: CutGpu) -> Configuration:
@@ -33,7 +33,7 @@ def placed(gpu: CutGpu) -> Configuration:
     Raises:
         UsageError: if they do not fit.
     """
-    return place_on(gpu.catalogued, instance_names(gpu))
+    return _placed(gpu.model, tuple(instance_names(gpu)))
 
 
 def compute_names(gpu: CutGpu) -> tuple[MigProfile, list[str]]:
@@ -50,6 +50,18 @@ def compute_names(gpu: CutGpu) -> tuple[MigProfile, list[str]]:
         wanted, room = " and ".join(names), counted(whole.slices, "compute slice")
         raise UsageError(f"{wanted} do not fit into one {whole.name} of {room} (GPU {gpu.index})")
     return whole, [compute_name(whole, size) for size in sizes]
+
+
+@cache
+def _equal(model: str, k: int) -> str | None:
+    """Remembered, as thousands of GPUs are cut alike; so are places."""
+    profile = even(gpu_named(model).mig, k)
+    return profile.name if profile else None
+
+
+@cache
+def _placed(model: str, names: tuple[str, ...]) -> Configuration:
+    return place_on(gpu_named(model), names)
 
 
 def _named(gpu: CutGpu) -> list[str]:

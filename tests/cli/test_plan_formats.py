@@ -38,3 +38,8 @@ def test_what_cannot_be_said_is_refused_before_anything_is_measured_or_written(c
     code, out, err = command_line("plan", "--format", "kubernetes")
     assert (code, out) == (2, "") and "this layout is on cores: take slurm or env" in " ".join(err.split())
     assert not (tmp_path / "layout.yaml").exists()
+
+
+def test_what_is_told_to_people_is_not_for_other_tools(node, command_line):
+    code, out, err = command_line("plan", *node, "--format", "env", "--explain")
+    assert (code, out) == (2, "") and "--format env is one layout for another tool" in " ".join(err.split())

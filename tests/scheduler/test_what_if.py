@@ -44,6 +44,15 @@ def test_backends_are_beside_each_other_and_one_gmi_may_be_another_ones(install)
     assert cut.gain == pytest.approx(2.8, rel=0.01) and cut.cost is None
 
 
+def test_each_machine_takes_the_points_of_its_own_gpus():
+    of = {
+        model: point(1, 8192, speed).model_copy(update={"model": model})
+        for model, speed in [("A30", 9.0), ("B200", 7.0)]
+    }
+    large, small = compare(ANT, PPO, [ONE, TWO], profile(*of.values()))
+    assert small.best.point.steps_per_second == 9.0 and large.best.point.steps_per_second == 7.0
+
+
 def test_a_machine_that_nothing_fits_says_why():
     tiny = node("A30", 1, cores=2)
     (case,) = compare(ANT, PPO, [tiny], profile(POINTS[1]))

@@ -1,9 +1,11 @@
 """What cases need, as obstacles: None, or what is missing with its remedy. All are cheap."""
 
 import shutil
+from functools import cache
 from importlib.util import find_spec
 
 from gmi_drl.backends import BACKENDS
+from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.gmi.utilisation import has_gpm
 from gmi_drl.physics import has_warp
@@ -20,11 +22,23 @@ def cores(count: int) -> str | None:
     return None if has >= count else f"it needs {count} cores, this process may use {has}: widen its affinity or quota"
 
 
+@cache
+def first_gpu() -> tuple[str | None, str | None]:
+    """UUID of the first GPU that this process may use, or why there is none.
+
+    Asked once: listing all cases asks dozens of times, and to open NVML may take a second.
+    """
+    try:
+        gpus = visible_gpus()
+    except GmiError as error:
+        return None, str(error)
+    return (gpus[0].uuid, None) if gpus else (None, "it needs a GPU, NVML shows this process none")
+
+
 def warp_on_gpu() -> str | None:
     """A GPU, and MuJoCo Warp to simulate on it."""
-    if not visible_gpus():
-        return "it needs a GPU, NVML shows this process none"
-    return None if has_warp() else "it needs MuJoCo Warp 4: pip install 'gmi-drl[warp]'"
+    _, missing = first_gpu()
+    return missing or (None if has_warp() else "it needs MuJoCo Warp 4: pip install 'gmi-drl[warp]'")
 
 
 def mps() -> str | None:
@@ -40,7 +54,7 @@ def mps() -> str | None:
 
 def gpm() -> str | None:
     """Counters of SM activity."""
-    gpus = visible_gpus()
-    if gpus and has_gpm(gpus[0].uuid):
+    uuid, _ = first_gpu()
+    if uuid is not None and has_gpm(uuid):
         return None
     return "it needs a GPU of Hopper or newer, of whose SMs NVML tells the activity (GPM)"

@@ -29,7 +29,7 @@ def one_device(node: "Node") -> "Node":
     if node.gpus is None:
         return node
     first = node.gpus[0] if isinstance(node.gpus, tuple) else node.gpus
-    return node.model_copy(update={"gpus": first.model_copy(update={"count": 1}), "link": "none"})
+    return node.model_copy(update={"gpus": first.model_copy(update={"count": 1}), "link": "none", "links": ()})
 
 
 def most_gmis(node: "Node") -> int:

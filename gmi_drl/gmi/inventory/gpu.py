@@ -70,7 +70,8 @@ def describe(nvml: Any, handle: Any, number: int, driver: str) -> VisibleGpu:
     capability = told(nvml.nvmlDeviceGetCudaComputeCapability, handle)
     architecture = "sm_{}{}".format(*capability) if capability else ""
     current, pending = told(nvml.nvmlDeviceGetMigMode, handle) or (None, None)
-    memory_gib, used_bytes = _memory(nvml, handle, model)
+    devices = _mig_devices(nvml, handle, uuid) if current else ()
+    memory_gib, used_bytes = _memory(nvml, handle, model, devices)
     pci = told(nvml.nvmlDeviceGetPciInfo, handle)
     return VisibleGpu(
         model=model,
@@ -84,7 +85,7 @@ def describe(nvml: Any, handle: Any, number: int, driver: str) -> VisibleGpu:
         compute_mode=COMPUTE_MODES.get(_code(told(nvml.nvmlDeviceGetComputeMode, handle)), ""),
         mig=None if current is None else current == nvml.NVML_DEVICE_MIG_ENABLE,
         mig_pending=None if pending is None else pending == nvml.NVML_DEVICE_MIG_ENABLE,
-        mig_devices=_mig_devices(nvml, handle, uuid) if current else (),
+        mig_devices=devices,
         pci=_text(pci.busId) if pci else "",
         cpus=_cpus(nvml, handle),
     )
@@ -132,12 +133,16 @@ def _mig_device(nvml: Any, device: Any, gpu_uuid: str) -> MigDevice:
     )
 
 
-def _memory(nvml: Any, handle: Any, model: str) -> tuple[float, int]:
-    """GiB in all and bytes in use. In MIG mode only root is told: then what the catalogue says, and none in use."""
+def _memory(nvml: Any, handle: Any, model: str, devices: tuple[MigDevice, ...]) -> tuple[float, int]:
+    """GiB in all and bytes in use. In MIG mode only root is told: then the catalogue's, and what instances have in use.
+
+    The compute instances of one GPU instance have its memory in common.
+    """
     if (memory := told(nvml.nvmlDeviceGetMemoryInfo, handle)) is not None:
         return round(int(memory.total) / GIB, 1), int(memory.used)
     known = find_gpu(model)
-    return round(known.memory_gib, 1) if known else 0.0, 0
+    used = {device.gpu_instance: device.used_bytes for device in devices}
+    return round(known.memory_gib, 1) if known else 0.0, sum(used.values())
 
 
 def _sms(cores: int | None, architecture: str, model: str) -> int | None:

@@ -34,7 +34,7 @@ def meters_of(watched: Mapping[str, int], life: ExitStack) -> list[tuple[str, Me
     power: dict[str, list[Meter]] = {}
     for uuid, index in watched.items():
         with suppress(pynvml.NVMLError):
-            gpu, instance = _located(uuid)
+            gpu, instance = located(uuid)
             whole = f"gpu{index}"
             if whole not in power:
                 power[whole] = _first(partial(EnergyMeter, gpu), partial(_power, gpu))
@@ -44,7 +44,7 @@ def meters_of(watched: Mapping[str, int], life: ExitStack) -> list[tuple[str, Me
     return [(device, meter) for part in (activity, power) for device, meters in part.items() for meter in meters]
 
 
-def _located(uuid: str) -> tuple[Any, int | None]:
+def located(uuid: str) -> tuple[Any, int | None]:
     """The handle of a GPU, and which GPU instance of it a MIG device is in; None for the GPU itself."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     if not uuid.startswith("MIG-"):

@@ -86,11 +86,14 @@ class Sampler:
 
 
 def has_gpm(uuid: str) -> bool:
-    """Whether NVML tells the activity of this GPU's SMs (`sm_util`)."""
+    """Whether NVML tells the activity of the SMs (`sm_util`) of this GPU or MIG device."""
     import pynvml
+
+    from gmi_drl.gmi.utilisation.meters import located
 
     with ExitStack() as life, suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
         life.callback(pynvml.nvmlShutdown)
-        return bool(pynvml.nvmlGpmQueryDeviceSupport(pynvml.nvmlDeviceGetHandleByUUID(uuid)).isSupportedDevice)
+        gpu, _ = located(uuid)
+        return bool(pynvml.nvmlGpmQueryDeviceSupport(gpu).isSupportedDevice)
     return False

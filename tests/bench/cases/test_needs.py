@@ -1,5 +1,7 @@
 from types import SimpleNamespace
 
+import pytest
+
 from gmi_drl.bench.cases import needs
 from tests.gmi.nvml.fake import FakeGpu
 
@@ -13,15 +15,47 @@ def test_obstacles_name_the_remedy():
     assert "needs 5000 cores" in needs.cores(5000)
 
 
-def test_a_gpu_its_counters_and_mps(fake_nvml, monkeypatch):
+@pytest.fixture
+def gpus(fake_nvml):
+    """GPUs that are asked for anew whenever some are added."""
+
+    def add(*more):
+        fake_nvml.add(*more)
+        needs.first_gpu.cache_clear()
+        return fake_nvml
+
+    yield add
+    needs.first_gpu.cache_clear()
+
+
+def test_a_gpu_and_its_counters(gpus, monkeypatch):
+    gpus()
     assert "NVML shows this process none" in needs.warp_on_gpu() and "GPM" in needs.gpm()
-    fake_nvml.add(FakeGpu("NVIDIA A100-SXM4-40GB"))
+    machine = gpus(FakeGpu("NVIDIA A100-SXM4-40GB"))
     assert needs.warp_on_gpu() is None and "Hopper" in needs.gpm()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    fake_nvml.add(FakeGpu())
+    gpus(FakeGpu())
+    assert needs.gpm() is None
+    gpus(FakeGpu(mig=("3g.71gb",)))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", machine.mig_uuids(2)[0])
+    needs.first_gpu.cache_clear()
     assert needs.gpm() is None
     monkeypatch.setattr(needs, "has_warp", lambda: False)
     assert "pip install 'gmi-drl[warp]'" in needs.warp_on_gpu()
+
+
+def test_a_driver_that_does_not_answer_is_an_obstacle(gpus):
+    machine = gpus(FakeGpu())
+    machine.fail("nvmlInitWithFlags", 999)
+    needs.first_gpu.cache_clear()
+    assert "driver" in needs.warp_on_gpu()
+
+
+def test_listing_all_cases_asks_once(gpus):
+    machine = gpus(FakeGpu())
+    machine.log_calls()
+    assert {needs.warp_on_gpu() for _ in range(9)} == {None}
+    assert machine.calls().count("nvmlInitWithFlags") == 1
 
 
 def test_mps_is_told_by_its_control(monkeypatch, tmp_path):

@@ -7,9 +7,15 @@ from gmi_drl.bench.case import Sample
 from gmi_drl.bench.cases import shares, sharing
 from gmi_drl.bench.runner import run_case
 from gmi_drl.errors import GmiError, MachineError
-from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.hardware import Cpu, Gpus, Links, Node
 
-H200S = Node(name="h200s", gpus=Gpus(model="NVIDIA H200", count=4), link="nvlink", cpu=Cpu(cores=6, memory_gib=128))
+H200S = Node(
+    name="h200s",
+    gpus=Gpus(model="NVIDIA H200", count=4),
+    link="pcie",
+    links=(Links(gpus=(2, 3), kind="nvlink"),),
+    cpu=Cpu(cores=6, memory_gib=128),
+)
 
 
 def test_all_sides_are_on_the_first_gpu_and_need_a_core_for_each_gmi():
@@ -18,6 +24,11 @@ def test_all_sides_are_on_the_first_gpu_and_need_a_core_for_each_gmi():
     assert all([(d.kind, d.index) for d in layout.devices] == [("gpu", 0)] for layout in cuts.values())
     assert [len(layout.gmis) for layout in cuts.values()] == [1, 2, 4]
     assert sorted(core for gmi in cuts["4 GMIs, plain sharing"].gmis for core in gmi.cores) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_first_gpu_alone_is_a_node():
+    alone = shares.one_device(H200S)
+    assert alone.num_gpus == 1 and Node.model_validate(alone.model_dump()) == alone
 
 
 def test_one_gmi_under_mps_is_a_side_of_its_own():

@@ -40,6 +40,15 @@ def test_a_gpu_in_mig_mode_tells_its_devices_and_has_the_memory_of_the_catalogue
     assert [device.uuid for device in gpu.mig_devices] == fake_nvml.mig_uuids(0)
 
 
+def test_memory_in_use_in_mig_mode_is_that_of_its_gpu_instances(fake_nvml):
+    fake_nvml.add(FakeGpu(mig=("3g.71gb", "2g.35gb")))
+    for number, used in ((1, 100), (2, 30)):
+        fake_nvml.write(f"gpus/0/gi/{number}/memory_used", used)
+    fake_nvml.write("gpus/0/gi/1/ci/1/uuid", "MIG-another-part-of-the-first")
+    (gpu,) = visible_gpus()
+    assert len(gpu.mig_devices) == 3 and gpu.used_bytes == 130
+
+
 def test_a_mig_device_that_was_chosen_is_a_gpu(fake_nvml, monkeypatch):
     fake_nvml.add(FakeGpu(A100), FakeGpu(mig=("3g.71gb", "2g.35gb")))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", fake_nvml.mig_uuids(1)[1])
