@@ -1,11 +1,12 @@
 """The ways to cut devices into GMIs (paper section 3): what each enforces, where its code is."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from gmi_drl.backend_refusals import Refuses, mig_ci_refuses, mig_refuses, mps_refuses
 from gmi_drl.errors import UsageError
+from gmi_drl.mig_division import mig_ci_gives, mig_gives
 from gmi_drl.registry import Registry
 
 Limit = Literal["share", "memory_limit_bytes", "mig_profile"]
@@ -26,6 +27,7 @@ class BackendEntry:
         applied: The same as `backend`, for one that changes a device's own settings first (`--apply-mig`); empty where
             there is nothing to change.
         refuses: Which GPUs it cannot cut so, by their models; None where all can be.
+        gives: What an equal cut of a GPU of some model into so many gives, in words; empty where nothing is to be said.
         trade: What a GMI of it gets and pays, for the reasons of a plan.
     """
 
@@ -36,6 +38,7 @@ class BackendEntry:
     enforces: frozenset[Limit] = frozenset()
     applied: str = ""
     refuses: Refuses | None = None
+    gives: Callable[[str, int], str] | None = None
     trade: str = ""
 
 
@@ -66,6 +69,7 @@ MIG = BackendEntry(
     enforces=frozenset[Limit](("mig_profile",)),
     applied="gmi_drl.gmi.mig.applied:AppliedMig",
     refuses=mig_refuses,
+    gives=mig_gives,
     trade="what one GMI does slows and breaks no other, as serving wants; gradients go through host memory",
 )
 
@@ -77,6 +81,7 @@ MIG_CI = BackendEntry(
     enforces=frozenset[Limit](("mig_profile",)),
     applied="gmi_drl.gmi.mig.applied:AppliedMigParts",
     refuses=mig_ci_refuses,
+    gives=mig_ci_gives,
     trade="SMs of its own for each GMI, memory and its bandwidth in common; gradients go through host memory",
 )
 

@@ -31,13 +31,15 @@ def descriptor_of(device: str) -> int:
 
 
 def locked(path: Path) -> bool:
-    """Whether anybody holds the device of this lock.
+    """Whether another process holds the device of this lock.
 
     Raises:
         OSError: if this user may not know.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
+        if any(os.path.sameopenfile(descriptor, ours) for ours in _held.values()):
+            return False
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.inventory import VisibleGpu, allowed_cores, visible_gpus
 from gmi_drl.gmi_environment import NO_GPU, gmi_environment
 from gmi_drl.hardware import Node
@@ -30,10 +31,12 @@ class ProcessBackend:
         return reasons
 
     def devices(self, layout: Layout) -> list[str]:
-        """Each core, by its CPU number, and each GPU, by its UUID."""
+        """Each core, by its CPU number, and each GPU, by its UUID; of a MIG device also its GPU, with others."""
         cores = sorted({self.cores[core] for gmi in layout.gmis for core in gmi.cores})
         gpus = sorted(set(self.gpus_of(layout).values()) - {NO_GPU})
-        return [f"core-{core}" for core in cores] + [f"gpu-{name}" for name in gpus]
+        wholes = {gpu.uuid: gpu.parent for gpu in (visible_gpus() if gpus else ()) if gpu.parent}
+        around = [Shared(f"gpu-{wholes[name]}") for name in gpus if name in wholes]
+        return [f"core-{core}" for core in cores] + around + [f"gpu-{name}" for name in gpus]
 
     def held(self, layouts: Sequence[Layout]) -> AbstractContextManager[None]:
         """Cuts share nothing."""

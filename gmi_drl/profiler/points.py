@@ -19,7 +19,7 @@ from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.pace import Pace
 from gmi_drl.profiler.session import Measured, Session
 from gmi_drl.scheduler.memory import fit, shortage
-from gmi_drl.templates import TCG_EX, Template, devices_of
+from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
 from gmi_drl.workload import TaskSpec
 
 MEASURE_S = 1.5  # of iterations at each point, one at least
@@ -188,7 +188,8 @@ class PointMeasurer:
         host = fit((point.num_env, point.host_bytes) for point in points)
         num_gmis = size * devices_of(self.node)[0]
         device_bytes, host_bytes = (model(num_env) if model else 0 for model in (device, host))
-        return shortage(self.node, num_gmis, size, device_bytes, host_bytes)
+        why = backend_refusal(self.node, cut, device_bytes)
+        return why or shortage(self.node, num_gmis, size, device_bytes, host_bytes)
 
     def _expected_s(self, cut: Cut) -> float:
         """What a point will take of the budget: its start, a warm-up and a measurement, by the nearest smaller one."""

@@ -15,7 +15,7 @@ from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.points import SMALL, PointMeasurer
 from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.scheduler.memory import fit, shortage
-from gmi_drl.templates import template_of
+from gmi_drl.templates import backend_refusal, template_of
 from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
 
@@ -55,7 +55,7 @@ def require_room(
         tell(f"what {learner.kind} keeps cannot be reckoned: measuring how much memory a few environments take")
     else:
         generous = FIXED_BYTES + PLENTY_BYTES * most + learning
-        if shortage(node, len(layout.gmis), size, generous, generous) is None:
+        if _shortage(layout, node, generous, generous) is None:
             return
         tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
     try:
@@ -70,7 +70,7 @@ def require_room(
         return  # nothing here tells how much is taken
     # What a learner says that it takes beyond the one that stands for it; on a CPU the host's memory is the device's.
     beyond = max(0, (learning or 0) - (config.learner.memory_bytes(task, most) or 0))
-    why = shortage(node, len(layout.gmis), size, device(most) + beyond, host(most))
+    why = _shortage(layout, node, device(most) + beyond, host(most))
     if why is not None:
         each = max(device.bytes_per_env, host.bytes_per_env)
         more = f", and {beyond / GIB:.1f} GiB by what {learner.kind} says of itself" if beyond else ""
@@ -78,6 +78,16 @@ def require_room(
             f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
             f"{device.fixed_bytes / GIB:.1f} GiB without any{more}): give each fewer, with --num-env or in the layout"
         )
+
+
+def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int) -> str | None:
+    """Why the GMIs of a layout have no room, if each takes so much; of profiles that it names nothing is reckoned."""
+    size = max(len(device.gmis) for device in layout.devices)
+    if all(gmi.mig_profile is None for gmi in layout.gmis):
+        why = backend_refusal(node, Cut(size, layout.gmis[0].num_env, layout.backend), memory_bytes)
+        if why is not None:
+            return why
+    return shortage(node, len(layout.gmis), size, memory_bytes, host_bytes)
 
 
 def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:

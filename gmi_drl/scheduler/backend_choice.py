@@ -1,8 +1,9 @@
 """Which backends a plan looks at, and which it takes where nothing was measured."""
 
 from gmi_drl.backends import AUTO, BACKENDS, MIG, MIG_CI, MPS, PROCESS
+from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
-from gmi_drl.templates import Purpose
+from gmi_drl.templates import Purpose, backend_refusal
 
 ON_GPUS = (PROCESS, MPS, MIG, MIG_CI)
 """Ours, the one that needs nothing first."""
@@ -17,8 +18,7 @@ def backends_to_try(asked: str | None, node: Node) -> tuple[str, ...]:
 
 def can_cut(backend: str, node: Node, gmis: int = 1) -> bool:
     """Whether every GPU of a node can be cut so, as far as the catalogue tells."""
-    refuses = BACKENDS.find(backend).refuses
-    return refuses is None or not any(refuses(part.model, gmis, 0) for part in node.used_models)
+    return backend_refusal(node, Cut(gmis, 1, backend), 0) is None
 
 
 def unmeasured_choice(node: Node, purpose: Purpose, gmis: int) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.search import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
-from gmi_drl.templates import devices_of
+from gmi_drl.templates import devices_of, require_division
 
 
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
@@ -45,17 +45,18 @@ def search_grid(
         backends: What may cut the devices.
 
     Raises:
-        NoFeasiblePlanError: if nothing is left.
+        NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
     """
     num_devices, most = devices_of(node)
     largest = gmis_per_gpu or min(most, MOST_GMIS)
     if largest > most:
         raise NoFeasiblePlanError(f"{largest} GMIs per device need {largest} cores each, {node.name} has {most}")
     sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
+    divisions = _divisions(node, sizes, backends)
     if keep_batch is None:
-        return _by_all({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, backends)
+        return _by_all({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, divisions)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
-    grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, backends)
+    grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, divisions)
     if not grid:
         wanted = f"{keep_batch} samples per update are not {horizon} steps (learner.horizon) of as many environments"
         tried = f"on each of {' or '.join(str(size * num_devices) for size in sorted(sizes))} GMIs"
@@ -77,14 +78,10 @@ def profile_grid(
     )
 
 
-def _by_all(num_envs: Mapping[int, Sequence[int]], backends: Sequence[str]) -> tuple[Cut, ...]:
-    """As `grid_of`, by each backend, size after size."""
-    return tuple(
-        cut
-        for size, some in num_envs.items()
-        for backend in (backends if size > 1 else backends[:1])
-        for cut in grid_of({size: some}, backend)
-    )
+def _by_all(num_envs: Mapping[int, Sequence[int]], divisions: Mapping[int, Sequence[str]]) -> tuple[Cut, ...]:
+    """As `grid_of`, by each backend that makes so many, size after size."""
+    parts = ((size, some, backend) for size, some in num_envs.items() for backend in divisions[size])
+    return tuple(cut for size, some, backend in parts for cut in grid_of({size: some}, backend))
 
 
 def _sizes(largest: int, *, on_gpu: bool) -> list[int]:
@@ -92,6 +89,25 @@ def _sizes(largest: int, *, on_gpu: bool) -> list[int]:
     if not on_gpu:
         return [1, *range(largest, 1, -1)]
     return sorted(range(1, largest + 1), key=lambda size: (size.bit_count() > 1, size))
+
+
+def _divisions(node: Node, sizes: Sequence[int], backends: Sequence[str]) -> dict[int, list[str]]:
+    """By which backends devices can be cut into each number of GMIs; where by none into any, it says why.
+
+    One GMI is alone on its device, so that only the first of them is asked.
+    """
+    possible: dict[int, list[str]] = {size: [] for size in sizes}
+    refused: list[NoFeasiblePlanError] = []
+    for size in sizes:
+        for backend in backends if size > 1 else backends[:1]:
+            try:
+                require_division(node, Cut(size, 1, backend))
+                possible[size].append(backend)
+            except NoFeasiblePlanError as error:
+                refused.append(error)
+    if not any(possible.values()):
+        raise refused[0]
+    return possible
 
 
 def _quotient(number: int, divisor: int) -> int:

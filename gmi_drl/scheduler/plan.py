@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from gmi_drl.backends import BACKENDS, PROCESS
+from gmi_drl.backends import PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
@@ -19,7 +19,7 @@ from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.scheduler.used import why_these_gpus
 from gmi_drl.speeds import Speeds
-from gmi_drl.templates import TCG_EX, Template, devices_of, usual_gmis_per_gpu
+from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import Communication, throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -142,10 +142,12 @@ def plan_measured(
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
     require_same_task(profile, task)
-    profile, about_models = for_node(profile, node)
+    every, (profile, about_models) = profile.points, for_node(profile, node)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
-        raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
+        raise NoFeasiblePlanError(
+            _nothing_left(profile, node, infeasible or _uncuttable(every, node, grid), unmeasured)
+        )
     known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node, template, profile.speeds))
     best = next(candidate for candidate in known if candidate.point.cut in grid)
     projection = Projection(
@@ -238,19 +240,9 @@ def unfit(point: ProfilePoint, node: Node) -> str | None:
     if not point.runnable:
         return point.reason or "did not run when it was measured"
     num_gmis = devices_of(node)[0] * point.gmis_per_gpu
-    return backend_refusal(point, node) or shortage(
+    return backend_refusal(node, point.cut, point.memory_bytes) or shortage(
         node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes
     )
-
-
-def backend_refusal(point: ProfilePoint, node: Node) -> str | None:
-    """Why the GPUs of a node cannot be cut as one was that was measured; None if they can, or are in no catalogue."""
-    refuses = BACKENDS.find(point.backend).refuses
-    if refuses is None:
-        return None
-    models = dict.fromkeys(part.model for part in node.used_models)
-    reasons = (refuses(model, point.gmis_per_gpu, point.memory_bytes) for model in models)
-    return next(filter(None, reasons), None)
 
 
 def _confirmed(
@@ -264,6 +256,14 @@ def _confirmed(
     beside = {cut: judge(point) for cut in confirmed if (point := profile.point(cut)) is not None}
     known = [replace(candidate, confirmed=confirmed.get(cut)) for cut, candidate in (beside | in_grid).items()]
     return sorted(known, key=lambda candidate: (candidate.confirmed is None, -candidate.steps_per_second))
+
+
+def _uncuttable(points: Sequence[ProfilePoint], node: Node, grid: Grid) -> list[ProfilePoint]:
+    """Points of any model, with why the GPUs of a node cannot be cut as theirs was."""
+    cuts = set(grid)
+    wanted = {point.cut: point for point in points if point.cut in cuts}
+    refused = {point: backend_refusal(node, cut, point.memory_bytes) for cut, point in wanted.items()}
+    return [point.model_copy(update={"reason": why}) for point, why in refused.items() if why]
 
 
 def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoint], unmeasured: Sequence[Cut]) -> str:

@@ -8,10 +8,10 @@ from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.grid import profile_grid
 from gmi_drl.scheduler.models import for_node
-from gmi_drl.scheduler.plan import backend_refusal, candidates_of, require_same_task
+from gmi_drl.scheduler.plan import candidates_of, require_same_task
 from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour
 from gmi_drl.scheduler.search import Candidate
-from gmi_drl.templates import TCG_EX, Template, devices_of
+from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
 from gmi_drl.workload import TaskSpec
 
 MEASURED = "measured there"
@@ -100,7 +100,7 @@ def _why_not(backend: str, node: Node, profile: Profile, infeasible: Sequence[Pr
     """Why nothing that was measured with a backend can be had on a node."""
     here = [point.reason for point in infeasible if point.backend == backend]
     measured = [point for point in profile.points if point.backend == backend]
-    there = [why for point in measured if (why := backend_refusal(point, node))]
+    there = [why for point in measured if (why := backend_refusal(node, point.cut, point.memory_bytes))]
     if here or there:
         return (there or here)[0]
     most = devices_of(node)[1]

@@ -5,6 +5,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, Literal
 
+from gmi_drl.backends import BACKENDS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
@@ -21,8 +22,9 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
     stay together unless GMIs outnumber the cores.
 
     Raises:
-        NoFeasiblePlanError: if a device has fewer cores than GMIs.
+        NoFeasiblePlanError: if a device has fewer cores than GMIs, or the backend cannot cut it into so many.
     """
+    require_division(node, cut)
     kind: Literal["cpu", "gpu"] = "gpu" if node.num_gpus else "cpu"
     shares = _core_shares(node)
     given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # a default is not checked 80,000 times
@@ -34,6 +36,31 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
         devices.append(Device(kind=kind, index=index, gmis=gmis))
         next_id += count
     return tuple(devices)
+
+
+def require_division(node: Node, cut: Cut) -> None:
+    """Refuse a cut that its backend cannot make of the devices of a node, as far as their models tell.
+
+    Raises:
+        NoFeasiblePlanError: if it cannot.
+    """
+    if (why := backend_refusal(node, cut, memory_bytes=0)) is not None:
+        raise NoFeasiblePlanError(f"{cut.backend}: {why}: ask for fewer GMIs, or plan with another --backend")
+
+
+def backend_refusal(node: Node, cut: Cut, memory_bytes: int) -> str | None:
+    """Why a node cannot be cut so into GMIs of so much memory, as far as its models tell; None if it can."""
+    refuses = BACKENDS.find(cut.backend).refuses
+    if refuses is None:
+        return None
+    if not node.num_gpus:
+        return f"{node.name} has no GPU"
+    reasons = (refuses(model, cut.gmis_per_gpu, memory_bytes) for model in _models(node))
+    return next(filter(None, reasons), None)
+
+
+def _models(node: Node) -> list[str]:
+    return list(dict.fromkeys(part.model for part in node.used_models))
 
 
 def shares_cores(devices: Sequence[Device]) -> bool:
@@ -53,7 +80,11 @@ def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
     where = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
     each = " each" if num_gmis > 1 else ""
     turns = ", which take turns on cores, so that no speed of it says anything" if shares_cores(devices) else ""
-    return f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
+    gives = BACKENDS.find(cut.backend).gives
+    told = {model: gives(model, cut.gmis_per_gpu) for model in _models(node)} if gives else {}
+    parts = "; ".join(f"{cut.backend} makes {what} of a {model}" for model, what in told.items() if what)
+    text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
+    return f"{text}; {parts}" if parts else text
 
 
 @lru_cache(4)

@@ -16,10 +16,17 @@ def test_on_gpus_all_backends_are_looked_at_that_their_models_allow():
 
 
 def test_of_several_backends_one_gmi_alone_is_measured_once():
-    grid = search_grid(CORES, 16, num_env=64, backends=["process", "mps"])
+    grid = search_grid(A100, 16, num_env=64, backends=["process", "mps"])
     solo = (Cut(1, 64),)
-    assert grid == solo + tuple(Cut(size, 64, backend) for size in (4, 3, 2) for backend in ("process", "mps"))
-    assert search_grid(CORES, 16, num_env=64, gmis_per_gpu=1, backends=["mps"]) == grid_of({1: [64]}, "mps")
+    assert grid == solo + tuple(Cut(size, 64, backend) for size in (2, 4, 3) for backend in ("process", "mps"))
+    assert search_grid(A100, 16, num_env=64, gmis_per_gpu=1, backends=["mps"]) == grid_of({1: [64]}, "mps")
+
+
+def test_a_number_that_a_backend_cannot_make_is_by_the_others():
+    a30 = CORES.model_copy(update={"gpus": Gpus(model="A30", count=1), "cpu": Cpu(cores=8, memory_gib=8)})
+    grid = search_grid(a30, 16, num_env=64, backends=["process", "mig"])
+    assert {cut.gmis_per_gpu for cut in grid if cut.backend == "mig"} == {2, 3, 4}
+    assert {cut.gmis_per_gpu for cut in grid if cut.backend == "process"} == set(range(1, 9))
 
 
 def test_training_wants_communication_and_serving_isolation():

@@ -4,7 +4,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from gmi_drl.errors import MachineError
+from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.exports.devices import CutGpu
+from gmi_drl.exports.mig_devices import compute_names, placed
 from gmi_drl.gmi.claims import claims_folder, descriptor_of
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open, visible_gpus
 from gmi_drl.gmi.keeper import Keeper
@@ -16,7 +18,7 @@ from gmi_drl.gmi.mig.record import Record, boot_id, read_record, write_record
 from gmi_drl.gmi.mig.restore import GPU_S, restore
 from gmi_drl.gmi.process import ProcessBackend
 from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout
+from gmi_drl.layout import Device, Layout
 
 UNDO = "gmi_drl.gmi.mig.restore:restore_all"
 
@@ -34,8 +36,18 @@ class AppliedMig(ProcessBackend):
         self._records: dict[str, Record] = {}
 
     def check(self, node: Node, layout: Layout) -> list[str]:
-        """Besides cores and GPUs: whether these have MIG."""
-        return super().check(node, layout) + not_cut(layout, visible_gpus(), self.obstacle)
+        """Besides cores and GPUs: whether these have MIG, and room for what the layout wants."""
+        gpus = visible_gpus()
+        reasons = super().check(node, layout) + not_cut(layout, gpus, self.obstacle)
+        return reasons or [why for device in layout.devices if (why := self._no_room(device, gpus[device.index]))]
+
+    def _no_room(self, device: Device, gpu: VisibleGpu) -> str:
+        """Why a GPU cannot hold the instances that a device of a layout wants; empty if it can."""
+        try:
+            (compute_names if self.parts else placed)(CutGpu(device.index, gpu.model, device.gmis))
+        except UsageError as error:
+            return str(error)
+        return ""
 
     @contextmanager
     def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
@@ -51,10 +63,11 @@ class AppliedMig(ProcessBackend):
                 for uuid in uuids:
                     self._note(Record(boot_id(), read(MigDriver(uuid))))
             yield
-        finally:
-            left = self._keeper.close()
-        if left:
-            raise MachineError("; ".join(left))
+        except BaseException as error:
+            why = f"{error}; besides, " if isinstance(error, GmiError) else ""
+            self._restore(why)
+            raise
+        self._restore()
 
     @contextmanager
     def cut(self, layout: Layout) -> Iterator[MigInstances]:
@@ -64,13 +77,17 @@ class AppliedMig(ProcessBackend):
             for device in layout.devices:
                 driver = MigDriver(gpus[device.gmis[0].id])
                 turn_on(driver)
-                wanted = wanted_of(driver, device.gmis, parts=self.parts)
+                wanted = wanted_of(driver, device, parts=self.parts)
                 record = self._records[driver.gpu].about_to_make([shape.place for shape in wanted])
                 self._note(record)
                 state = make(driver, wanted, tell=logging.getLogger(__name__).warning)
                 self._note(record.sealed(state))
                 given |= hand_out(device.gmis, state, wanted)
         yield MigInstances(layout, self.cores, given)
+
+    def _restore(self, why: str = "") -> None:
+        if left := self._keeper.close():
+            raise MachineError(why + "; ".join(left))
 
     def _note(self, record: Record) -> None:
         """Before anything is changed: the file for a next run, the note for the keeper."""

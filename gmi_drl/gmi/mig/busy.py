@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from gmi_drl.gmi.claims import claims_folder, locked
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open
 from gmi_drl.gmi.inventory.nvml import told
@@ -32,10 +34,11 @@ def users_of(driver: MigDriver, instance: GpuInstance) -> str:
 
 
 def in_use(gpus: Sequence[VisibleGpu]) -> dict[str, str]:
-    """Who uses the MIG devices of GPUs, as far as an ordinary user can know, by UUID."""
+    """Who uses the MIG devices of GPUs, beside this process and its GMIs, as far as a user can know; by UUID."""
     uuids = [gpu.uuid for gpu in gpus if gpu.parent] + [one.uuid for gpu in gpus for one in gpu.mig_devices]
+    ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
     with nvml_open() as nvml:
-        found = {uuid: told(pids_on, nvml, uuid) or [] for uuid in uuids}
+        found = {uuid: [pid for pid in told(pids_on, nvml, uuid) or () if pid not in ours] for uuid in uuids}
     processes = {uuid: f"process {', '.join(map(str, pids))}" for uuid, pids in found.items() if pids}
     return {uuid: who for uuid, who in claimed_elsewhere().items() if uuid in uuids} | processes
 

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Sequence
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
+from gmi_drl.exports.devices import CutGpu
+from gmi_drl.exports.mig_devices import instance_names
 from gmi_drl.gmi.mig.busy import hides_processes, users
 from gmi_drl.gmi.mig.change import Patience, steps
 from gmi_drl.gmi.mig.difference import commands, difference, mode_command
 from gmi_drl.gmi.mig.driver import MigDriver, in_words
 from gmi_drl.gmi.mig.given import Given
 from gmi_drl.gmi.mig.parts import MigState, Shape
-from gmi_drl.gmi.mig.wanted import compute_shape, in_the_way, place_wholes, whole_profiles
-from gmi_drl.layout import GMI
+from gmi_drl.gmi.mig.wanted import compute_shape, in_the_way, place_wholes
+from gmi_drl.layout import GMI, Device
 
 PATIENCE_S = 10.0
 """Until processes of the cut before are gone."""
@@ -43,21 +45,22 @@ def turn_on(driver: MigDriver) -> None:
         raise MachineError(f"turning MIG mode of {driver.gpu} on: {in_words(error)}; {by_hand}") from error
 
 
-def wanted_of(driver: MigDriver, gmis: Sequence[GMI], *, parts: bool) -> list[Shape]:
+def wanted_of(driver: MigDriver, device: Device, *, parts: bool) -> list[Shape]:
     """The instances that the GMIs of a GPU want.
 
     Args:
         driver: Of the GPU.
-        gmis: With or without profiles.
+        device: Of a layout, whose GMIs name profiles or get equal instances.
         parts: Whether they are compute instances of one GPU instance.
 
     Raises:
         UsageError: if there is no room for them, or no such profile.
     """
     state = read(driver)
+    gpu = CutGpu(device.index, state.model, device.gmis)
     if parts:
-        return [compute_shape(state, gmis)]
-    return place_wholes(state, whole_profiles(state, gmis), users(driver, state))
+        return [compute_shape(state, gpu)]
+    return place_wholes(state, instance_names(gpu), users(driver, state))
 
 
 def make(driver: MigDriver, wanted: Sequence[Shape], tell: Callable[[str], None]) -> MigState:

@@ -4,26 +4,11 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from gmi_drl.errors import UsageError
+from gmi_drl.exports.devices import CutGpu
+from gmi_drl.exports.mig_devices import compute_names
 from gmi_drl.gmi.mig.parts import GpuInstance, MigState, Shape
-from gmi_drl.layout import GMI
-from gmi_drl.mig import Configuration, configurations, even, multiset
-from gmi_drl.mig_compute import SIZES, compute_fits, compute_name
+from gmi_drl.mig import Configuration, configurations, multiset
 from gmi_drl.mig_profiles import MigProfile
-
-
-def whole_profiles(state: MigState, gmis: Sequence[GMI]) -> list[str]:
-    """`mig`: the profile of each GMI's GPU instance, as the layout names it, or equal ones.
-
-    Raises:
-        UsageError: if there are no such instances.
-    """
-    _require_mig(state)
-    if named := _named(gmis):
-        return named
-    profile = even(state.profiles, len(gmis))
-    if profile is None:
-        raise UsageError(f"{state.model} has no room for {len(gmis)} MIG instances: ask for fewer GMIs")
-    return [profile.name] * len(gmis)
 
 
 def place_wholes(state: MigState, names: Sequence[str], busy: Collection[int]) -> list[Shape]:
@@ -51,23 +36,15 @@ def place_wholes(state: MigState, names: Sequence[str], busy: Collection[int]) -
     return [Shape(placed.profile.name, placed.start, ((placed.profile.name, None),)) for placed in best]
 
 
-def compute_shape(state: MigState, gmis: Sequence[GMI]) -> Shape:
-    """`mig-ci`: the one GPU instance whose compute instances the GMIs are, as the layout names them, or equal ones.
+def compute_shape(state: MigState, gpu: CutGpu) -> Shape:
+    """`mig-ci`: the one GPU instance whose compute instances the GMIs of a GPU are.
 
     Raises:
         UsageError: if there is no such instance.
     """
-    _require_mig(state)
-    named = _named(gmis)
-    wholes = {name.rpartition("c.")[2] for name in named}
-    if len(wholes) > 1:
-        raise UsageError(f"compute instances of one GPU instance are wanted, not of {' and '.join(sorted(wholes))}")
-    whole = _profile(state, wholes.pop()) if wholes else max(state.profiles, key=lambda profile: profile.size)
-    sizes = [_slices(whole, name) for name in named] or [_even_slices(whole, len(gmis))] * len(gmis)
-    if not compute_fits(whole, sizes):
-        raise UsageError(f"compute instances of {sizes} slices do not fit into one {whole.name} of {whole.slices}")
+    whole, names = compute_names(gpu)
     # Large ones first, as those may begin at few slices only; the driver places them.
-    return Shape(whole.name, _start(state, whole), tuple((compute_name(whole, s), None) for s in sorted(sizes)[::-1]))
+    return Shape(whole.name, _start(state, whole), tuple((name, None) for name in sorted(names, reverse=True)))
 
 
 def in_the_way(state: MigState, wanted: Sequence[Shape]) -> list[GpuInstance]:
@@ -104,30 +81,3 @@ def _profile(state: MigState, name: str) -> MigProfile:
             return profile
     known = ", ".join(profile.name for profile in state.profiles)
     raise UsageError(f"{state.model} has no MIG profile {name!r} that is known here, only {known}")
-
-
-def _named(gmis: Sequence[GMI]) -> list[str]:
-    """The profiles that the GMIs of a device name: all of them or none."""
-    named = [gmi.mig_profile for gmi in gmis if gmi.mig_profile is not None]
-    if named and len(named) < len(gmis):
-        unnamed = [gmi.id for gmi in gmis if gmi.mig_profile is None]
-        raise UsageError(f"GMIs {unnamed} name no mig_profile and others of their GPU do: name all or none")
-    return named
-
-
-def _slices(whole: MigProfile, name: str) -> int:
-    slices = whole.slices if name == whole.name else int(name.partition("c.")[0])
-    compute_name(whole, slices)  # refuses what there is not
-    return slices
-
-
-def _even_slices(whole: MigProfile, k: int) -> int:
-    fitting = [size for size in SIZES[whole.slices] if size * k <= whole.slices]
-    if not fitting:
-        raise UsageError(f"{whole.name} has no room for {k} compute instances: ask for {whole.slices} GMIs at most")
-    return fitting[0]
-
-
-def _require_mig(state: MigState) -> None:
-    if not state.profiles:
-        raise UsageError(f"{state.model} has no MIG, or its profiles are not known here: use another --backend")

@@ -35,6 +35,15 @@ with claimed([layout], "a test", apply_mig=True) as claim, claim.cut(layout):
 """
 
 
+HOLDER = """
+import sys
+from gmi_drl.gmi import claim
+with claim([f"gpu-{sys.argv[1]}"], "another user's run"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
 @pytest.fixture(autouse=True)
 def own_claims(tmp_path, monkeypatch):
     monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path))
@@ -141,6 +150,23 @@ def test_a_failure_half_way_leaves_what_was_there(fake_nvml, mig, function, skip
     assert (after.shapes, after.enabled, after.pending) == (before.shapes, before.enabled, before.pending)
 
 
+def test_both_failures_are_told(machine, monkeypatch):
+    machine.fail("nvmlDeviceCreateGpuInstanceWithPlacement", pynvml.NVML_ERROR_NO_PERMISSION)
+    with pytest.raises(MachineError, match=r"^making 7g.40gb at 0 .* besides, GPU-\S+ has not got back"):
+        cut(layout(None))
+
+
+def test_what_has_no_room_is_refused_before_anything_is_changed(machine):
+    machine.log_calls()
+    with pytest.raises(LayoutMismatchError, match="has no room for as many MIG instances"):
+        cut(layout(*[None] * 8))
+    with pytest.raises(LayoutMismatchError, match=r"2 x 4g.20gb do not fit"):
+        cut(layout("4g.20gb", "4g.20gb"))
+    with pytest.raises(LayoutMismatchError, match="room for 7 compute instances"):
+        cut(layout(*[None] * 8, backend="mig-ci"))
+    assert not any("Create" in call or "Destroy" in call for call in machine.calls())
+
+
 def test_an_ordinary_user_is_told_what_it_needs_and_nothing_changes(machine):
     before = state(machine)
     (machine.root / "root").unlink()
@@ -193,19 +219,19 @@ def test_where_processes_are_hidden_nothing_of_others_is_destroyed(machine, monk
     assert state(machine) == before
 
 
-def test_what_other_users_have_claimed_counts_as_in_use(machine, tmp_path, monkeypatch):
+def test_what_other_users_have_claimed_counts_as_in_use(machine, tmp_path):
     """Their locks lie in folders of their own, which root can look into."""
     before = state(machine)
     (uuid,) = before.instances[0].uuids
     theirs = tmp_path / "tmp" / "gmi-drl-claims-4711"
     theirs.mkdir(parents=True, mode=0o700)
-    with monkeypatch.context() as patch:
-        patch.setenv("GMI_DRL_CLAIMS", str(theirs))
-        user = claim([f"gpu-{uuid}"], "another user's run")
-        user.__enter__()
-    with pytest.raises(LayoutMismatchError, match=r"in use by a run that has claimed it in .*gmi-drl-claims-4711"):
-        cut(layout(None))
-    user.__exit__(None, None, None)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    own = {**environment(), "GMI_DRL_CLAIMS": str(theirs)}
+    with subprocess.Popen([sys.executable, "-c", HOLDER, uuid], env=own, **pipes) as user:
+        assert user.stdout.readline() == "held\n"
+        with pytest.raises(LayoutMismatchError, match=r"in use by a run that has claimed it in .*gmi-drl-claims-4711"):
+            cut(layout(None))
+        user.communicate("")
     assert state(machine) == before and cut(layout(None))
 
 

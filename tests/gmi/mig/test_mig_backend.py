@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi import claim, claimed
+from gmi_drl.gmi import backend_for, claim, claimed, this_node
+from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.mig import busy, instances
 from gmi_drl.layout import GMI, Device, Layout
 from tests.gmi.mig.gpus_with_mig import folder_of
@@ -101,6 +102,26 @@ def test_instances_that_another_run_has_claimed_are_left_to_it(machine):
         with pytest.raises(LayoutMismatchError, match="a run that has claimed it"):
             visible(layout(None, None, None))
         holder.communicate("")
+
+
+def test_what_this_process_uses_itself_is_not_in_use(machine):
+    """A plan checks its next layout while the one before still runs."""
+    one = layout(None)
+    with claimed([one], "a plan") as held, held.cut(one) as cut, subprocess.Popen(["sleep", "60"]) as gmi:
+        uuid = cut.environment(0)["CUDA_VISIBLE_DEVICES"]
+        processes = folder_of(machine, uuid) / "processes"
+        processes.mkdir()
+        for pid in (os.getpid(), gmi.pid):
+            (processes / str(pid)).write_text("1")
+        assert backend_for(one).check(this_node(), layout(None, None, None)) == []
+        gmi.kill()
+
+
+def test_a_process_on_an_instance_holds_its_gpu_with_others(machine, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", machine.mig_uuids(0)[1])
+    whole, one = f"gpu-{machine.uuid(0)}", layout(None, backend="process")
+    with claimed([one], "a"), claim([Shared(whole)], "b"), pytest.raises(LayoutMismatchError), claim([whole], "c"):
+        pass
 
 
 def test_a_gpu_of_which_an_instance_is_used_is_cut_by_nobody(machine):

@@ -1,29 +1,19 @@
 import pytest
 
 from gmi_drl.errors import UsageError
-from gmi_drl.gmi.mig.wanted import compute_shape, in_the_way, place_wholes, whole_profiles
+from gmi_drl.exports.devices import CutGpu
+from gmi_drl.gmi.mig.wanted import compute_shape, in_the_way, place_wholes
 from gmi_drl.layout import GMI
 from tests.gmi.mig.gpus_with_mig import instance, state
 
 
 def gmis(*profiles):
-    return [GMI(id=i, num_env=1, cores=(i,), mig_profile=profile) for i, profile in enumerate(profiles)]
+    made = tuple(GMI(id=i, num_env=1, cores=(i,), mig_profile=profile) for i, profile in enumerate(profiles))
+    return CutGpu(0, "NVIDIA A100-SXM4-40GB", made)
 
 
 def places(shapes):
     return sorted((shape.start, shape.profile) for shape in shapes)
-
-
-def test_without_names_all_gmis_get_the_largest_equal_instances():
-    assert whole_profiles(state(), gmis(None)) == ["7g.40gb"]
-    assert whole_profiles(state(), gmis(None, None)) == ["3g.20gb"] * 2
-    assert whole_profiles(state(), gmis(*["4g.20gb", "1g.5gb"])) == ["4g.20gb", "1g.5gb"]
-    with pytest.raises(UsageError, match="no room for 8 MIG instances"):
-        whole_profiles(state(), gmis(*[None] * 8))
-    with pytest.raises(UsageError, match=r"GMIs \[1\] name no mig_profile"):
-        whole_profiles(state(), gmis("1g.5gb", None))
-    with pytest.raises(UsageError, match="L4 has no MIG"):
-        whole_profiles(state(model="L4"), gmis(None))
 
 
 def test_instances_that_are_there_are_kept_where_they_serve():
@@ -66,15 +56,6 @@ def test_what_does_not_fit_is_refused_with_names():
 def test_compute_instances_share_one_gpu_instance(names, parts):
     shape = compute_shape(state(), gmis(*names))
     assert [name for name, _ in shape.compute] == parts and parts[0].endswith(shape.profile)
-
-
-def test_compute_instances_that_cannot_be_are_refused():
-    with pytest.raises(UsageError, match=r"of one GPU instance are wanted, not of 3g.20gb and 7g.40gb"):
-        compute_shape(state(), gmis("1c.3g.20gb", "1c.7g.40gb"))
-    with pytest.raises(UsageError, match=r"do not fit into one 3g.20gb of 3"):
-        compute_shape(state(), gmis("2c.3g.20gb", "2c.3g.20gb"))
-    with pytest.raises(UsageError, match=r"no room for 8 compute instances: ask for 7 GMIs at most"):
-        compute_shape(state(), gmis(*[None] * 8))
 
 
 def test_a_whole_instance_that_is_there_is_taken():
