@@ -82,7 +82,9 @@ def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
     turns = ", which take turns on cores, so that no speed of it says anything" if shares_cores(devices) else ""
     gives = BACKENDS.find(cut.backend).gives
     told = {model: gives(model, cut.gmis_per_gpu) for model in _models(node)} if gives else {}
-    parts = "; ".join(f"{cut.backend} makes {what} of a {model}" for model, what in told.items() if what)
+    parts = "; ".join(
+        f"{cut.backend} can make {what} of a {model} (--apply-mig)" for model, what in told.items() if what
+    )
     text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
     return f"{text}; {parts}" if parts else text
 
