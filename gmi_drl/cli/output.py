@@ -14,7 +14,6 @@ from rich.console import Console
 from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.task_names import SIMULATOR_PYTHON
-from gmi_drl.units import alternatives
 
 PLAIN_WIDTH = 120
 
@@ -45,7 +44,8 @@ def simulator_option(function: Function) -> Function:
 
 def backend_option(usual: str = PROCESS.name) -> Callable[[Function], Function]:
     """`--backend`; see `named_backend`. `usual` says in words what it is where nobody says."""
-    words = f"How devices are cut: {alternatives([entry.name for entry in BACKENDS.own])}.  [default: {usual}]"
+    names = ", ".join(entry.name for entry in BACKENDS.own)
+    words = f"How devices are cut: {names}, or a package's.  [default: {usual}]"
     return click.option("--backend", metavar="NAME", help=words)
 
 

@@ -1,12 +1,13 @@
 """Cuts one GPU by MIG as a layout wants it: nothing is destroyed before it is sure that nobody uses it."""
 
+import time
 from collections.abc import Callable, Sequence
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
 from gmi_drl.exports.devices import CutGpu
 from gmi_drl.exports.mig_devices import instance_names
 from gmi_drl.gmi.mig.busy import hides_processes, users
-from gmi_drl.gmi.mig.change import Patience, steps
+from gmi_drl.gmi.mig.change import RETRY_S, Patience, steps
 from gmi_drl.gmi.mig.difference import commands, difference, mode_command
 from gmi_drl.gmi.mig.driver import MigDriver, in_words
 from gmi_drl.gmi.mig.given import Given
@@ -116,7 +117,9 @@ def hand_out(gmis: Sequence[GMI], state: MigState, wanted: Sequence[Shape]) -> G
 def _refuse_what_is_in_use(driver: MigDriver, state: MigState, wanted: Sequence[Shape], going: Sequence[str]) -> None:
     places = {shape.place for shape in wanted}
     touched = [one for one in state.instances if one.place in places or not one.uuids.isdisjoint(going)]
-    who = users(driver, state)
+    deadline = time.monotonic() + PATIENCE_S
+    while (who := users(driver, state)).keys() & {one.id for one in touched} and time.monotonic() < deadline:
+        time.sleep(RETRY_S)
     if busy := [f"{one.profile} at {one.start} is in use by {who[one.id]}" for one in touched if one.id in who]:
         raise LayoutMismatchError(f"{driver.gpu}: {'; '.join(busy)}: wait for it, or stop it")
     if going and hides_processes():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from threading import Timer
 
 import psutil
 import pynvml
@@ -200,6 +201,18 @@ def test_what_is_in_use_is_refused_before_anything_is_destroyed(machine):
             cut(layout(None))
         (processes / "4321").unlink()
     assert not any("Destroy" in call for call in machine.calls()) and state(machine) == before
+
+
+def test_processes_of_a_run_that_has_just_ended_are_waited_for(machine, monkeypatch):
+    monkeypatch.setattr(make, "PATIENCE_S", 60.0)
+    (uuid,) = state(machine).instances[0].uuids
+    processes = folder_of(machine, uuid) / "processes"
+    processes.mkdir()
+    (processes / "4321").write_text("1")
+    ending = Timer(0.5, (processes / "4321").unlink)
+    ending.start()
+    assert cut(layout(None))
+    ending.join()
 
 
 def test_a_gpu_in_use_keeps_its_mode(fake_nvml):
