@@ -3,17 +3,19 @@
 import os
 import signal
 import sys
+import warnings
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import rich_click as click
 
 from gmi_drl import __version__
 from gmi_drl.cli import bench, doctor, plan, play, profile, serve, status, train
 from gmi_drl.cli.output import say
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, GmiWarning
 
 SETTINGS = {"auto_envvar_prefix": "GMI_DRL", "show_default": True, "help_option_names": ["-h", "--help"]}
+OTHERS = warnings.showwarning
 
 
 @click.group(context_settings=SETTINGS)
@@ -43,6 +45,7 @@ def main() -> None:
     """Run the command line; what is wrong ends in a message and an exit code, never in a traceback."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
+    warnings.showwarning = _show_warning
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     try:
         cli(prog_name="gmi-drl")
@@ -62,6 +65,21 @@ def main() -> None:
         say(f"gmi-drl: unexpected {type(error).__name__}: {error}")
         say("  please report this; GMI_DRL_DEBUG=1 shows where it happened")
         sys.exit(1)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Ours are for people, who need no line of code."""
+    if issubclass(category, GmiWarning):
+        say(f"gmi-drl: warning: {message}")
+    else:
+        OTHERS(message, category, filename, lineno, file, line)
 
 
 def _close_output() -> None:

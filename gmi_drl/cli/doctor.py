@@ -24,9 +24,12 @@ class Check(NamedTuple):
 
 
 @click.command()
+@click.option("--remove-stale", is_flag=True, help="Remove what killed runs have left: MPS daemons and their folders.")
 @format_option
-def doctor(format: str) -> None:
+def doctor(remove_stale: bool, format: str) -> None:
     """Check what this machine has and lacks; exit with 4 if a training could not run."""
+    if remove_stale:
+        _remove_stale()
     backends = [
         Check(f"backend {entry.name}", partial(doctor_gpus.backend, entry), False) for entry in BACKENDS.usable()
     ]
@@ -38,6 +41,13 @@ def doctor(format: str) -> None:
     failed = [row["check"] for row in rows if row["verdict"] == "missing"]
     if failed:
         raise MachineError(f"this machine cannot train: {', '.join(failed)}")
+
+
+def _remove_stale() -> None:
+    from gmi_drl.gmi.mps import ending
+
+    if left := ending.remove_stale():
+        raise MachineError("; ".join(left))
 
 
 def _hardware() -> dict[str, Any]:
@@ -125,6 +135,13 @@ def _claims() -> Finding:
         return f"locks in {claims_folder()}", ""
 
 
+def _stale() -> Finding:
+    from gmi_drl.gmi.mps.folder import base, stale
+
+    found = ", ".join(map(str, stale()))
+    return (f"left by killed runs: {found}", "gmi-drl doctor --remove-stale") if found else (f"none in {base()}", "")
+
+
 CHECKS = (
     Check("torch", _torch),
     Check("mujoco", _mujoco, is_needed=False),
@@ -137,4 +154,5 @@ CHECKS = (
     Check("links", doctor_gpus.links, is_needed=False),
     Check("CUDA", doctor_gpus.cuda, is_needed=False),
     Check("Warp", doctor_gpus.warp, is_needed=False),
+    Check("stale MPS daemons", _stale, is_needed=False),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gmi_drl.backends import PROCESS, require_applied
-from gmi_drl.cli.output import say
+from gmi_drl.cli.output import named_backend, say
 from gmi_drl.cli.plans import even_plan, node_of
 from gmi_drl.errors import UsageError
 
@@ -19,6 +19,22 @@ def make_layout(
 ) -> "Layout":
     """Cut this machine evenly."""
     return even_plan(task, node_of(None), template, num_env, gmis_per_gpu, backend).layout
+
+
+def cut_by(layout: "Layout", backend: str | None) -> "Layout":
+    """A layout with the backend that `--backend` names, or its own.
+
+    Raises:
+        UsageError: if there is none of this name, or it does not enforce what the layout asks for.
+    """
+    from pydantic import ValidationError
+
+    if backend is None or named_backend(backend) == layout.backend:
+        return layout
+    try:
+        return type(layout).model_validate(layout.model_dump() | {"backend": backend})
+    except ValidationError as error:
+        raise UsageError(f"--backend {backend}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
 
 def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":

@@ -44,7 +44,8 @@ def simulator_option(function: Function) -> Function:
 
 def backend_option(usual: str = PROCESS.name) -> Callable[[Function], Function]:
     """`--backend`; see `named_backend`. `usual` says in words what it is where nobody says."""
-    words = f"How devices are cut: {PROCESS.name}, or a package's.  [default: {usual}]"
+    names = ", ".join(entry.name for entry in BACKENDS.own)
+    words = f"How devices are cut: {names}, or a package's.  [default: {usual}]"
     return click.option("--backend", metavar="NAME", help=words)
 
 

@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import check_applied, make_layout, read_layout
-from gmi_drl.cli.output import apply_mig_option, console, format_option, print_json, say, simulator_option
+from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
+from gmi_drl.cli.output import (
+    apply_mig_option,
+    backend_option,
+    console,
+    format_option,
+    print_json,
+    say,
+    simulator_option,
+)
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.units import human_count
@@ -29,13 +37,20 @@ SHOWN = 16
     help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
+@backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
 @apply_mig_option
 @simulator_option
 @format_option
 def serve(
-    run: Path, layout: Path | None, num_env: int | None, gmis_per_gpu: int | None, format: str, **options: Any
+    run: Path,
+    layout: Path | None,
+    num_env: int | None,
+    gmis_per_gpu: int | None,
+    backend: str | None,
+    format: str,
+    **options: Any,
 ) -> None:
     """Let what a RUN has learnt act on all GMIs of a LAYOUT file, or of this machine cut evenly.
 
@@ -58,6 +73,7 @@ def serve(
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
         chosen = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG)
+    chosen = cut_by(chosen, backend)
     template_for(chosen, "serving")
     check_applied(chosen, options["apply_mig"])
     require_room(chosen, config, task_spec(task), this_node(), tell=say)

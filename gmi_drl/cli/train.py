@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import check_applied, make_layout, read_layout
-from gmi_drl.cli.output import apply_mig_option, format_option, print_json, say, simulator_option
+from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
+from gmi_drl.cli.output import apply_mig_option, backend_option, format_option, print_json, say, simulator_option
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import as_file_name, find_task, known_tasks
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
+@backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of everything random.  [default: 0]")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/TASK-TIME]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Go on with the run in this folder.")
@@ -82,6 +83,7 @@ def _begin(
     algo: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
+    backend: str | None,
     run_dir: Path | None,
     rsl_rl_config: Path | None,
     apply_mig: bool,
@@ -101,6 +103,7 @@ def _begin(
     else:
         _check_early(task or "ant", kind, _without_learner(**rest))
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG_EX)
+    chosen = cut_by(chosen, backend)
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
     check_applied(chosen, apply_mig)
@@ -152,6 +155,7 @@ def _resume(
     algo: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
+    backend: str | None,
     run_dir: Path | None,
     rsl_rl_config: Path | None,
     apply_mig: bool,
@@ -180,6 +184,7 @@ def _resume(
         chosen = read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     elif gmis_per_gpu is not None or num_env is not None:
         chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
+    chosen = cut_by(chosen, backend)
     if algo not in (None, learner):
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
     if chosen.task != name or (task is not None and find_task(task).name != name):

@@ -11,8 +11,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from select import POLLIN, poll
 from typing import Any
@@ -30,6 +31,7 @@ ANSWER_S = 60.0
 """Until a keeper must have answered: the first time it imports what undoes."""
 
 SLACK_S = 10.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MOST_BYTES = 2**16
 PROGRAM = "from gmi_drl.gmi.keeper import main; main()"
 
@@ -87,7 +89,8 @@ class Keeper:
         if answer is not None:
             left: list[str] = answer["left"]
             return left
-        return load(self._undo)(self.notes)
+        with _undisturbed():  # nobody else is left who would go on with it
+            return load(self._undo)(self.notes)
 
     def _ask(self, message: dict[str, Any], deadline_s: float) -> dict[str, Any] | None:
         """What the keeper answers; None if it has ended or does not answer in time."""
@@ -116,9 +119,26 @@ def load(undo: str) -> Undo:
     return found
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off what signals ask for to the end of a `with` block."""
+    if threading.current_thread() is not threading.main_thread():  # which alone hears them
+        yield
+        return
+    heard: dict[int, None] = {}
+    before = {number: signal.signal(number, lambda number, frame: heard.setdefault(number)) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for late in heard:
+            signal.raise_signal(late)
+
+
 def main() -> None:
     """Take notes until the launcher says so or is no more, then undo what they say."""
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for ignored in SIGNALS:
         signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
     undo, line, launcher, undo_s = load(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])), sys.argv[3], sys.argv[4]
     os.chdir("/")

@@ -44,10 +44,20 @@ def main() -> int:
             traceback.print_exc()
         failed = describe(error)
         line.deliver(failed)
+        _finish(order)
         if failed.blames_peer:
             _end_at_once()
         return 1
+    _finish(order)
     return 0
+
+
+def _finish(order: dict[str, Any]) -> None:
+    """Wait for the GPU where the next to go may not leave anything in flight; the launcher knows what it needs."""
+    if order["drains"]:
+        from gmi_drl.device.context import finish
+
+        finish()
 
 
 def describe(error: Exception) -> "Failed":

@@ -6,6 +6,7 @@ import socket
 from select import select
 from typing import NoReturn
 
+from gmi_drl.device.context import finish
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.words import GMIWord, LauncherWord, said_by_launcher, to_message
 
@@ -88,5 +89,6 @@ class Line:
         return self.words()
 
     def _leave(self) -> NoReturn:
-        """A GMI without a launcher has nobody to work for."""
+        """A GMI without a launcher has nobody to work for. Its GPU may do what it was told (see `child.drain`)."""
+        finish()
         os._exit(1)

@@ -116,3 +116,21 @@ def test_a_driver_that_fails_is_a_finding_told_once(command_line, fake_nvml):
     fake_nvml.fail("nvmlInitWithFlags", pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
     code, out, _ = command_line("doctor")
     assert code == 0 and out.count("does not answer") == 1 and out.count("as driver") > 2
+
+
+def test_what_a_killed_run_has_left_is_told_and_removed(command_line, fake_mps):
+    from gmi_drl.gmi.mps import daemon
+    from gmi_drl.gmi.mps.folder import Process, control_of, make, new_name
+
+    def told():
+        _, out, _ = command_line("doctor", "--format", "json")
+        (row,) = [row for row in json.loads(out)["checks"] if row["check"] == "stale MPS daemons"]
+        return row
+
+    folder = new_name()
+    make(folder, [Process(2**22, 1)])
+    daemon.start(control_of(folder, 0), "GPU-a")
+    assert str(folder) in told()["seen"] and told()["remedy"] == "gmi-drl doctor --remove-stale"
+    assert fake_mps.processes()
+    command_line("doctor", "--remove-stale")
+    assert told()["verdict"] == "ok" and fake_mps.left() == []

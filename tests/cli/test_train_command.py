@@ -196,3 +196,13 @@ def test_a_run_that_goes_on_is_refused_settings_before_a_simulator_starts(finish
     again = ("--resume", path, "--gmis-per-gpu", 1, "--set", "physics=warp")
     code, _, err = command_line("train", *again)
     assert code == 2 and "brings its own simulator: leave them out" in " ".join(err.split()), err
+
+
+def test_a_backend_is_named_where_no_layout_names_it(command_line, tmp_path):
+    small = ("train", "--num-env", 4, "--gmis-per-gpu", 1, "--iterations", 1)
+    code, _, err = command_line(*small, "--backend", "mps", "--run-dir", tmp_path / "mps")
+    assert code == 5 and "MPS shares GPUs, and the layout has none: take `--backend process`" in err
+    code, _, err = command_line(*small, "--backend", "atuo")
+    assert code == 2 and "did you mean 'auto'?" in err
+    code, _, err = command_line(*small, "--backend", "auto", "--run-dir", tmp_path / "auto")
+    assert code == 0 and "backend: auto" in (tmp_path / "auto" / "layout.yaml").read_text(), err

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from threading import Timer
 
 import psutil
 import pytest
@@ -128,6 +129,17 @@ def test_a_launcher_whose_keeper_is_no_more_or_stands_still_undoes_it_itself(und
     with pytest.raises(MachineError, match=f"keeper .process {kept.pid}. has ended or does not answer"):
         kept.note("more", 1)
     assert kept.close() == [] and not made.exists() and undone_by(made) == psutil.Process().pid
+
+
+def test_ctrl_c_does_not_cut_an_undoing_short_that_nobody_else_would_go_on_with(undo, made, tmp_path):
+    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept.note("folder", str(made))
+    kept.note("seconds", 1.0)
+    psutil.Process(kept.pid).kill()
+    Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        kept.close()
+    assert not made.exists()
 
 
 def test_an_undoing_that_hangs_is_left_and_its_place_told(undo, made, tmp_path):

@@ -21,6 +21,7 @@ class Works(DRL_role):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             driver().cuLaunchKernel()
+            self.mgr.report({})  # which tells, too, that the launcher is dead
             time.sleep(0.005)
         driver().cuCtxSynchronize()
         return self.GMI_id

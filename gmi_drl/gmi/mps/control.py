@@ -14,11 +14,16 @@ PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 ANSWER_S = 20.0
 """Until the daemon must have answered."""
 
+TERMINATE_S = 5.0
 SHOWN = 300  # letters of an answer that is not understood
 
 
 class ControlError(MachineError):
     """An MPS daemon does not answer, refuses, or answers what is not understood."""
+
+
+class SilentError(ControlError):
+    """An MPS daemon has not answered in time."""
 
 
 class Control:
@@ -41,7 +46,8 @@ class Control:
         """What the daemon answers.
 
         Raises:
-            ControlError: if there is no answer in time, or NVIDIA's program fails.
+            SilentError: if there is no answer in time.
+            ControlError: if NVIDIA's program fails, with its words.
         """
         try:
             ended = subprocess.run(
@@ -56,7 +62,7 @@ class Control:
                 start_new_session=True,  # Ctrl-C is for the launcher
             )
         except subprocess.TimeoutExpired:
-            raise ControlError(f"MPS has not answered {command!r} within {deadline_s:g} s ({self.pipes})") from None
+            raise SilentError(f"MPS has not answered {command!r} within {deadline_s:g} s ({self.pipes})") from None
         except OSError as error:
             raise ControlError(f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver") from None
         if ended.returncode != 0:
@@ -74,7 +80,7 @@ class Control:
 
     def terminate(self, server: int, client: int) -> None:
         """End a client's contexts in order, whatever it has in flight; the process lives on without a GPU."""
-        self.ask(f"terminate_client {server} {client}")
+        self.ask(f"terminate_client {server} {client}", TERMINATE_S)
 
     def quit(self, patience_s: int, deadline_s: float) -> None:
         """End the daemon and its servers, after so long also when clients are left."""

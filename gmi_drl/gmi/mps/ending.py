@@ -14,8 +14,8 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals, pidfd_send_signal
 from typing import Any
 
-from gmi_drl.gmi.mps.control import PIPES, Control, ControlError
-from gmi_drl.gmi.mps.folder import controls_in, keeper_log
+from gmi_drl.gmi.mps.control import PIPES, Control, ControlError, SilentError
+from gmi_drl.gmi.mps.folder import controls_in, keeper_log, stale
 
 UNDO = f"{__name__}:undo"
 UNDO_S = 180.0
@@ -51,6 +51,11 @@ def undo(notes: Mapping[str, Any]) -> list[str]:
     return [f"{folder} cannot be removed: remove it"] if folder.exists() else []
 
 
+def remove_stale() -> list[str]:
+    """Undo what killed launchers and keepers have left; what cannot be undone."""
+    return [text for folder in stale() for text in undo({"folder": str(folder)})]
+
+
 def end_clients(folder: Path, controls: list[Control]) -> None:
     """End all processes that were started as clients in a folder, with what they have started."""
     # Those that do not catch SIGTERM would be killed by it as they are.
@@ -71,13 +76,21 @@ def end_daemons(folder: Path, controls: list[Control]) -> None:
 
 
 def take_away(controls: list[Control], pids: list[int]) -> None:
-    """Let daemons end the contexts of those of these processes that still are clients."""
+    """Let daemons end the contexts of those of these processes that still are clients, if they answer."""
     for control in controls if pids else ():
         with suppress(ControlError):
             for client, server in control.clients().items():
                 if client in pids:
-                    with suppress(ControlError):
-                        control.terminate(server, client)
+                    _terminate(control, server, client)
+
+
+def _terminate(control: Control, server: int, client: int) -> None:
+    try:
+        control.terminate(server, client)
+    except SilentError:  # nor would it answer for the next one
+        raise
+    except ControlError:  # it has ended meanwhile
+        pass
 
 
 def clients(folder: Path) -> list[int]:

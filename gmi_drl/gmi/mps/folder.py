@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import stat
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ RECORD = "record.json"
 REMEDY = "set GMI_DRL_MPS to a folder with a short path"
 MOST_BYTES = 107
 """Of the path of a socket (`sun_path` in unix(7), with its end)."""
+
+YOUNG_S = 60.0
+"""What is younger is left alone, although it does not say yet whose it is."""
 
 LONGEST = "00000000/00/pipe/control_privileged"
 """The longest name of a socket below the folder, with some room."""
@@ -94,12 +98,18 @@ def controls_in(folder: Path) -> list[Control]:
 
 
 def stale() -> list[Path]:
-    """Folders of claims that nobody sees to any more."""
-    return [folder for folder in sorted(base().glob("*/")) if not any(holder.lives() for holder in _holders(folder))]
+    """Folders of claims that nobody sees to any more; perhaps only the log of a keeper is left of one."""
+    names = {path.with_suffix("") for path in base().glob("*")}
+    return sorted(folder for folder in names if not _is_seen_to(folder))
 
 
-def _holders(folder: Path) -> list[Process]:
+def _is_seen_to(folder: Path) -> bool:
     try:
-        return [Process(*holder) for holder in json.loads((folder / RECORD).read_text())["holders"]]
-    except (OSError, ValueError, KeyError, TypeError):  # it is being made or removed
-        return []
+        holders = [Process(*holder) for holder in json.loads((folder / RECORD).read_text())["holders"]]
+    except (ValueError, KeyError, TypeError):
+        return False
+    except OSError:  # it is just being made or removed, or nobody will any more
+        return any(
+            path.exists() and time.time() - path.stat().st_mtime < YOUNG_S for path in (folder, keeper_log(folder))
+        )
+    return any(holder.lives() for holder in holders)

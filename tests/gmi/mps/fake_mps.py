@@ -61,8 +61,7 @@ class FakeMps:
 
     def left(self) -> list[str]:
         """All that a run should not leave: processes, and what is in the folder of all claims."""
-        processes = [f"process {process.pid} {process.cmdline()}" for process in self.processes()]
-        return processes + sorted(map(str, self.base.glob("*")))
+        return [f"process {process.pid}" for process in self.processes()] + sorted(map(str, self.base.glob("*")))
 
     def environment(self, programs: Path) -> dict[str, str]:
         """Variables by which processes find the stand-ins."""

@@ -5,7 +5,18 @@ import subprocess
 import pytest
 
 from gmi_drl.errors import MachineError
-from gmi_drl.gmi.mps.folder import MOST_BYTES, RECORD, Process, base, control_of, controls_in, make, new_name, stale
+from gmi_drl.gmi.mps.folder import (
+    MOST_BYTES,
+    RECORD,
+    Process,
+    base,
+    control_of,
+    controls_in,
+    keeper_log,
+    make,
+    new_name,
+    stale,
+)
 
 
 @pytest.fixture
@@ -38,7 +49,7 @@ def test_a_long_path_is_refused_with_the_remedy(tmp_path, monkeypatch):
         new_name()
 
 
-def test_a_folder_is_stale_when_nobody_sees_to_it_any_more(above):
+def test_a_folder_is_stale_when_nobody_sees_to_it_any_more(above, monkeypatch):
     assert stale() == []
     ended = subprocess.Popen(["true"])
     gone = Process.of(ended.pid)
@@ -48,7 +59,10 @@ def test_a_folder_is_stale_when_nobody_sees_to_it_any_more(above):
     make(ours, [gone, Process.of(os.getpid())])
     make(nobodys, [gone, Process(os.getpid(), 1)])
     unmarked.mkdir()
-    assert stale() == [nobodys, unmarked], "a number that another process has now is nobody"
+    keeper_log(above / "unmade").write_text("")
+    assert stale() == [nobodys], "a number that another process has now is nobody"
+    monkeypatch.setattr("gmi_drl.gmi.mps.folder.YOUNG_S", 0.0)
+    assert stale() == [nobodys, above / "unmade", unmarked]
     assert json.loads((ours / RECORD).read_text())["holders"][1][0] == os.getpid()
 
 

@@ -101,6 +101,20 @@ def test_what_does_not_drain_is_terminated_before_it_is_killed(backend, fake_mps
     assert fake_mps.left() == []
 
 
+def test_a_daemon_that_does_not_answer_is_asked_once(backend, fake_mps):
+    fake_mps.habit("hangs_at_terminate_client")
+    two = layout({}, {})
+    with (
+        backend.held([two]),
+        backend.cut(two) as instances,
+        client(instances, 0, "deaf") as first,
+        client(instances, 1, "deaf") as second,
+    ):
+        instances.release([first.pid, second.pid])
+        assert first.poll() is second.poll() is None
+    assert fake_mps.left() == []
+
+
 def test_children_of_gmis_are_clients_too(backend, fake_mps):
     one = layout()
     with backend.held([one]), backend.cut(one) as instances, client(instances, kind="forks") as process:
