@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.backends import PROCESS
+from gmi_drl.backends import AUTO, PROCESS
 from gmi_drl.cli.explain_view import explained_lines
 from gmi_drl.cli.output import (
     backend_option,
@@ -56,7 +56,7 @@ LAYOUT = Path("layout.yaml")
     help="Use so many GPUs, those that are linked best.  [default: all]",
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
-@backend_option(f"the --profile's, or {PROCESS.name}")
+@backend_option(f"with a --profile all of it, on GPUs {AUTO.name}: what is measured best, on cores {PROCESS.name}")
 @click.option(
     "--share-cores",
     is_flag=True,
@@ -148,7 +148,8 @@ def plan(
     with _no_garbage():
         here = node_for(asked)
         if format in FORMATS:
-            require_sayable(format, None if profile else named_backend(backend), on_gpus=here.num_gpus > 0)
+            decided = None if asked.goes_by_points and backend in (None, AUTO.name) else named_backend(backend)
+            require_sayable(format, decided, on_gpus=here.num_gpus > 0)
         hourly = price_per_hour(here, priced) if priced else None
         chosen = made(asked, here)
         write_file(output, dump_yaml(chosen.layout))

@@ -1,10 +1,11 @@
 """Plans as `gmi-drl plan` makes them: of an even cut, of a profile, of what is measured here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gmi_drl.backends import AUTO
 from gmi_drl.cli.output import named_backend, say
 from gmi_drl.errors import UsageError
 
@@ -49,6 +50,9 @@ def made(asked: Asked, here: "Node") -> "Plan":
     Raises:
         UsageError: if options contradict each other.
     """
+    from gmi_drl.scheduler.backend_choice import unmeasured_choice
+    from gmi_drl.templates import usual_gmis_per_gpu
+
     if asked.template.purpose != "training":
         refuse("nothing is learnt", {"--algo": asked.algo, "--keep-batch": asked.keep_batch})
         refuse(
@@ -65,7 +69,14 @@ def made(asked: Asked, here: "Node") -> "Plan":
     elsewhere = {} if asked.node is None else {"--budget": asked.budget, "--fresh": asked.fresh or None}
     refuse(f"the machine of {asked.node} cannot be measured here", elsewhere)
     backend = named_backend(asked.backend)
-    return even_plan(asked.task, here, asked.template, asked.num_env, asked.gmis_per_gpu, backend, asked.share_cores)
+    remarks: tuple[str, ...] = ()
+    if backend == AUTO.name and asked.node is not None:  # here GMIs find out when they start
+        gmis = asked.gmis_per_gpu or usual_gmis_per_gpu(here)
+        backend, why = unmeasured_choice(here, asked.template.purpose, gmis)
+        remarks = (why,)
+    return even_plan(
+        asked.task, here, asked.template, asked.num_env, asked.gmis_per_gpu, backend, asked.share_cores, remarks
+    )
 
 
 def node_for(asked: Asked) -> "Node":
@@ -90,7 +101,7 @@ def profile_of(asked: Asked) -> "Profile":
 
     assert asked.profile is not None
     refuse("--profile measures nothing", {"--budget": asked.budget, "--fresh": asked.fresh or None})
-    restricted = {"--num-env": asked.num_env, "--gmis-per-gpu": asked.gmis_per_gpu, "--backend": asked.backend}
+    restricted = {"--num-env": asked.num_env, "--gmis-per-gpu": asked.gmis_per_gpu}
     refuse("the --profile decides that", restricted)
     refuse("what was measured had cores of its own", {"--share-cores": asked.share_cores or None})
     return load_profile(asked.profile)
@@ -127,6 +138,7 @@ def even_plan(
     gmis_per_gpu: int | None,
     backend: str,
     share_cores: bool = False,
+    remarks: Sequence[str] = (),
 ) -> "Plan":
     """Nothing is measured: every device is cut alike."""
     from gmi_drl import scheduler
@@ -143,6 +155,7 @@ def even_plan(
             template=template,
             backend=backend,
             share_cores=share_cores,
+            remarks=remarks,
         )
     )
 
@@ -157,7 +170,8 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     spec = task_spec(asked.task)
     learner = default_config(spec, asked.algo or profile.learner).learner
     require_learnable(learner, asked.task)  # but what it needs is looked for where it shall train
-    grid = scheduler.profile_grid(profile, node, learner.horizon, asked.keep_batch)
+    backend = None if asked.backend in (None, AUTO.name) else named_backend(asked.backend)
+    grid = scheduler.profile_grid(profile, node, learner.horizon, asked.keep_batch, backend)
     return scheduler.plan_measured(spec, learner, node, profile, grid, template=asked.template)
 
 
@@ -166,18 +180,25 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
     from gmi_drl import scheduler
     from gmi_drl.launch.learnable import usual_config
     from gmi_drl.learners import OUR_PPO
+    from gmi_drl.profiler.backends_here import backends_here
     from gmi_drl.profiler.planning import plan_here
+    from gmi_drl.scheduler.backend_choice import backends_to_try
 
     spec, config = usual_config(asked.task, asked.algo or OUR_PPO.name)
+    backends, remarks = backends_here(backends_to_try(asked.backend, node), spec, node, asked.template)
     grid = scheduler.search_grid(
         node,
         config.learner.horizon,
         gmis_per_gpu=asked.gmis_per_gpu,
         num_env=asked.num_env,
         keep_batch=asked.keep_batch,
-        backend=named_backend(asked.backend),
+        backends=backends,
     )
+    for remark in remarks:
+        say(remark)
     seconds = asked.budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
     learns = f" by {config.learner.kind}" if asked.template.purpose == "training" else ""
     say(f"Measuring {spec.name}{learns} on {node.name}, about {seconds:.0f} s at most (--budget)")
-    return plan_here(spec, config, node, grid, template=asked.template, seconds=seconds, fresh=asked.fresh, tell=say)
+    return plan_here(
+        spec, config, node, grid, template=asked.template, seconds=seconds, fresh=asked.fresh, tell=say, remarks=remarks
+    )

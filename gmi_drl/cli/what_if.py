@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.output import console, print_json
+from gmi_drl.backends import AUTO
+from gmi_drl.cli.output import console, named_backend, print_json
 from gmi_drl.cli.plans import Asked, node_of, profile_of, refuse
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.units import human_count, human_money
@@ -38,6 +39,9 @@ def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", f
     learner = default_config(spec, asked.algo or profile.learner).learner
     nodes = [node_of(file) for file in files]
     cases = compare(spec, learner, nodes, profile, prices=prices, keep_batch=asked.keep_batch, template=asked.template)
+    if asked.backend not in (None, AUTO.name):
+        only = named_backend(asked.backend)
+        cases = [case for case in cases if case.backend == only]
     if not any(case.best for case in cases):
         raise NoFeasiblePlanError("; ".join(f"{case.node.name}, {case.backend}: {case.known_by}" for case in cases))
     if format == "json":

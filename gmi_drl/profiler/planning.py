@@ -52,6 +52,7 @@ def plan_here(
     seconds: float,
     fresh: bool = False,
     tell: Tell = lambda line: None,
+    remarks: Sequence[str] = (),
 ) -> Plan:
     """Measure on this machine and choose.
 
@@ -64,6 +65,7 @@ def plan_here(
         seconds: For everything but what the first GMI compiles. What there is no time for is named in the reasons.
         fresh: Measure anew what was measured before.
         tell: Told what is going on, in a line.
+        remarks: Further reasons for the layout.
 
     Raises:
         NoFeasiblePlanError: if nothing runs or fits.
@@ -96,6 +98,7 @@ def plan_here(
         template=template,
         confirmed=confirmed,
         unmeasured=[cut for cut in found.unmeasured if cut not in confirmed],
+        remarks=remarks,
     )
 
 
@@ -178,7 +181,7 @@ def _affordable(
     num_devices, _ = devices_of(node)
     affordable: list[Cut] = []
     cost_s = 0.0
-    for candidate in candidates[:CONFIRMED]:
+    for candidate in _best_of_each_backend_first(candidates)[:CONFIRMED]:
         pair = [cut for cut in rivals([candidate.point.cut]) if cut not in affordable]
         steps = candidate.point.cut.uncut.num_env * num_devices * horizon
         round_s = max(MEASURE_S, steps / candidate.expected) if candidate.expected else 0.0
@@ -190,6 +193,14 @@ def _affordable(
             break
         affordable = together
     return affordable
+
+
+def _best_of_each_backend_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """So that backends are run by turns, too, where several were measured."""
+    firsts: dict[str, Candidate] = {}
+    for candidate in candidates:
+        firsts.setdefault(candidate.point.backend, candidate)
+    return [*firsts.values(), *(candidate for candidate in candidates if candidate not in firsts.values())]
 
 
 def _confirm(

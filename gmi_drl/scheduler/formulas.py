@@ -188,7 +188,7 @@ def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
     return Formula(
         f"One sum by {method.name} (alpha-beta model)",
         ("rounds x alpha + share x M_p / BW, for each way", " + ".join(terms), _time(seconds)),
-        f"{_source(communication, speeds)} of {' and '.join(dict.fromkeys(leg.way for leg in legs))}; "
+        f"ways: {' and '.join(dict.fromkeys(leg.way for leg in legs))}, by {_source(communication, speeds)}; "
         f"{communication.reduces} sums per iteration: COM/BW = {_time(communication.seconds(mapping))}",
     )
 

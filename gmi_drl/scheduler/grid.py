@@ -28,12 +28,13 @@ def search_grid(
     gmis_per_gpu: int | None = None,
     num_env: int | None = None,
     keep_batch: int | None = None,
-    backend: str = PROCESS.name,
+    backends: Sequence[str] = (PROCESS.name,),
 ) -> tuple[Cut, ...]:
     """Algorithm 2's grid on a node, what matters most first, as a budget may end before it does.
 
     One GMI per device comes first, because everything is compared with it; then on cores the largest number downwards,
-    and on a GPU the powers of two, before the others.
+    and on a GPU the powers of two, before the others. Of several backends each number of GMIs is by all, but one GMI
+    that has its device alone by the first.
 
     Args:
         node: Its cores limit the GMIs.
@@ -41,7 +42,7 @@ def search_grid(
         gmis_per_gpu: The only number to try.
         num_env: The only number of environments of a GMI to try.
         keep_batch: Samples per update that every layout must have: the environments in all times the horizon.
-        backend: What cuts the devices.
+        backends: What may cut the devices.
 
     Raises:
         NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
@@ -51,11 +52,11 @@ def search_grid(
     if largest > most:
         raise NoFeasiblePlanError(f"{largest} GMIs per device need {largest} cores each, {node.name} has {most}")
     sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
-    sizes = _divisible(node, sizes, backend)
+    divisions = _divisions(node, sizes, backends)
     if keep_batch is None:
-        return grid_of({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, backend)
+        return _by_all({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, divisions)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
-    grid = grid_of({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, backend)
+    grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, divisions)
     if not grid:
         wanted = f"{keep_batch} samples per update are not {horizon} steps (learner.horizon) of as many environments"
         tried = f"on each of {' or '.join(str(size * num_devices) for size in sorted(sizes))} GMIs"
@@ -63,14 +64,24 @@ def search_grid(
     return grid
 
 
-def profile_grid(profile: Profile, node: Node, horizon: int, keep_batch: int | None = None) -> tuple[Cut, ...]:
-    """The points of a profile that a node has the cores for, and that have `keep_batch` samples per update."""
+def profile_grid(
+    profile: Profile, node: Node, horizon: int, keep_batch: int | None = None, backend: str | None = None
+) -> tuple[Cut, ...]:
+    """The points of a profile that a node has the cores for, with `keep_batch` samples per update, by a backend."""
     num_devices, most = devices_of(node)
     return tuple(
         cut
         for cut in sorted({point.cut for point in profile.points})
-        if cut.gmis_per_gpu <= most and keep_batch in (None, horizon * num_devices * cut.uncut.num_env)
+        if backend in (None, cut.backend)
+        and cut.gmis_per_gpu <= most
+        and keep_batch in (None, horizon * num_devices * cut.uncut.num_env)
     )
+
+
+def _by_all(num_envs: Mapping[int, Sequence[int]], divisions: Mapping[int, Sequence[str]]) -> tuple[Cut, ...]:
+    """As `grid_of`, by each backend that makes so many, size after size."""
+    parts = ((size, some, backend) for size, some in num_envs.items() for backend in divisions[size])
+    return tuple(cut for size, some, backend in parts for cut in grid_of({size: some}, backend))
 
 
 def _sizes(largest: int, *, on_gpu: bool) -> list[int]:
@@ -80,16 +91,21 @@ def _sizes(largest: int, *, on_gpu: bool) -> list[int]:
     return sorted(range(1, largest + 1), key=lambda size: (size.bit_count() > 1, size))
 
 
-def _divisible(node: Node, sizes: Sequence[int], backend: str) -> list[int]:
-    """The numbers into which the backend can cut the devices; where it is none of them, it says why."""
-    possible, refused = list[int](), list[NoFeasiblePlanError]()
+def _divisions(node: Node, sizes: Sequence[int], backends: Sequence[str]) -> dict[int, list[str]]:
+    """By which backends devices can be cut into each number of GMIs; where by none into any, it says why.
+
+    One GMI is alone on its device, so that only the first of them is asked.
+    """
+    possible: dict[int, list[str]] = {size: [] for size in sizes}
+    refused: list[NoFeasiblePlanError] = []
     for size in sizes:
-        try:
-            require_division(node, Cut(size, 1, backend))
-            possible.append(size)
-        except NoFeasiblePlanError as error:
-            refused.append(error)
-    if not possible:
+        for backend in backends if size > 1 else backends[:1]:
+            try:
+                require_division(node, Cut(size, 1, backend))
+                possible[size].append(backend)
+            except NoFeasiblePlanError as error:
+                refused.append(error)
+    if not any(possible.values()):
         raise refused[0]
     return possible
 

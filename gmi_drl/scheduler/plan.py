@@ -88,6 +88,7 @@ def plan(
     template: Template = TCG_EX,
     backend: str = PROCESS.name,
     share_cores: bool = False,
+    remarks: Sequence[str] = (),
 ) -> Layout:
     """Cut a node evenly. Nothing is measured, and the layout says so.
 
@@ -99,13 +100,14 @@ def plan(
         template: What a GMI does.
         backend: What cuts the devices.
         share_cores: Whether GMIs may take turns on cores where there are not enough.
+        remarks: Further reasons.
 
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
     cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
-    return _remembered(template.lay_out(task, node, cut, why=[why]), node)
+    return _remembered(template.lay_out(task, node, cut, why=[why, *remarks]), node)
 
 
 def plan_measured(
@@ -118,6 +120,7 @@ def plan_measured(
     template: Template = TCG_EX,
     confirmed: Confirmed | None = None,
     unmeasured: Sequence[Cut] = (),
+    remarks: Sequence[str] = (),
 ) -> Plan:
     """Choose what a profile measured best.
 
@@ -132,16 +135,19 @@ def plan_measured(
         template: What a GMI does.
         confirmed: What ran together. What was confirmed goes before what is only expected.
         unmeasured: Points that there was no time for; the reasons list them.
+        remarks: Further reasons.
 
     Raises:
         UsageError: if the profile is of another task.
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
     require_same_task(profile, task)
-    profile, about_models = for_node(profile, node)
+    every, (profile, about_models) = profile.points, for_node(profile, node)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
-        raise NoFeasiblePlanError(_nothing_left(profile, node, infeasible, unmeasured))
+        raise NoFeasiblePlanError(
+            _nothing_left(profile, node, infeasible or _uncuttable(every, node, grid), unmeasured)
+        )
     known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node, template, profile.speeds))
     best = next(candidate for candidate in known if candidate.point.cut in grid)
     projection = Projection(
@@ -153,7 +159,7 @@ def plan_measured(
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
     communication = template.communication(task, learner, node, profile.speeds)
     doubt = communication.doubt if num_devices > 1 else None
-    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models]
+    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models, *remarks]
     layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
     return Plan(
         _remembered(layout, node),
@@ -250,6 +256,14 @@ def _confirmed(
     beside = {cut: judge(point) for cut in confirmed if (point := profile.point(cut)) is not None}
     known = [replace(candidate, confirmed=confirmed.get(cut)) for cut, candidate in (beside | in_grid).items()]
     return sorted(known, key=lambda candidate: (candidate.confirmed is None, -candidate.steps_per_second))
+
+
+def _uncuttable(points: Sequence[ProfilePoint], node: Node, grid: Grid) -> list[ProfilePoint]:
+    """Points of any model, with why the GPUs of a node cannot be cut as theirs was."""
+    cuts = set(grid)
+    wanted = {point.cut: point for point in points if point.cut in cuts}
+    refused = {point: backend_refusal(node, cut, point.memory_bytes) for cut, point in wanted.items()}
+    return [point.model_copy(update={"reason": why}) for point, why in refused.items() if why]
 
 
 def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoint], unmeasured: Sequence[Cut]) -> str:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from gmi_drl.backends import BACKENDS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.gmi_environment import thread_percentage
+from gmi_drl.gpus import find_gpu
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GMI, HOLISTIC, Device, Role
 from gmi_drl.units import counted
@@ -86,7 +88,17 @@ def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
         f"{cut.backend} can make {what} of a {model} (--apply-mig)" for model, what in told.items() if what
     )
     text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
-    return f"{text}; {parts}" if parts else text
+    return "; ".join(filter(None, (text, parts, _share(cut, node))))
+
+
+def _share(cut: Cut, node: Node) -> str:
+    """The part of its GPU that a backend holds each GMI to, where it takes one of the layout: equal ones then."""
+    if cut.gmis_per_gpu == 1 or not node.num_gpus or "share" not in BACKENDS.find(cut.backend).enforces:
+        return ""
+    percent = thread_percentage(1 / cut.gmis_per_gpu)
+    known = {model: gpu.sms for model in _models(node) if (gpu := find_gpu(model))}
+    sms = " and ".join(f"{percent * count // 100} of {count} of {model}" for model, count in known.items())
+    return f"each has at most {percent} % of its GPU's SMs" + (f" ({sms})" if sms else "")
 
 
 @lru_cache(4)

@@ -249,3 +249,23 @@ def test_some_gpus_of_a_node_are_the_best_linked(command_line, tmp_path):
     assert layout.made_for.gpus == {"A100-SXM4-40GB": 8} and "uses GPUs 1,4 of 8: NVLink" in " ".join(out.split())
     code, _, err = command_line("plan", "--node", "node.yaml", "--gpus", 9)
     assert code == 2 and "9 GPUs are asked for, dgx-a100 has 8" in err
+
+
+def test_a_plan_goes_by_the_points_of_the_backend_that_is_asked_for(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    faster = [point | {"backend": "mps", "steps_per_second": 2 * point["steps_per_second"]} for point in POINTS]
+    (tmp_path / "points.json").write_text(json.dumps(PROFILE | {"points": POINTS + faster}))
+    given = ["plan", "--node", "node.yaml", "--profile", "points.json"]
+    for more, backend in ([], "mps"), (["--backend", "auto"], "mps"), (["--backend", "process"], "process"):
+        code, out, _ = command_line(*given, *more)
+        assert code == 0 and load_yaml(Layout, tmp_path / "layout.yaml").backend == backend
+        assert ("x the best by process" in " ".join(out.split())) == (backend == "mps")
+
+
+def test_what_was_not_measured_is_cut_by_what_training_and_serving_want(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    for template, backend in ("training", "mps"), ("serving", "mig"):
+        given = ["--node", "node.yaml", "--backend", "auto", "--gmis-per-gpu", 4, "--template", template]
+        code, out, _ = command_line("plan", *given)
+        assert code == 0 and load_yaml(Layout, tmp_path / "layout.yaml").backend == backend
+        assert f"backend {backend}, by what {template} wants, nothing was measured" in " ".join(out.split())

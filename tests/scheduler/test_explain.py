@@ -56,7 +56,7 @@ def test_the_alpha_beta_model_is_that_of_the_plan():
     known = chosen()
     reducing = next(formula for formula in explain(known)[0].formulas if "alpha-beta" in formula.name)
     method = known.layout.groups["trainers"].reduction
-    assert method in reducing.name and "measured speeds of memory" in reducing.remark
+    assert method in reducing.name and "ways: memory, by measured speeds;" in reducing.remark
 
 
 def test_what_was_not_chosen_is_told_by_how_much():

@@ -26,7 +26,7 @@ def test_on_a_gpu_powers_of_two_come_first_and_more_environments_are_tried():
 
 def test_wishes_restrict_it():
     assert search_grid(SMALL, 16, gmis_per_gpu=3) == grid_of({3: NUM_ENVS})
-    assert search_grid(SMALL, 16, gmis_per_gpu=2, num_env=100, backend="auto") == (Cut(2, 100, "auto"),)
+    assert search_grid(SMALL, 16, gmis_per_gpu=2, num_env=100, backends=["auto"]) == (Cut(2, 100, "auto"),)
     with pytest.raises(NoFeasiblePlanError, match="5 GMIs per device need 5 cores each, small has 4"):
         search_grid(SMALL, 16, gmis_per_gpu=5)
 

@@ -45,10 +45,10 @@ def test_what_cannot_be_cut_is_refused_offline(backend):
 
 
 def test_a_search_looks_at_numbers_that_can_be():
-    sizes = {cut.gmis_per_gpu for cut in search_grid(node(), PPO.horizon, backend="mig")}
+    sizes = {cut.gmis_per_gpu for cut in search_grid(node(), PPO.horizon, backends=["mig"])}
     assert sizes == set(range(1, 8))
     with pytest.raises(NoFeasiblePlanError, match="has at most 7 MIG instances"):
-        search_grid(node(), PPO.horizon, gmis_per_gpu=8, backend="mig")
+        search_grid(node(), PPO.horizon, gmis_per_gpu=8, backends=["mig"])
     assert max(cut.gmis_per_gpu for cut in search_grid(node(), PPO.horizon)) > 7
 
 

@@ -10,7 +10,7 @@ from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
 from gmi_drl.layout import HOLISTIC, Layout
 from gmi_drl.templates import usual_gmis_per_gpu
-from gmi_drl.templates.even import even_devices
+from gmi_drl.templates.even import described, even_devices
 
 
 def node(cores=8, **more):
@@ -96,3 +96,14 @@ def test_what_is_made_is_what_a_file_may_hold(gpus, cores, gmis, has_threads):
     made = Layout(devices=devices)
     assert parse(Layout, json.loads(made.model_dump_json()), "again") == made
     assert [made.device_of(gmi.id).index for gmi in made.gmis] == [i for i in range(gpus) for _ in range(gmis)]
+
+
+def test_reasons_tell_the_share_of_a_gpu_that_each_is_held_to():
+    gpus = Gpus(model="A100-SXM4-40GB", count=1)
+    for backend, told in (
+        ("mps", "each has at most 33 % of its GPU's SMs (35 of 108 of A100-SXM4-40GB)"),
+        ("process", ""),
+    ):
+        form = Cut(3, 64, backend)
+        text = described(even_devices(node(gpus=gpus), form, HOLISTIC), form, node(gpus=gpus))
+        assert text.partition("; ")[2] == told

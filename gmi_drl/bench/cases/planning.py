@@ -30,16 +30,12 @@ SPEEDS = {1: 200_000, 2: 115_000, GMIS_EACH: 65_000, 8: 20_000}
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
     """The scheduler, with the whole command beside it, and the limit. Quick is not other than thorough here."""
-    points = [
-        {"gmis_per_gpu": gmis, "num_env": 4096, "runnable": True, "steps_per_second": speed}
-        for gmis, speed in SPEEDS.items()
-    ]
-    profile = {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "made up", "points": points}
     with tempfile.TemporaryDirectory(prefix="gmi-drl-planning-") as name:
         folder = Path(name)
         for name, node in nodes().items():
             (folder / f"{name}.yaml").write_text(json.dumps(node))  # JSON is YAML, too
-        (folder / "points.json").write_text(json.dumps(profile))
+        (folder / "alike.json").write_text(json.dumps(profile("")))
+        (folder / "unlike.json").write_text(json.dumps(profile(*UNLIKE)))
 
         def measure() -> Sample:
             commands = {
@@ -50,6 +46,16 @@ def open_sides(quick: bool) -> Iterator[Sides]:
             return Sample(plan_once(folder), commands)
 
         yield {"plan 10,000 GPUs": measure, "limit": lambda: Sample(LIMIT_S)}
+
+
+def profile(*models: str) -> dict[str, object]:
+    """A profile file, with points of each of these models."""
+    points = [
+        {"gmis_per_gpu": gmis, "num_env": 4096, "model": model, "runnable": True, "steps_per_second": speed}
+        for model in models
+        for gmis, speed in SPEEDS.items()
+    ]
+    return {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "made up", "points": points}
 
 
 def nodes() -> dict[str, dict[str, object]]:
@@ -79,7 +85,7 @@ def plan_once(folder: Path) -> float:
     from gmi_drl.profile import load_profile
     from gmi_drl.workload import TASK_SPECS
 
-    task, points = TASK_SPECS["ant"], load_profile(folder / "points.json")
+    task, points = TASK_SPECS["ant"], load_profile(folder / "alike.json")
     node = load_yaml(Node, folder / "alike.yaml").model_copy(
         update={"name": uuid4().hex}
     )  # nothing of it is remembered
@@ -100,7 +106,7 @@ def command(folder: Path, name: str, gpus: int) -> float:
     Raises:
         GmiError: if it fails, takes longer than `DEADLINE_S`, or writes another number of GMIs than is best.
     """
-    arguments = ["plan", "--node", f"{name}.yaml", "--profile", "points.json", "-o", "layout.yaml"]
+    arguments = ["plan", "--node", f"{name}.yaml", "--profile", f"{name.partition('-')[0]}.json", "-o", "layout.yaml"]
     line = [sys.executable, "-c", "from gmi_drl.cli import main; main()", *arguments]
     own = {name: value for name, value in os.environ.items() if not name.startswith("GMI_DRL_PLAN_")}
     start = time.perf_counter()

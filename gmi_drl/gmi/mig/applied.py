@@ -14,7 +14,7 @@ from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.given import Given, not_cut
 from gmi_drl.gmi.mig.instances import MigInstances
 from gmi_drl.gmi.mig.make import hand_out, make, read, turn_on, wanted_of
-from gmi_drl.gmi.mig.record import Record, boot_id, read_record, write_record
+from gmi_drl.gmi.mig.record import Record, boot_id, read_record, record_file, write_record
 from gmi_drl.gmi.mig.restore import GPU_S, restore
 from gmi_drl.gmi.process import ProcessBackend
 from gmi_drl.hardware import Node
@@ -119,4 +119,5 @@ def _finish_earlier(uuid: str) -> None:
     """Restore what a run has left that was killed with its keeper."""
     record = read_record(uuid)
     if record is not None and (left := restore(record)):
-        raise MachineError("an earlier run was killed with its keeper: " + "; ".join(left))
+        keep = f"if it shall stay as it is, remove {record_file(uuid)}"
+        raise MachineError(f"an earlier run was killed with its keeper: {'; '.join(left)}\n{keep}")

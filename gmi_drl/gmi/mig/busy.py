@@ -12,8 +12,8 @@ import psutil
 from gmi_drl.gmi.claims import claims_folder, locked
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open
 from gmi_drl.gmi.inventory.nvml import told
-from gmi_drl.gmi.mig.driver import MigDriver, pids_in
-from gmi_drl.gmi.mig.parts import GpuInstance, MigState
+from gmi_drl.gmi.mig.driver import MigDriver
+from gmi_drl.gmi.mig.parts import ComputeInstance, MigState
 
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Number of the host's namespace of processes (PROC_PID_INIT_INO in Linux's include/linux/proc_ns.h)."""
@@ -21,16 +21,16 @@ FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
 def users(driver: MigDriver, state: MigState) -> dict[int, str]:
     """Who uses the GPU instances of a GPU, by their ids; those in use only."""
-    found = {instance.id: users_of(driver, instance) for instance in state.instances}
+    found = {instance.id: users_of(driver, instance.compute) for instance in state.instances}
     return {instance_id: who for instance_id, who in found.items() if who}
 
 
-def users_of(driver: MigDriver, instance: GpuInstance) -> str:
-    """Who uses a GPU instance, by any of its MIG devices; empty if nobody does."""
+def users_of(driver: MigDriver, parts: Sequence[ComputeInstance]) -> str:
+    """Who uses any of some compute instances; empty if nobody does."""
     claims = claimed_elsewhere()
-    if pids := pids_in(driver, instance):
+    if pids := sorted({pid for part in parts for pid in driver.pids_of(part.uuid)}):
         return f"process {', '.join(map(str, pids))}"
-    return next((claims[part.uuid] for part in instance.compute if part.uuid in claims), "")
+    return next((claims[part.uuid] for part in parts if part.uuid in claims), "")
 
 
 def in_use(gpus: Sequence[VisibleGpu]) -> dict[str, str]:

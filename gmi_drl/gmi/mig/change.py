@@ -1,14 +1,15 @@
 """Changes to the instances of a GPU, one by one, with patience for what is just ending."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from gmi_drl.errors import MachineError
+from gmi_drl.gmi.mig.busy import users_of
 from gmi_drl.gmi.mig.difference import Difference
-from gmi_drl.gmi.mig.driver import MigDriver, in_words, is_passing, pids_in
+from gmi_drl.gmi.mig.driver import MigDriver, in_words, is_passing
 from gmi_drl.gmi.mig.parts import ComputeInstance, GpuInstance, Part, Shape
 
 RETRY_S = 0.1
@@ -45,16 +46,15 @@ class Patience:
                     raise MachineError(f"{what}: {in_words(error)}") from error
             time.sleep(RETRY_S)
 
-    def until_idle(self, driver: MigDriver, instance: GpuInstance) -> None:
-        """Wait for the last process in a GPU instance.
+    def until_idle(self, driver: MigDriver, what: str, parts: Sequence[ComputeInstance]) -> None:
+        """Wait for the last process and the last claim on compute instances.
 
         Raises:
-            MachineError: if it does not end; none of the instance's compute instances has been destroyed then.
+            MachineError: if it does not end; none of them has been destroyed then.
         """
-        what = f"{instance.profile} at {instance.start} of {driver.gpu}"
-        while pids := self(f"looking at {what}", lambda: pids_in(driver, instance)):
+        while who := self(f"looking at {what}", lambda: users_of(driver, parts)):
             if time.monotonic() >= self.until:
-                raise MachineError(f"{what} is in use by process {', '.join(map(str, pids))}: end it")
+                raise MachineError(f"{what} of {driver.gpu} is in use by {who}: wait for it, or end it")
             time.sleep(RETRY_S)
 
 
@@ -71,12 +71,14 @@ def steps(driver: MigDriver, changes: Difference, patience: Patience) -> Iterato
 
 
 def _destroy_part(driver: MigDriver, number: int, part: ComputeInstance, patience: Patience) -> None:
-    patience(f"destroying {part.profile} ({part.uuid})", lambda: driver.destroy_part(number, part.id))
+    what = f"{part.profile} ({part.uuid})"
+    patience.until_idle(driver, what, [part])
+    patience(f"destroying {what}", lambda: driver.destroy_part(number, part.id))
 
 
 def _destroy(driver: MigDriver, instance: GpuInstance, patience: Patience) -> None:
     """All of it or nothing: a busy one keeps its idle compute instances."""
-    patience.until_idle(driver, instance)
+    patience.until_idle(driver, f"{instance.profile} at {instance.start}", instance.compute)
     for part in instance.compute:
         _destroy_part(driver, instance.id, part, patience)
     patience(f"destroying {instance.profile} at {instance.start}", lambda: driver.destroy(instance.id))

@@ -219,11 +219,6 @@ class MigDriver:
         return {int(place.start): int(place.size) for place in places}
 
 
-def pids_in(driver: MigDriver, instance: GpuInstance) -> list[int]:
-    """The processes that compute in a GPU instance."""
-    return sorted({pid for part in instance.compute for pid in driver.pids_of(part.uuid)})
-
-
 def _name(info: Any) -> str:
     """Of a profile: NVML says "MIG 3g.20gb"."""
     return str(info.name).removeprefix("MIG ")

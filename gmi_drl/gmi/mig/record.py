@@ -1,4 +1,8 @@
-"""What is kept of a GPU while its instances are others than before: enough to restore it, whoever does it and when."""
+"""What is kept of a GPU while its instances are others than before: enough to restore it, whoever does it and when.
+
+Ids and UUIDs follow from the place (NVIDIA's open kernel modules, `nvGenerateSmcUuid`): what somebody else has made at
+the same place cannot be told from ours. Whoever has claimed it keeps it: see `busy`.
+"""
 
 import json
 import os
@@ -38,18 +42,15 @@ class Record:
         return replace(self, made=made)
 
     def is_ours(self, instance: GpuInstance) -> bool:
-        """Whether we have made a GPU instance, and nobody has put others into it since."""
-        if self.made is not None:
-            ours = {one.id: one for one in self.made.instances if one not in self.before.instances}
-            known = ours.get(instance.id)
-            return known is not None and known.place == instance.place and instance.uuids <= known.uuids
-        is_new = all(instance.id != one.id or instance.place != one.place for one in self.before.instances)
-        return instance.place in self.places and (is_new or not instance.uuids & self._uuids(self.before))
+        """Whether we have made a GPU instance at a place where none was, and nobody has put others into it since."""
+        if self.made is None:
+            return instance.place in self.places
+        known = next((one for one in self.made.instances if one.place == instance.place), None)
+        return known is not None and instance.place in self.places and set(instance.compute) <= set(known.compute)
 
     def is_our_part(self, part: ComputeInstance) -> bool:
-        """Whether we have made a compute instance."""
-        is_new = part.uuid not in self._uuids(self.before)
-        return is_new and (self.made is None or part.uuid in self._uuids(self.made))
+        """Whether we have made a compute instance that was not there."""
+        return self.made is None or any(part in instance.compute for instance in self.made.instances)
 
     def to_json(self) -> dict[str, Any]:
         """For a note or a file."""
@@ -62,10 +63,6 @@ class Record:
         places = tuple((str(profile), int(start)) for profile, start in data["places"])
         made = MigState.from_json(data["made"]) if data["made"] else None
         return cls(data["boot"], MigState.from_json(data["before"]), places, made)
-
-    @staticmethod
-    def _uuids(state: MigState) -> frozenset[str]:
-        return frozenset().union(*(instance.uuids for instance in state.instances))
 
 
 def boot_id() -> str:

@@ -42,7 +42,7 @@ def test_a_gpu_in_mig_mode_tells_its_devices_and_has_the_memory_of_the_catalogue
 
 def test_memory_in_use_in_mig_mode_is_that_of_its_gpu_instances(fake_nvml):
     fake_nvml.add(FakeGpu(mig=("3g.71gb", "2g.35gb")))
-    for number, used in ((1, 100), (2, 30)):
+    for number, used in ((1, 100), (5, 30)):
         fake_nvml.write(f"gpus/0/gi/{number}/memory_used", used)
     fake_nvml.write("gpus/0/gi/1/ci/1/uuid", "MIG-another-part-of-the-first")
     (gpu,) = visible_gpus()
@@ -55,7 +55,7 @@ def test_a_mig_device_that_was_chosen_is_a_gpu(fake_nvml, monkeypatch):
     (gpu,) = visible_gpus()
     assert (gpu.uuid, gpu.parent) == (fake_nvml.mig_uuids(1)[1], fake_nvml.uuid(1))
     assert (gpu.model, gpu.sms, gpu.memory_gib) == ("NVIDIA H200 MIG 2g.35gb", 32, 32.5)
-    assert (gpu.gpu_instance, gpu.compute_instance) == (2, 0)
+    assert (gpu.gpu_instance, gpu.compute_instance) == (5, 0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"MIG-{fake_nvml.uuid(1)}/1/0")
     assert visible_gpus()[0].uuid == fake_nvml.mig_uuids(1)[0]
 

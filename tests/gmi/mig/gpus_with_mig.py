@@ -1,4 +1,9 @@
-"""GPUs as MIG has them, for tests."""
+"""GPUs as MIG has them, and who else uses them, for tests."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
 
 from gmi_drl.gmi.mig.parts import ComputeInstance, GpuInstance, MigState
 from gmi_drl.gpus import gpu_named
@@ -22,3 +27,23 @@ def state(*instances, enabled=True, model="A100-SXM4-40GB"):
 def folder_of(machine, uuid):
     """Where the fake NVML library has a MIG device of its first GPU."""
     return next(file.parent for file in machine.root.glob("gpus/0/gi/*/ci/*/uuid") if file.read_text().strip() == uuid)
+
+
+HOLDER = """
+import sys
+from gmi_drl.gmi import claim
+with claim(sys.argv[1:], "another run"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def claimed_by_another_process(device, folder=None):
+    """Another run holds a device, perhaps that of another user, whose locks lie in another folder."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    own = {**os.environ, "GMI_DRL_CLAIMS": str(folder or os.environ["GMI_DRL_CLAIMS"])}
+    with subprocess.Popen([sys.executable, "-c", HOLDER, device], env=own, **pipes) as other:
+        assert other.stdout.readline() == "held\n"
+        yield
+        other.communicate("")

@@ -20,7 +20,7 @@ from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.record import record_file
 from gmi_drl.layout import GMI, Device, Layout
 from tests.conftest import environment
-from tests.gmi.mig.gpus_with_mig import folder_of
+from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
 from tests.gmi.nvml.fake import FakeGpu
 
 A100 = "NVIDIA A100-SXM4-40GB"
@@ -32,15 +32,6 @@ layout = Layout.model_validate_json(sys.argv[1])
 with claimed([layout], "a test", apply_mig=True) as claim, claim.cut(layout):
     if len(sys.argv) == 2 or os.fork():
         print("cut", flush=True)
-    sys.stdin.read()
-"""
-
-
-HOLDER = """
-import sys
-from gmi_drl.gmi import claim
-with claim([f"gpu-{sys.argv[1]}"], "another user's run"):
-    print("held", flush=True)
     sys.stdin.read()
 """
 
@@ -238,13 +229,11 @@ def test_what_other_users_have_claimed_counts_as_in_use(machine, tmp_path):
     (uuid,) = before.instances[0].uuids
     theirs = tmp_path / "tmp" / "gmi-drl-claims-4711"
     theirs.mkdir(parents=True, mode=0o700)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    own = {**environment(), "GMI_DRL_CLAIMS": str(theirs)}
-    with subprocess.Popen([sys.executable, "-c", HOLDER, uuid], env=own, **pipes) as user:
-        assert user.stdout.readline() == "held\n"
-        with pytest.raises(LayoutMismatchError, match=r"in use by a run that has claimed it in .*gmi-drl-claims-4711"):
-            cut(layout(None))
-        user.communicate("")
+    with (
+        claimed_by_another_process(f"gpu-{uuid}", theirs),
+        pytest.raises(LayoutMismatchError, match=r"in use by a run that has claimed it in .*gmi-drl-claims-4711"),
+    ):
+        cut(layout(None))
     assert state(machine) == before and cut(layout(None))
 
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -11,16 +10,8 @@ from gmi_drl.gmi import backend_for, claim, claimed, this_node
 from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.mig import busy, instances
 from gmi_drl.layout import GMI, Device, Layout
-from tests.gmi.mig.gpus_with_mig import folder_of
+from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
 from tests.gmi.nvml.fake import FakeGpu
-
-HOLDER = """
-import sys
-from gmi_drl.gmi import claim
-with claim([f"gpu-{sys.argv[1]}"], "another run"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -94,14 +85,11 @@ def test_instances_in_use_are_left_to_those_who_use_them(machine):
 
 def test_instances_that_another_run_has_claimed_are_left_to_it(machine):
     (first,) = visible(layout(None))
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", HOLDER, first], **pipes) as holder:
-        assert holder.stdout.readline() == "held\n"
+    with claimed_by_another_process(f"gpu-{first}"):
         (second,) = visible(layout(None))
         assert second != first
         with pytest.raises(LayoutMismatchError, match="a run that has claimed it"):
             visible(layout(None, None, None))
-        holder.communicate("")
 
 
 def test_what_this_process_uses_itself_is_not_in_use(machine):

@@ -12,6 +12,7 @@ from gmi_drl.gmi.mig import restore as restoring
 from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.record import Record, boot_id, read_record, record_file, write_record
 from gmi_drl.gmi.mig.restore import restore
+from tests.gmi.mig.gpus_with_mig import claimed_by_another_process
 from tests.gmi.nvml.fake import FakeGpu
 
 
@@ -87,12 +88,50 @@ def test_a_mode_that_only_waits_for_a_reset_is_taken_back(fake_nvml):
 
 
 def test_what_others_made_meanwhile_stays_and_is_told(machine):
-    """An administrator has replaced ours by others, at the same place: they have other UUIDs."""
+    """An administrator has replaced ours by others."""
     record, made = cut_anew(machine, ("7g.40gb", 0))
-    _, others = cut_anew(machine, ("7g.40gb", 0))
+    _, others = cut_anew(machine, ("4g.20gb", 0), ("2g.10gb", 4))
     (left,) = restore(sealed(record, made))
     assert "no room beside the instances" in left and f"-cgi 3g.20gb:{record.before.instances[0].start} -C" in left
+    assert "-dgi" not in left and set(others.instances) <= set(now(machine).instances)
+
+
+def test_what_others_put_into_ours_stays(machine):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    driver = MigDriver(machine.uuid(0))
+    with nvml_open():
+        (ours,) = made.instances
+        driver.destroy_part(ours.id, ours.compute[0].id)
+        driver.make_part(ours.id, "1c.7g.40gb", 0)
+        others = driver.state()
+    assert next(iter(others.instances[0].uuids)) in ours.uuids, "of the same place, so of the same UUID"
+    (left,) = restore(sealed(record, made))
     assert "-dgi" not in left and now(machine) == others
+
+
+def test_what_another_run_has_claimed_stays_and_who_is_told(machine, tmp_path):
+    """An administrator has made the same for others: only their claim tells."""
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    (uuid,) = made.instances[0].uuids
+    with claimed_by_another_process(f"gpu-{uuid}"):
+        (left,) = restore(sealed(record, made), patience_s=0.1)
+        assert f"is in use by a run that has claimed it in {tmp_path}" in left and now(machine) == made
+    assert restore(sealed(record, made)) == []
+
+
+def test_compute_instances_in_an_instance_that_stays_are_made_whole_again(machine):
+    """As `mig-ci` leaves it: the first part is of the same place as the whole one was, so it has its UUID."""
+    driver = MigDriver(machine.uuid(0))
+    with nvml_open():
+        before = driver.state()
+        (whole,) = (one for one in before.instances if one.profile == "3g.20gb")
+        record = Record(boot_id(), before).about_to_make([whole.place])
+        driver.destroy_part(whole.id, 0)
+        for part in ("2c.3g.20gb", "1c.3g.20gb"):
+            driver.make_part(whole.id, part, None)
+        made = driver.state()
+    assert {uuid for one in made.instances for uuid in one.uuids} & whole.uuids
+    assert restore(sealed(record, made)) == [] and now(machine) == before
 
 
 def test_a_record_of_another_boot_is_not_believed(machine):
@@ -114,7 +153,7 @@ def test_a_busy_instance_keeps_its_idle_compute_instances(machine):
         made = driver.state()
     machine.write(f"gpus/0/gi/{number}/ci/1/processes/4321", 1)
     (left,) = restore(sealed(record, made), patience_s=0.1)
-    assert "in use by process 4321: end it" in left and now(machine) == made
+    assert "in use by process 4321: wait for it, or end it" in left and now(machine) == made
     assert [line for line in left.splitlines() if "-dci" in line] and "-cgi" not in left, "only what is left to do"
 
 

@@ -133,14 +133,16 @@ class FakeNvml:
                 mib = int((one.memory_gib or 1) * 1024)
                 facts = 5 + number, one.name, one.slices, one.size, mib, one.sms or 1, *one.starts
                 self.write(f"{own}/mig_profiles/{number}", " ".join(map(str, facts)))
-            for number, placed in enumerate(place_on(known, gpu.mig or ()), start=1):
+            whole = max(one.size for one in known.mig)
+            for placed in place_on(known, gpu.mig or ()):
+                number = (whole - placed.profile.size + placed.start) // placed.profile.size  # as mig_making.c
                 instance = f"{own}/gi/{number}"
                 self.write(f"{instance}/name", placed.profile.name)
                 self.write(f"{instance}/start", placed.start)
                 self.write(f"{instance}/slices", placed.profile.slices)
                 self.write(f"{instance}/sms", placed.profile.sms or 1)
                 self.write(f"{instance}/memory_total", int((placed.profile.memory_gib or 1) * 1024) * MIB)
-                self.write(f"{instance}/ci/0/uuid", f"MIG-{index:04x}bbbb-0000-0000-0000-00000000{number:04x}")
+                self.write(f"{instance}/ci/0/uuid", f"MIG-{index:04x}bbbb-0000-0000-0000-{number:012x}")
                 self.write(f"{instance}/ci/0/name", placed.profile.name)
                 self.write(f"{instance}/ci/0/start", 0)
                 self.write(f"{instance}/ci/0/slices", placed.profile.slices)

@@ -4,7 +4,9 @@
  *     gpus/0/mig_resets        there if a change of the mode waits for a reset of the GPU, as on Ampere
  *
  * and refuses what the real one refuses: whoever is not root, instances in use, and what has no room. Compute instances
- * begin at slices as `nvidia-smi mig -lcipp` prints them. What is made gets a UUID that nothing had before.
+ * begin at slices as `nvidia-smi mig -lcipp` prints them. Ids of GPU instances and UUIDs follow from the place, so what
+ * is made anew at the same place has the same: NVIDIA's open kernel modules, `nvGenerateSmcUuid` in gpu_uuid.c, make a
+ * UUID from the GPU, the id of the GPU instance and the place of the compute instance in it.
  */
 #include "fake.h"
 
@@ -43,6 +45,15 @@ static int profile_by(Device device, unsigned id, const char *name, struct profi
     return NOT_SUPPORTED;
 }
 
+/* 0 for the whole GPU, 1 and 2 for halves, 3 to 6 for quarters, 7 to 14 for eighths. */
+static unsigned id_by_place(Device device, unsigned start, unsigned size) {
+    struct profile profile;
+    unsigned whole = size;
+    for (unsigned number = 0; number < PROFILES; number++)
+        if (profile_number(device, number, &profile) == SUCCESS && profile.size > whole) whole = profile.size;
+    return whole / size - 1 + start / size;
+}
+
 static unsigned id_of(Device instance) { return (unsigned)atoi(strrchr(instance->path, '/') + 1); }
 
 static Device parent_gpu(Device instance) {
@@ -70,14 +81,11 @@ static int children(Device parent, const char *kind, Device *out) {
     return count;
 }
 
-static Device new_child(Device parent, const char *kind, unsigned first) {
+static Device new_child(Device parent, const char *kind, unsigned id) {
     char folder[300], path[512], below[330];
-    Device taken[MOST];
     snprintf(folder, sizeof folder, "%s/%s", parent->path, kind);
     mkdir(place(folder, "", path, sizeof path), 0777);
-    int count = children(parent, kind, taken);
-    for (int i = 0; i < count; i++) first += id_of(taken[i]) == first;
-    snprintf(below, sizeof below, "%s/%u", folder, first);
+    snprintf(below, sizeof below, "%s/%u", folder, id);
     mkdir(place(below, "", path, sizeof path), 0777);
     return device_at(below);
 }
@@ -140,7 +148,7 @@ int nvmlDeviceGetGpuInstanceProfileInfoV(Device device, unsigned number, struct 
     API(nvmlDeviceGetGpuInstanceProfileInfoV, device);
     if (profile_number(device, number, &found) != SUCCESS) return NOT_SUPPORTED;
     unsigned version = info->version;
-    *info = (struct profile_info){.version = version, .id = found.id, .slices = found.slices, .instances = MOST, .sms = found.sms, .memory_mib = found.memory_mib};
+    *info = (struct profile_info){.version = version, .id = found.id, .slices = found.slices, .instances = found.count, .sms = found.sms, .memory_mib = found.memory_mib};
     snprintf(info->name, sizeof info->name, "MIG %s", found.name);
     return SUCCESS;
 }
@@ -175,7 +183,7 @@ static int create(Device device, unsigned id, const struct placement *wanted, De
     if (!allowed) return INVALID_ARGUMENT;
     int start = wanted ? room(&wanted->start, 1, profile.size, taken, count) : room(profile.starts, profile.count, profile.size, taken, count);
     if (start < 0) return INSUFFICIENT_RESOURCES;
-    *made = new_child(device, "gi", 1);
+    *made = new_child(device, "gi", id_by_place(device, (unsigned)start, profile.size));
     write_text((*made)->path, "name", profile.name);
     put(*made, "start", (u64)start);
     put(*made, "slices", profile.slices);
@@ -221,6 +229,7 @@ int nvmlDeviceGetGpuInstances(Device device, unsigned id, Device *out, unsigned 
 int nvmlDeviceGetGpuInstanceById(Device device, unsigned id, Device *found) {
     char path[300];
     API(nvmlDeviceGetGpuInstanceById, device);
+    if (!privileged()) return NO_PERMISSION;
     snprintf(path, sizeof path, "%s/gi/%u", device->path, id);
     if (!is_there(path, "")) return NOT_FOUND;
     *found = device_at(path);
@@ -233,6 +242,7 @@ int nvmlGpuInstanceGetInfo(Device instance, struct gpu_instance_info *info) {
     struct profile profile;
     char name[64];
     API(nvmlGpuInstanceGetInfo, instance);
+    if (!privileged()) return NO_PERMISSION;
     Device gpu = parent_gpu(instance);
     read_text(instance->path, "name", name, sizeof name);
     int code = profile_by(gpu, 0, name, &profile);
@@ -273,7 +283,6 @@ static int create_compute(Device instance, unsigned id, const struct placement *
     struct placement taken[MOST];
     Device parts[MOST];
     unsigned whole = 0, sms = 0, starts[MOST], count = 0;
-    u64 serial = 0;
     char text[80];
     if (!privileged()) return NO_PERMISSION;
     read_unsigned(instance->path, "slices", &whole);
@@ -289,13 +298,12 @@ static int create_compute(Device instance, unsigned id, const struct placement *
     }
     int start = wanted ? room(&wanted->start, 1, slices, taken, others) : room(starts, count, slices, taken, others);
     if (start < 0) return INSUFFICIENT_RESOURCES;
-    *made = new_child(instance, "ci", 0);
-    Device gpu = parent_gpu(instance);
-    read_number(gpu->path, "mig_serial", &serial);
-    put(gpu, "mig_serial", ++serial);
+    unsigned first = 0;
+    for (int i = 0; i < others; i++) first += id_of(parts[i]) == first; /* they are by their ids, ascending */
+    *made = new_child(instance, "ci", first);
     compute_name(instance, slices, text, sizeof text);
     write_text((*made)->path, "name", text);
-    snprintf(text, sizeof text, "MIG-%08llx-0000-0000-0000-%012x", serial, (unsigned)atoi(strrchr(gpu->path, '/') + 1));
+    snprintf(text, sizeof text, "MIG-%04xbbbb-0000-0000-%04x-%012x", id_of(parent_gpu(instance)), (unsigned)start, id_of(instance));
     write_text((*made)->path, "uuid", text);
     put(*made, "start", (u64)start);
     put(*made, "slices", slices);

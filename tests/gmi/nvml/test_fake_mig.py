@@ -45,12 +45,12 @@ def refused(error):
 def test_instances_are_made_where_there_is_room(a100):
     first = make(a100, "3g.20gb", 4)
     info = pynvml.nvmlGpuInstanceGetInfo(first)
-    assert (info.id, info.placement.start, info.placement.size) == (1, 4, 4) and info.profileId == ids(a100)["3g.20gb"]
+    assert (info.id, info.placement.start, info.placement.size) == (2, 4, 4) and info.profileId == ids(a100)["3g.20gb"]
     with refused(pynvml.NVMLError_InsufficientResources):
         make(a100, "1g.5gb", 5)
     with refused(pynvml.NVMLError_InvalidArgument):
         make(a100, "2g.10gb", 1)
-    assert pynvml.nvmlGpuInstanceGetInfo(make(a100, "2g.10gb", 2)).id == 2
+    assert pynvml.nvmlGpuInstanceGetInfo(make(a100, "2g.10gb", 2)).id == 4
 
 
 def test_compute_instances_are_mig_devices_with_uuids_of_their_own(a100):
@@ -72,24 +72,27 @@ def test_compute_instances_are_mig_devices_with_uuids_of_their_own(a100):
     pynvml.nvmlGpuInstanceDestroy(instance)
     again = make(a100, "3g.20gb", 0)
     pynvml.nvmlGpuInstanceCreateComputeInstance(again, 2)
-    assert pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(a100, 0)) not in uuids
+    device = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(a100, 0)
+    assert pynvml.nvmlDeviceGetUUID(device) in uuids, "by the place, whatever is made there"
 
 
 def test_what_is_in_use_is_not_destroyed(a100, fake_nvml):
     part = pynvml.nvmlGpuInstanceCreateComputeInstance(make(a100, "7g.40gb", 0), 4)
-    fake_nvml.write("gpus/0/gi/1/ci/0/processes/4321", 100)
+    fake_nvml.write("gpus/0/gi/0/ci/0/processes/4321", 100)
     with refused(pynvml.NVMLError_InUse):
         pynvml.nvmlComputeInstanceDestroy(part)
     device = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(a100, 0)
     assert [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(device)] == [4321]
 
 
-def test_only_root_may_change_anything(a100, fake_nvml):
+def test_only_root_may_change_anything_or_see_gpu_instances(a100, fake_nvml):
     (fake_nvml.root / "root").unlink()
     with refused(pynvml.NVMLError_NoPermission):
         make(a100, "1g.5gb", 0)
     with refused(pynvml.NVMLError_NoPermission):
         pynvml.nvmlDeviceSetMigMode(a100, 0)
+    with refused(pynvml.NVMLError_NoPermission):
+        pynvml.nvmlDeviceGetGpuInstanceById(a100, 0)
 
 
 def test_the_mode_changes_at_once_or_after_a_reset_and_never_under_instances(a100, fake_nvml):

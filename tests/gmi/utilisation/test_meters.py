@@ -58,18 +58,18 @@ def test_who_may_not_see_the_counters_is_told_what_all_may_see(fake_nvml, life):
 
 def test_instances_of_mig_have_counters_of_their_own_and_the_gpu_its_power(fake_nvml, life):
     fake_nvml.add(FakeGpu(mig=("3g.71gb", "2g.35gb")))
-    for instance, value in ((1, 60), (2, 30)):
+    for instance, value in ((1, 60), (5, 30)):
         fake_nvml.write(f"gpus/0/gi/{instance}/sm_util", value)
     usage = told(dict.fromkeys(fake_nvml.mig_uuids(0), 0), life)
-    assert usage.keys() == {"gpu0", "gpu0/gi1", "gpu0/gi2"} and set(usage["gpu0"]) == {"power_w"}
-    assert [usage[f"gpu0/gi{instance}"]["sm_util"] for instance in (1, 2)] == [60, 30]
+    assert usage.keys() == {"gpu0", "gpu0/gi1", "gpu0/gi5"} and set(usage["gpu0"]) == {"power_w"}
+    assert [usage[f"gpu0/gi{instance}"]["sm_util"] for instance in (1, 5)] == [60, 30]
 
 
 def test_compute_instances_of_one_gpu_instance_are_one_device(fake_nvml, life):
     fake_nvml.add(FakeGpu(mig=("7g.141gb",)))
-    fake_nvml.write("gpus/0/gi/1/ci/1/uuid", "MIG-second")
+    fake_nvml.write("gpus/0/gi/0/ci/1/uuid", "MIG-second")
     devices = [device for device, _ in meters_of({fake_nvml.mig_uuids(0)[0]: 0, "MIG-second": 0}, life)]
-    assert sorted(devices) == ["gpu0", "gpu0/gi1"]
+    assert sorted(devices) == ["gpu0", "gpu0/gi0"]
 
 
 def test_mig_before_hopper_tells_power_alone(fake_nvml, life):

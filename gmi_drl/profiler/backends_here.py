@@ -1,0 +1,24 @@
+"""Which backends can cut this machine's devices now."""
+
+from collections.abc import Sequence
+
+from gmi_drl.cut import Cut
+from gmi_drl.hardware import Node
+from gmi_drl.profiler.points import SMALL, refusal
+from gmi_drl.templates import Template, devices_of
+from gmi_drl.workload import TaskSpec
+
+
+def backends_here(
+    names: Sequence[str], task: TaskSpec, node: Node, template: Template
+) -> tuple[tuple[str, ...], list[str]]:
+    """Those of some backends that can cut each device in two, and why not the others, in sentences.
+
+    One that is alone is asked for and is not tried: its points say what it lacks.
+    """
+    if len(names) == 1:
+        return tuple(names), []
+    gmis = min(2, devices_of(node)[1])
+    refused = {name: refusal(node, template.lay_out(task, node, Cut(gmis, SMALL[0], name))) for name in names}
+    told = [f"backend {name} was not measured, it cannot be had here: {why}" for name, why in refused.items() if why]
+    return tuple(name for name in names if not refused[name]), told

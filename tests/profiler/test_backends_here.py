@@ -1,0 +1,22 @@
+from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.profiler.backends_here import backends_here
+from gmi_drl.templates import TCG_EX
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+NODE = Node(name="here", gpus=Gpus(model="NVIDIA A30", count=1), cpu=Cpu(cores=2, memory_gib=8))
+
+
+def test_what_cannot_be_had_here_is_left_out_with_the_reason(fake_nvml, monkeypatch):
+    from tests.gmi.nvml.fake import FakeGpu
+
+    fake_nvml.add(FakeGpu(name="NVIDIA A30"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    names, told = backends_here(("process", "mps", "mig"), ANT, NODE, TCG_EX)
+    assert names == ("process",) and len(told) == 2
+    assert told[0].startswith("backend mps was not measured, it cannot be had here: nvidia-cuda-mps-control is not on")
+    assert told[1].startswith("backend mig was not measured, it cannot be had here: ")
+
+
+def test_one_that_was_asked_for_is_not_left_out():
+    assert backends_here(("mig",), ANT, NODE, TCG_EX) == (("mig",), [])
