@@ -76,10 +76,12 @@ def test_a_run_is_attached_works_and_leaves_nothing(fake_mps, tmp_path, monkeypa
     assert [line.split()[2:] for line in fake_mps.log() if line.startswith("client")] == [["50", "none"]] * 2
 
 
-def test_a_run_whose_gmis_do_not_attach_is_refused(fake_mps, tmp_path):
+def test_a_run_whose_gmis_do_not_attach_is_refused_before_roles_begin(fake_mps, tmp_path):
     fake_mps.habit("attaches_nobody")
+    fake_mps.habit("slow", 0.3)
     with pytest.raises(LayoutMismatchError, match=r"GMI . .* computes on its GPU without MPS"):
-        run_role(ROLE, layout(), run_dir=tmp_path / "run")
+        run_role(ROLE, layout(), {"folder": str(tmp_path)}, run_dir=tmp_path / "run")
+    assert not list(tmp_path.glob("works-*"))
     wait_until_nothing_is_left(fake_mps)
 
 
@@ -89,6 +91,11 @@ def test_clients_drain_however_the_launcher_ends(fake_mps, launch, number):
     launch().send_signal(number)
     wait_until_nothing_is_left(fake_mps)
     assert not [line for line in fake_mps.log() if "terminated" in line]
+
+
+def test_a_role_that_is_done_before_the_daemon_answers_is_done(fake_mps, tmp_path):
+    fake_mps.habit("slow", 1.0)
+    assert run_role(ROLE, layout(1), {"seconds": 0.0}, run_dir=tmp_path / "run") == {0: 0}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
