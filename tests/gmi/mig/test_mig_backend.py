@@ -14,12 +14,6 @@ from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
 from tests.gmi.nvml.fake import FakeGpu
 
 
-@pytest.fixture(autouse=True)
-def own_claims(tmp_path, monkeypatch):
-    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path))
-    monkeypatch.setattr(busy.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
-
-
 @pytest.fixture
 def machine(fake_nvml):
     fake_nvml.add(FakeGpu(mig=("3g.71gb", "2g.35gb", "1g.18gb")))
