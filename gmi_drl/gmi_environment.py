@@ -43,6 +43,11 @@ def gmi_environment(
     return caps | chosen | {CPUS_VARIABLE: ",".join(map(str, cpus)), "CUDA_VISIBLE_DEVICES": gpu}
 
 
+def without_mps(inherited: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what its user has set of MPS, e.g. in a Slurm job: caps that one could only tighten."""
+    return {name: value for name, value in inherited.items() if not name.startswith("CUDA_MPS_")}
+
+
 def thread_percentage(share: float) -> int:
     """CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a share of a GPU: whole percents, at least 1.
 

@@ -45,16 +45,19 @@ class Keeper:
         log: Takes what goes wrong in the keeper. It should not be in a folder that `undo` empties.
         undo_s: Until `undo` must have returned; then the keeper leaves it and tells where it stood.
         holds: Locks (descriptors) that are held until the keeper ends, though the launcher is dead.
+        notes: Those that it knows from its birth. Without any nothing is undone.
     """
 
-    def __init__(self, undo: str, log: Path, *, undo_s: float, holds: Sequence[int] = ()) -> None:
-        self.notes: dict[str, Any] = {}
+    def __init__(
+        self, undo: str, log: Path, *, undo_s: float, holds: Sequence[int] = (), notes: Mapping[str, Any] | None = None
+    ) -> None:
+        self.notes: dict[str, Any] = dict(notes or {})
         self._undo, self._undo_s, self._log, self._asked = undo, undo_s, log, 0
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         launcher = os.pidfd_open(os.getpid())
         try:
             with theirs, log.open("ab") as errors:
-                arguments = [undo, str(theirs.fileno()), str(launcher), str(undo_s)]
+                arguments = [undo, str(theirs.fileno()), str(launcher), str(undo_s), json.dumps(self.notes)]
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-c", PROGRAM, *arguments],
                     stdin=subprocess.DEVNULL,
@@ -76,7 +79,18 @@ class Keeper:
             MachineError: if the keeper has ended or does not answer. Nothing may be started then.
         """
         self.notes[name] = value
-        if self._ask({"name": name, "value": value}, ANSWER_S) is None:
+        self._require({"name": name, "value": value})
+
+    def prove_ready(self) -> None:
+        """See that it knows the notes of its birth.
+
+        Raises:
+            MachineError: as `note`.
+        """
+        self._require({})
+
+    def _require(self, message: dict[str, Any]) -> None:
+        if self._ask(message, ANSWER_S) is None:
             said = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
             text = f"the keeper (process {self.pid}) has ended or does not answer ({said or 'without a word'})"
             raise MachineError(f"{text}: without one nothing would be undone if this process were killed")
@@ -92,7 +106,7 @@ class Keeper:
             left: list[str] = answer["left"]
             return left
         with _undisturbed():  # nobody else is left who would go on with it
-            return load(self._undo)(self.notes)
+            return load(self._undo)(self.notes) if self.notes else []
 
     def _ask(self, message: dict[str, Any], deadline_s: float) -> dict[str, Any] | None:
         """What the keeper answers; None if it has ended or does not answer in time."""
@@ -142,12 +156,12 @@ def main() -> None:
     """Take notes until the launcher says so or is no more, then undo what they say."""
     for ignored in SIGNALS:
         signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
-    undo, line, launcher, undo_s = load(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])), sys.argv[3], sys.argv[4]
+    where, descriptor, launcher, undo_s, first = sys.argv[1:]
+    undo, line, notes = load(where), socket.socket(fileno=int(descriptor)), dict[str, Any](json.loads(first))
     os.chdir("/")
-    notes: dict[str, Any] = {}
     number = _take_notes(line, int(launcher), notes)
     faulthandler.dump_traceback_later(float(undo_s), exit=True)
-    left = undo(notes)
+    left = undo(notes) if notes else []
     for text in left:
         print(text, file=sys.stderr, flush=True)
     _answer(line, {"number": number, "left": left})
@@ -163,9 +177,10 @@ def _take_notes(line: socket.socket, launcher: int, notes: dict[str, Any]) -> in
             message = json.loads(line.recv(MOST_BYTES) or b"{}")
         except OSError:
             break
-        if "name" not in message:
+        if "undo" in message or not message:
             return int(message.get("number", 0))
-        notes[message["name"]] = message["value"]
+        if "name" in message:
+            notes[message["name"]] = message["value"]
         _answer(line, {"number": message["number"]})
     return 0
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Instances
+from gmi_drl.gmi_environment import without_mps
 from gmi_drl.launch.events import Event, Heard, Tick
 from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended
 from gmi_drl.layout import Layout
@@ -138,7 +139,12 @@ class GMIProcesses:
             for child in self._children.values():
                 child.exit_code(deadline - time.monotonic())
         finally:  # also when Ctrl-C cuts the waiting short
+            self._kill()
+
+    def _kill(self) -> None:
+        try:
             self.instances.release([child.pid for child in self._children.values()])
+        finally:  # also when that fails, or Ctrl-C cuts it short
             for child in self._children.values():
                 child.end()
                 child.close()
@@ -148,7 +154,7 @@ class GMIProcesses:
 
     def _add(self, gmi_id: int) -> None:
         order = self._order | {"gmi": gmi_id, "role": self._roles[gmi_id]}
-        wanted = {**os.environ, **self.instances.environment(gmi_id), **self._environment}
+        wanted = {**without_mps(os.environ), **self.instances.environment(gmi_id), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
         child = self._start(order, environment, self.folder.log_file(gmi_id), self._resources[gmi_id])
         self._children[gmi_id] = child

@@ -1,6 +1,8 @@
 """Roles that use their GPU as far as the stand-in for CUDA goes: they always have something in flight."""
 
+import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -9,7 +11,10 @@ from gmi_drl.roles.drl_role import DRL_role
 
 
 class Works(DRL_role):
-    """Works for so many seconds, or until it is ended; `stands_still`: where no signal is heard of."""
+    """Works for so many seconds, or until it is ended; `stands_still`: where no signal is heard of.
+
+    Its last launches are in flight when it returns.
+    """
 
     def GMI_run(self, seconds=600.0, stands_still=False, folder=""):
         if folder:
@@ -23,5 +28,13 @@ class Works(DRL_role):
             driver().cuLaunchKernel()
             self.mgr.report({})  # which tells, too, that the launcher is dead
             time.sleep(0.005)
-        driver().cuCtxSynchronize()
         return self.GMI_id
+
+
+class StartsOthers(Works):
+    """Works, and has started a process that knows nothing of MPS; its id stands in a file."""
+
+    def GMI_run(self, folder, **more):
+        child = subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"]}, stdin=subprocess.DEVNULL)
+        Path(folder, f"child-{child.pid}").write_text("")
+        return super().GMI_run(folder=folder, **more)

@@ -14,12 +14,20 @@ from conftest import environment
 from gmi_drl import run_role
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.files import dump_yaml
+from gmi_drl.gmi.claims import claims_folder, locked
+from gmi_drl.gmi.mps.folder import Process
 from gmi_drl.layout import GMI, Device, Layout
 
-ROLE = f"{Path(__file__).parent / 'mps_roles.py'}:Works"
+ROLES = Path(__file__).parent / "mps_roles.py"
+ROLE = f"{ROLES}:Works"
 LAUNCHER = """
 import signal, sys
 from gmi_drl import run_role
+from gmi_drl.gmi.mps.backend import MpsBackend
+from gmi_drl.gmi.mps.ending import Patience
+from gmi_drl.launch import processes
+if sys.argv[5] == "still":  # it is waited for in vain
+    processes.DRAIN_S, MpsBackend.patience = 1.0, Patience(drain_s=1.0)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets jobs in the background ignore it
 run_role(sys.argv[1], sys.argv[2], {"folder": sys.argv[4], "stands_still": sys.argv[5] == "still"}, run_dir=sys.argv[3])
 """
@@ -35,14 +43,14 @@ def launch(fake_mps, tmp_path):
     """Start a launcher with two GMIs that work, or stand still; it is ended with the test."""
     running = []
 
-    def start(kind="works"):
+    def start(kind="works", role="Works"):
         plan, told = tmp_path / "layout.yaml", tmp_path / "told"
         plan.write_text(dump_yaml(layout()))
         told.mkdir()
-        command = [sys.executable, "-c", LAUNCHER, ROLE, str(plan), str(tmp_path / "run"), str(told), kind]
+        command = [sys.executable, "-c", LAUNCHER, f"{ROLES}:{role}", str(plan), str(tmp_path / "run"), str(told), kind]
         running.append(subprocess.Popen(command, env=environment(), start_new_session=True, stderr=subprocess.DEVNULL))
         deadline = time.monotonic() + 120
-        while len(list(told.iterdir())) < 2:
+        while len(list(told.glob("works-*"))) < 2:
             assert running[0].poll() is None and time.monotonic() < deadline, fake_mps.log()
             time.sleep(0.05)
         return running[0]
@@ -61,10 +69,11 @@ def wait_until_nothing_is_left(fake_mps):
     assert not [line for line in fake_mps.log() if "harmed" in line]
 
 
-def test_a_run_is_attached_works_and_leaves_nothing(fake_mps, tmp_path):
+def test_a_run_is_attached_works_and_leaves_nothing(fake_mps, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1M")
     assert run_role(ROLE, layout(), {"seconds": 0.2}, run_dir=tmp_path / "run") == {0: 0, 1: 1}
     wait_until_nothing_is_left(fake_mps)
-    assert sum(line.startswith("client") for line in fake_mps.log()) == 2
+    assert [line.split()[2:] for line in fake_mps.log() if line.startswith("client")] == [["50", "none"]] * 2
 
 
 def test_a_run_whose_gmis_do_not_attach_is_refused(fake_mps, tmp_path):
@@ -76,6 +85,7 @@ def test_a_run_whose_gmis_do_not_attach_is_refused(fake_mps, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_clients_drain_however_the_launcher_ends(fake_mps, launch, number):
+    fake_mps.habit("slow_synchronize", 1)
     launch().send_signal(number)
     wait_until_nothing_is_left(fake_mps)
     assert not [line for line in fake_mps.log() if "terminated" in line]
@@ -86,6 +96,29 @@ def test_clients_that_do_not_drain_are_terminated_first(fake_mps, launch, number
     launch("still").send_signal(number)
     wait_until_nothing_is_left(fake_mps)
     assert sum("terminated" in line for line in fake_mps.log()) == 2
+
+
+def test_devices_are_held_until_the_keeper_has_ended_all(fake_mps, launch):
+    fake_mps.habit("slow_synchronize", 1)
+    launcher = launch()
+    launcher.kill()
+    launcher.wait(60)
+    devices = list(claims_folder().glob("gpu-*")) + list(claims_folder().glob("core-*"))
+    seen = 0
+    while held := [locked(device) for device in devices]:
+        if not fake_mps.left():
+            break
+        assert any(held[:1]) and any(held[1:])
+        seen += 1
+    assert seen
+
+
+def test_what_gmis_have_started_without_a_trace_of_mps_ends_with_them(fake_mps, launch, tmp_path):
+    launch(role="StartsOthers").kill()
+    wait_until_nothing_is_left(fake_mps)
+    children = [int(path.name.partition("-")[2]) for path in (tmp_path / "told").glob("child-*")]
+    assert len(children) == 2
+    assert not [pid for pid in children if Process.of(pid).lives()]
 
 
 def test_a_keeper_that_is_killed_is_not_missed(fake_mps, launch):

@@ -11,6 +11,7 @@ from conftest import children_of, environment, open_layout, tiny_config, tiny_la
 
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi.process import ProcessInstances
 from gmi_drl.launch.events import Heard
 from gmi_drl.launch.processes import FIRST_WORD_S, START_S, GMIProcesses
 from gmi_drl.launch.started import how_it_ended
@@ -86,6 +87,23 @@ def test_the_error_of_a_gmi_that_has_ended_is_told_not_its_exit_code(tmp_path):
             pass
     assert str(failed.value).count("ValueError: a bug in my role") == 1, "the log ends with it, too"
     assert str(failed.value).endswith('raise ValueError("a bug in my role")')
+
+
+def test_a_backend_that_fails_at_the_end_keeps_nobody_alive(tmp_path, monkeypatch):
+    def fail(instances, groups):
+        raise RuntimeError("as it was told")
+
+    (tmp_path / "role.py").write_text(ROLE)
+    folder, roles = RunFolder(tmp_path / "run"), {0: f"{tmp_path / 'role.py'}:Beating"}
+    folder.create()
+    with (
+        pytest.raises(RuntimeError, match="as it was told"),
+        open_layout(tiny_layout(1), tiny_config(), folder, roles, {}, slot_bytes=64) as processes,
+    ):
+        leader = psutil.Process(processes._children[0].pid)
+        monkeypatch.setattr(ProcessInstances, "release", fail)
+        monkeypatch.setattr("gmi_drl.launch.processes.GRACE_S", 0.1)
+    assert not leader.is_running()
 
 
 @pytest.mark.parametrize(

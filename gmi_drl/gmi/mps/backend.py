@@ -2,15 +2,19 @@
 
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
-from gmi_drl.errors import LayoutMismatchError, MachineError
+from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError
+from gmi_drl.gmi.claims import descriptor_of
 from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
 from gmi_drl.gmi.keeper import Keeper
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.control import PROGRAM, Control
-from gmi_drl.gmi.mps.ending import UNDO, UNDO_S, clients, take_away
+from gmi_drl.gmi.mps.ending import UNDO, Patience, clients, take_away
 from gmi_drl.gmi.mps.folder import Process, control_of, keeper_log, make, new_name
 from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
 from gmi_drl.gmi_environment import NO_GPU, mps_limits
@@ -36,16 +40,14 @@ class MpsInstances(ProcessInstances):
         layout: Of these GMIs.
         cores: The CPU numbers that its core indices stand for.
         gpu_of: The UUID of each GMI's GPU.
-        controls: The daemons, by the UUID of their GPU.
+        claim: The daemons, by the UUID of their GPU, and who ends them.
     """
 
     drains = True
 
-    def __init__(
-        self, layout: Layout, cores: Sequence[int], gpu_of: Mapping[int, str], controls: Mapping[str, Control]
-    ) -> None:
+    def __init__(self, layout: Layout, cores: Sequence[int], gpu_of: Mapping[int, str], claim: "HeldByMps") -> None:
         super().__init__(layout, cores, gpu_of)
-        self._layout, self._controls = layout, controls
+        self._layout, self._claim, self._controls = layout, claim, claim.controls
 
     def environment(self, gmi_id: int) -> dict[str, str]:
         """The daemon of its GPU and the caps, besides what a process gets."""
@@ -54,6 +56,11 @@ class MpsInstances(ProcessInstances):
             return own | next(iter(self._controls.values())).environment
         share = gmi.share or 1 / len(self._layout.device_of(gmi_id).gmis)
         return own | control.environment | mps_limits(share, gmi.memory_limit_bytes)
+
+    def prove_attached(self, gmi_id: int, pid: int) -> None:
+        """Ask the kernel; and let the keeper know the group, in which there may come what has not the mark."""
+        super().prove_attached(gmi_id, pid)
+        self._claim.keeper.note(f"group {pid}", Process.of(pid).started)
 
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
         """Ask the daemon. CUDA falls back to running without MPS and says nothing."""
@@ -69,23 +76,32 @@ class MpsInstances(ProcessInstances):
 
     def release(self, groups: Sequence[int]) -> None:
         """End the contexts of clients that did not drain, before they are killed."""
-        for gpu, control in self._controls.items():
-            if gpu in self.gpu_of.values():
-                folder = control.pipes.parent.parent
-                take_away([control], [pid for pid in clients(folder) if _group(pid) in groups])
+        pids = [pid for pid in clients(self._claim.folder) if _group(pid) in groups]
+        used = {gpu: control for gpu, control in self._controls.items() if gpu in self.gpu_of.values()}
+        take_away(list(used.values()), pids, self._claim.patience.take_s)
+        for group in groups:
+            with suppress(MachineError):  # nor does a keeper that is gone kill them
+                self._claim.keeper.note(f"group {group}", None)
 
     def _control(self, gmi_id: int) -> Control | None:
         return self._controls.get(self.gpu_of[gmi_id])
+
+
+@dataclass(frozen=True)
+class HeldByMps:
+    """What there is for as long as devices are claimed. `controls`: by the UUID of their GPU."""
+
+    folder: Path
+    keeper: Keeper
+    patience: Patience
+    controls: dict[str, Control] = field(default_factory=dict)
 
 
 class MpsBackend(ProcessBackend):
     """Gives each GMI cores as the process backend does, and a cap on the SMs and the memory of its GPU."""
 
     instances = MpsInstances
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._controls: dict[str, Control] = {}
+    patience = Patience()
 
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Besides cores and GPUs: NVIDIA's program, and GPUs that can do it."""
@@ -105,24 +121,28 @@ class MpsBackend(ProcessBackend):
     def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
         """One daemon for each GPU of the layouts. A keeper ends them, after their clients, however this ends."""
         gpus = sorted({gpu for layout in layouts for gpu in self.gpus_of(layout).values()} - {NO_GPU})
-        folder = new_name()
-        keeper = Keeper(UNDO, keeper_log(folder), undo_s=UNDO_S)
+        locks = {descriptor_of(device) for layout in layouts for device in self.devices(layout)}
+        folder, seconds = new_name(), self.patience
+        notes = {"folder": str(folder), "patience": asdict(seconds)}
+        keeper = Keeper(UNDO, keeper_log(folder), undo_s=seconds.undo_s, holds=sorted(locks), notes=notes)
+        self._claim = HeldByMps(folder, keeper, seconds)
         try:
-            keeper.note("folder", str(folder))
+            keeper.prove_ready()
             make(folder, [Process.of(os.getpid()), Process.of(keeper.pid)])
             for number, gpu in enumerate(gpus):
-                self._controls[gpu] = control_of(folder, number)
-                daemon.start(self._controls[gpu], gpu)
+                self._claim.controls[gpu] = control_of(folder, number)
+                daemon.start(self._claim.controls[gpu], gpu)
             yield
-        finally:
-            self._controls = {}
-            left = keeper.close()
-        if left:
+        except BaseException:
+            if left := keeper.close():
+                warnings.warn("; ".join(left), GmiWarning, stacklevel=1)
+            raise
+        if left := keeper.close():
             raise MachineError("; ".join(left))
 
     def cut(self, layout: Layout) -> AbstractContextManager[MpsInstances]:
         """Clients come and go: nothing is to be cut."""
-        return nullcontext(self.instances(layout, self.cores, self.gpus_of(layout), self._controls))
+        return nullcontext(self.instances(layout, self.cores, self.gpus_of(layout), self._claim))
 
     @staticmethod
     def obstacle(gpu: VisibleGpu, processes: int) -> str:

@@ -1,6 +1,7 @@
 """What is said to an MPS daemon, by NVIDIA's own program and with a deadline.
 
-The commands are those of "Appendix: Tools and Interface Reference" in https://docs.nvidia.com/deploy/mps.
+The commands are those of "Appendix: Tools and Interface Reference" in https://docs.nvidia.com/deploy/mps, which is now
+"Legacy MPS v2 Interface" there (latest/mpsv2-interface.html).
 """
 
 import os
@@ -8,13 +9,13 @@ import subprocess
 from pathlib import Path
 
 from gmi_drl.errors import MachineError
+from gmi_drl.gmi_environment import without_mps
 
 PROGRAM = "nvidia-cuda-mps-control"
 PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 ANSWER_S = 20.0
 """Until the daemon must have answered."""
 
-TERMINATE_S = 5.0
 SHOWN = 300  # letters of an answer that is not understood
 
 
@@ -38,6 +39,11 @@ class Control:
         self.pipes, self.logs = pipes, logs
 
     @property
+    def whole_environment(self) -> dict[str, str]:
+        """Of its own processes. What the user has set of MPS is for other daemons: caps there would be this one's."""
+        return without_mps(os.environ) | self.environment
+
+    @property
     def environment(self) -> dict[str, str]:
         """The variables by which processes find this daemon."""
         return {PIPES: str(self.pipes), LOGS: str(self.logs)}
@@ -53,11 +59,11 @@ class Control:
             ended = subprocess.run(
                 [PROGRAM],
                 input=f"{command}\n",
-                env=os.environ | self.environment,
+                env=self.whole_environment,
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=deadline_s,
+                timeout=max(0.0, deadline_s),
                 check=False,
                 start_new_session=True,  # Ctrl-C is for the launcher
             )
@@ -74,20 +80,26 @@ class Control:
         """Process ids of the daemon's servers: none before the first client comes."""
         return self._numbers("get_server_list")
 
-    def clients(self) -> dict[int, int]:
-        """Process ids of all clients, each with that of its server."""
-        return {client: server for server in self.servers() for client in self._numbers(f"get_client_list {server}")}
+    def clients(self, deadline_s: float = ANSWER_S) -> dict[int, int]:
+        """Process ids of all clients, each with that of its server. The deadline is that of each answer."""
+        servers = self._numbers("get_server_list", deadline_s)
+        return {pid: server for server in servers for pid in self._numbers(f"get_client_list {server}", deadline_s)}
 
-    def terminate(self, server: int, client: int) -> None:
+    def terminate(self, server: int, client: int, deadline_s: float = ANSWER_S) -> None:
         """End a client's contexts in order, whatever it has in flight; the process lives on without a GPU."""
-        self.ask(f"terminate_client {server} {client}", TERMINATE_S)
+        self.ask(f"terminate_client {server} {client}", deadline_s)
 
     def quit(self, patience_s: int, deadline_s: float) -> None:
         """End the daemon and its servers, after so long also when clients are left."""
-        self.ask(f"quit -t {patience_s}", deadline_s)
+        try:
+            self.ask(f"quit -t {patience_s}", deadline_s)
+        except SilentError:
+            raise
+        except ControlError:  # it knows `quit` alone: `-t` is in the program's manual, not in its documentation
+            self.ask("quit", deadline_s)
 
-    def _numbers(self, command: str) -> list[int]:
-        answer = self.ask(command)
+    def _numbers(self, command: str, deadline_s: float = ANSWER_S) -> list[int]:
+        answer = self.ask(command, deadline_s)
         words = answer.split()
         if not all(word.isdecimal() for word in words):
             raise ControlError(f"MPS answers {command!r} with what are no process ids: {answer[:SHOWN]!r}")

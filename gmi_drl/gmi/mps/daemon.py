@@ -1,6 +1,5 @@
 """An MPS daemon of one's own, for one GPU."""
 
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -33,7 +32,7 @@ def start(control: Control, gpu: str) -> None:
         with printed.open("wb") as output:
             ended = subprocess.run(
                 command,
-                env=os.environ | control.environment | {"CUDA_VISIBLE_DEVICES": gpu},
+                env=control.whole_environment | {"CUDA_VISIBLE_DEVICES": gpu},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -8,30 +8,49 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals, pidfd_send_signal
 from typing import Any
 
 from gmi_drl.gmi.mps.control import PIPES, Control, ControlError, SilentError
-from gmi_drl.gmi.mps.folder import controls_in, keeper_log, stale
+from gmi_drl.gmi.mps.folder import Process, controls_in, keeper_log, stale
 
 UNDO = f"{__name__}:undo"
-UNDO_S = 180.0
-"""More than all that follows takes, if all of it must be waited for."""
 
-DRAIN_S = 10.0
-"""For a client to end by itself, when it has been asked to."""
 
-PATIENCE_S = 2
+@dataclass(frozen=True)
+class Patience:
+    """Seconds that each step of the end may take, however many GPUs and clients there are.
+
+    Args:
+        drain_s: For clients to end by themselves, when they have been asked to.
+        take_s: For all daemons together to end the contexts of those that have not.
+        quit_s: For all daemons to say that they quit.
+        leave_s: For daemons and servers that have said so to be gone. A server gives back the memory of a whole GPU.
+        term_s: For those that have not, from SIGTERM on.
+        killed_s: Until what was killed must be gone; what a driver holds in the kernel is left to it. It comes twice.
+    """
+
+    drain_s: float = 10.0
+    take_s: float = 20.0
+    quit_s: float = 6.0
+    leave_s: float = 15.0
+    term_s: float = 3.0
+    killed_s: float = 10.0
+
+    @property
+    def undo_s(self) -> float:
+        """All of that together, and as much again for a machine that is busy."""
+        steps = self.drain_s + self.take_s + self.quit_s + self.leave_s + self.term_s + 2 * self.killed_s
+        return 2 * steps
+
+
+QUIT_PATIENCE_S = 2
 """For the daemon to wait for clients that are left when it shall quit: there should be none."""
-
-QUIT_S = 6.0
-LEAVE_S = 1.0
-SIGTERM_S = 3.0
-KILLED_S = 10.0
-"""Until a process must be gone; one that a driver holds in the kernel is left to it."""
 
 LOOK_EVERY_S = 0.05
 MPS = "nvidia-cuda-mps"
@@ -39,10 +58,18 @@ MPS = "nvidia-cuda-mps"
 
 
 def undo(notes: Mapping[str, Any]) -> list[str]:
-    """End all that was started in a claim's folder (note `folder`), and remove it; what is left, with a remedy."""
-    folder = Path(notes["folder"])
-    end_clients(folder, controls_in(folder))
-    end_daemons(folder, controls_in(folder))
+    """End all that was started in a claim's folder, and remove it; what is left, with a remedy.
+
+    Args:
+        notes: `folder`; perhaps `patience`, fields of `Patience`, and of each GMI `group PID`, when its leader started.
+    """
+    folder, patience = Path(notes["folder"]), Patience(**notes.get("patience", {}))
+    groups = {int(name.split()[1]): began for name, began in notes.items() if name.startswith("group ") and began}
+    try:
+        end_clients(folder, controls_in(folder), patience)
+    finally:
+        end_groups(groups)
+        end_daemons(folder, controls_in(folder), patience)
     if left := [*clients(folder), *daemons(folder)]:
         pids = ", ".join(map(str, left))
         return [f"processes {pids} of MPS in {folder} cannot be killed: `gmi-drl doctor --remove-stale` tries again"]
@@ -56,41 +83,63 @@ def remove_stale() -> list[str]:
     return [text for folder in stale() for text in undo({"folder": str(folder)})]
 
 
-def end_clients(folder: Path, controls: list[Control]) -> None:
-    """End all processes that were started as clients in a folder, with what they have started."""
-    # Those that do not catch SIGTERM would be killed by it as they are.
-    _until_gone(lambda: list(filter(catches_sigterm, clients(folder))), partial(send, folder, SIGTERM), DRAIN_S)
-    take_away(controls, clients(folder))
-    _until_gone(partial(clients, folder), partial(send, folder, SIGKILL), KILLED_S)
-
-
-def end_daemons(folder: Path, controls: list[Control]) -> None:
-    """End the daemons with their servers: by `quit`, and by their process ids if that hangs."""
-    for control in controls:
-        if daemons(folder):
-            with suppress(ControlError):
-                control.quit(PATIENCE_S, QUIT_S)
-    _until_gone(partial(daemons, folder), lambda pid: None, LEAVE_S)
-    _until_gone(partial(daemons, folder), partial(send, folder, SIGTERM), SIGTERM_S)
-    _until_gone(partial(daemons, folder), partial(send, folder, SIGKILL), KILLED_S)
-
-
-def take_away(controls: list[Control], pids: list[int]) -> None:
-    """Let daemons end the contexts of those of these processes that still are clients, if they answer."""
-    for control in controls if pids else ():
-        with suppress(ControlError):
-            for client, server in control.clients().items():
-                if client in pids:
-                    _terminate(control, server, client)
-
-
-def _terminate(control: Control, server: int, client: int) -> None:
+def end_clients(folder: Path, controls: list[Control], patience: Patience) -> None:
+    """End all processes that were started as clients in a folder, with what they have started and has its mark."""
+    # Those that SIGTERM would kill as they are do not get it.
+    _until_gone(lambda: list(filter(bears_sigterm, clients(folder))), partial(send, folder, SIGTERM), patience.drain_s)
     try:
-        control.terminate(server, client)
-    except SilentError:  # nor would it answer for the next one
-        raise
-    except ControlError:  # it has ended meanwhile
-        pass
+        take_away(controls, clients(folder), patience.take_s)
+    finally:
+        _until_gone(partial(clients, folder), partial(send, folder, SIGKILL), patience.killed_s)
+
+
+def end_groups(groups: Mapping[int, int]) -> None:
+    """Kill what GMIs have started without the mark and left. While it lives, nobody else gets the leader's number.
+
+    Args:
+        groups: When each leader started, by its process id.
+    """
+    for leader, began in groups.items():
+        if Process.of(leader).started in (0, began):
+            with suppress(OSError):
+                os.killpg(leader, SIGKILL)
+
+
+def end_daemons(folder: Path, controls: list[Control], patience: Patience) -> None:
+    """End the daemons with their servers: by `quit`, and by their process ids if that hangs."""
+    if daemons(folder):
+        _at_all(controls, lambda control: control.quit(QUIT_PATIENCE_S, patience.quit_s))
+    _until_gone(partial(daemons, folder), lambda pid: None, patience.leave_s)
+    _until_gone(partial(daemons, folder), partial(send, folder, SIGTERM), patience.term_s)
+    _until_gone(partial(daemons, folder), partial(send, folder, SIGKILL), patience.killed_s)
+
+
+def take_away(controls: list[Control], pids: list[int], seconds: float) -> None:
+    """Let daemons end the contexts of those of these processes that still are clients, if they answer in time."""
+    if pids:
+        _at_all(controls, partial(_end_contexts, pids=pids, deadline=time.monotonic() + seconds))
+
+
+def _end_contexts(control: Control, pids: list[int], deadline: float) -> None:
+    for client, server in control.clients(deadline - time.monotonic()).items():
+        if client in pids:
+            try:
+                control.terminate(server, client, deadline - time.monotonic())
+            except SilentError:  # nor would it answer for the next one
+                raise
+            except ControlError:  # it has ended meanwhile
+                pass
+
+
+def _at_all(controls: list[Control], act: Callable[[Control], None]) -> None:
+    """With all daemons at the same time, so that one that hangs costs the others nothing."""
+
+    def attempt(control: Control) -> None:
+        with suppress(ControlError):
+            act(control)
+
+    with ThreadPoolExecutor(max(1, len(controls))) as threads:
+        list(threads.map(attempt, controls))
 
 
 def clients(folder: Path) -> list[int]:
@@ -103,12 +152,12 @@ def daemons(folder: Path) -> list[int]:
     return [pid for pid in _marked(folder) if _is_mps(pid)]
 
 
-def catches_sigterm(pid: int) -> bool:
-    """Whether SIGTERM lets a process end in order."""
-    with suppress(OSError, StopIteration, ValueError):
+def bears_sigterm(pid: int) -> bool:
+    """Whether SIGTERM lets a process end in order: it catches the signal or, as it is ending already, ignores it."""
+    with suppress(OSError, ValueError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))
-        return bool(caught >> (SIGTERM - 1) & 1)
+        masks = (int(line.split()[1], 16) for line in lines if line.startswith(("SigCgt:", "SigIgn:")))
+        return any(mask >> (SIGTERM - 1) & 1 for mask in masks)
     return False
 
 

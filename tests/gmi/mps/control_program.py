@@ -1,11 +1,12 @@
 """A stand-in for nvidia-cuda-mps-control, which keeps its habits, and some bad ones that it is told to have.
 
-Its grammar is that of NVIDIA's "Appendix: Tools and Interface Reference" (https://docs.nvidia.com/deploy/mps): `-d`
-starts a daemon that lives in CUDA_MPS_PIPE_DIRECTORY; without an option each line of standard input is a command. A
-command that it does not know fails. What client, daemon and server say to each other is its own.
+Its grammar is that of NVIDIA's "Legacy MPS v2 Interface" (https://docs.nvidia.com/deploy/mps): `-d` starts a daemon
+that lives in CUDA_MPS_PIPE_DIRECTORY; without an option each line of standard input is a command. A command that it
+does not know fails. What client, daemon and server say to each other is its own.
 
 Habits are files in the folder FAKE_MPS: `slow` (seconds before an answer), `refuses_start` (its words),
-`ignores_sigterm`, `hangs_at_COMMAND`, `says_COMMAND` (its words), `attaches_nobody`. `log` tells there what happened.
+`ignores_sigterm`, `hangs_at_COMMAND`, `says_COMMAND` (its words), `attaches_nobody`,
+`knows_no_t` (at quit). `log` tells there what happened.
 """
 
 import os
@@ -152,7 +153,7 @@ class Daemon:
         return ""
 
     def quit(self, *patience):
-        if patience and (len(patience) != 2 or patience[0] != "-t"):
+        if patience and (len(patience) != 2 or patience[0] != "-t" or habit("knows_no_t") is not None):
             raise ValueError(f"{patience} are no arguments")
         deadline = time.monotonic() + (float(patience[1]) if patience else 3600.0)
         while (left := self.pids()) and time.monotonic() < deadline:

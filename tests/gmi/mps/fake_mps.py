@@ -11,7 +11,6 @@ import pytest
 
 HERE = Path(__file__).parent
 PROGRAMS = {"nvidia-cuda-mps-control": "control_program.py", "nvidia-cuda-mps-server": "server_program.py"}
-KNOWN_AS = "nvidia-cuda-mps"
 
 
 def install_programs(folder: Path) -> Path:

@@ -1,13 +1,14 @@
 """A stand-in for nvidia-cuda-mps-server: knows its clients by the kernel's word, and what they have in flight.
 
 A client that goes while it has something in flight, and was not terminated, harms the server, as on a GPU it may: the
-log (FAKE_MPS) says "harmed by PID".
+log (FAKE_MPS) says "harmed by PID". The habit `slow_synchronize`: seconds that the GPU takes for what is in flight.
 """
 
 import os
 import selectors
 import socket
 import struct
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,12 @@ def log(text):
         file.write(f"{text}\n")
 
 
+def seconds_of_work():
+    with suppress(OSError):
+        return float((HABITS / "slow_synchronize").read_text())
+    return 0.0
+
+
 class Client:
     def __init__(self, line):
         self.line, self.in_flight = line, False
@@ -28,7 +35,7 @@ class Client:
 
 class Server:
     def __init__(self):
-        self.selector, self.clients = selectors.DefaultSelector(), {}
+        self.selector, self.clients, self.working = selectors.DefaultSelector(), {}, []
         self.door = socket.socket(socket.AF_UNIX)
         (PIPES / "server").unlink(missing_ok=True)
         self.door.bind(str(PIPES / "server.draft"))
@@ -38,12 +45,16 @@ class Server:
 
     def serve(self):
         while True:
-            for key, _ in self.selector.select():
+            for key, _ in self.selector.select(0.02 if self.working else None):
                 if key.data is None:
                     client = Client(self.door.accept()[0])
                     self.selector.register(client.line, selectors.EVENT_READ, client)
                 else:
                     self.hear(key.data)
+            for done, client in self.working[:]:
+                if time.monotonic() >= done:
+                    self.working.remove((done, client))
+                    self.settle(client, False)
 
     def hear(self, client):
         try:
@@ -61,10 +72,15 @@ class Server:
                 self.say(client, "\n".join(map(str, sorted(self.clients))))
             case ["terminate", pid]:
                 self.say(client, "done" if self.terminate(int(pid)) else "nobody")
+            case [*_, "synchronize"] if client.in_flight:
+                self.working.append((time.monotonic() + seconds_of_work(), client))
             case _:
-                client.in_flight = words[-1] == "launch"
-                with suppress(OSError):
-                    client.line.sendall(b"done")
+                self.settle(client, words[-1] == "launch")
+
+    def settle(self, client, in_flight):
+        client.in_flight = in_flight
+        with suppress(OSError):
+            client.line.sendall(b"done")
 
     def say(self, client, answer):
         with suppress(OSError):

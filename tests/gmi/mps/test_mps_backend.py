@@ -1,14 +1,21 @@
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
+from conftest import environment
 
-from gmi_drl.errors import LayoutMismatchError, MachineError
+from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError
 from gmi_drl.gmi import this_node
+from gmi_drl.gmi.claims import claim
+from gmi_drl.gmi.keeper import Keeper
+from gmi_drl.gmi.mps import ending
 from gmi_drl.gmi.mps.backend import MpsBackend
+from gmi_drl.gmi.mps.ending import Patience
+from gmi_drl.gmi.mps.folder import new_name
 from gmi_drl.layout import GMI, Device, Layout
 from tests.gmi.nvml.fake import FakeGpu
 
@@ -33,9 +40,18 @@ def client(instances, gmi_id=0, kind="drains"):
             process.kill()
 
 
+@contextmanager
+def held(backend, one):
+    """Its devices claimed, and what it keeps for them."""
+    with claim(backend.devices(one), "a test"), backend.held([one]):
+        yield
+
+
 @pytest.fixture
 def backend(fake_mps):
-    return MpsBackend()
+    found = MpsBackend()
+    found.patience = Patience(take_s=2.0, quit_s=1.0, leave_s=1.0, term_s=0.5)
+    return found
 
 
 def test_a_machine_that_has_mps_can_open_a_layout(backend):
@@ -62,7 +78,7 @@ def test_what_the_machine_lacks_is_told_with_a_remedy(backend, fake_nvml, monkey
 
 def test_the_life_of_daemon_and_clients(backend, fake_mps, fake_nvml):
     two = layout({"share": 0.29, "memory_limit_bytes": 4 * 2**30}, {})
-    with backend.held([two]), backend.cut(two) as instances:
+    with held(backend, two), backend.cut(two) as instances:
         own = instances.environment(0)
         assert own["CUDA_VISIBLE_DEVICES"] == fake_nvml.uuid(0) and own["GMI_DRL_CPUS"]
         with client(instances, 0) as first, client(instances, 1) as second:
@@ -83,7 +99,7 @@ def test_a_process_that_cuda_runs_without_mps_is_told_apart(backend, fake_mps):
     fake_mps.habit("attaches_nobody")
     one = layout()
     with (
-        backend.held([one]),
+        held(backend, one),
         backend.cut(one) as instances,
         client(instances) as process,
         pytest.raises(LayoutMismatchError, match=rf"GMI 0 .process {process.pid}. computes .* without MPS.*nobody"),
@@ -94,7 +110,7 @@ def test_a_process_that_cuda_runs_without_mps_is_told_apart(backend, fake_mps):
 
 def test_what_does_not_drain_is_terminated_before_it_is_killed(backend, fake_mps):
     one = layout()
-    with backend.held([one]), backend.cut(one) as instances, client(instances, kind="deaf") as process:
+    with held(backend, one), backend.cut(one) as instances, client(instances, kind="deaf") as process:
         instances.release([process.pid])
         assert fake_mps.log()[-2:] == [f"terminated {process.pid}", f"gone {process.pid}"]
         process.kill()
@@ -105,7 +121,7 @@ def test_a_daemon_that_does_not_answer_is_asked_once(backend, fake_mps):
     fake_mps.habit("hangs_at_terminate_client")
     two = layout({}, {})
     with (
-        backend.held([two]),
+        held(backend, two),
         backend.cut(two) as instances,
         client(instances, 0, "deaf") as first,
         client(instances, 1, "deaf") as second,
@@ -117,7 +133,7 @@ def test_a_daemon_that_does_not_answer_is_asked_once(backend, fake_mps):
 
 def test_children_of_gmis_are_clients_too(backend, fake_mps):
     one = layout()
-    with backend.held([one]), backend.cut(one) as instances, client(instances, kind="forks") as process:
+    with held(backend, one), backend.cut(one) as instances, client(instances, kind="forks") as process:
         instances.release([process.pid])
         (terminated,) = [line for line in fake_mps.log() if "terminated" in line]
         assert terminated != f"terminated {process.pid}"
@@ -125,7 +141,7 @@ def test_children_of_gmis_are_clients_too(backend, fake_mps):
 
 def test_clients_that_are_left_end_with_the_daemon(backend, fake_mps):
     one = layout()
-    with backend.held([one]), backend.cut(one) as instances:
+    with held(backend, one), backend.cut(one) as instances:
         environment = {**os.environ, **instances.environment(0)}
         processes = [
             subprocess.Popen([sys.executable, CLIENT, kind], env=environment, stdout=subprocess.PIPE, text=True)
@@ -143,20 +159,57 @@ def test_a_daemon_that_does_not_quit_is_ended_by_its_pid(backend, fake_mps):
     fake_mps.habit("hangs_at_quit")
     fake_mps.habit("ignores_sigterm")
     one = layout()
-    with backend.held([one]), backend.cut(one) as instances, client(instances):
+    with held(backend, one), backend.cut(one) as instances, client(instances):
         pass
     assert fake_mps.left() == [] and "daemon quit" not in fake_mps.log()
 
 
 def test_a_daemon_that_refuses_to_start_is_quoted(backend, fake_mps):
     fake_mps.habit("refuses_start", "no GPU for you")
-    with pytest.raises(MachineError, match=r"exited with 1: no GPU for you"), backend.held([layout()]):
+    with pytest.raises(MachineError, match=r"exited with 1: no GPU for you"), held(backend, layout()):
         pass
     assert fake_mps.left() == []
 
 
 def test_nothing_is_started_without_a_keeper(backend, fake_mps, monkeypatch):
     monkeypatch.setattr("gmi_drl.gmi.keeper.PROGRAM", "raise SystemExit")
-    with pytest.raises(MachineError, match="has ended or does not answer"), backend.held([layout()]):
+    with pytest.raises(MachineError, match="has ended or does not answer"), held(backend, layout()):
         pass
     assert fake_mps.log() == [] and fake_mps.left() == []
+
+
+def test_what_cannot_be_undone_after_a_failure_is_told_besides_it(backend, fake_mps, monkeypatch):
+    real = Keeper.close
+    monkeypatch.setattr(Keeper, "close", lambda keeper: [*real(keeper), "a thing: remove it"])
+    with (
+        pytest.warns(GmiWarning, match="a thing: remove it"),
+        pytest.raises(KeyboardInterrupt),
+        held(backend, layout()),
+    ):
+        raise KeyboardInterrupt
+
+
+def test_a_launcher_that_is_killed_before_anything_is_made_leaves_nothing(fake_mps):
+    folder = new_name()
+    keeper = f"Keeper({ending.UNDO!r}, keeper_log(folder), undo_s=60, notes={{'folder': str(folder)}})"
+    program = f"folder = Path({str(folder)!r}); print({keeper}.pid, flush=True); os.kill(os.getpid(), 9)"
+    imports = "import os; from pathlib import Path; from gmi_drl.gmi.keeper import Keeper; "
+    imports += "from gmi_drl.gmi.mps.folder import keeper_log; "
+    ended = subprocess.run([sys.executable, "-c", imports + program], env=environment(), capture_output=True, text=True)
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(int(ended.stdout)).wait(60)
+    assert fake_mps.left() == []
+
+
+def test_what_a_user_has_set_of_mps_is_for_other_daemons(backend, fake_mps, monkeypatch):
+    monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10")
+    with held(backend, layout()):
+        (daemon,) = [process for process in fake_mps.processes() if "mps-control" in str(process.cmdline())]
+        assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" not in daemon.environ()
+
+
+def test_a_daemon_that_knows_no_patience_quits_too(backend, fake_mps):
+    fake_mps.habit("knows_no_t")
+    with held(backend, layout()):
+        pass
+    assert fake_mps.log()[-1] == "daemon quit"
