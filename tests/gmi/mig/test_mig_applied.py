@@ -16,7 +16,7 @@ from gmi_drl.gmi import claim, claimed
 from gmi_drl.gmi.mig import restore
 from gmi_drl.gmi.mig.record import record_file
 from tests.conftest import environment
-from tests.gmi.mig.cut_by_mig import A100, cut, layout, state
+from tests.gmi.mig.cut_by_mig import A100, cut, cut_a100, keep_to_itself, layout, state
 from tests.gmi.mig.gpus_with_mig import folder_of
 from tests.gmi.nvml.fake import FakeGpu
 
@@ -30,6 +30,16 @@ with claimed([layout], "a test", apply_mig=True) as claim, claim.cut(layout):
         print("cut", flush=True)
     sys.stdin.read()
 """
+
+
+@pytest.fixture(autouse=True)
+def own_claims(tmp_path, monkeypatch):
+    keep_to_itself(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def machine(fake_nvml):
+    return cut_a100(fake_nvml)
 
 
 def profiles_of(machine, uuids):

@@ -7,9 +7,19 @@ import pytest
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
 from gmi_drl.gmi.mig import busy, make
-from tests.gmi.mig.cut_by_mig import A100, cut, layout, state
+from tests.gmi.mig.cut_by_mig import A100, cut, cut_a100, keep_to_itself, layout, state
 from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
 from tests.gmi.nvml.fake import FakeGpu
+
+
+@pytest.fixture(autouse=True)
+def own_claims(tmp_path, monkeypatch):
+    keep_to_itself(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def machine(fake_nvml):
+    return cut_a100(fake_nvml)
 
 
 def folder_of_user(tmp_path):

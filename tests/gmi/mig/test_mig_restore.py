@@ -15,8 +15,19 @@ from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.parts import MigState
 from gmi_drl.gmi.mig.record import Record, boot_id, read_record, record_file, write_record
 from gmi_drl.gmi.mig.restore import left_behind, restore
+from tests.gmi.mig.cut_by_mig import cut_a100, keep_to_itself
 from tests.gmi.mig.gpus_with_mig import claimed_by_another_process
 from tests.gmi.nvml.fake import FakeGpu
+
+
+@pytest.fixture(autouse=True)
+def own_claims(tmp_path, monkeypatch):
+    keep_to_itself(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def machine(fake_nvml):
+    return cut_a100(fake_nvml)
 
 
 def now(machine):
