@@ -33,11 +33,13 @@ def driver() -> Finding:
 def gpus() -> Finding:
     """Those that may be used, alike ones in one line, and what is odd about CUDA_VISIBLE_DEVICES."""
     from gmi_drl.gmi.inventory import gpus_seen
+    from gmi_drl.gmi.mig.restore import left_behind
 
     seen = gpus_seen()
     if not seen.gpus:
         return "none", seen.note or NO_GPU
-    return "\n".join(described(seen.gpus)), seen.note or _order(seen.gpus)
+    left = dict.fromkeys(left_behind(gpu.parent or gpu.uuid) for gpu in seen.gpus)
+    return "\n".join(described(seen.gpus)), "\n".join(filter(None, [seen.note or _order(seen.gpus), *left]))
 
 
 def described(gpus: "Sequence[VisibleGpu]") -> list[str]:

@@ -31,16 +31,18 @@ def descriptor_of(device: str) -> int:
 
 
 def locked(path: Path) -> bool:
-    """Whether another process holds the device of this lock.
+    """Whether another process holds the device of this lock alone.
 
     Raises:
         OSError: if this user may not know.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    # Another user may have put a pipe there, which would be waited for.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if any(os.path.sameopenfile(descriptor, ours) for ours in _held.values()):
+        is_ours = any(os.path.sameopenfile(descriptor, ours) for ours in _held.values())
+        if is_ours or not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return False
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
@@ -50,7 +52,8 @@ def locked(path: Path) -> bool:
 
 def claims_folder() -> Path:
     """Where the locks lie: `GMI_DRL_CLAIMS`, or one folder per user in the system's folder for temporary files."""
-    return Path(os.environ.get("GMI_DRL_CLAIMS") or Path(tempfile.gettempdir()) / f"gmi-drl-claims-{os.getuid()}")
+    chosen = os.environ.get("GMI_DRL_CLAIMS")
+    return Path(chosen or Path(tempfile.gettempdir()) / f"gmi-drl-claims-{os.getuid()}").absolute()
 
 
 @contextmanager
@@ -70,8 +73,8 @@ def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
     with ExitStack() as held:
         while taken := _take_all(held, locks, purpose):
             if time.monotonic() >= deadline:
-                remedy = "wait for it, stop it, or start on other cores with `taskset -c LIST`"
-                raise LayoutMismatchError(f"{taken}: {remedy}")
+                others = "CUDA_VISIBLE_DEVICES=LIST" if taken.startswith("gpu-") else "`taskset -c LIST`"
+                raise LayoutMismatchError(f"{taken}: wait for it, stop it, or start on others with {others}")
             time.sleep(RETRY_S)
         yield
 

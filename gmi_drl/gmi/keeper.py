@@ -19,6 +19,7 @@ from select import POLLIN, poll
 from typing import Any
 
 from gmi_drl.errors import MachineError
+from gmi_drl.gmi.claims import claims_folder
 from gmi_drl.registry import class_at
 
 Undo = Callable[[Mapping[str, Any]], list[str]]
@@ -62,6 +63,7 @@ class Keeper:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
+                    env={**os.environ, "GMI_DRL_CLAIMS": str(claims_folder())},  # it leaves this folder
                     pass_fds=[theirs.fileno(), launcher, *holds],
                     start_new_session=True,
                 )

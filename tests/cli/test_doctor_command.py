@@ -59,7 +59,7 @@ def test_gpus_are_described(found, fake_nvml):
     assert checks["GPUs"]["seen"].splitlines() == [
         f"GPUs 0-1: 2 x {A100}, sm_80, 108 SMs, 40 GiB, MIG off",
         "GPU 2: NVIDIA H200, sm_90, 132 SMs, 140.4 GiB, MIG on",
-        f"on GPU 2: MIG 3g.71gb, 60 SMs, 69.8 GiB, instance 1/0, {fake_nvml.mig_uuids(2)[0]}",
+        f"on GPU 2: MIG 3g.71gb, 60 SMs, 69.8 GiB, instance 2/0, {fake_nvml.mig_uuids(2)[0]}",
     ]
     assert checks["links"]["seen"].splitlines()[:3] == ["GPUs 0-1: nvlink", "the rest: pcie", "4 NVLinks: GPUs 0-1"]
     assert "PCIe through one PCIe switch: GPUs 0-1" in checks["links"]["seen"]

@@ -1,10 +1,11 @@
 """`--apply-mig`: cuts GPUs by MIG as a layout says, and restores what was there when the claim ends."""
 
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.errors import GmiWarning, MachineError, UsageError
 from gmi_drl.exports.devices import CutGpu
 from gmi_drl.exports.mig_devices import compute_names, placed
 from gmi_drl.gmi.claims import claims_folder, descriptor_of
@@ -63,11 +64,12 @@ class AppliedMig(ProcessBackend):
                 for uuid in uuids:
                     self._note(Record(boot_id(), read(MigDriver(uuid))))
             yield
-        except BaseException as error:
-            why = f"{error}; besides, " if isinstance(error, GmiError) else ""
-            self._restore(why)
+        except BaseException:  # it is what is told in the end
+            if left := self._keeper.close():
+                warnings.warn("; ".join(left), GmiWarning, stacklevel=1)
             raise
-        self._restore()
+        if left := self._keeper.close():
+            raise MachineError("; ".join(left))
 
     @contextmanager
     def cut(self, layout: Layout) -> Iterator[MigInstances]:
@@ -84,10 +86,6 @@ class AppliedMig(ProcessBackend):
                 self._note(record.sealed(state))
                 given |= hand_out(device.gmis, state, wanted)
         yield MigInstances(layout, self.cores, given)
-
-    def _restore(self, why: str = "") -> None:
-        if left := self._keeper.close():
-            raise MachineError(why + "; ".join(left))
 
     def _note(self, record: Record) -> None:
         """Before anything is changed: the file for a next run, the note for the keeper."""

@@ -8,6 +8,7 @@ from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
 from gmi_drl.gmi.mig.busy import in_use
 from gmi_drl.gmi.mig.given import Given, give, not_cut
 from gmi_drl.gmi.mig.instances import MigInstances
+from gmi_drl.gmi.mig.restore import left_behind
 from gmi_drl.gmi.process import ProcessBackend
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
@@ -26,7 +27,8 @@ class MigBackend(ProcessBackend):
         """Besides cores and GPUs: an instance for each GMI. Which one it gets is decided here."""
         gpus = visible_gpus()
         self._given[layout.digest], reasons = give(layout, gpus, in_use(gpus), parts=self.parts)
-        return super().check(node, layout) + not_cut(layout, gpus, self.obstacle) + reasons
+        left = [left_behind(gpu.parent or gpu.uuid) for gpu in gpus if reasons]
+        return super().check(node, layout) + not_cut(layout, gpus, self.obstacle) + reasons + list(filter(None, left))
 
     def devices(self, layout: Layout) -> list[str]:
         """Each core, each MIG device by its UUID, and their GPUs, which nobody may cut anew meanwhile."""

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -50,15 +50,22 @@ def pids_on(nvml: Any, uuid: str) -> list[int]:
 
 
 def claimed_elsewhere() -> Mapping[str, str]:
-    """MIG devices that runs of any user hold whose locks we can see, and where: root's are not a user's."""
-    own = claims_folder()
+    """GPUs and MIG devices that runs of any user hold alone whose locks we can see, and where, by UUID."""
     found: dict[str, str] = {}
-    for folder in {own, *Path(tempfile.gettempdir()).glob("gmi-drl-claims-*")}:
+    for folder in {claims_folder(), *_folders_of_users()}:
         with suppress(OSError):  # of another user, who lets nobody in
-            for path in folder.glob("gpu-MIG-*"):
+            for path in folder.glob("gpu-*"):
                 if locked(path):
                     found[path.name.removeprefix("gpu-")] = f"a run that has claimed it in {folder}"
     return found
+
+
+def _folders_of_users() -> Iterator[Path]:
+    """Those that their users have made, as their names say."""
+    for folder in Path(tempfile.gettempdir()).glob("gmi-drl-claims-*"):
+        with suppress(OSError):
+            if folder.name == f"gmi-drl-claims-{folder.lstat().st_uid}":
+                yield folder
 
 
 def hides_processes(namespaces: Path = Path("/proc/self/ns")) -> bool:

@@ -19,6 +19,7 @@ def in_words(error: Exception) -> str:
         pynvml.NVML_ERROR_NO_PERMISSION: "it needs root, or the right to /proc/driver/nvidia/capabilities/mig/config",
         pynvml.NVML_ERROR_IN_USE: "it is in use by a process, perhaps a monitor such as dcgm: end that",
         pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES: "there is no room beside the instances that are there",
+        pynvml.NVML_ERROR_RESET_REQUIRED: "the GPU must be reset first (nvidia-smi --gpu-reset)",
         pynvml.NVML_ERROR_NOT_SUPPORTED: "this GPU or its driver cannot do it",
         pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "the driver is too old for it",
     }
@@ -35,6 +36,7 @@ def is_passing(error: Exception) -> bool:
         pynvml.NVMLError_NotSupported,
         pynvml.NVMLError_InvalidArgument,
         pynvml.NVMLError_FunctionNotFound,
+        pynvml.NVMLError_ResetRequired,
     )
     return not isinstance(error, final)
 

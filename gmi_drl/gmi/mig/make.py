@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from gmi_drl.errors import LayoutMismatchError, MachineError
 from gmi_drl.exports.devices import CutGpu
 from gmi_drl.exports.mig_devices import instance_names
-from gmi_drl.gmi.mig.busy import hides_processes, users
+from gmi_drl.gmi.mig.busy import claimed_elsewhere, hides_processes, users
 from gmi_drl.gmi.mig.change import RETRY_S, Patience, steps
 from gmi_drl.gmi.mig.difference import commands, difference, mode_command
 from gmi_drl.gmi.mig.driver import MigDriver, in_words
@@ -17,6 +17,9 @@ from gmi_drl.layout import GMI, Device
 
 PATIENCE_S = 10.0
 """Until processes of the cut before are gone."""
+
+HIDDEN = "in this container NVML does not tell whether others use it"
+ON_HOST = "start on the host (--pid=host)"
 
 
 def turn_on(driver: MigDriver) -> None:
@@ -31,9 +34,12 @@ def turn_on(driver: MigDriver) -> None:
     if read(driver).enabled:
         return
     by_hand = f"by hand: {mode_command(driver.gpu, enabled=True)}"
-    if pids := driver.pids():
-        raise LayoutMismatchError(
-            f"{driver.gpu} is in use by process {', '.join(map(str, pids))}, and MIG mode is off: end it, or {by_hand}"
+    pids = driver.pids()
+    if who := f"process {', '.join(map(str, pids))}" if pids else claimed_elsewhere().get(driver.gpu, ""):
+        raise LayoutMismatchError(f"{driver.gpu} is in use by {who}, and MIG mode is off: end it, or {by_hand}")
+    if hides_processes():
+        raise MachineError(
+            f"MIG mode of {driver.gpu} is off, and {HIDDEN}: start on the host (--pid=host), or {by_hand}"
         )
     try:
         driver.set_mode(enabled=True)
@@ -124,6 +130,6 @@ def _refuse_what_is_in_use(driver: MigDriver, state: MigState, wanted: Sequence[
         raise LayoutMismatchError(f"{driver.gpu}: {'; '.join(busy)}: wait for it, or stop it")
     if going and hides_processes():
         raise MachineError(
-            f"{driver.gpu} has MIG devices in the way ({', '.join(going)}), and in this container NVML does not tell "
-            "whether others use them: start on the host (--pid=host), or destroy them by hand"
+            f"{driver.gpu} has MIG devices in the way ({', '.join(going)}), and {HIDDEN}: {ON_HOST}, or "
+            "destroy them by hand"
         )

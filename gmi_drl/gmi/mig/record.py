@@ -22,7 +22,7 @@ class Record:
     """Of one GPU.
 
     Args:
-        boot: Of the machine (`boot_id`): instances do not survive the next one.
+        boot: Of the machine (`boot_id`): instances do not survive the next one, the mode may (on Ampere).
         before: What was there.
         places: Profiles and starts of the GPU instances that are being made.
         made: What was there when all were made; None before. From then on only these are ours.
@@ -40,6 +40,12 @@ class Record:
     def sealed(self, made: MigState) -> Self:
         """To be kept when all is made."""
         return replace(self, made=made)
+
+    def of_this_boot(self) -> Self | None:
+        """What is left of it: after another boot, that MIG mode was off; None if nothing is."""
+        if self.boot == boot_id():
+            return self
+        return None if self.before.enabled else replace(self, boot=boot_id(), places=(), made=None)
 
     def is_ours(self, instance: GpuInstance) -> bool:
         """Whether we have made a GPU instance at a place where none was, and nobody has put others into it since."""
@@ -97,7 +103,7 @@ def write_record(record: Record) -> None:
 
 
 def read_record(gpu: str) -> Record | None:
-    """What an earlier run has left; None if it left nothing, or the machine has started anew since."""
+    """What an earlier run has left; None if it left nothing that has outlived the boot."""
     try:
         record = Record.from_json(json.loads(record_file(gpu).read_text()))
     except FileNotFoundError:
@@ -107,7 +113,7 @@ def read_record(gpu: str) -> Record | None:
         raise MachineError(
             f"{path} is no record of MIG instances ({error}): look at `nvidia-smi mig -lgi`, remove it"
         ) from None
-    return record if record.boot == boot_id() else None
+    return record.of_this_boot()
 
 
 def drop_record(gpu: str) -> None:

@@ -6,24 +6,20 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from threading import Timer
 
 import psutil
 import pynvml
 import pytest
 
-from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
+from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.gmi import claim, claimed
-from gmi_drl.gmi.inventory import nvml_open
-from gmi_drl.gmi.mig import busy, change, make, restore
-from gmi_drl.gmi.mig.driver import MigDriver
+from gmi_drl.gmi.mig import restore
 from gmi_drl.gmi.mig.record import record_file
-from gmi_drl.layout import GMI, Device, Layout
 from tests.conftest import environment
-from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
+from tests.gmi.mig.cut_by_mig import A100, cut, cut_a100, keep_to_itself, layout, state
+from tests.gmi.mig.gpus_with_mig import folder_of
 from tests.gmi.nvml.fake import FakeGpu
 
-A100 = "NVIDIA A100-SXM4-40GB"
 LAUNCHER = """
 import os, sys
 from gmi_drl.gmi import claimed
@@ -38,42 +34,12 @@ with claimed([layout], "a test", apply_mig=True) as claim, claim.cut(layout):
 
 @pytest.fixture(autouse=True)
 def own_claims(tmp_path, monkeypatch):
-    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path))
-    monkeypatch.setattr(busy.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
-    monkeypatch.setattr(make, "hides_processes", lambda: False)
-    monkeypatch.setattr(change, "RETRY_S", 0.01)
-    monkeypatch.setattr(make, "PATIENCE_S", 0.2)
+    keep_to_itself(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def machine(fake_nvml):
-    fake_nvml.add(FakeGpu(A100, mig=("3g.20gb", "1g.5gb")))
-    fake_nvml.write("root", "")
-    return fake_nvml
-
-
-def layout(*profiles, backend="mig", gpus=1):
-    each = len(profiles)
-    devices = tuple(
-        Device(
-            kind="gpu",
-            index=gpu,
-            gmis=tuple(GMI(id=gpu * each + i, num_env=1, cores=(0,), mig_profile=p) for i, p in enumerate(profiles)),
-        )
-        for gpu in range(gpus)
-    )
-    return Layout(backend=backend, share_cores=True, devices=devices)
-
-
-def state(machine, gpu=0):
-    with nvml_open():
-        return MigDriver(machine.uuid(gpu)).state()
-
-
-def cut(one):
-    """What GMIs see meanwhile."""
-    with claimed([one], "a test", apply_mig=True) as held, held.cut(one) as instances:
-        return [instances.environment(gmi.id)["CUDA_VISIBLE_DEVICES"] for gmi in one.gmis]
+    return cut_a100(fake_nvml)
 
 
 def profiles_of(machine, uuids):
@@ -142,99 +108,35 @@ def test_a_failure_half_way_leaves_what_was_there(fake_nvml, mig, function, skip
     assert (after.shapes, after.enabled, after.pending) == (before.shapes, before.enabled, before.pending)
 
 
-def test_both_failures_are_told(machine, monkeypatch):
+def test_both_failures_are_told(machine):
     machine.fail("nvmlDeviceCreateGpuInstanceWithPlacement", pynvml.NVML_ERROR_NO_PERMISSION)
-    with pytest.raises(MachineError, match=r"^making 7g.40gb at 0 .* besides, GPU-\S+ has not got back"):
-        cut(layout(None))
-
-
-def test_what_has_no_room_is_refused_before_anything_is_changed(machine):
-    machine.log_calls()
-    with pytest.raises(LayoutMismatchError, match="has no room for as many MIG instances"):
-        cut(layout(*[None] * 8))
-    with pytest.raises(LayoutMismatchError, match=r"2 x 4g.20gb do not fit"):
-        cut(layout("4g.20gb", "4g.20gb"))
-    with pytest.raises(LayoutMismatchError, match="room for 7 compute instances"):
-        cut(layout(*[None] * 8, backend="mig-ci"))
-    assert not any("Create" in call or "Destroy" in call for call in machine.calls())
-
-
-def test_an_ordinary_user_is_told_what_it_needs_and_nothing_changes(machine):
-    before = state(machine)
-    (machine.root / "root").unlink()
-    with pytest.raises(MachineError, match=r"it needs root"):
-        cut(layout(None))
-    machine.write("root", "")
-    assert state(machine) == before
-
-
-def test_a_mode_that_needs_a_reset_is_not_forced(fake_nvml):
-    fake_nvml.add(FakeGpu(A100))
-    fake_nvml.write("root", "")
-    fake_nvml.write("gpus/0/mig_resets", "")
-    with pytest.raises(MachineError, match=r"must be reset .* by hand: nvidia-smi -i GPU-\S+ -mig 1, then nvidia-smi"):
-        cut(layout(None))
-    assert not state(fake_nvml).pending
-    fake_nvml.write("gpus/0/mig_pending", 1)
-    with pytest.raises(LayoutMismatchError, match="waits for a reset that turns MIG mode on"):
-        cut(layout(None))
-
-
-def test_what_is_in_use_is_refused_before_anything_is_destroyed(machine):
-    before = state(machine)
-    machine.log_calls()
-    for one in before.instances:
-        (uuid,) = one.uuids
-        processes = folder_of(machine, uuid) / "processes"
-        processes.mkdir()
-        (processes / "4321").write_text("1")
-        with pytest.raises(LayoutMismatchError, match=r"is in use by process 4321: wait for it"):
-            cut(layout(None))
-        (processes / "4321").unlink()
-    assert not any("Destroy" in call for call in machine.calls()) and state(machine) == before
-
-
-def test_processes_of_a_run_that_has_just_ended_are_waited_for(machine, monkeypatch):
-    monkeypatch.setattr(make, "PATIENCE_S", 60.0)
-    (uuid,) = state(machine).instances[0].uuids
-    processes = folder_of(machine, uuid) / "processes"
-    processes.mkdir()
-    (processes / "4321").write_text("1")
-    ending = Timer(0.5, (processes / "4321").unlink)
-    ending.start()
-    assert cut(layout(None))
-    ending.join()
-
-
-def test_a_gpu_in_use_keeps_its_mode(fake_nvml):
-    fake_nvml.add(FakeGpu(A100))
-    fake_nvml.write("root", "")
-    fake_nvml.write("gpus/0/processes/4321", 1)
-    with pytest.raises(LayoutMismatchError, match=r"in use by process 4321, and MIG mode is off"):
-        cut(layout(None))
-    assert not state(fake_nvml).enabled
-
-
-def test_where_processes_are_hidden_nothing_of_others_is_destroyed(machine, monkeypatch):
-    monkeypatch.setattr(make, "hides_processes", lambda: True)
-    before = state(machine)
-    with pytest.raises(MachineError, match="in this container NVML does not tell"):
-        cut(layout(None))
-    assert state(machine) == before
-
-
-def test_what_other_users_have_claimed_counts_as_in_use(machine, tmp_path):
-    """Their locks lie in folders of their own, which root can look into."""
-    before = state(machine)
-    (uuid,) = before.instances[0].uuids
-    theirs = tmp_path / "tmp" / "gmi-drl-claims-4711"
-    theirs.mkdir(parents=True, mode=0o700)
     with (
-        claimed_by_another_process(f"gpu-{uuid}", theirs),
-        pytest.raises(LayoutMismatchError, match=r"in use by a run that has claimed it in .*gmi-drl-claims-4711"),
+        pytest.warns(GmiWarning, match=r"^GPU-\S+ has not got back .*by hand:\n  nvidia-smi mig"),
+        pytest.raises(MachineError, match=r"^making 7g.40gb at 0"),
     ):
         cut(layout(None))
-    assert state(machine) == before and cut(layout(None))
+
+
+@pytest.mark.parametrize("error", [LayoutMismatchError("GMI 0 has ended"), KeyboardInterrupt()])
+def test_a_run_that_fails_tells_besides_what_could_not_be_restored(machine, error):
+    one = layout(None)
+    with (
+        pytest.warns(GmiWarning, match="has not got back"),
+        pytest.raises(type(error)) as seen,
+        claimed([one], "a test", apply_mig=True) as held,
+        held.cut(one),
+    ):
+        machine.fail("nvmlGpuInstanceDestroy", pynvml.NVML_ERROR_NO_PERMISSION)
+        raise error
+    assert seen.value is error
+
+
+def test_claims_in_a_relative_folder_are_those_of_the_keeper_too(machine, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GMI_DRL_CLAIMS", "locks")
+    before = state(machine)
+    assert cut(layout(None)) and state(machine) == before
+    assert not record_file(machine.uuid(0)).exists() and record_file("x").parent == tmp_path / "locks"
 
 
 def test_a_record_that_vanishes_changes_nothing(machine):

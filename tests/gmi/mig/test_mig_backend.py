@@ -10,14 +10,14 @@ from gmi_drl.gmi import backend_for, claim, claimed, this_node
 from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.mig import busy, instances
 from gmi_drl.layout import GMI, Device, Layout
+from tests.gmi.mig.cut_by_mig import keep_to_itself
 from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
 from tests.gmi.nvml.fake import FakeGpu
 
 
 @pytest.fixture(autouse=True)
 def own_claims(tmp_path, monkeypatch):
-    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path))
-    monkeypatch.setattr(busy.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    keep_to_itself(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -6,26 +6,28 @@ from threading import Timer
 import pynvml
 import pytest
 
+from gmi_drl.backends import MIG
+from gmi_drl.cli import doctor_gpus
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.inventory import nvml_open
 from gmi_drl.gmi.mig import restore as restoring
 from gmi_drl.gmi.mig.driver import MigDriver
+from gmi_drl.gmi.mig.parts import MigState
 from gmi_drl.gmi.mig.record import Record, boot_id, read_record, record_file, write_record
-from gmi_drl.gmi.mig.restore import restore
+from gmi_drl.gmi.mig.restore import left_behind, restore
+from tests.gmi.mig.cut_by_mig import cut_a100, keep_to_itself
 from tests.gmi.mig.gpus_with_mig import claimed_by_another_process
 from tests.gmi.nvml.fake import FakeGpu
 
 
 @pytest.fixture(autouse=True)
 def own_claims(tmp_path, monkeypatch):
-    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path))
+    keep_to_itself(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def machine(fake_nvml):
-    fake_nvml.add(FakeGpu("NVIDIA A100-SXM4-40GB", mig=("3g.20gb", "1g.5gb")))
-    fake_nvml.write("root", "")
-    return fake_nvml
+    return cut_a100(fake_nvml)
 
 
 def now(machine):
@@ -140,6 +142,57 @@ def test_a_record_of_another_boot_is_not_believed(machine):
     write_record(old)
     assert read_record(machine.uuid(0)) is None
     assert restore(old) == [] and now(machine) == made
+
+
+@pytest.mark.parametrize("others", [(), ("2g.12gb",)], ids=["empty", "cut by others since"])
+def test_mig_mode_outlives_a_boot_on_ampere_and_goes_off_again(fake_nvml, others):
+    fake_nvml.add(FakeGpu("NVIDIA A30", mig=others))
+    fake_nvml.write("root", "")
+    there = now(fake_nvml)
+    was_off = MigState(there.gpu, there.model, enabled=False, pending=False)
+    write_record(Record("another", was_off, (("4g.24gb", 0),), MigState(there.gpu, there.model, True, True)))
+    assert restore(read_record(there.gpu)) == [] and not record_file(there.gpu).exists()
+    assert now(fake_nvml).enabled == bool(others) and now(fake_nvml).instances == there.instances
+
+
+def test_a_mode_that_an_administrator_has_turned_off_stays_off(machine):
+    record, made = cut_anew(machine, ("7g.40gb", 0))
+    driver = MigDriver(machine.uuid(0))
+    with nvml_open():
+        (ours,) = made.instances
+        driver.destroy_part(ours.id, 0)
+        driver.destroy(ours.id)
+        driver.set_mode(enabled=False)
+    (left,) = restore(sealed(record, made))
+    assert "somebody else has turned MIG mode" in left and not now(machine).enabled
+    assert read_record(machine.uuid(0)) is None, "what is wanted now is another layout"
+
+
+def test_a_mode_that_only_a_reset_turns_off_is_told_at_once(fake_nvml):
+    fake_nvml.add(FakeGpu("NVIDIA A30"))
+    fake_nvml.write("root", "")
+    record = Record(boot_id(), now(fake_nvml))
+    fake_nvml.write("gpus/0/mig_mode", 1)
+    fake_nvml.write("gpus/0/mig_resets", "")
+    fake_nvml.log_calls()
+    (left,) = restore(record, patience_s=60)
+    assert "the GPU must be reset first" in left
+    assert sum("SetMigMode" in call for call in fake_nvml.calls()) == 1
+
+
+def test_what_was_left_behind_is_told_until_it_is_restored(machine):
+    gpu = machine.uuid(0)
+    assert left_behind(gpu) == ""
+    record, _ = cut_anew(machine, ("7g.40gb", 0))
+    told = left_behind(gpu)
+    assert "-gi 0 -dgi" in told and "-cgi 3g.20gb:0 -C" in told and str(record_file(gpu)) in told
+    with claimed_by_another_process(f"gpu-{gpu}"):
+        assert left_behind(gpu) == "", "the run is still on"
+    (machine.root / "root").unlink()
+    assert "may not have got back" in left_behind(gpu), "to a user"
+    machine.write("root", "")
+    assert str(record_file(gpu)) in doctor_gpus.gpus()[1] and str(record_file(gpu)) in doctor_gpus.backend(MIG)[1]
+    assert restore(record) == [] and left_behind(gpu) == "" == doctor_gpus.gpus()[1]
 
 
 def test_a_busy_instance_keeps_its_idle_compute_instances(machine):
