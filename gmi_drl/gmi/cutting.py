@@ -84,17 +84,20 @@ def _take(
 ) -> None:
     """Claim what layouts need. Where others were quicker, a backend may find other devices that serve as well."""
     node, tried = this_node(), list[list[str]]()
+
+    def look() -> list[str]:
+        of = [(backends[name], layout) for name, alike in by_backend.items() for layout in alike]
+        return [device for backend, layout in of for device in _devices(backend, layout, node)]
+
+    devices = look()
     while True:
-        devices = [
-            one for name in by_backend for layout in by_backend[name] for one in _devices(backends[name], layout, node)
-        ]
         try:
             life.enter_context(claim(devices, purpose))
             return
         except LayoutMismatchError:
-            if devices in tried:
-                raise
             tried.append(devices)
+            if (devices := look()) in tried:
+                raise
 
 
 def _devices(backend: Backend, layout: Layout, node: Node) -> list[str]:
