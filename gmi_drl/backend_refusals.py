@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gmi_drl.gpus import Gpu, find_gpu
 from gmi_drl.mig import even, most
-from gmi_drl.mig_compute import compute_splits
+from gmi_drl.mig_compute import even_size
 from gmi_drl.mig_profiles import MigProfile
 from gmi_drl.units import GIB, human_bytes
 
@@ -43,7 +43,7 @@ def mig_ci_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
         return None
     if not gpu.mig:
         return _no_mig(gpu)
-    fitting = [profile for profile in gpu.mig if compute_splits(profile, gmis)]
+    fitting = [profile for profile in gpu.mig if even_size(profile, gmis)]
     if not fitting:
         largest = max(profile.slices for profile in gpu.mig)
         return f"an instance of {gpu.name} has at most {largest} compute instances, not {gmis}"

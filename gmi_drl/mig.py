@@ -9,7 +9,7 @@ the same slice and at most one has media extensions. Their compute slices then s
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gmi_drl.errors import UsageError
 from gmi_drl.gpus import Gpu
@@ -67,6 +67,12 @@ def multiset(wanted: Iterable[MigProfile]) -> Multiset:
     return tuple(sorted(wanted, key=lambda profile: (-profile.slices, -profile.size, profile.name)))
 
 
+def ways(wanted: Multiset) -> list[Configuration]:
+    """All places that instances of these profiles may have, all at once; those that lie furthest back come last."""
+    every = configurations(tuple(dict.fromkeys(wanted)))
+    return [way for way in every if multiset(instance.profile for instance in way) == wanted]
+
+
 def place(wanted: Iterable[MigProfile]) -> Configuration | None:
     """Where instances of these profiles may lie, all at once; None if they do not fit."""
     sought = multiset(wanted)
@@ -92,28 +98,6 @@ def most(profile: MigProfile) -> int:
     return max(len(others) for others in configurations((profile,)))
 
 
-def splits(profiles: tuple[MigProfile, ...], k: int) -> list[Multiset]:
-    """All multisets of k instances that fit. None has media extensions, which nothing here uses."""
-    return [split for split in multisets(_without_media(profiles)) if len(split) == k]
-
-
-def fairest(profiles: tuple[MigProfile, ...], k: int, by: Literal["sms", "memory"]) -> list[Multiset]:
-    """The multisets of k instances whose smallest instance is largest; those that have most in all come first.
-
-    Args:
-        profiles: What may be cut.
-        k: Instances wanted, at least one. For more than fit the list is empty.
-        by: What counts: SMs, or memory in slices.
-
-    Raises:
-        UsageError: By SMs, where a profile's are not known.
-    """
-    sizes = {split: [_size(profile, by) for profile in split] for split in splits(profiles, k)}
-    best = max(map(min, sizes.values()), default=0)
-    fair = [split for split in sizes if min(sizes[split]) == best]
-    return sorted(fair, key=lambda split: -sum(sizes[split]))
-
-
 def even(profiles: tuple[MigProfile, ...], k: int) -> MigProfile | None:
     """The largest profile of which k instances fit: first by compute slices, then by memory; None if there is none."""
     enough = [profile for profile in _without_media(profiles) if most(profile) >= k]
@@ -128,11 +112,3 @@ def _fits_behind(others: Configuration, placement: Placement) -> bool:
 
 def _without_media(profiles: tuple[MigProfile, ...]) -> tuple[MigProfile, ...]:
     return tuple(profile for profile in profiles if not profile.media)
-
-
-def _size(profile: MigProfile, by: Literal["sms", "memory"]) -> int:
-    if by == "memory":
-        return profile.size
-    if profile.sms is None:
-        raise UsageError(f"how many SMs {profile.name} has is not known: compare by memory, or ask CUDA on such a GPU")
-    return profile.sms

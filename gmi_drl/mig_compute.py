@@ -1,18 +1,26 @@
 """Compute instances: one GPU instance of MIG cut further (`mig-ci`), with SMs of their own and memory in common.
 
-Sizes are the A100's (NVIDIA mig-parted, `pkg/mig/config/known_configs.go`; `nvidia-smi mig -lcip`), and taken to hold
-wherever a GPU instance has as many compute slices. Sizes of an instance fit together if their sum is at most its own.
-How many SMs a part has is not told here: only CUDA knows, and a whole one has those of its profile.
+They are profiles of which configurations are made as of GPU instances (`mig`), on compute slices in place of memory
+slices. Sizes and starts are the A100's (NVIDIA mig-parted, `pkg/mig/config/known_configs.go`; `nvidia-smi mig -lcip`
+and `-lcipp`), and taken to hold wherever a GPU instance has as many compute slices. How many SMs a part has is not told
+here: only CUDA knows, and a whole one has those of its profile.
 """
 
-from collections.abc import Sequence
-from itertools import combinations_with_replacement
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 from gmi_drl.errors import UsageError
+from gmi_drl.mig import place
 from gmi_drl.mig_profiles import MigProfile
 
-SIZES = {1: (1,), 2: (2, 1), 3: (3, 2, 1), 4: (4, 2, 1), 7: (7, 4, 3, 2, 1)}
-"""Compute slices that a compute instance may have, by those of its GPU instance; large ones first."""
+STARTS: Mapping[int, Mapping[int, Sequence[int]]] = {
+    1: {1: (0,)},
+    2: {2: (0,), 1: range(2)},
+    3: {3: (0,), 2: (0,), 1: range(3)},
+    4: {4: (0,), 2: (0, 2), 1: range(4)},
+    7: {7: (0,), 4: (0,), 3: (0, 4), 2: (0, 2, 4), 1: range(7)},
+}
+"""By the compute slices of a GPU instance: how many a compute instance may have, large ones first, and its starts."""
 
 
 def compute_name(profile: MigProfile, size: int) -> str:
@@ -21,17 +29,25 @@ def compute_name(profile: MigProfile, size: int) -> str:
     Raises:
         UsageError: If there is none of this size.
     """
-    if size not in SIZES[profile.slices]:
-        sizes = ", ".join(map(str, SIZES[profile.slices]))
+    if size not in STARTS[profile.slices]:
+        sizes = ", ".join(map(str, STARTS[profile.slices]))
         raise UsageError(f"{profile.name} has no compute instance of {size} slices, only of {sizes}")
     return profile.name if size == profile.slices else f"{size}c.{profile.name}"
 
 
+@cache
+def compute_profiles(profile: MigProfile) -> dict[int, MigProfile]:
+    """The compute instances that a GPU instance may have, by their compute slices."""
+    starts = STARTS[profile.slices]
+    return {size: MigProfile(compute_name(profile, size), tuple(starts[size]), size) for size in starts}
+
+
 def compute_fits(profile: MigProfile, sizes: Sequence[int]) -> bool:
     """Whether compute instances of these sizes fit into one GPU instance."""
-    return sum(sizes) <= profile.slices and set(sizes) <= set(SIZES[profile.slices])
+    known = compute_profiles(profile)
+    return set(sizes) <= known.keys() and place(known[size] for size in sizes) is not None
 
 
-def compute_splits(profile: MigProfile, k: int) -> list[tuple[int, ...]]:
-    """All sizes of k compute instances that fit into one GPU instance, e.g. `(3, 3)`, `(4, 3)`; large ones first."""
-    return [s for s in combinations_with_replacement(SIZES[profile.slices], k) if compute_fits(profile, s)]
+def even_size(profile: MigProfile, k: int) -> int | None:
+    """The most slices that k compute instances of one GPU instance may have each; None if there is no room for k."""
+    return next((size for size in STARTS[profile.slices] if compute_fits(profile, [size] * k)), None)

@@ -2,7 +2,7 @@
 
 from gmi_drl.gpus import find_gpu
 from gmi_drl.mig import even
-from gmi_drl.mig_compute import compute_name, compute_splits
+from gmi_drl.mig_compute import compute_name, even_size
 
 
 def mig_gives(model: str, gmis: int) -> str:
@@ -20,8 +20,8 @@ def mig_ci_gives(model: str, gmis: int) -> str:
     """E.g. "2 x 3c.7g.40gb, 39.2 GiB in common": compute instances of one GPU instance, which is the whole GPU."""
     gpu = find_gpu(model)
     whole = max(gpu.mig, key=lambda profile: profile.size, default=None) if gpu else None
-    equal = [split for split in compute_splits(whole, gmis) if len(set(split)) == 1] if whole else []
-    if whole is None or not equal:
+    size = even_size(whole, gmis) if whole else None
+    if whole is None or size is None:
         return ""
     memory = "memory" if whole.memory_gib is None else f"{whole.memory_gib:.1f} GiB"
-    return f"{gmis} x {compute_name(whole, max(equal)[0])}, {memory} in common"
+    return f"{gmis} x {compute_name(whole, size)}, {memory} in common"

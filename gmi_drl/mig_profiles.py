@@ -34,8 +34,8 @@ class MigProfile:
 
     @property
     def slices(self) -> int:
-        """Compute slices: the g of its name."""
-        return int(self.name.partition("g")[0])
+        """Compute slices: the g of its name. Of a compute instance (`1c.3g.20gb`) those of its GPU instance."""
+        return int(self.name.rpartition("c.")[2].partition("g")[0])
 
     @property
     def media(self) -> bool:

@@ -10,14 +10,12 @@ from gmi_drl.gpus import CATALOGUE, gpu_named
 from gmi_drl.mig import (
     configurations,
     even,
-    fairest,
     maximal,
     most,
     multiset,
     multisets,
     place,
     place_on,
-    splits,
 )
 
 A100, A30, H100 = gpu_named("A100-SXM4-40GB"), gpu_named("A30"), gpu_named("H100 SXM")
@@ -160,57 +158,6 @@ def test_what_does_not_fit_is_told_with_what_does():
         place_on(A30, ["1g.6gb+me", "2g.12gb+me"])
     with pytest.raises(UsageError, match=r"no MIG profile '9g'"):
         place_on(A30, ["9g"])
-
-
-@pytest.mark.parametrize(
-    ("k", "fair"),
-    [
-        (1, [["7g.80gb"]]),
-        (2, [["4g.40gb", "3g.40gb"], ["3g.40gb"] * 2]),
-        (3, [["3g.40gb", "2g.20gb", "2g.20gb"], ["2g.20gb"] * 3]),
-        (7, [["1g.20gb", *["1g.10gb"] * 6], ["1g.10gb"] * 7]),
-        (8, []),
-    ],
-)
-def test_fairest_of_an_h100_by_sms(k, fair):
-    assert [names(split) for split in fairest(H100.mig, k, "sms")] == fair
-
-
-def test_four_of_an_h100_take_the_1g_of_double_memory():
-    """26 SMs each, where a 1g has 16: what slices alone would not tell."""
-    fair = fairest(H100.mig, 4, "sms")
-    assert {min(profile.sms for profile in split) for split in fair} == {26}
-    assert ["1g.20gb"] * 4 in map(names, fair)
-
-
-@given(st.sampled_from([gpu for gpu in WITH_MIG if all(profile.sms for profile in gpu.mig)]), st.integers(1, 8))
-def test_no_split_is_fairer_than_the_fairest(gpu, k):
-    for by, size in (("sms", lambda profile: profile.sms), ("memory", lambda profile: profile.size)):
-        fair = fairest(gpu.mig, k, by)
-        smallest = [min(map(size, split)) for split in splits(gpu.mig, k)]
-        assert {min(map(size, split)) for split in fair} == ({max(smallest)} if smallest else set())
-        assert len(fair) == smallest.count(max(smallest, default=0))
-        totals = [sum(map(size, split)) for split in fair]
-        assert totals == sorted(totals, reverse=True)
-
-
-def test_splits_have_no_media_extensions():
-    assert not any(profile.media for k in range(1, 8) for split in splits(A100.mig, k) for profile in split)
-    assert len(splits(A100.mig, 1)) == 6
-
-
-def test_by_memory_slices_count():
-    fair = fairest(H100.mig, 5, "memory")
-    assert {min(profile.size for profile in split) for split in fair} == {1}
-    assert {min(profile.size for profile in split) for split in fairest(H100.mig, 4, "memory")} == {2}
-    assert sum(profile.size for profile in fair[0]) == 8
-
-
-def test_unknown_sms_are_not_guessed():
-    b200 = gpu_named("B200")
-    with pytest.raises(UsageError, match=r"how many SMs .* is not known: compare by memory"):
-        fairest(b200.mig, 2, "sms")
-    assert ["4g.90gb", "3g.90gb"] in [names(split) for split in fairest(b200.mig, 2, "memory")]
 
 
 def test_even_takes_the_largest_profile_of_which_as_many_fit():

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -15,6 +16,11 @@ def test_no_file_is_longer_than_350_lines():
     lengths = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in FILES}
     assert {name.split("/")[0] for name in lengths} == set(PARTS)
     assert {name: lines for name, lines in lengths.items() if lines > 350} == {}
+
+
+def test_no_two_files_of_tests_have_one_name():
+    names = Counter(file.stem for file in (ROOT / "tests").rglob("*.py") if file.stem != "__init__")
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_functions_are_shorter_than_80_lines():

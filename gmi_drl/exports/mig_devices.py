@@ -7,7 +7,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.exports.devices import CutGpu
 from gmi_drl.gpus import Gpu, gpu_named
 from gmi_drl.mig import Configuration, even, place_on
-from gmi_drl.mig_compute import SIZES, compute_fits, compute_name
+from gmi_drl.mig_compute import compute_fits, compute_name, even_size
 from gmi_drl.mig_profiles import MigProfile
 from gmi_drl.units import counted
 
@@ -87,7 +87,7 @@ def _slices(whole: MigProfile, name: str) -> int:
 
 def _even_sizes(whole: MigProfile, gpu: CutGpu) -> list[int]:
     k = len(gpu.gmis)
-    fitting = [size for size in SIZES[whole.slices] if size * k <= whole.slices]
-    if not fitting:
+    size = even_size(whole, k)
+    if size is None:
         raise UsageError(f"{whole.name} has room for {whole.slices} compute instances, GPU {gpu.index} has {k} GMIs")
-    return [fitting[0]] * k
+    return [size] * k

@@ -70,19 +70,34 @@ def claimed(layouts: Iterable[Layout], purpose: str, *, apply_mig: bool = False)
     for layout in layouts:
         by_backend.setdefault(layout.backend, []).append(layout)
     backends = {name: backend_for(alike[0], apply_mig=apply_mig) for name, alike in by_backend.items()}
-    node = this_node()
-    devices = [
-        device
-        for name, alike in by_backend.items()
-        for layout in alike
-        for device in _devices(backends[name], layout, node)
-    ]
-    with claim(devices, purpose), ExitStack() as life:
+    with ExitStack() as life:
+        _take(life, backends, by_backend, purpose)
         for name, backend in backends.items():
             life.enter_context(backend.held(by_backend[name]))
         ours = Claim((layout for alike in by_backend.values() for layout in alike), backends)
         life.callback(ours.end)
         yield ours
+
+
+def _take(
+    life: ExitStack, backends: Mapping[str, Backend], by_backend: Mapping[str, list[Layout]], purpose: str
+) -> None:
+    """Claim what layouts need. Where others were quicker, a backend may find other devices that serve as well."""
+    node, tried = this_node(), list[list[str]]()
+
+    def look() -> list[str]:
+        of = [(backends[name], layout) for name, alike in by_backend.items() for layout in alike]
+        return [device for backend, layout in of for device in _devices(backend, layout, node)]
+
+    devices = look()
+    while True:
+        try:
+            life.enter_context(claim(devices, purpose))
+            return
+        except LayoutMismatchError:
+            tried.append(devices)
+            if (devices := look()) in tried:
+                raise
 
 
 def _devices(backend: Backend, layout: Layout, node: Node) -> list[str]:

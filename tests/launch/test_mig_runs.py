@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gmi_drl import run_role
@@ -33,7 +34,8 @@ def machine(fake_nvml, tmp_path, monkeypatch):
 def test_each_gmi_computes_on_its_own_instance(machine, tmp_path):
     found = run_role(ROLE, layout("mig", None, "1g.18gb"), run_dir=tmp_path / "run")
     assert len(set(found.values())) == 2 and set(found.values()) < set(machine.mig_uuids(0))
-    assert not list(machine.root.glob("gpus/0/gi/*/ci/*/processes/*"))
+    computing = machine.root.glob("gpus/0/gi/*/ci/*/processes/*")
+    assert not [file for file in computing if psutil.pid_exists(int(file.name))]
 
 
 def test_a_run_that_wants_more_instances_than_there_are_does_not_start(machine, tmp_path):

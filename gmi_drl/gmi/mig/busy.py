@@ -19,6 +19,10 @@ FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Number of the host's namespace of processes (PROC_PID_INIT_INO in Linux's include/linux/proc_ns.h)."""
 
 
+NODES = "see /dev/nvidia-caps, of which a container has what was there when it started"
+"""What a process needs to open MIG devices."""
+
+
 def users(driver: MigDriver, state: MigState) -> dict[int, str]:
     """Who uses the GPU instances of a GPU, by their ids; those in use only."""
     found = {instance.id: users_of(driver, instance.compute) for instance in state.instances}
@@ -27,6 +31,8 @@ def users(driver: MigDriver, state: MigState) -> dict[int, str]:
 
 def users_of(driver: MigDriver, parts: Sequence[ComputeInstance]) -> str:
     """Who uses any of some compute instances; empty if nobody does."""
+    if not all(part.uuid for part in parts):
+        return f"whoever may open it: this process may not ({NODES})"
     claims = claimed_elsewhere()
     if pids := sorted({pid for part in parts for pid in driver.pids_of(part.uuid)}):
         return f"process {', '.join(map(str, pids))}"

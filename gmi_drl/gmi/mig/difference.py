@@ -76,11 +76,9 @@ def _compared(instance: GpuInstance, shape: Shape) -> tuple[list[ComputeInstance
     """The compute instances that a GPU instance has too many, and those that it lacks."""
     surplus, missing = list(instance.compute), list(shape.compute)
     for part in instance.compute:
-        for wanted in ((part.profile, part.start), (part.profile, None)):
-            if wanted in missing:
-                missing.remove(wanted)
-                surplus.remove(part)
-                break
+        if (part.profile, part.start) in missing:
+            missing.remove((part.profile, part.start))
+            surplus.remove(part)
     return surplus, missing
 
 
@@ -114,5 +112,4 @@ def mode_command(gpu: str, *, enabled: bool) -> str:
 
 def _tuple(part: Part) -> str:
     """A profile with its placement, as `-cci` takes it."""
-    name, start = part
-    return name if start is None else f"{name}:{start}"
+    return "{}:{}".format(*part)

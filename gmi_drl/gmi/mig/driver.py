@@ -4,7 +4,9 @@ Functions and what they refuse: NVIDIA's NVML API Reference, "Multi Instance GPU
 needs root there; MIG devices, which `gmi.inventory` reads, anybody may.
 """
 
+from collections.abc import Callable
 from ctypes import byref, c_uint
+from functools import partial
 from typing import Any
 
 from gmi_drl.errors import MachineError
@@ -81,28 +83,28 @@ class MigDriver:
         """A GPU instance without compute instances; its id."""
         import pynvml
 
-        number = self._number(profile)
-        sizes = self._sizes(number)
+        number, kind = self._number(profile), pynvml.c_nvmlGpuInstancePlacement_t
+        sizes = _sizes(kind, partial(pynvml.nvmlDeviceGetGpuInstancePossiblePlacements, self._handle, number))
         if start not in sizes:
             raise MachineError(f"{profile} cannot begin at memory slice {start} of {self.gpu}, only at {list(sizes)}")
-        place = pynvml.c_nvmlGpuInstancePlacement_t(start=start, size=sizes[start])
+        place = kind(start=start, size=sizes[start])
         instance = pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(self._handle, number, byref(place))
         return int(pynvml.nvmlGpuInstanceGetInfo(instance).id)
 
-    def make_part(self, instance_id: int, profile: str, start: int | None) -> None:
-        """A compute instance in a GPU instance, at a compute slice or where the driver puts it."""
+    def make_part(self, instance_id: int, profile: str, start: int) -> None:
+        """A compute instance in a GPU instance, at a compute slice."""
         import pynvml
 
         instance = self._instance(instance_id)
-        numbers = {name: (number, slices) for number, (name, slices) in self._part_profiles(instance).items()}
+        numbers = {name: number for number, (name, _) in self._part_profiles(instance).items()}
         if profile not in numbers:
             raise MachineError(f"the driver has no compute instance {profile!r} there, only {', '.join(numbers)}")
-        number, slices = numbers[profile]
-        if start is None:
-            pynvml.nvmlGpuInstanceCreateComputeInstance(instance, number)
-        else:
-            place = pynvml.c_nvmlComputeInstancePlacement_t(start=start, size=slices)
-            pynvml.nvmlGpuInstanceCreateComputeInstanceWithPlacement(instance, number, byref(place))
+        kind, ask = pynvml.c_nvmlComputeInstancePlacement_t, pynvml.nvmlGpuInstanceGetComputeInstancePossiblePlacements
+        sizes = _sizes(kind, partial(ask, instance, numbers[profile]))
+        if start not in sizes:
+            raise MachineError(f"{profile} cannot begin at compute slice {start} of {self.gpu}, only at {list(sizes)}")
+        place = kind(start=start, size=sizes[start])
+        pynvml.nvmlGpuInstanceCreateComputeInstanceWithPlacement(instance, numbers[profile], byref(place))
 
     def destroy(self, instance_id: int) -> None:
         """A GPU instance, which has no compute instances any more."""
@@ -159,7 +161,7 @@ class MigDriver:
         for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(self._handle)):
             try:
                 device = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(self._handle, index)
-            except pynvml.NVMLError_NotFound:
+            except (pynvml.NVMLError_NotFound, pynvml.NVMLError_NoPermission):  # none, or not for this process
                 continue
             instance, part = pynvml.nvmlDeviceGetGpuInstanceId(device), pynvml.nvmlDeviceGetComputeInstanceId(device)
             found.setdefault(instance, {})[part] = str(pynvml.nvmlDeviceGetUUID(device))
@@ -168,12 +170,14 @@ class MigDriver:
     def _compute_instances(self, instance: Any, uuids: dict[int, str]) -> list[ComputeInstance]:
         import pynvml
 
-        profiles, found = self._part_profiles(instance), []
-        for part_id, uuid in sorted(uuids.items()):
-            info = pynvml.nvmlComputeInstanceGetInfo(pynvml.nvmlGpuInstanceGetComputeInstanceById(instance, part_id))
-            name, _ = profiles.get(int(info.profileId), (f"unknown profile {info.profileId}", 0))
-            found.append(ComputeInstance(part_id, name, info.placement.start, uuid))
-        return found
+        found = []
+        for number, (name, most) in self._part_profiles(instance).items():
+            handles, count = (pynvml.c_nvmlComputeInstance_t * most)(), c_uint(most)
+            pynvml.nvmlGpuInstanceGetComputeInstances(instance, number, handles, byref(count))
+            for handle in handles[: count.value]:
+                info = pynvml.nvmlComputeInstanceGetInfo(handle)
+                found.append(ComputeInstance(info.id, name, info.placement.start, uuids.get(info.id, "")))
+        return sorted(found, key=lambda part: part.id)
 
     def _number(self, profile: str) -> int:
         """The id of a profile."""
@@ -196,7 +200,7 @@ class MigDriver:
         return found
 
     def _part_profiles(self, instance: Any) -> dict[int, tuple[str, int]]:
-        """The name of each profile of compute instances and its compute slices, by its id."""
+        """The name of each profile of compute instances and how many of it there may be, by its id."""
         import pynvml
 
         found = {}
@@ -207,18 +211,17 @@ class MigDriver:
                 )
             except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):
                 continue
-            found[int(info.id)] = (_name(info), int(info.sliceCount))
+            found[int(info.id)] = (_name(info), int(info.instanceCount))
         return found
 
-    def _sizes(self, number: int) -> dict[int, int]:
-        """Memory slices of a profile, by where it may begin."""
-        import pynvml
 
-        count = c_uint(0)
-        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(self._handle, number, None, byref(count))
-        places = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
-        pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(self._handle, number, places, byref(count))
-        return {int(place.start): int(place.size) for place in places}
+def _sizes(kind: Any, ask: Callable[..., object]) -> dict[int, int]:
+    """Slices that a profile takes, by where it may begin: NVML's `...PossiblePlacements`, of a kind of placement."""
+    count = c_uint(0)
+    ask(None, byref(count))
+    places = (kind * count.value)()
+    ask(places, byref(count))
+    return {int(place.start): int(place.size) for place in places}
 
 
 def _name(info: Any) -> str:

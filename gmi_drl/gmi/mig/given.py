@@ -42,11 +42,9 @@ def not_cut(layout: Layout, gpus: Sequence[VisibleGpu], obstacle: Callable[[Visi
 
 def _give(device: Device, gpu: VisibleGpu, in_use: Mapping[str, str], parts: bool) -> tuple[Given, str]:
     groups = _groups(gpu, parts)
-    best, missing = Given(), list(device.gmis)
-    for group in groups:
-        found, others = _match(device.gmis, sorted(group, key=lambda one: (one.uuid in in_use, _smallness(one))))
-        if len(others) < len(missing) or not best:
-            best, missing = found, others
+    idle_first = [sorted(group, key=lambda one: (one.uuid in in_use, _smallness(one))) for group in groups]
+    found = [_match(device.gmis, group) for group in idle_first] or [(Given(), list(device.gmis))]
+    best, missing = min(found, key=lambda one: (len(one[1]), sum(uuid in in_use for uuid in one[0].values())))
     busy = [f"{uuid} is in use by {in_use[uuid]}" for uuid in best.values() if uuid in in_use]
     if busy:
         return {}, f"GPU {device.index} ({gpu.model}): {'; '.join(busy)}: wait for it"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from gmi_drl.errors import LayoutMismatchError, MachineError
 from gmi_drl.exports.devices import CutGpu
 from gmi_drl.exports.mig_devices import instance_names
-from gmi_drl.gmi.mig.busy import claimed_elsewhere, hides_processes, users
+from gmi_drl.gmi.mig.busy import NODES, claimed_elsewhere, hides_processes, users
 from gmi_drl.gmi.mig.change import RETRY_S, Patience, steps
 from gmi_drl.gmi.mig.difference import commands, difference, mode_command
 from gmi_drl.gmi.mig.driver import MigDriver, in_words
@@ -64,10 +64,8 @@ def wanted_of(driver: MigDriver, device: Device, *, parts: bool) -> list[Shape]:
         UsageError: if there is no room for them, or no such profile.
     """
     state = read(driver)
-    gpu = CutGpu(device.index, state.model, device.gmis)
-    if parts:
-        return [compute_shape(state, gpu)]
-    return place_wholes(state, instance_names(gpu), users(driver, state))
+    gpu, busy = CutGpu(device.index, state.model, device.gmis), users(driver, state)
+    return [compute_shape(state, gpu, busy)] if parts else place_wholes(state, instance_names(gpu), busy)
 
 
 def make(driver: MigDriver, wanted: Sequence[Shape], tell: Callable[[str], None]) -> MigState:
@@ -90,7 +88,7 @@ def make(driver: MigDriver, wanted: Sequence[Shape], tell: Callable[[str], None]
     changes = difference(state, wanted, goes=lambda instance: instance.id in blocking, part_goes=lambda part: True)
     _refuse_what_is_in_use(driver, state, wanted, changes.uuids)
     if changes.uuids:
-        tell(f"MIG devices of {driver.gpu} that go: {', '.join(changes.uuids)}; others come in their place afterwards")
+        tell(f"MIG devices of {driver.gpu} that go: {', '.join(changes.uuids)}; they come back when the run ends")
     try:
         for step in steps(driver, changes, Patience.of(PATIENCE_S)):
             step()
@@ -109,12 +107,18 @@ def read(driver: MigDriver) -> MigState:
 
 
 def hand_out(gmis: Sequence[GMI], state: MigState, wanted: Sequence[Shape]) -> Given:
-    """Each GMI gets a MIG device of those that were made: of its profile, if it names one."""
+    """Each GMI gets a MIG device of those that were made: of its profile, if it names one.
+
+    Raises:
+        MachineError: if this process may not open one of them.
+    """
     places = {shape.place: [name for name, _ in shape.compute] for shape in wanted}
     there = [part for one in state.instances if one.place in places for part in one.compute]
     given = Given()
     for gmi in gmis:
         part = next(part for part in there if gmi.mig_profile in (None, part.profile))
+        if not part.uuid:
+            raise MachineError(f"GMI {gmi.id} has its {part.profile}, but this process may not open it: {NODES}")
         there.remove(part)
         given[gmi.id] = part.uuid
     return given

@@ -11,8 +11,8 @@ from typing import Any, Self
 from gmi_drl.gpus import find_gpu
 from gmi_drl.mig_profiles import MigProfile
 
-Part = tuple[str, int | None]
-"""A compute instance as it is wanted: the name of its profile, and its first compute slice (None: any)."""
+Part = tuple[str, int]
+"""A compute instance as it is wanted: the name of its profile, and its first compute slice."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ComputeInstance:
         id: Within its GPU instance.
         profile: E.g. "1c.3g.20gb"; that of the GPU instance if it has all of its SMs.
         start: Its first compute slice.
-        uuid: `MIG-...`, what CUDA_VISIBLE_DEVICES takes.
+        uuid: `MIG-...`, what CUDA_VISIBLE_DEVICES takes; empty if this process may not open it.
     """
 
     id: int

@@ -1,13 +1,15 @@
 """Which instances a layout wants of a GPU, and where they lie so that least of what is there has to go."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 
 from gmi_drl.errors import UsageError
 from gmi_drl.exports.devices import CutGpu
 from gmi_drl.exports.mig_devices import compute_names
 from gmi_drl.gmi.mig.parts import GpuInstance, MigState, Shape
-from gmi_drl.mig import Configuration, configurations, multiset
+from gmi_drl.mig import Configuration, multiset, ways
+from gmi_drl.mig_compute import compute_profiles
 from gmi_drl.mig_profiles import MigProfile
 
 
@@ -25,26 +27,28 @@ def place_wholes(state: MigState, names: Sequence[str], busy: Collection[int]) -
         UsageError: if they do not fit, or the GPU has no such profile.
     """
     wanted = multiset(_profile(state, name) for name in names)
-    ways = [
-        way
-        for way in configurations(tuple(dict.fromkeys(wanted)))
-        if multiset(placed.profile for placed in way) == wanted
-    ]
-    if not ways:
+    if not (possible := ways(wanted)):
         raise UsageError(f"{', '.join(names)} do not fit on one {state.model}: see `gmi-drl plan --backend mig`")
-    best = min(reversed(ways), key=partial(_cost, state, busy))  # those that lie furthest back come last
-    return [Shape(placed.profile.name, placed.start, ((placed.profile.name, None),)) for placed in best]
+    best = min(reversed(possible), key=partial(_cost, state, busy))  # those that lie furthest back come last
+    return [Shape(placed.profile.name, placed.start, ((placed.profile.name, 0),)) for placed in best]
 
 
-def compute_shape(state: MigState, gpu: CutGpu) -> Shape:
+def compute_shape(state: MigState, gpu: CutGpu, busy: Collection[int]) -> Shape:
     """`mig-ci`: the one GPU instance whose compute instances the GMIs of a GPU are.
+
+    Of all ways it is the one by which most of its compute instances that are there stay.
 
     Raises:
         UsageError: if there is no such instance.
     """
     whole, names = compute_names(gpu)
-    # Large ones first, as those may begin at few slices only; the driver places them.
-    return Shape(whole.name, _start(state, whole), tuple((name, None) for name in sorted(names, reverse=True)))
+    (shape,) = place_wholes(state, [whole.name], busy)
+    parts = {profile.name: profile for profile in compute_profiles(whole).values()}
+    possible = [
+        tuple((at.profile.name, at.start) for at in way) for way in ways(multiset(parts[name] for name in names))
+    ]
+    there = {(part.profile, part.start) for one in state.instances if one.place == shape.place for part in one.compute}
+    return replace(shape, compute=max(possible, key=lambda way: len(there.intersection(way))))
 
 
 def in_the_way(state: MigState, wanted: Sequence[Shape]) -> list[GpuInstance]:
@@ -64,11 +68,6 @@ def _cost(state: MigState, busy: Collection[int], way: Configuration) -> tuple[i
     goes = in_the_way(state, shapes)
     in_use = sum(instance.id in busy for instance in state.instances if instance in goes or instance.place in kept)
     return in_use, len(goes), -len(kept)
-
-
-def _start(state: MigState, whole: MigProfile) -> int:
-    """That of an instance of this profile which is there, or its first."""
-    return next((instance.start for instance in state.instances if instance.profile == whole.name), whole.starts[0])
 
 
 def _slices_of(state: MigState, shape: Shape) -> range:

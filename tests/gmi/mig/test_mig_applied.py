@@ -13,7 +13,9 @@ import pytest
 
 from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.gmi import claim, claimed
+from gmi_drl.gmi.inventory import nvml_open
 from gmi_drl.gmi.mig import restore
+from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.record import record_file
 from tests.conftest import environment
 from tests.gmi.mig.cut_by_mig import A100, cut, cut_a100, keep_to_itself, layout, state
@@ -54,8 +56,9 @@ def profiles_of(machine, uuids):
         (layout("4g.20gb", "1g.5gb", "2g.10gb"), ["4g.20gb", "1g.5gb", "2g.10gb"]),
         (layout(None, None, backend="mig-ci"), ["3c.7g.40gb"] * 2),
         (layout("1c.3g.20gb", "2c.3g.20gb", backend="mig-ci"), ["1c.3g.20gb", "2c.3g.20gb"]),
+        (layout("3c.7g.40gb", "2c.7g.40gb", "2c.7g.40gb", backend="mig-ci"), ["3c.7g.40gb", *["2c.7g.40gb"] * 2]),
     ],
-    ids=["one", "two", "uneven", "parts", "uneven parts"],
+    ids=["one", "two", "uneven", "parts", "uneven parts", "parts that fit in one way only"],
 )
 def test_gmis_get_what_they_want_and_the_previous_instances_come_back(machine, one, profiles):
     before = state(machine)
@@ -63,6 +66,16 @@ def test_gmis_get_what_they_want_and_the_previous_instances_come_back(machine, o
         uuids = [instances.environment(gmi.id)["CUDA_VISIBLE_DEVICES"] for gmi in one.gmis]
         assert profiles_of(machine, uuids) == profiles and len(set(uuids)) == len(uuids)
     assert state(machine).shapes == before.shapes and not record_file(machine.uuid(0)).exists()
+
+
+def test_compute_instances_that_lie_in_the_way_go_and_come_back(fake_nvml):
+    fake_nvml.add(FakeGpu(A100, mig=()))
+    fake_nvml.write("root", "")
+    driver = MigDriver(fake_nvml.uuid(0))
+    with nvml_open():
+        driver.make_part(driver.make("7g.40gb", 0), "1c.7g.40gb", 0)
+    before = state(fake_nvml)
+    assert cut(layout("4c.7g.40gb", "1c.7g.40gb", backend="mig-ci")) and state(fake_nvml) == before
 
 
 def test_what_serves_already_is_kept_and_told_is_what_goes(machine, caplog):
@@ -84,7 +97,7 @@ def test_mig_mode_goes_on_and_off_again_on_all_gpus(fake_nvml):
     assert not state(fake_nvml, 0).enabled and not state(fake_nvml, 1).enabled
 
 
-MADE = ["nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"]
+MADE = ["nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstanceWithPlacement"]
 DESTROYED = ["nvmlGpuInstanceDestroy", "nvmlComputeInstanceDestroy"]
 CUT = ("3g.20gb", "2g.10gb", "1g.5gb")
 CALLS = [

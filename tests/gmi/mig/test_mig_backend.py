@@ -8,7 +8,7 @@ import pytest
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi import backend_for, claim, claimed, this_node
 from gmi_drl.gmi.claims import Shared
-from gmi_drl.gmi.mig import busy, instances
+from gmi_drl.gmi.mig import backend, busy, instances
 from gmi_drl.layout import GMI, Device, Layout
 from tests.gmi.mig.cut_by_mig import keep_to_itself
 from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
@@ -158,3 +158,38 @@ def test_where_processes_are_hidden_nothing_is_proved(machine, monkeypatch, tmp_
         cut.prove_on_device(0, os.getpid())
     (tmp_path / "pid").write_text("")
     assert busy.hides_processes(tmp_path) and busy.hides_processes(tmp_path / "nothing")
+
+
+def test_of_two_that_choose_the_same_instance_the_second_gets_another(machine, monkeypatch):
+    """It is claimed after they have looked who uses what."""
+    (first,) = visible(layout(None))
+    looked = []
+
+    def look(gpus):
+        looked.append(gpus)
+        return {} if len(looked) == 1 else busy.in_use(gpus)
+
+    monkeypatch.setattr(backend, "in_use", look)
+    with claimed_by_another_process(f"gpu-{first}"):
+        assert visible(layout(None)) != [first]
+    assert len(looked) == 2
+
+
+def test_what_another_run_goes_on_holding_is_refused_after_a_second_look(machine, monkeypatch):
+    (first,) = visible(layout(None))
+    monkeypatch.setattr(backend, "in_use", lambda gpus: {})
+    with (
+        claimed_by_another_process(f"gpu-{first}"),
+        pytest.raises(LayoutMismatchError, match=r"gpu-MIG-\S+ is in use by process .* CUDA_VISIBLE_DEVICES=LIST"),
+    ):
+        visible(layout(None))
+
+
+def test_of_two_gpu_instances_the_idle_one_is_taken(fake_nvml):
+    fake_nvml.add(FakeGpu("NVIDIA A100-SXM4-40GB", mig=("3g.20gb", "3g.20gb")))
+    for used, idle in (fake_nvml.mig_uuids(0), reversed(fake_nvml.mig_uuids(0))):
+        processes = folder_of(fake_nvml, used) / "processes"
+        processes.mkdir()
+        (processes / "4321").write_text("1")
+        assert visible(layout(None, backend="mig-ci")) == [idle]
+        (processes / "4321").unlink()

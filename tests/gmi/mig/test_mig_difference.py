@@ -12,12 +12,12 @@ def compare(now, wanted, goes=lambda instance: True, part_goes=lambda part: True
 def test_what_agrees_stays():
     now = state(instance(1, "3g.20gb", 4), instance(2, "1g.5gb", 0))
     assert not compare(now, now.shapes)
-    assert not compare(now, [Shape("3g.20gb", 4, (("3g.20gb", None),)), *now.shapes[:1]])
+    assert not compare(now, [Shape("3g.20gb", 4, (("3g.20gb", 0),)), *now.shapes[:1]])
 
 
 def test_what_is_not_wanted_goes_and_what_is_missing_is_made():
     now = state(instance(1, "3g.20gb", 4), instance(2, "1g.5gb", 0))
-    wanted = Shape("2g.10gb", 0, (("2g.10gb", None),))
+    wanted = Shape("2g.10gb", 0, (("2g.10gb", 0),))
     changes = compare(now, [now.shapes[1], wanted])
     assert changes == Difference(to_destroy=(now.instances[1],), to_make=(wanted,)) and changes.uuids == ["MIG-2-0"]
     assert not compare(now, now.shapes[1:], goes=lambda one: one.id != 2)
@@ -25,7 +25,7 @@ def test_what_is_not_wanted_goes_and_what_is_missing_is_made():
 
 def test_compute_instances_are_compared_one_by_one():
     now = state(instance(1, "3g.20gb", 0, [("1c.3g.20gb", 0), ("2c.3g.20gb", 1)]))
-    changes = compare(now, [Shape("3g.20gb", 0, (("1c.3g.20gb", None), ("1c.3g.20gb", 2)))])
+    changes = compare(now, [Shape("3g.20gb", 0, (("1c.3g.20gb", 0), ("1c.3g.20gb", 2)))])
     assert [part.uuid for _, part in changes.parts_to_destroy] == ["MIG-1-1"]
     assert changes.parts_to_make == ((1, ("1c.3g.20gb", 2)),) and not changes.to_destroy and not changes.to_make
     kept = compare(now, [Shape("3g.20gb", 0, ())], part_goes=lambda part: part.uuid == "MIG-1-0")
@@ -37,7 +37,7 @@ def test_commands_do_just_what_is_left():
     changes = compare(
         now,
         [
-            Shape("2g.10gb", 4, (("2g.10gb", None),)),
+            Shape("2g.10gb", 4, (("2g.10gb", 0),)),
             Shape("1g.5gb", 6, ()),
             Shape("3g.20gb", 0, (("1c.3g.20gb", 0), ("1c.3g.20gb", 1))),
         ],

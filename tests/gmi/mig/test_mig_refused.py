@@ -75,6 +75,17 @@ def test_what_is_in_use_is_refused_before_anything_is_destroyed(machine):
     assert not any("Destroy" in call for call in machine.calls()) and state(machine) == before
 
 
+def test_a_device_that_this_process_may_not_open_is_not_destroyed(machine):
+    before = state(machine)
+    (uuid,) = before.instances[0].uuids
+    unseen = folder_of(machine, uuid) / "unseen"
+    unseen.write_text("")
+    with pytest.raises(LayoutMismatchError, match=r"in use by whoever may open it: .*/dev/nvidia-caps"):
+        cut(layout(None))
+    unseen.unlink()
+    assert state(machine) == before
+
+
 def test_processes_of_a_run_that_has_just_ended_are_waited_for(machine, monkeypatch):
     monkeypatch.setattr(make, "PATIENCE_S", 60.0)
     (uuid,) = state(machine).instances[0].uuids

@@ -47,7 +47,7 @@ def cut_anew(machine, *wanted):
                 driver.destroy_part(instance.id, part.id)
             driver.destroy(instance.id)
         for profile, start in wanted:
-            driver.make_part(driver.make(profile, start), profile, None)
+            driver.make_part(driver.make(profile, start), profile, 0)
         return record, driver.state()
 
 
@@ -70,7 +70,7 @@ def test_mig_mode_goes_off_again_where_it_was_off(fake_nvml):
     with nvml_open():
         record = Record(boot_id(), driver.state()).about_to_make([("4g.24gb", 0)])
         driver.set_mode(enabled=True)
-        driver.make_part(driver.make("4g.24gb", 0), "4g.24gb", None)
+        driver.make_part(driver.make("4g.24gb", 0), "4g.24gb", 0)
     assert restore(record) == []
     assert not now(fake_nvml).enabled
 
@@ -129,8 +129,8 @@ def test_compute_instances_in_an_instance_that_stays_are_made_whole_again(machin
         (whole,) = (one for one in before.instances if one.profile == "3g.20gb")
         record = Record(boot_id(), before).about_to_make([whole.place])
         driver.destroy_part(whole.id, 0)
-        for part in ("2c.3g.20gb", "1c.3g.20gb"):
-            driver.make_part(whole.id, part, None)
+        for part in (("2c.3g.20gb", 0), ("1c.3g.20gb", 2)):
+            driver.make_part(whole.id, *part)
         made = driver.state()
     assert {uuid for one in made.instances for uuid in one.uuids} & whole.uuids
     assert restore(sealed(record, made)) == [] and now(machine) == before
@@ -201,8 +201,8 @@ def test_a_busy_instance_keeps_its_idle_compute_instances(machine):
         before = driver.state()
         record = Record(boot_id(), before).about_to_make([("2g.10gb", 4)])
         number = driver.make("2g.10gb", 4)
-        for _ in range(2):
-            driver.make_part(number, "1c.2g.10gb", None)
+        for start in range(2):
+            driver.make_part(number, "1c.2g.10gb", start)
         made = driver.state()
     machine.write(f"gpus/0/gi/{number}/ci/1/processes/4321", 1)
     (left,) = restore(sealed(record, made), patience_s=0.1)

@@ -54,10 +54,20 @@ def test_what_does_not_fit_is_refused_with_names():
     ],
 )
 def test_compute_instances_share_one_gpu_instance(names, parts):
-    shape = compute_shape(state(), gmis(*names))
+    shape = compute_shape(state(), gmis(*names), ())
     assert [name for name, _ in shape.compute] == parts and parts[0].endswith(shape.profile)
 
 
 def test_a_whole_instance_that_is_there_is_taken():
     now = state(instance(1, "3g.20gb", 4))
-    assert compute_shape(now, gmis("1c.3g.20gb")).start == 4
+    assert compute_shape(now, gmis("1c.3g.20gb"), ()).start == 4
+    two = state(instance(1, "3g.20gb", 4), instance(2, "3g.20gb", 0))
+    assert [compute_shape(two, gmis("1c.3g.20gb"), [busy]).start for busy in (1, 2)] == [0, 4], "the idle one"
+
+
+def test_compute_instances_lie_so_that_most_of_what_is_there_stays():
+    now = state(instance(0, "7g.40gb", 0, [("2c.7g.40gb", 2), ("1c.7g.40gb", 6)]))
+    shape = compute_shape(now, gmis("2c.7g.40gb", "1c.7g.40gb", "3c.7g.40gb"), ())
+    assert {("2c.7g.40gb", 2), ("3c.7g.40gb", 4)} <= set(shape.compute)
+    blocked = state(instance(0, "7g.40gb", 0, [("1c.7g.40gb", 0)]))
+    assert compute_shape(blocked, gmis("4c.7g.40gb", "1c.7g.40gb"), ()).compute[0] == ("4c.7g.40gb", 0)

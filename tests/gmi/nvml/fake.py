@@ -15,6 +15,7 @@ The library answers from files below the folder that the variable FAKE_NVML name
     gpus/0/mig_profiles/P           "ID NAME SLICES SIZE MEMORY_MIB SMS START...": what GPU instances there may be
     gpus/0/gi/1/                    a GPU instance: name ("1g.18gb"), start, slices, sms, memory_total, memory_used
     gpus/0/gi/1/ci/0/               a compute instance, and so a MIG device: uuid, name, start, slices, sms
+    gpus/0/gi/1/ci/0/unseen         there if this process may not open it, as in a container without its node
     gpus/0/nvlink/0                 the other end of a link: "gpu PCI", "switch PCI" or "down"
     gpus/0/ancestor/1               at which level (NVML_TOPOLOGY_*) GPU 0 meets GPU 1
     gpus/0/processes/PID            bytes that a process has there; mps_processes likewise

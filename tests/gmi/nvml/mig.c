@@ -42,7 +42,7 @@ int nvmlDeviceGetMigDeviceHandleByIndex(Device device, unsigned index, Device *f
             if (seen != index) continue;
             snprintf(path, sizeof path, "%s/%u", folder, cis[c]);
             *found = device_at(path);
-            return SUCCESS;
+            return is_there(path, "unseen") ? NOT_FOUND : SUCCESS;
         }
     }
     return NOT_FOUND;

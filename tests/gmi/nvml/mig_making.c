@@ -279,17 +279,46 @@ int nvmlGpuInstanceGetComputeInstanceProfileInfoV(Device instance, unsigned numb
     return SUCCESS;
 }
 
+/* Where compute instances of a size may begin, as `nvidia-smi mig -lcipp` prints it. */
+static unsigned compute_starts(unsigned slices, unsigned whole, unsigned *starts) {
+    unsigned count = 0, step = slices == 3 ? 4 : slices;
+    for (unsigned start = 0; start + slices <= whole; start += step) starts[count++] = start;
+    return count;
+}
+
+int nvmlGpuInstanceGetComputeInstancePossiblePlacements(Device instance, unsigned id, struct placement *out, unsigned *count) {
+    unsigned whole = 0, starts[MOST];
+    API(nvmlGpuInstanceGetComputeInstancePossiblePlacements, instance);
+    read_unsigned(instance->path, "slices", &whole);
+    if (id >= COMPUTE_PROFILES || compute_slices[id] > whole) return NOT_SUPPORTED;
+    *count = compute_starts(compute_slices[id], whole, starts);
+    for (unsigned i = 0; out && i < *count; i++) out[i] = (struct placement){starts[i], compute_slices[id]};
+    return SUCCESS;
+}
+
+int nvmlGpuInstanceGetComputeInstances(Device instance, unsigned id, Device *out, unsigned *count) {
+    Device parts[MOST];
+    unsigned slices;
+    API(nvmlGpuInstanceGetComputeInstances, instance);
+    if (!privileged()) return NO_PERMISSION;
+    if (id >= COMPUTE_PROFILES) return INVALID_ARGUMENT;
+    int all = children(instance, "ci", parts);
+    *count = 0;
+    for (int i = 0; i < all; i++)
+        if (read_unsigned(parts[i]->path, "slices", &slices) == SUCCESS && slices == compute_slices[id]) out[(*count)++] = parts[i];
+    return SUCCESS;
+}
+
 static int create_compute(Device instance, unsigned id, const struct placement *wanted, Device *made) {
     struct placement taken[MOST];
     Device parts[MOST];
-    unsigned whole = 0, sms = 0, starts[MOST], count = 0;
+    unsigned whole = 0, sms = 0, starts[MOST];
     char text[80];
     if (!privileged()) return NO_PERMISSION;
     read_unsigned(instance->path, "slices", &whole);
     read_unsigned(instance->path, "sms", &sms);
     if (id >= COMPUTE_PROFILES || compute_slices[id] > whole) return NOT_SUPPORTED;
-    unsigned slices = compute_slices[id], step = slices == 3 ? 4 : slices;
-    for (unsigned start = 0; start + slices <= whole; start += step) starts[count++] = start;
+    unsigned slices = compute_slices[id], count = compute_starts(slices, whole, starts);
     int others = children(instance, "ci", parts);
     for (int i = 0; i < others; i++) {
         taken[i].start = 0;
