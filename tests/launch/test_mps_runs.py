@@ -1,6 +1,5 @@
 """Runs of GMIs that are clients of MPS, against stand-ins for it and for CUDA, however they end."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,8 @@ from gmi_drl import run_role
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.files import dump_yaml
 from gmi_drl.gmi.claims import claims_folder, locked
-from gmi_drl.gmi.mps.folder import Process
+from gmi_drl.gmi.mps import daemon
+from gmi_drl.gmi.mps.folder import Process, control_of
 from gmi_drl.layout import GMI, Device, Layout
 
 ROLES = Path(__file__).parent / "mps_roles.py"
@@ -139,7 +139,11 @@ def test_a_keeper_that_is_killed_is_not_missed(fake_mps, launch):
     wait_until_nothing_is_left(fake_mps)
 
 
-def test_gmis_on_a_gpu_by_plain_sharing_make_their_context_too(fake_mps, tmp_path):
+def test_gmis_share_a_gpu_plainly_although_somebodys_daemon_runs(fake_mps, tmp_path, monkeypatch):
+    somebodys = control_of(fake_mps.base, 0)
+    daemon.start(somebodys, "GPU-a")
+    for name, value in somebodys.environment.items():
+        monkeypatch.setenv(name, value)
     plain = layout().model_copy(update={"backend": "process"})
     assert run_role(ROLE, plain, {"seconds": 0.1}, run_dir=tmp_path / "run") == {0: 0, 1: 1}
-    assert fake_mps.log() == [] and os.environ["FAKE_MPS"]
+    assert not [line for line in fake_mps.log() if line.startswith("client")]
