@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.backends import PROCESS, require_applied
+from gmi_drl.backends import BACKENDS, PROCESS, require_applied
 from gmi_drl.cli.output import named_backend, say
 from gmi_drl.cli.plans import even_plan, node_of
 from gmi_drl.errors import UsageError
@@ -53,6 +53,23 @@ def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
     if layout.made_for and (differing := differences(layout.made_for, made_for(node_of(None)))):
         say(f"gmi-drl: {path} {differing}")
     return layout
+
+
+def wants_applied(layout: "Layout", *, here: bool) -> bool:
+    """Whether whoever runs a layout has to give `--apply-mig`; what this machine cannot run as it is now is told.
+
+    A machine that is elsewhere is taken to have no MIG instances yet.
+    """
+    from gmi_drl.gmi import refusals
+
+    can_apply = bool(BACKENDS.find(layout.backend).applied)
+    if not here:
+        return can_apply
+    now = refusals(layout)
+    then = refusals(layout, apply_mig=True) if now and can_apply else now
+    if then:
+        say(f"gmi-drl: this machine cannot run that layout as it is now: {'; '.join(then)}")
+    return bool(now) and can_apply
 
 
 def check_applied(layout: "Layout", apply_mig: bool) -> None:

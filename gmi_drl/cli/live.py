@@ -48,10 +48,13 @@ class TrainingView:
         self.is_lost = False
         self.started = self.shown = 0.0  # the first row sets them: what goes before is not training
 
-    def __enter__(self) -> Self:
+    def announce(self) -> None:
+        """Say what has begun; a training that is refused has not."""
         gmis = f"{len(self.layout.gmis)} GMI{'s' * (len(self.layout.gmis) > 1)}"
         where = f"{self.layout.num_env} environments in {self.folder.path}"
         say(f"Training {self.layout.task} on {gmis} with {where}")
+
+    def __enter__(self) -> Self:
         if self.live:
             self.live.start()
         return self

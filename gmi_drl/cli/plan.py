@@ -10,6 +10,7 @@ import rich_click as click
 
 from gmi_drl.backends import AUTO, PROCESS
 from gmi_drl.cli.explain_view import explained_lines
+from gmi_drl.cli.layouts import wants_applied
 from gmi_drl.cli.output import (
     backend_option,
     console,
@@ -154,6 +155,7 @@ def plan(
         hourly = price_per_hour(here, priced) if priced else None
         chosen = made(asked, here)
         write_file(output, dump_yaml(chosen.layout))
+    apply_mig = wants_applied(chosen.layout, here=node is None)
     if format == "json":
         print_json("plan", {"layout_file": str(output), **plan_document(chosen, hourly, explain)})
         return
@@ -165,6 +167,7 @@ def plan(
     where = f", on the machine of {node}" if node else ""
     train = f"train {output}" + (f" --algo {chosen.learner}" if chosen.learner not in (None, OUR_PPO.name) else "")
     command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
+    command += " --apply-mig" if apply_mig else ""
     console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
 
 

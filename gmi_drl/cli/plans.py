@@ -174,8 +174,14 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     which = (profile, node, learner.horizon, asked.keep_batch, backend)
     if none := scheduler.why_no_grid(*which):
         raise NoFeasiblePlanError(none)
-    grid = scheduler.profile_grid(*which)
-    return scheduler.plan_measured(spec, learner, node, profile, grid, template=asked.template)
+    grid, remarks = scheduler.profile_grid(*which), list[str]()
+    if asked.node is None and backend is None and node.num_gpus:
+        from gmi_drl.profiler.backends_here import backends_here
+
+        known = list(dict.fromkeys(cut.backend for cut in grid))
+        possible, remarks = backends_here(known, spec, node, asked.template)
+        grid = tuple(cut for cut in grid if cut.backend in possible)
+    return scheduler.plan_measured(spec, learner, node, profile, grid, template=asked.template, remarks=remarks)
 
 
 def measured_plan(asked: Asked, node: "Node") -> "Plan":

@@ -67,6 +67,7 @@ def train(format: str, apply_mig: bool, **options: Any) -> None:
                 folder,
                 resume=checkpoint,
                 apply_mig=apply_mig,
+                on_start=view.announce,
                 on_row=view.show,
                 on_warning=view.warn,
             )
@@ -91,6 +92,7 @@ def _begin(
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run."""
     from gmi_drl.config import RunConfig, default_config
+    from gmi_drl.gmi import require_possible
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.run.folder import RunFolder
@@ -108,6 +110,7 @@ def _begin(
     config = _configured(base, rsl_rl_config, **rest)
     check_applied(chosen, apply_mig)
     _check_here(chosen, config)
+    require_possible(chosen, apply_mig=apply_mig)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder.create()
     return chosen, config, folder, None
@@ -162,6 +165,7 @@ def _resume(
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
     """The run in a folder, from its last checkpoint, on its own layout or another one with as many environments."""
+    from gmi_drl.gmi import require_possible
     from gmi_drl.run.checkpoint import list_checkpoints, read_index
     from gmi_drl.run.folder import RunFolder
 
@@ -193,6 +197,7 @@ def _resume(
     _check_same_run(index, before, config, chosen)
     if chosen.digest != index["layout"]:  # on its own layout it has been running
         _check_here(chosen, config)
+    require_possible(chosen, apply_mig=apply_mig)
     if why := _why_anew(index, chosen):
         say(f"{why}: worlds begin anew")
     return chosen, config, folder, saved[-1]

@@ -1,6 +1,6 @@
 """From layouts to their devices on this machine: found, claimed and cut by the backends that they name."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from gmi_drl.backends import BACKENDS, require_applied
@@ -100,7 +100,25 @@ def _take(
                 raise
 
 
+def refusals(layout: Layout, *, apply_mig: bool = False) -> list[str]:
+    """Why this machine cannot cut its devices as a layout says, whoever holds them; empty if it can."""
+    return backend_for(layout, apply_mig=apply_mig).check(this_node(), layout)
+
+
+def require_possible(layout: Layout, *, apply_mig: bool = False) -> None:
+    """Refuse what this machine cannot cut, before anything is made.
+
+    Raises:
+        LayoutMismatchError: with the reasons.
+    """
+    _require_none(refusals(layout, apply_mig=apply_mig))
+
+
+def _require_none(reasons: Sequence[str]) -> None:
+    if reasons:
+        raise LayoutMismatchError("; ".join(reasons) + " (a layout for this machine: `gmi-drl plan`)")
+
+
 def _devices(backend: Backend, layout: Layout, node: Node) -> list[str]:
-    if reasons := backend.check(node, layout):
-        raise LayoutMismatchError("; ".join(reasons) + ": make a layout for this machine with `gmi-drl plan`")
+    _require_none(backend.check(node, layout))
     return backend.devices(layout)

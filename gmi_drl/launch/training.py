@@ -49,6 +49,7 @@ def train(
     *,
     resume: Path | None = None,
     apply_mig: bool = False,
+    on_start: Callable[[], None] = lambda: None,
     on_row: Callable[[Row], None] = lambda row: None,
     on_warning: Callable[[str], None] = lambda text: None,
 ) -> Outcome:
@@ -60,23 +61,25 @@ def train(
         folder: Made by `RunFolder.create`, or that of the run to go on with.
         resume: The checkpoint to go on from.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
+        on_start: Called when the devices are cut and the GMIs have been started.
         on_row: Called with every row of the metrics.
         on_warning: Called when one of the configuration's writers is dropped.
 
     Raises:
         UsageError: if the layout or the configuration cannot be trained.
-        LayoutMismatchError: if the devices or the folder are not there or in use. The folder stays as it was.
+        LayoutMismatchError: if the devices or the folder are not there or in use. The folder stays as it was; a
+            new one is removed.
         MachineError: when the devices cannot be cut, the folder is removed, moved or replaced meanwhile, or the disk
             takes no more.
         GmiError: when a GMI fails; its message names it. The run folder keeps the last checkpoint.
     """
     check_trainable(layout, config)
-    with folder.lock(), Presence(folder.path) as home:
+    with folder.lock(), folder.kept_if_begun(), Presence(folder.path) as home:
         _check_newest(folder, resume)
         # Signals until the state is written: a second one must not undo a result.
         with claimed([layout], purpose=str(folder.path), apply_mig=apply_mig) as claim, stop_on_signals() as request:
             try:
-                outcome = _train(claim, layout, config, folder, home, resume, on_row, on_warning, request)
+                outcome = _train(claim, layout, config, folder, home, resume, on_start, on_row, on_warning, request)
                 home.require()
                 folder.write_state(outcome.state)
             except OSError as error:
@@ -135,6 +138,7 @@ def _train(
     folder: RunFolder,
     home: Presence,
     resume: Path | None,
+    on_start: Callable[[], None],
     on_row: Callable[[Row], None],
     on_warning: Callable[[str], None],
     request: StopRequest,
@@ -150,6 +154,7 @@ def _train(
     with ExitStack() as life:
         writers = life.enter_context(Writers(folder, config.writers, on_warning))  # end after the processes
         processes = life.enter_context(opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes))
+        on_start()
         sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
         merger = RowMerger(len(layout.gmis), config.learner.horizon * layout.num_env, partial(_usage, sampler))
         folder.write_state("running")

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -136,6 +136,20 @@ class RunFolder:
             return state | {"state": "died"} if has_died else state
         except (ValueError, KeyError, TypeError):
             return unknown
+
+    @contextmanager
+    def kept_if_begun(self) -> Iterator[None]:
+        """What `create` has made is removed if a `with` block fails before there is a run. Only within `lock`."""
+        try:
+            yield
+        except BaseException:
+            if not self.layout_file.exists() and not self._foreign():
+                with suppress(OSError):  # somebody else has put something there
+                    for folder in (self.checkpoints, self.log_file(0).parent):
+                        folder.rmdir()
+                    (self.path / LOCK).unlink()
+                    self.path.rmdir()
+            raise
 
     @contextmanager
     def lock(self) -> Iterator[None]:

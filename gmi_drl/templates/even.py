@@ -1,6 +1,7 @@
 """Even cuts: every device of a node is cut into GMIs that are alike, for templates whose GMIs are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, Literal
@@ -47,7 +48,9 @@ def require_division(node: Node, cut: Cut) -> None:
         NoFeasiblePlanError: if it cannot.
     """
     if (why := backend_refusal(node, cut, memory_bytes=0)) is not None:
-        raise NoFeasiblePlanError(f"{cut.backend}: {why}: ask for fewer GMIs, or plan with another --backend")
+        fewer = backend_refusal(node, replace(cut, gmis_per_gpu=1), memory_bytes=0) is None
+        remedy = "ask for fewer GMIs, or take another --backend" if fewer else "take another --backend"
+        raise NoFeasiblePlanError(f"{cut.backend}: {why}: {remedy}")
 
 
 def backend_refusal(node: Node, cut: Cut, memory_bytes: int) -> str | None:
@@ -128,7 +131,7 @@ def _deal(physical: Sequence[Cores], count: int, device: str, *, share_cores: bo
     if count > len(physical) and share_cores:
         return [physical[number % len(physical)] for number in range(count)]
     if count > len(physical):
-        remedy = "ask for fewer, or let them take turns on cores (--share-cores)"
+        remedy = "ask for fewer, or let them take turns on cores (gmi-drl plan --share-cores)"
         raise NoFeasiblePlanError(f"{count} GMIs on {device} need {count} cores, it has {len(physical)}: {remedy}")
     return [tuple(sorted(chain.from_iterable(part))) for part in _even(physical, count, "GMIs")]
 

@@ -1,0 +1,67 @@
+"""A plan for this machine is one that it can run, or says what it lacks; a start that is refused leaves nothing."""
+
+import json
+
+import pytest
+
+from gmi_drl.files import load_yaml
+from gmi_drl.gmi import allowed_cores, claim
+from gmi_drl.layout import Layout
+from tests.gmi.nvml.fake import FakeGpu
+
+H200 = "NVIDIA H200"
+
+
+@pytest.fixture
+def one_gpu(fake_nvml, monkeypatch, tmp_path):
+    """A GPU, without a control program of MPS."""
+    fake_nvml.add(FakeGpu(name=H200))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return fake_nvml
+
+
+def points(*measured):
+    """`(GMIs, backend, speed)`"""
+    known = [
+        {"gmis_per_gpu": gmis, "num_env": 64, "backend": backend, "model": H200, "runnable": True}
+        | {"steps_per_second": speed, "memory_bytes": 2**30}
+        for gmis, backend, speed in measured
+    ]
+    return {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "there", "points": known}
+
+
+def test_points_by_what_this_machine_cannot_do_are_left_out_with_the_reason(one_gpu, command_line, tmp_path):
+    measured = points((1, "process", 5.0), (2, "process", 4.0), (2, "mps", 9.0))
+    (tmp_path / "points.json").write_text(json.dumps(measured))
+    code, out, err = command_line("plan", "--profile", "points.json")
+    assert code == 0 and err == "" and load_yaml(Layout, tmp_path / "layout.yaml").backend == "process"
+    assert "backend mps is left out, it cannot be had here: nvidia-cuda-mps-control" in " ".join(out.split())
+
+
+def test_a_layout_that_was_asked_for_and_cannot_run_now_says_what_is_lacking(one_gpu, command_line):
+    code, _, err = command_line("plan", "--budget", 0, "--backend", "mps")
+    assert code == 0 and "this machine cannot run that layout as it is now: nvidia-cuda-mps-control is not on" in err
+
+
+def test_the_next_line_makes_the_instances_that_are_not_there(one_gpu, command_line, tmp_path):
+    code, out, err = command_line("plan", "--budget", 0, "--backend", "mig", "--gmis-per-gpu", 2)
+    assert (code, err) == (0, "") and out.splitlines()[-1].endswith("gmi-drl train layout.yaml --apply-mig")
+    node = {"version": 1, "name": "n", "gpus": {"model": "H200", "count": 1}, "cpu": {"cores": 4, "memory_gib": 64}}
+    (tmp_path / "node.yaml").write_text(json.dumps(node))
+    code, out, err = command_line("plan", "--node", "node.yaml", "--backend", "mig", "--gmis-per-gpu", 2)
+    assert (code, err) == (0, "") and out.splitlines()[-1].endswith("gmi-drl train layout.yaml --apply-mig")
+
+
+def test_a_training_that_this_machine_cannot_start_says_nothing_else_and_leaves_nothing(
+    one_gpu, command_line, tmp_path
+):
+    before = sorted(tmp_path.iterdir())
+    code, out, err = command_line("train", "--backend", "mps", "--gmis-per-gpu", 2)
+    assert code == 5 and err.startswith("gmi-drl: nvidia-cuda-mps-control is not on") and out == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_training_whose_devices_are_taken_leaves_no_folder(command_line, tmp_path):
+    with claim([f"core-{core}" for core in allowed_cores()], "somebody"):
+        code, _, err = command_line("train", "--gmis-per-gpu", 1, "--run-dir", "run")
+    assert code == 5 and "somebody" in err and "Training" not in err and not (tmp_path / "run").exists()
