@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 MARK = "GMI_DRL_KEPT_IN"
@@ -21,6 +22,8 @@ GRACE_S = 3.0
 """Between asking a process to end and killing it."""
 KILLED_S = 10.0
 """Until it must be gone; one that a driver holds in the kernel is left to it."""
+KEEPER_S = 150.0
+"""More than a keeper of gmi_drl takes."""
 QUIT_S = 6.0
 LOOK_EVERY_S = 0.05
 MPS = "nvidia-cuda-mps"
@@ -61,25 +64,57 @@ def main() -> None:
 
 
 def sweep(folder: Path) -> None:
-    """End all that is marked with a folder, clients before the daemon that serves them, and remove it."""
-    end(lambda: [pid for pid in marked(folder) if not is_mps(pid)])
+    """End all that is marked with a folder, clients before the daemon that serves them, and remove it.
+
+    A keeper of gmi_drl ends what its launcher has started in the order that MPS and MIG need. So it is waited for.
+    """
+    keepers = partial(kept_by_gmi, folder)
+    others = partial(all_but, folder, lambda pid: is_mps(pid) or is_keeper(pid))
+    until_gone(others, signal.SIGTERM, GRACE_S)
+    until_gone(lambda: [parent_of(pid) for pid in keepers() if parent_of(pid) in others()], signal.SIGKILL, KILLED_S)
+    until_gone(keepers, None, KEEPER_S)
+    until_gone(others, signal.SIGKILL, KILLED_S)
     for pipes in folder.glob("mps-*") if marked(folder) else ():
         with suppress(OSError, subprocess.SubprocessError):  # it does not answer
             control(pipes, "quit -t 2", QUIT_S)
-    end(lambda: marked(folder))
+    until_gone(partial(marked, folder), signal.SIGTERM, GRACE_S)
+    until_gone(partial(marked, folder), signal.SIGKILL, KILLED_S)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def end(pids: Callable[[], list[int]]) -> None:
-    """End processes by SIGTERM and, after a while, by SIGKILL, those that they start meanwhile, too."""
-    for number, seconds in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, KILLED_S)):
-        deadline, told = time.monotonic() + seconds, set[int]()
-        while (left := pids()) and time.monotonic() < deadline:
-            for pid in set(left) - told:
-                with suppress(OSError):
-                    os.kill(pid, number)
-            told.update(left)
-            time.sleep(LOOK_EVERY_S)
+def until_gone(pids: Callable[[], list[int]], number: signal.Signals | None, seconds: float) -> None:
+    """Send a signal (or none) to processes, those that they start meanwhile, too, until there are none."""
+    deadline, told = time.monotonic() + seconds, set[int]()
+    while (left := pids()) and time.monotonic() < deadline:
+        for pid in set(left) - told if number else ():
+            with suppress(OSError):
+                os.kill(pid, number)
+        told.update(left)
+        time.sleep(LOOK_EVERY_S)
+
+
+def all_but(folder: Path, is_left_out: Callable[[int], bool]) -> list[int]:
+    """Marked processes."""
+    return [pid for pid in marked(folder) if not is_left_out(pid)]
+
+
+def kept_by_gmi(folder: Path) -> list[int]:
+    """Keepers of gmi_drl that are marked."""
+    return [pid for pid in marked(folder) if is_keeper(pid)]
+
+
+def is_keeper(pid: int) -> bool:
+    """Whether a process is a keeper of gmi_drl."""
+    with suppress(OSError):
+        return b"gmi_drl.gmi.keeper" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def parent_of(pid: int) -> int:
+    """The process that has started it; 0 if it has ended."""
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
 
 
 def marked(folder: Path) -> list[int]:

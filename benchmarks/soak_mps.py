@@ -168,8 +168,8 @@ def what_is_wrong(
 
 
 def remove_stale(environment: Mapping[str, str]) -> None:
-    """What `gmi-drl doctor --remove-stale` does, as if a minute had passed."""
-    program = "from gmi_drl.gmi.mps import ending, folder; folder.YOUNG_S = 0; print(ending.remove_stale())"
+    """What `gmi-drl doctor --remove-stale` does."""
+    program = "from gmi_drl.gmi.mps import ending; print(ending.remove_stale())"
     subprocess.run(
         [sys.executable, "-c", program], env=environment, timeout=GONE_S, check=True, stdout=subprocess.DEVNULL
     )

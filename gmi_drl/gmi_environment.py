@@ -15,6 +15,12 @@ CPUS_VARIABLE = "GMI_DRL_CPUS"
 NO_GPU = ""
 """CUDA_VISIBLE_DEVICES of a GMI on cores."""
 
+NO_MPS = {"CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}
+"""Of a GMI that is to share its GPU plainly, although a daemon may run in the usual folder of this machine.
+
+CUDA runs on without MPS where it finds no daemon: nvidia-cuda-mps-control(1).
+"""
+
 SPIN_COUNT = "20000"
 # With the default, threads of OpenMP keep spinning on cores that MuJoCo's own threads need next.
 

@@ -5,12 +5,21 @@ are asked for anything (CUDA driver API, "Primary Context Management").
 """
 
 import ctypes
+import time
 from functools import cache
 from typing import Any
 
 from gmi_drl.errors import MachineError
 
 FIRST = 0
+NOT_READY = 807
+"""CUDA_ERROR_MPS_SERVER_NOT_READY: a server is just starting, takes a client's contexts away, or recovers.
+
+https://docs.nvidia.com/deploy/mps, "Troubleshooting Guide": it passes, so it is waited for.
+"""
+
+READY_S = 60.0
+RETRY_S = 0.1
 
 
 def make_context() -> None:
@@ -48,7 +57,10 @@ def _context() -> ctypes.c_void_p:
 
 
 def _call(name: str, *arguments: Any) -> None:
-    if code := getattr(driver(), name)(*arguments):
+    deadline = time.monotonic() + READY_S
+    while (code := getattr(driver(), name)(*arguments)) == NOT_READY and time.monotonic() < deadline:
+        time.sleep(RETRY_S)
+    if code:
         error = ctypes.c_char_p()
         driver().cuGetErrorName(code, ctypes.byref(error))
         said = error.value.decode() if error.value else f"error {code}"

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.inventory import VisibleGpu, allowed_cores, visible_gpus
-from gmi_drl.gmi_environment import NO_GPU, gmi_environment
+from gmi_drl.gmi_environment import NO_GPU, NO_MPS, gmi_environment
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
 
@@ -89,7 +89,8 @@ class ProcessInstances:
     def environment(self, gmi_id: int) -> dict[str, str]:
         """Thread caps, the allocator's settings, cores and the visible GPU."""
         gmi, gpu = self.gmis[gmi_id], self.gpu_of[gmi_id]
-        return gmi_environment(gmi, self.cpus(gmi_id), gpu, self.shares_cores, os.environ)
+        own = gmi_environment(gmi, self.cpus(gmi_id), gpu, self.shares_cores, os.environ)
+        return own | ({} if gpu == NO_GPU else NO_MPS)
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
         """Ask the kernel which cores the process is bound to."""

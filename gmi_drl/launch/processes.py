@@ -18,7 +18,18 @@ from gmi_drl.layout import Layout
 from gmi_drl.memory.waiting import Waiting
 from gmi_drl.roles.line import decode, encode
 from gmi_drl.roles.resources import Resources
-from gmi_drl.roles.words import Attached, Done, Failed, GMIWord, LauncherWord, OnDevice, Ready, Report, said_by_gmi
+from gmi_drl.roles.words import (
+    Attached,
+    Done,
+    Failed,
+    GMIWord,
+    LauncherWord,
+    OnDevice,
+    Proved,
+    Ready,
+    Report,
+    said_by_gmi,
+)
 from gmi_drl.run.folder import RunFolder
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
@@ -210,6 +221,7 @@ class GMIProcesses:
                 self._attached.add(gmi_id)
             case OnDevice():
                 self.instances.prove_on_device(gmi_id, child.pid)
+                self.say(gmi_id, Proved())
             case Done(result):
                 self.results[gmi_id] = result
             case Failed():  # that the line ends now is no news

@@ -106,6 +106,7 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
         if layout.device_of(gmi.id).kind == "gpu":
             make_context()
             line.deliver(OnDevice())
+            line.await_proof()
         role_class = load_role(order["role"])
         name = "holistic" if gmi.roles == HOLISTIC else "+".join(gmi.roles)
         return role_class(gmi.id, name, layout.device_of(gmi.id).index).GMI_run(**order["params"])

@@ -3,15 +3,20 @@
 import json
 import os
 import socket
+import time
 from select import select
 from typing import NoReturn
 
 from gmi_drl.device.context import finish
 from gmi_drl.errors import GmiError
-from gmi_drl.roles.words import GMIWord, LauncherWord, said_by_launcher, to_message
+from gmi_drl.roles.words import GMIWord, LauncherWord, Proved, said_by_launcher, to_message
 
 MAX_BYTES = 64 * 1024
 """Longest message; `SOCK_SEQPACKET` keeps each whole."""
+
+
+PROOF_S = 600.0
+"""Until a launcher must have seen where a GMI computes, and all others that are asked about before it."""
 
 
 def line_pair() -> tuple[socket.socket, socket.socket]:
@@ -46,6 +51,7 @@ class Line:
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
+        self._early: list[LauncherWord] = []
 
     def report(self, word: GMIWord) -> None:
         """Send without ever waiting: a launcher that does not read misses the message."""
@@ -71,7 +77,7 @@ class Line:
 
     def words(self) -> list[LauncherWord]:
         """What the launcher has said since the last call, e.g. `[Stop()]`."""
-        words: list[LauncherWord] = []
+        words, self._early = self._early, []
         while True:
             try:
                 data = self._socket.recv(MAX_BYTES)
@@ -85,8 +91,22 @@ class Line:
 
     def await_words(self, wait_s: float) -> list[LauncherWord]:
         """As `words`, after waiting at most `wait_s` for one."""
-        select([self._socket], [], [], wait_s)
+        select([self._socket], [], [], 0 if self._early else wait_s)
         return self.words()
+
+    def await_proof(self) -> None:
+        """Wait for `Proved`; other words that come meanwhile are there for the next call of `words`.
+
+        Raises:
+            GmiError: if it does not come.
+        """
+        early, deadline = list[LauncherWord](), time.monotonic() + PROOF_S
+        while Proved() not in early:
+            if time.monotonic() > deadline:
+                raise GmiError(f"the launcher has not proved within {PROOF_S:.0f} s where this GMI computes")
+            early += self.await_words(1.0)
+        early.remove(Proved())
+        self._early = early
 
     def _leave(self) -> NoReturn:
         """A GMI without a launcher has nobody to work for. Its GPU may do what it was told (see `child.drain`)."""

@@ -8,6 +8,11 @@ from typing import Any, get_args, get_origin
 
 
 @dataclass(frozen=True)
+class Proved:
+    """What the GMI has said with `OnDevice` is found to be so: make the role."""
+
+
+@dataclass(frozen=True)
 class Start:
     """All are ready: begin."""
 
@@ -42,7 +47,7 @@ class Attached:
 
 @dataclass(frozen=True)
 class OnDevice:
-    """The process has made its context on its GPU. One on cores does not say it."""
+    """The process has made its context on its GPU, and waits for `Proved`. One on cores does not say it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Failed:
     blames_peer: bool
 
 
-LauncherWord = Start | Stop | Measure | Reduce
+LauncherWord = Proved | Start | Stop | Measure | Reduce
 GMIWord = Attached | OnDevice | Ready | Report | Done | Failed
 _OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
 _OF_GMI = {word.__name__: word for word in get_args(GMIWord)}

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from threading import Thread
 
 import keeper
 import pytest
@@ -97,3 +98,27 @@ def test_clients_end_before_the_daemon_that_serves_them(tmp_path, monkeypatch):
     assert (tmp_path / "told").read_text() == "served"
     assert not is_alive(daemon)
     client.wait()
+
+
+def test_a_keeper_of_a_run_is_waited_for(tmp_path, monkeypatch):
+    kept = tmp_path / "gmi_drl.gmi.keeper"
+    kept.write_text(
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('up', flush=True)\n"
+        "while os.getppid() == int(sys.argv[1]): time.sleep(0.02)\n"
+        "time.sleep(1)\n"
+        f"open({str(tmp_path / 'undone')!r}, 'w').close()\n"
+    )
+    (tmp_path / "launcher.py").write_text(
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"subprocess.Popen([sys.executable, {str(kept)!r}, str(os.getpid())])\n"
+        "time.sleep(600)\n"
+    )
+    monkeypatch.setattr(keeper, "GRACE_S", 0.2)
+    folder = tmp_path / "folder"
+    launcher = start(folder, f"exec(open({str(tmp_path / 'launcher.py')!r}).read())")
+    Thread(target=launcher.wait).start()  # else it stays, as a process that nobody has asked for its end
+    keeper.sweep(folder)
+    assert (tmp_path / "undone").exists() and not is_alive(launcher.pid)

@@ -19,7 +19,7 @@ def layout():
 
 def environment():
     with claimed([layout()], "a test") as claim, claim.cut(layout()) as instances:
-        assert instances.drains is ("CUDA_MPS_PIPE_DIRECTORY" in instances.environment(0))
+        assert instances.drains is (instances.environment(0)["CUDA_MPS_PIPE_DIRECTORY"] != "/nonexistent")
         return instances.environment(0)
 
 
@@ -39,7 +39,7 @@ def test_gpus_are_shared_plainly_where_mps_cannot_be_had(fake_mps, fake_nvml, mo
     else:
         fake_nvml.write("gpus/0/architecture", "6.0")
     with pytest.warns(GmiWarning, match=rf"{PLAIN}.*{why}"):
-        assert "CUDA_MPS_PIPE_DIRECTORY" not in environment()
+        assert environment()["CUDA_MPS_PIPE_DIRECTORY"] == "/nonexistent"
     assert fake_mps.left() == []
 
 

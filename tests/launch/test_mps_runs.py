@@ -1,6 +1,5 @@
 """Runs of GMIs that are clients of MPS, against stand-ins for it and for CUDA, however they end."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,8 @@ from gmi_drl import run_role
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.files import dump_yaml
 from gmi_drl.gmi.claims import claims_folder, locked
-from gmi_drl.gmi.mps.folder import Process
+from gmi_drl.gmi.mps import daemon
+from gmi_drl.gmi.mps.folder import Process, control_of
 from gmi_drl.layout import GMI, Device, Layout
 
 ROLES = Path(__file__).parent / "mps_roles.py"
@@ -76,10 +76,12 @@ def test_a_run_is_attached_works_and_leaves_nothing(fake_mps, tmp_path, monkeypa
     assert [line.split()[2:] for line in fake_mps.log() if line.startswith("client")] == [["50", "none"]] * 2
 
 
-def test_a_run_whose_gmis_do_not_attach_is_refused(fake_mps, tmp_path):
+def test_a_run_whose_gmis_do_not_attach_is_refused_before_roles_begin(fake_mps, tmp_path):
     fake_mps.habit("attaches_nobody")
+    fake_mps.habit("slow", 0.3)
     with pytest.raises(LayoutMismatchError, match=r"GMI . .* computes on its GPU without MPS"):
-        run_role(ROLE, layout(), run_dir=tmp_path / "run")
+        run_role(ROLE, layout(), {"folder": str(tmp_path)}, run_dir=tmp_path / "run")
+    assert not list(tmp_path.glob("works-*"))
     wait_until_nothing_is_left(fake_mps)
 
 
@@ -89,6 +91,11 @@ def test_clients_drain_however_the_launcher_ends(fake_mps, launch, number):
     launch().send_signal(number)
     wait_until_nothing_is_left(fake_mps)
     assert not [line for line in fake_mps.log() if "terminated" in line]
+
+
+def test_a_role_that_is_done_before_the_daemon_answers_is_done(fake_mps, tmp_path):
+    fake_mps.habit("slow", 1.0)
+    assert run_role(ROLE, layout(1), {"seconds": 0.0}, run_dir=tmp_path / "run") == {0: 0}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -132,7 +139,11 @@ def test_a_keeper_that_is_killed_is_not_missed(fake_mps, launch):
     wait_until_nothing_is_left(fake_mps)
 
 
-def test_gmis_on_a_gpu_by_plain_sharing_make_their_context_too(fake_mps, tmp_path):
+def test_gmis_share_a_gpu_plainly_although_somebodys_daemon_runs(fake_mps, tmp_path, monkeypatch):
+    somebodys = control_of(fake_mps.base, 0)
+    daemon.start(somebodys, "GPU-a")
+    for name, value in somebodys.environment.items():
+        monkeypatch.setenv(name, value)
     plain = layout().model_copy(update={"backend": "process"})
     assert run_role(ROLE, plain, {"seconds": 0.1}, run_dir=tmp_path / "run") == {0: 0, 1: 1}
-    assert fake_mps.log() == [] and os.environ["FAKE_MPS"]
+    assert not [line for line in fake_mps.log() if line.startswith("client")]

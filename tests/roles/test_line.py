@@ -5,7 +5,7 @@ import pytest
 
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.line import MAX_BYTES, Line, decode, encode, line_pair
-from gmi_drl.roles.words import Done, Measure, Reduce, Report, Stop, said_by_gmi
+from gmi_drl.roles.words import Done, Measure, Proved, Reduce, Report, Stop, said_by_gmi
 
 
 @pytest.fixture
@@ -30,6 +30,20 @@ def test_words_are_read_without_waiting(ends):
     for word in said:
         ours.send(encode(word))
     assert line.words() == said and line.words() == []
+
+
+def test_what_comes_before_the_proof_is_kept(ends):
+    ours, line = ends
+    for word in (Stop(), Proved(), Measure(8, 0.5)):
+        ours.send(encode(word))
+    line.await_proof()
+    assert line.await_words(600.0) == [Stop(), Measure(8, 0.5)] and line.words() == []
+
+
+def test_a_proof_that_does_not_come_is_an_error(ends, monkeypatch):
+    monkeypatch.setattr("gmi_drl.roles.line.PROOF_S", 0.0)
+    with pytest.raises(GmiError, match="has not proved within 0 s"):
+        ends[1].await_proof()
 
 
 def test_a_launcher_that_does_not_read_never_blocks_a_gmi(ends):

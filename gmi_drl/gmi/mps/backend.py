@@ -15,7 +15,7 @@ from gmi_drl.gmi.keeper import Keeper
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.control import PROGRAM, Control
 from gmi_drl.gmi.mps.ending import UNDO, Patience, clients, take_away
-from gmi_drl.gmi.mps.folder import Process, control_of, keeper_log, make, new_name
+from gmi_drl.gmi.mps.folder import Process, control_of, keeper_log, made
 from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
 from gmi_drl.gmi_environment import NO_GPU, mps_limits
 from gmi_drl.hardware import Node
@@ -122,23 +122,23 @@ class MpsBackend(ProcessBackend):
         """One daemon for each GPU of the layouts. A keeper ends them, after their clients, however this ends."""
         gpus = sorted({gpu for layout in layouts for gpu in self.gpus_of(layout).values()} - {NO_GPU})
         locks = {descriptor_of(device) for layout in layouts for device in self.devices(layout)}
-        folder, seconds = new_name(), self.patience
-        notes = {"folder": str(folder), "patience": asdict(seconds)}
-        keeper = Keeper(UNDO, keeper_log(folder), undo_s=seconds.undo_s, holds=sorted(locks), notes=notes)
-        self._claim = HeldByMps(folder, keeper, seconds)
-        try:
-            keeper.prove_ready()
-            make(folder, [Process.of(os.getpid()), Process.of(keeper.pid)])
-            for number, gpu in enumerate(gpus):
-                self._claim.controls[gpu] = control_of(folder, number)
-                daemon.start(self._claim.controls[gpu], gpu)
-            yield
-        except BaseException:
+        with made() as (folder, lock):
+            notes = {"folder": str(folder), "patience": asdict(self.patience)}
+            holds = [*sorted(locks), lock]
+            keeper = Keeper(UNDO, keeper_log(folder), undo_s=self.patience.undo_s, holds=holds, notes=notes)
+            self._claim = HeldByMps(folder, keeper, self.patience)
+            try:
+                keeper.prove_ready()
+                for number, gpu in enumerate(gpus):
+                    self._claim.controls[gpu] = control_of(folder, number)
+                    daemon.start(self._claim.controls[gpu], gpu)
+                yield
+            except BaseException:
+                if left := keeper.close():
+                    warnings.warn("; ".join(left), GmiWarning, stacklevel=1)
+                raise
             if left := keeper.close():
-                warnings.warn("; ".join(left), GmiWarning, stacklevel=1)
-            raise
-        if left := keeper.close():
-            raise MachineError("; ".join(left))
+                raise MachineError("; ".join(left))
 
     def cut(self, layout: Layout) -> AbstractContextManager[MpsInstances]:
         """Clients come and go: nothing is to be cut."""

@@ -77,8 +77,16 @@ class Control:
         return ended.stdout.strip()
 
     def servers(self) -> list[int]:
-        """Process ids of the daemon's servers: none before the first client comes."""
+        """Process ids of the daemon's servers, one for each user."""
         return self._numbers("get_server_list")
+
+    def start_server(self, user: int) -> None:
+        """Start the server of a user (by number) before the first client comes."""
+        self.ask(f"start_server -uid {user}")
+
+    def is_starting(self) -> bool:
+        """Whether a server is not ready for clients yet."""
+        return any("INITIALIZING" in self.ask(f"get_server_status {server}") for server in self.servers())
 
     def clients(self, deadline_s: float = ANSWER_S) -> dict[int, int]:
         """Process ids of all clients, each with that of its server. The deadline is that of each answer."""

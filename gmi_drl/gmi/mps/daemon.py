@@ -1,7 +1,9 @@
 """An MPS daemon of one's own, for one GPU."""
 
+import os
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from gmi_drl.errors import MachineError
@@ -12,7 +14,7 @@ ASK_EVERY_S = 0.1
 
 
 def start(control: Control, gpu: str) -> None:
-    """Start a daemon for one GPU, whose folders do not exist yet, and wait until it answers.
+    """Start a daemon for one GPU, whose folders do not exist yet, and wait until it answers and its server is up.
 
     It has a GPU of its own because a server that spans several refuses new clients on all of them after a fault on one
     (https://docs.nvidia.com/deploy/mps, "Limitations").
@@ -49,6 +51,16 @@ def start(control: Control, gpu: str) -> None:
         text = f"`{' '.join(command)}` for {gpu} exited with {ended.returncode}"
         raise MachineError(f"{text}: {_said(printed) or _said(control.logs / 'control.log') or 'without a word'}")
     _wait_for(control, gpu)
+    with suppress(ControlError):  # one that does not know this starts the server when the first client comes
+        _start_server(control)
+
+
+def _start_server(control: Control) -> None:
+    """Now, as clients that come while it starts are refused; they try again, too (`device/context.py`)."""
+    control.start_server(os.getuid())
+    deadline = time.monotonic() + START_S
+    while control.is_starting() and time.monotonic() < deadline:
+        time.sleep(ASK_EVERY_S)
 
 
 def _wait_for(control: Control, gpu: str) -> None:

@@ -5,7 +5,6 @@ A client that is killed with work in flight can leave the server, and with it th
 """
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from signal import SIGKILL, SIGTERM, Signals, pidfd_send_signal
 from typing import Any
 
 from gmi_drl.gmi.mps.control import PIPES, Control, ControlError, SilentError
-from gmi_drl.gmi.mps.folder import Process, controls_in, keeper_log, stale
+from gmi_drl.gmi.mps.folder import Process, controls_in, remove, stale
 
 UNDO = f"{__name__}:undo"
 
@@ -73,8 +72,7 @@ def undo(notes: Mapping[str, Any]) -> list[str]:
     if left := [*clients(folder), *daemons(folder)]:
         pids = ", ".join(map(str, left))
         return [f"processes {pids} of MPS in {folder} cannot be killed: `gmi-drl doctor --remove-stale` tries again"]
-    shutil.rmtree(folder, ignore_errors=True)
-    keeper_log(folder).unlink(missing_ok=True)
+    remove(folder)
     return [f"{folder} cannot be removed: remove it"] if folder.exists() else []
 
 

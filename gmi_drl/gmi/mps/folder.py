@@ -1,23 +1,22 @@
 """Where daemons have their pipes and logs: a private folder for each claim, which tells whose it is."""
 
-import json
+import fcntl
 import os
 import secrets
+import shutil
 import stat
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from gmi_drl.errors import MachineError
+from gmi_drl.gmi.claims import locked
 from gmi_drl.gmi.mps.control import Control
 
-RECORD = "record.json"
 REMEDY = "set GMI_DRL_MPS to a folder with a short path"
 MOST_BYTES = 107
 """Of the path of a socket (`sun_path` in unix(7), with its end)."""
-
-YOUNG_S = 60.0
-"""What is younger is left alone, although it does not say yet whose it is."""
 
 LONGEST = "00000000/00/pipe/control_privileged"
 """The longest name of a socket below the folder, with some room."""
@@ -66,20 +65,43 @@ def new_name() -> Path:
         )
     try:
         above.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = above.lstat()
+        is_ours = _is_ours_alone(above)
     except OSError as error:
         raise MachineError(f"{above}: MPS cannot have folders there ({error.strerror}): {REMEDY}") from None
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+    if not is_ours:
         raise MachineError(f"{above} is not a folder that only you can open: remove it or set GMI_DRL_MPS")
     return above / secrets.token_hex(4)
 
 
-def make(folder: Path, holders: list[Process]) -> None:
-    """Make the folder of a claim, and say in it which processes see to its end."""
-    folder.mkdir(mode=0o700)
-    draft = folder / f"{RECORD}.draft"
-    draft.write_text(json.dumps({"holders": holders}))
-    draft.rename(folder / RECORD)
+@contextmanager
+def made() -> Iterator[tuple[Path, int]]:
+    """The folder of a claim, which stays, and a descriptor of its lock: who inherits it sees to the folder's end.
+
+    Raises:
+        MachineError: as `new_name`.
+    """
+    folder = new_name()
+    draft = folder.with_suffix(".draft")  # not a lock until it is locked
+    descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        draft.rename(lock_of(folder))
+        folder.mkdir(mode=0o700)
+        yield folder, descriptor
+    finally:
+        os.close(descriptor)
+
+
+def remove(folder: Path) -> None:
+    """With all that lies beside it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in (keeper_log(folder), folder.with_suffix(".draft"), lock_of(folder)):
+        path.unlink(missing_ok=True)
+
+
+def lock_of(folder: Path) -> Path:
+    """Beside the folder: locked while somebody sees to its end, in whatever container."""
+    return folder.with_suffix(".lock")
 
 
 def keeper_log(folder: Path) -> Path:
@@ -98,18 +120,20 @@ def controls_in(folder: Path) -> list[Control]:
 
 
 def stale() -> list[Path]:
-    """Folders of claims that nobody sees to any more; perhaps only the log of a keeper is left of one."""
-    names = {path.with_suffix("") for path in base().glob("*")}
-    return sorted(folder for folder in names if not _is_seen_to(folder))
+    """Folders of claims that nobody sees to any more; perhaps only what lies beside is left of one."""
+    above = base()
+    if not above.exists() or not _is_ours_alone(above):
+        return []
+    return sorted({path.with_suffix("") for path in above.glob("*") if not _is_seen_to(path.with_suffix(""))})
 
 
 def _is_seen_to(folder: Path) -> bool:
     try:
-        holders = [Process(*holder) for holder in json.loads((folder / RECORD).read_text())["holders"]]
-    except (ValueError, KeyError, TypeError):
+        return locked(lock_of(folder))
+    except OSError:
         return False
-    except OSError:  # it is just being made or removed, or nobody will any more
-        return any(
-            path.exists() and time.time() - path.stat().st_mtime < YOUNG_S for path in (folder, keeper_log(folder))
-        )
-    return any(holder.lives() for holder in holders)
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    facts = folder.lstat()
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077

@@ -6,7 +6,7 @@ does not know fails. What client, daemon and server say to each other is its own
 
 Habits are files in the folder FAKE_MPS: `slow` (seconds before an answer), `refuses_start` (its words),
 `ignores_sigterm`, `hangs_at_COMMAND`, `says_COMMAND` (its words), `attaches_nobody`,
-`knows_no_t` (at quit). `log` tells there what happened.
+`knows_no_t` (at quit), `not_ready` (so many times, then it is). `log` tells there what happened.
 """
 
 import os
@@ -21,7 +21,10 @@ from pathlib import Path
 PIPES = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
 LOGS = Path(os.environ.get("CUDA_MPS_LOG_DIRECTORY", "/var/log/nvidia-mps"))
 HABITS = Path(os.environ.get("FAKE_MPS", "/nowhere"))
-KNOWN = ("get_server_list", "get_client_list", "ps", "terminate_client", "set_active_thread_percentage", "quit")
+KNOWN = (
+    *("start_server", "get_server_list", "get_server_status", "get_client_list", "ps"),
+    *("terminate_client", "set_active_thread_percentage", "quit"),
+)
 MOST = 65536
 
 
@@ -92,7 +95,7 @@ def start():
 
 class Daemon:
     def __init__(self):
-        self.server = None
+        self.server, self.refused = None, 0
 
     def serve(self, line):
         while True:
@@ -100,7 +103,7 @@ class Daemon:
             with connection, suppress(OSError):
                 word, _, rest = connection.recv(MOST).decode().partition(" ")
                 if word == "client":
-                    connection.sendall(b"server" if self.take_client() else b"nobody")
+                    connection.sendall(self.take_client())
                     continue
                 code, answer = self.answer(rest.split())
                 connection.sendall(f"{code} {answer}".encode())
@@ -109,13 +112,25 @@ class Daemon:
 
     def take_client(self):
         if habit("attaches_nobody") is not None:
-            return False
+            return b"nobody"
+        if not self.is_ready():
+            return b"busy"
+        self.start_server("-uid", str(os.getuid()))
+        return b"server"
+
+    def is_ready(self):
+        self.refused += 1
+        return self.refused > int(habit("not_ready") or 0)
+
+    def start_server(self, option, user):
+        if option != "-uid" or int(user) != os.getuid():
+            raise ValueError(f"{option} {user} is nobody here")
         if self.server is None or self.server.poll() is not None:
             program = Path(sys.argv[0]).with_name("nvidia-cuda-mps-server")
             self.server = subprocess.Popen([program], stdin=subprocess.DEVNULL)
             while not (PIPES / "server").exists() and self.server.poll() is None:
                 time.sleep(0.005)
-        return True
+        return ""
 
     def answer(self, words):
         command, *arguments = words or [""]
@@ -133,6 +148,10 @@ class Daemon:
 
     def get_server_list(self):
         return str(self.server.pid) if self.server and self.server.poll() is None else ""
+
+    def get_server_status(self, server):
+        self.require(server)
+        return "ACTIVE" if self.is_ready() else "INITIALIZING"
 
     def get_client_list(self, server):
         self.require(server)

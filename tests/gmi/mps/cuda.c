@@ -23,12 +23,17 @@ static int connect_to(const char *name) {
     return -1;
 }
 
-/* Whether the other side answers with this word. */
-static int asked(int line, const char *question, const char *wanted) {
-    char answer[64] = {0};
+/* What the other side answers; empty if it does not. */
+static const char *answer_to(int line, const char *question) {
+    static __thread char answer[64];
+    memset(answer, 0, sizeof answer);
     if (line < 0 || write(line, question, strlen(question)) < 0 || read(line, answer, sizeof answer - 1) <= 0)
-        return 0;
-    return strcmp(answer, wanted) == 0;
+        return "";
+    return answer;
+}
+
+static int asked(int line, const char *question, const char *wanted) {
+    return strcmp(answer_to(line, question), wanted) == 0;
 }
 
 static const char *or_none(const char *name) {
@@ -49,7 +54,9 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
     if (server >= 0 || device != 0)
         return device;
     int daemon = connect_to("control");
-    if (asked(daemon, "client", "server")) {
+    const char *said = answer_to(daemon, "client");
+    int is_busy = strcmp(said, "busy") == 0;
+    if (strcmp(said, "server") == 0) {
         server = connect_to("server");
         snprintf(question, sizeof question, "attach %s %s", or_none("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
                  or_none("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
@@ -58,7 +65,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
     }
     if (daemon >= 0)
         close(daemon);
-    return 0;
+    return is_busy ? 807 : 0;
 }
 
 int cuCtxSetCurrent(void *context) { return context == &server ? 0 : 201; }

@@ -17,8 +17,8 @@ def control(fake_mps):
     return talks
 
 
-def test_a_daemon_without_clients_has_no_server(control):
-    assert control.servers() == [] and control.clients() == {}
+def test_a_daemon_has_a_server_before_clients_come(control):
+    assert len(control.servers()) == 1 and control.clients() == {} and not control.is_starting()
     assert control.pipes.stat().st_mode & 0o777 == control.logs.stat().st_mode & 0o777 == 0o700
 
 
@@ -35,6 +35,20 @@ def test_a_command_that_mps_does_not_know_fails_with_its_words(control):
         control.terminate(12, 13)
 
 
+def test_a_server_that_is_not_ready_is_waited_for(fake_mps):
+    fake_mps.habit("not_ready", 3)
+    talks = control_of(fake_mps.base, 0)
+    daemon.start(talks, "GPU-a")
+    assert talks.ask(f"get_server_status {talks.servers()[0]}") == "ACTIVE"
+
+
+def test_a_program_that_cannot_start_servers_does_it_when_a_client_comes(fake_mps):
+    fake_mps.habit("says_start_server", "")
+    talks = control_of(fake_mps.base, 0)
+    daemon.start(talks, "GPU-a")
+    assert talks.servers() == []
+
+
 def test_an_answer_that_is_not_understood_is_shown(control, fake_mps):
     fake_mps.habit("says_get_server_list", "Server is busy")
     with pytest.raises(ControlError, match="no process ids: 'Server is busy'"):
@@ -43,7 +57,7 @@ def test_an_answer_that_is_not_understood_is_shown(control, fake_mps):
 
 def test_an_answer_has_a_deadline(control, fake_mps):
     fake_mps.habit("slow", 0.2)
-    assert control.servers() == []
+    assert control.servers()
     fake_mps.habit("hangs_at_get_server_list")
     with pytest.raises(SilentError, match="has not answered 'get_server_list' within"):
         control.ask("get_server_list", 0.3)

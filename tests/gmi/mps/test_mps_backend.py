@@ -201,6 +201,14 @@ def test_a_launcher_that_is_killed_before_anything_is_made_leaves_nothing(fake_m
     assert fake_mps.left() == []
 
 
+def test_a_client_that_is_not_let_in_yet_tries_again(backend, fake_mps):
+    one = layout()
+    with held(backend, one), backend.cut(one) as instances:
+        fake_mps.habit("not_ready", 5)
+        with client(instances) as process:
+            instances.prove_on_device(0, process.pid)
+
+
 def test_what_a_user_has_set_of_mps_is_for_other_daemons(backend, fake_mps, monkeypatch):
     monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10")
     with held(backend, layout()):

@@ -1,20 +1,19 @@
-import json
 import os
 import subprocess
+import sys
 
 import pytest
 
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.mps.folder import (
     MOST_BYTES,
-    RECORD,
-    Process,
     base,
     control_of,
     controls_in,
     keeper_log,
-    make,
+    made,
     new_name,
+    remove,
     stale,
 )
 
@@ -28,10 +27,8 @@ def above(tmp_path, monkeypatch):
 
 
 def test_folders_are_for_their_user_alone(above):
-    name = new_name()
-    assert name.parent == above and above.stat().st_mode & 0o777 == 0o700 and not name.exists()
-    make(name, [Process.of(os.getpid())])
-    assert name.stat().st_mode & 0o777 == 0o700
+    with made() as (name, _):
+        assert name.parent == above and above.stat().st_mode & 0o777 == name.stat().st_mode & 0o777 == 0o700
     above.chmod(0o755)
     with pytest.raises(MachineError, match="only you can open"):
         new_name()
@@ -49,21 +46,42 @@ def test_a_long_path_is_refused_with_the_remedy(tmp_path, monkeypatch):
         new_name()
 
 
-def test_a_folder_is_stale_when_nobody_sees_to_it_any_more(above, monkeypatch):
+HOLDS = """
+import os, time
+from gmi_drl.gmi.mps.folder import made
+with made() as (folder, lock):
+    if not os.fork():  # as the keeper does
+        print(flush=True)
+        time.sleep(600)
+    os._exit(0)
+"""
+
+
+def test_a_folder_is_stale_when_nobody_sees_to_it_any_more(above):
     assert stale() == []
-    ended = subprocess.Popen(["true"])
-    gone = Process.of(ended.pid)
-    ended.wait()
-    ours, nobodys, unmarked = (above / name for name in ("ours", "nobodys", "unmarked"))
-    above.mkdir(mode=0o700)
-    make(ours, [gone, Process.of(os.getpid())])
-    make(nobodys, [gone, Process(os.getpid(), 1)])
-    unmarked.mkdir()
-    keeper_log(above / "unmade").write_text("")
-    assert stale() == [nobodys], "a number that another process has now is nobody"
-    monkeypatch.setattr("gmi_drl.gmi.mps.folder.YOUNG_S", 0.0)
-    assert stale() == [nobodys, above / "unmade", unmarked]
-    assert json.loads((ours / RECORD).read_text())["holders"][1][0] == os.getpid()
+    with subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, process_group=0) as process:
+        process.stdout.readline()
+        assert stale() == [] and len(list(above.iterdir())) == 2
+        os.killpg(process.pid, 9)
+        process.stdout.read()  # until the fork has ended, too
+    (left,) = stale()
+    assert left.is_dir()
+    remove(left)
+    assert list(above.iterdir()) == []
+
+
+def test_what_lies_beside_a_folder_that_is_gone_is_stale(above):
+    with made() as (folder, _):
+        assert stale() == []
+    folder.rmdir()
+    keeper_log(above / "another").write_text("")
+    assert stale() == sorted([folder, above / "another"])
+
+
+def test_a_folder_of_all_claims_that_others_can_open_is_not_looked_into(above):
+    above.mkdir(mode=0o755)
+    (above / "strange").mkdir()
+    assert stale() == []
 
 
 def test_daemons_of_a_folder_are_found_again(above):
