@@ -57,7 +57,7 @@ MPS = BackendEntry(
     coexists=True,
     enforces=frozenset[Limit](("share", "memory_limit_bytes")),
     refuses=mps_refuses,
-    trade="kernels of all GMIs run side by side, and gradients may stay on the GPU, as training wants; they share "
+    trade="kernels of all GMIs run side by side, and gradients may stay on the GPU; they share "
     "memory bandwidth and faults",
 )
 
@@ -70,7 +70,7 @@ MIG = BackendEntry(
     applied="gmi_drl.gmi.mig.applied:AppliedMig",
     refuses=mig_refuses,
     gives=mig_gives,
-    trade="what one GMI does slows and breaks no other, as serving wants; gradients go through host memory",
+    trade="what one GMI does slows and breaks no other; gradients go through host memory",
 )
 
 MIG_CI = BackendEntry(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.backends import AUTO
 from gmi_drl.cli.output import named_backend, say
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
@@ -171,7 +171,10 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     learner = default_config(spec, asked.algo or profile.learner).learner
     require_learnable(learner, asked.task)  # but what it needs is looked for where it shall train
     backend = None if asked.backend in (None, AUTO.name) else named_backend(asked.backend)
-    grid = scheduler.profile_grid(profile, node, learner.horizon, asked.keep_batch, backend)
+    which = (profile, node, learner.horizon, asked.keep_batch, backend)
+    if none := scheduler.why_no_grid(*which):
+        raise NoFeasiblePlanError(none)
+    grid = scheduler.profile_grid(*which)
     return scheduler.plan_measured(spec, learner, node, profile, grid, template=asked.template)
 
 

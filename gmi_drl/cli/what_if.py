@@ -41,7 +41,10 @@ def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", f
     cases = compare(spec, learner, nodes, profile, prices=prices, keep_batch=asked.keep_batch, template=asked.template)
     if asked.backend not in (None, AUTO.name):
         only = named_backend(asked.backend)
+        known = ", ".join(dict.fromkeys(case.backend for case in cases))
         cases = [case for case in cases if case.backend == only]
+        if not cases:
+            raise NoFeasiblePlanError(f"the profile has no point by {only}, it has {known}")
     if not any(case.best for case in cases):
         raise NoFeasiblePlanError("; ".join(f"{case.node.name}, {case.backend}: {case.known_by}" for case in cases))
     if format == "json":

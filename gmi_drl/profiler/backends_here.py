@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from gmi_drl.cut import Cut
+from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.hardware import Node
 from gmi_drl.profiler.points import SMALL, refusal
 from gmi_drl.templates import Template, devices_of
@@ -14,11 +15,14 @@ def backends_here(
 ) -> tuple[tuple[str, ...], list[str]]:
     """Those of some backends that can cut each device in two, and why not the others, in sentences.
 
-    One that is alone is asked for and is not tried: its points say what it lacks.
+    One that is alone need only be able to give whole devices.
+
+    Raises:
+        LayoutMismatchError: if this machine can have none of them.
     """
-    if len(names) == 1:
-        return tuple(names), []
-    gmis = min(2, devices_of(node)[1])
+    gmis = min(2, devices_of(node)[1]) if len(names) > 1 else 1
     refused = {name: refusal(node, template.lay_out(task, node, Cut(gmis, SMALL[0], name))) for name in names}
-    told = [f"backend {name} was not measured, it cannot be had here: {why}" for name, why in refused.items() if why]
+    told = [f"backend {name} is left out, it cannot be had here: {why}" for name, why in refused.items() if why]
+    if all(refused.values()):
+        raise LayoutMismatchError("; ".join(told))
     return tuple(name for name in names if not refused[name]), told

@@ -9,6 +9,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.search import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
 from gmi_drl.templates import devices_of, require_division
+from gmi_drl.units import counted
 
 
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
@@ -76,6 +77,25 @@ def profile_grid(
         and cut.gmis_per_gpu <= most
         and keep_batch in (None, horizon * num_devices * cut.uncut.num_env)
     )
+
+
+def why_no_grid(
+    profile: Profile, node: Node, horizon: int, keep_batch: int | None = None, backend: str | None = None
+) -> str | None:
+    """Why none of the points of a profile is in `profile_grid`, with what could be had; None if one is."""
+    if profile_grid(profile, node, horizon, keep_batch, backend):
+        return None
+    by = "" if backend is None else f" by {backend}"
+    points = [point for point in profile.points if backend in (None, point.backend)]
+    if not points:
+        has = ", ".join(dict.fromkeys(point.backend for point in profile.points)) or "no points"
+        return f"the profile has no point{by}, it has {has}"
+    num_devices, most = devices_of(node)
+    points = [point for point in points if point.gmis_per_gpu <= most]
+    if not points:
+        return f"the node has cores for {counted(most, 'GMI')} of each device, and no point{by} has so few"
+    samples = sorted({horizon * num_devices * point.cut.uncut.num_env for point in points})
+    return f"no point{by} has {keep_batch} samples per update on {node.name}: there are {', '.join(map(str, samples))}"
 
 
 def _by_all(num_envs: Mapping[int, Sequence[int]], divisions: Mapping[int, Sequence[str]]) -> tuple[Cut, ...]:

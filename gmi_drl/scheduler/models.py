@@ -18,21 +18,35 @@ def for_node(profile: Profile, node: Node) -> tuple[Profile, list[str]]:
     """A profile with one point of each cut, which holds for every GPU of a node, and what to say of that.
 
     Each model takes its own points, or those that name no model. One that has none takes what others promise, and a
-    sentence tells so. A cut that was not measured on each model that has points is left out.
+    sentence tells so. A cut that was not measured on each model that is taken is left out, so that cuts and backends
+    are compared on the same GPUs. Cores take no points of GPUs.
     """
     if not any(point.model for point in profile.points):
         return profile, []
-    models = list(dict.fromkeys(_known(part.model) for part in node.used_models)) or [""]
+    if not node.num_gpus:
+        return profile.model_copy(update={"points": tuple(point for point in profile.points if not point.model)}), []
+    models = list(dict.fromkeys(_known(part.model) for part in node.used_models))
     own = {model: [point for point in profile.points if _known(point.model) in (model, "")] for model in models}
     lacking = [model for model in models if not own[model]]
     measured = sorted({point.model for point in profile.points})
-    by_cut = [_by_cut(own[model], model) for model in models if own[model]] or [_slowest_by_cut(profile.points)]
+    by_cut = [_by_cut(own[model], model) for model in models if own[model]]
+    by_cut = by_cut or [_by_cut([one for one in profile.points if one.model == model], model) for model in measured]
     cuts = [cut for cut in by_cut[0] if all(cut in others for others in by_cut)]
     points = tuple(_slowest([known[cut] for known in by_cut]) for cut in cuts)
-    told = [f"no point is of {model or 'cores'}: those of {' and '.join(measured)} stand for it" for model in lacking]
+    told = [f"no point is of {model}: those of {' and '.join(measured)} stand for it" for model in lacking]
     if len(models) > 1:
         told.append(f"its GPUs are unlike ({', '.join(models)}) and cut alike: all run as the slowest of them does")
     return profile.model_copy(update={"points": points}), told
+
+
+def no_common_point(node: Node, points: Points) -> str:
+    """Why `for_node` leaves none of some points, which the node could be cut by."""
+    measured = sorted({_known(point.model) for point in points if point.model})
+    if not node.num_gpus:
+        return f"they were measured on GPUs ({', '.join(measured)}), and {node.name} has none"
+    models = dict.fromkeys(_known(part.model) for part in node.used_models)
+    wanted = [model for model in models if model in measured] or measured
+    return f"no cut was measured on each of {' and '.join(wanted)}" if len(wanted) > 1 else "no point is of its GPUs"
 
 
 def _known(model: str) -> str:
@@ -44,10 +58,6 @@ def _known(model: str) -> str:
 def _by_cut(points: Points, model: str) -> dict[Cut, ProfilePoint]:
     """The points of a model: those that name it go before those that name none."""
     return {point.cut: point for point in sorted(points, key=lambda point: _known(point.model) == model)}
-
-
-def _slowest_by_cut(points: Points) -> dict[Cut, ProfilePoint]:
-    return {cut: _slowest([point for point in points if point.cut == cut]) for cut in {point.cut for point in points}}
 
 
 def _slowest(points: Points) -> ProfilePoint:

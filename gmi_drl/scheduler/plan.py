@@ -14,7 +14,7 @@ from gmi_drl.made_for import made_for
 from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
-from gmi_drl.scheduler.models import for_node
+from gmi_drl.scheduler.models import for_node, no_common_point
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.scheduler.used import why_these_gpus
@@ -145,9 +145,10 @@ def plan_measured(
     every, (profile, about_models) = profile.points, for_node(profile, node)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
     if not candidates:
-        raise NoFeasiblePlanError(
-            _nothing_left(profile, node, infeasible or _uncuttable(every, node, grid), unmeasured)
-        )
+        refused = infeasible or _uncuttable(every, node, grid)
+        if every and not profile.points and not refused:
+            raise NoFeasiblePlanError(f"no point of the profile can be used: {no_common_point(node, every)}")
+        raise NoFeasiblePlanError(_nothing_left(profile, node, refused, unmeasured))
     known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node, template, profile.speeds))
     best = next(candidate for candidate in known if candidate.point.cut in grid)
     projection = Projection(
@@ -271,7 +272,7 @@ def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoin
     known = (
         f"{counted(len(profile.points), 'point')}, {sum(point.runnable for point in profile.points)} of them runnable"
     )
-    limits = f"at most {devices_of(node)[1]} GMIs per device, and the samples per update that were asked for"
+    limits = f"at most {counted(devices_of(node)[1], 'GMI')} per device"
     told = infeasible[:TOLD]
     reasons = [f"{point.cut.described}: {point.reason}" for point in told]
     reasons += [f"and {len(infeasible) - TOLD} more"] if len(infeasible) > TOLD else []

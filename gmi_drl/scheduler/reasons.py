@@ -107,10 +107,12 @@ def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices:
     solo = solos[0]
     gain = best.steps_per_second / solo.steps_per_second if solo.steps_per_second else float("inf")
     verdict = "" if gain > 1 else ": cutting does not pay here, but was asked for"
-    return f"{gain:.2f}x the best of one GMI per device that was run ({_described(solo, num_devices)}){verdict}"
+    return f"{gain:.2f}x the best of one GMI per device that was measured ({_described(solo, num_devices)}){verdict}"
 
 
 def _certainty(best: Candidate) -> str:
+    if best.confirmed is not None and best.point.gmis_per_gpu == 1:
+        return "confirmed: it was run as it is"
     if best.confirmed is not None:
         return "confirmed: all its GMIs ran together, by turns with one GMI per device and as many environments in all"
     return "a projection takes all GMIs to run as the measured one did; it has not been confirmed by a run"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from gmi_drl.hardware import Node
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.grid import profile_grid
-from gmi_drl.scheduler.models import for_node
+from gmi_drl.scheduler.grid import profile_grid, why_no_grid
+from gmi_drl.scheduler.models import for_node, no_common_point
 from gmi_drl.scheduler.plan import candidates_of, require_same_task
 from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour
 from gmi_drl.scheduler.search import Candidate
-from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
+from gmi_drl.templates import TCG_EX, Template, backend_refusal
 from gmi_drl.workload import TaskSpec
 
 MEASURED = "measured there"
@@ -88,25 +88,22 @@ def _of_node(
     hourly = None if prices is None else price_per_hour(node, prices)
     solo = next((candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1), None)
     for backend in dict.fromkeys(point.backend for point in profile.points):
+        none = why_no_grid(profile, node, learner.horizon, keep_batch, backend)
         best = next((candidate for candidate in candidates if candidate.point.backend == backend), None)
         if best is None:
-            yield Case(node, backend, None, solo, None, _why_not(backend, node, profile, infeasible))
+            yield Case(node, backend, None, solo, None, _why_not(backend, node, profile, infeasible, none))
             continue
         cost = None if hourly is None else cost_per_billion_steps(hourly, best.expected)
         yield Case(node, backend, best, solo, cost, _known_by(node, profile, about_models))
 
 
-def _why_not(backend: str, node: Node, profile: Profile, infeasible: Sequence[ProfilePoint]) -> str:
-    """Why nothing that was measured with a backend can be had on a node."""
+def _why_not(backend: str, node: Node, profile: Profile, infeasible: Sequence[ProfilePoint], none: str | None) -> str:
+    """Why nothing that was measured with a backend can be had on a node; `none` says why no point is looked at."""
     here = [point.reason for point in infeasible if point.backend == backend]
     measured = [point for point in profile.points if point.backend == backend]
-    there = [why for point in measured if (why := backend_refusal(node, point.cut, point.memory_bytes))]
-    if here or there:
-        return (there or here)[0]
-    most = devices_of(node)[1]
-    if all(point.gmis_per_gpu > most for point in measured):
-        return f"the node has cores for {most} GMIs of each device"
-    return "no point is of its GPUs"
+    there = [backend_refusal(node, point.cut, point.memory_bytes) for point in measured]
+    refused = there[0] if all(there) else None
+    return refused or next(iter(here), None) or none or no_common_point(node, measured)
 
 
 def _known_by(node: Node, profile: Profile, about_models: Sequence[str]) -> str:

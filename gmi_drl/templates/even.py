@@ -85,7 +85,7 @@ def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
     gives = BACKENDS.find(cut.backend).gives
     told = {model: gives(model, cut.gmis_per_gpu) for model in _models(node)} if gives else {}
     parts = "; ".join(
-        f"{cut.backend} can make {what} of a {model} (--apply-mig)" for model, what in told.items() if what
+        f"{cut.backend} can make {what} of each {model} (--apply-mig)" for model, what in told.items() if what
     )
     text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
     return "; ".join(filter(None, (text, parts, _share(cut, node))))

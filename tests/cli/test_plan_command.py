@@ -104,7 +104,7 @@ def test_node_and_profile_are_all_that_a_plan_needs(command_line, tmp_path):
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
     assert code == 0 and len(layout.gmis) == 32 and layout.gmis[0].num_env == 4096
     assert layout.projection.measured and 0.99 < layout.projection.steps_per_second / (8 * 4 * 60000) < 1
-    assert "x the best of one GMI per device that was run" in " ".join(out.split())
+    assert "x the best of one GMI per device that was measured" in " ".join(out.split())
     code, _, err = command_line("plan", "--profile", "points.json", "--num-env", 8)
     assert code == 2 and "--num-env: the --profile decides that" in err
 

@@ -69,3 +69,8 @@ def test_a_comparison_in_which_nothing_fits_is_no_plan(command_line, files):
     (files / "points.json").write_text(json.dumps(PROFILE | {"points": small}))
     code, _, err = command_line(*GIVEN)
     assert code == 3 and "one-h100, process: 1 GMI would take 200.0 GiB of a GPU's" in err
+
+
+def test_a_backend_that_the_profile_does_not_know_is_named_with_those_that_it_does(command_line, files):
+    code, _, err = command_line(*GIVEN, "--backend", "mig-ci")
+    assert code == 3 and "the profile has no point by mig-ci, it has process" in err

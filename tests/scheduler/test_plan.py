@@ -76,7 +76,7 @@ def test_the_best_measured_point_becomes_the_layout():
     assert layout.projection.measured and layout.projection.steps_per_second == chosen.candidates[0].expected
     assert chosen.candidates[0].projected == 8 * 4 * 60_000 > chosen.candidates[0].expected > 0.99 * 8 * 4 * 60_000
     assert chosen.samples_per_update(chosen.candidates[0]) == 32 * 2048 * PPO.horizon
-    assert re.search(r"1\.7\dx the best of one GMI per device that was run", " ".join(layout.reasons))
+    assert re.search(r"1\.7\dx the best of one GMI per device that was measured", " ".join(layout.reasons))
 
 
 def test_a_dip_hides_no_better_point():
@@ -197,7 +197,7 @@ def test_what_ran_together_goes_before_what_is_expected():
     assert [candidate.confirmed for candidate in chosen.candidates] == [125.0, 110.0, None]
     assert len(chosen.layout.gmis) == 1 and chosen.layout.num_env == 512
     text = " ".join(chosen.layout.reasons)
-    assert "one GMI per device is best here" in text and "confirmed: all its GMIs ran together" in text
+    assert "one GMI per device is best here" in text and "confirmed: it was run as it is" in text
 
 
 def test_solo_that_wins_is_told_even_when_it_was_not_asked_for():

@@ -29,7 +29,7 @@ def test_an_even_plan_says_what_mig_makes_of_a_gpu():
     layout = plan(ANT, node(), num_env=64, gmis_per_gpu=2, backend="mig")
     assert layout.backend == "mig" and len(layout.gmis) == 4 and {gmi.mig_profile for gmi in layout.gmis} == {None}
     said = " ".join(layout.reasons)
-    assert "mig can make 2 x 3g.20gb, 42 SMs and 19.5 GiB each of a A100-SXM4-40GB (--apply-mig)" in said
+    assert "mig can make 2 x 3g.20gb, 42 SMs and 19.5 GiB each of each A100-SXM4-40GB (--apply-mig)" in said
     parts = plan(ANT, node(), num_env=64, gmis_per_gpu=3, backend="mig-ci")
     assert "mig-ci can make 3 x 2c.7g.40gb, 39.2 GiB in common" in " ".join(parts.reasons)
 

@@ -2,11 +2,11 @@ import pytest
 from measures import point
 
 from gmi_drl.cut import Cut
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.learners import PPOConfig
 from gmi_drl.profile import Profile, dump_profile, load_profile
-from gmi_drl.scheduler import plan_measured, profile_grid
+from gmi_drl.scheduler import plan_measured, profile_grid, why_no_grid
 from gmi_drl.scheduler.models import for_node
 from gmi_drl.workload import TASK_SPECS
 
@@ -54,7 +54,29 @@ def test_a_model_without_points_takes_those_of_others_and_says_so():
     assert found == {(1, 64): 10.0} and told == [f"no point is of B200: those of {A100} and {H200} stand for it"]
     found, told = speeds(profile((H200, 1, 64, 30.0)), node(H200, A100))
     assert found == {(1, 64): 30.0} and "no point is of A100-SXM4-40GB: those of NVIDIA H200 stand for it" in told
-    assert speeds(known, node())[1] == [f"no point is of cores: those of {A100} and {H200} stand for it"]
+
+
+def test_backends_are_compared_on_the_same_models_where_none_is_the_nodes_own():
+    known = profile((A100, 1, 64, 10.0), (H200, 1, 64, 30.0), (H200, 7, 64, 20.0))
+    assert speeds(known, node("H1000"))[0] == {(1, 64): 10.0}, "seven ran on the fast one only, which says nothing"
+
+
+def test_cores_take_no_point_of_a_gpu():
+    known, here = profile((A100, 1, 64, 10.0)), node()
+    assert speeds(known, here) == ({}, [])
+    grid = profile_grid(known, here, PPOConfig().horizon)
+    with pytest.raises(NoFeasiblePlanError, match=r"measured on GPUs \(A100-SXM4-40GB\), and n has none"):
+        plan_measured(TASK_SPECS["ant"], PPOConfig(), here, known, grid)
+
+
+def test_why_a_profile_has_nothing_for_a_node_is_the_cause_with_what_there_is():
+    known, horizon = profile(("", 1, 64, 10.0), ("", 4, 8, 10.0)), PPOConfig().horizon
+    assert why_no_grid(known, node(A100), horizon) is None
+    assert why_no_grid(known, node(A100), horizon, backend="mps") == "the profile has no point by mps, it has process"
+    told = f"no point has 17 samples per update on n: there are {32 * horizon}, {64 * horizon}"
+    assert why_no_grid(known, node(A100), horizon, keep_batch=17) == told
+    many = profile(("", 9, 64, 10.0))
+    assert "cores for 8 GMIs of each device" in why_no_grid(many, node(A100), horizon)
 
 
 def test_points_that_name_no_model_hold_for_all_that_have_none():
