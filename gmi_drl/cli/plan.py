@@ -29,6 +29,7 @@ from gmi_drl.task_names import known_tasks
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
+    from gmi_drl.exports.devices import Known
     from gmi_drl.hardware import Node
     from gmi_drl.scheduler import Plan
 
@@ -158,13 +159,21 @@ def plan(
         return
     if format in FORMATS:
         say(f"{verb} {output}")  # also where the format cannot say the layout: it was paid for
-        click.echo(export(format, chosen.layout, here), nl=False)
+        click.echo(export(format, chosen.layout, here, [] if node else _gpus_here(here)), nl=False)
         return
     _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
     train = f"train {output}" + (f" --algo {chosen.learner}" if chosen.learner not in (None, OUR_PPO.name) else "")
     command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
     console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
+
+
+def _gpus_here(node: "Node") -> list["Known"]:
+    """What this machine calls those GPUs that a plan for it may use."""
+    from gmi_drl.exports.devices import Known
+    from gmi_drl.gmi.inventory import visible_gpus
+
+    return [Known(gpu.uuid, gpu.number) for gpu in visible_gpus()] if node.num_gpus else []
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from gmi_drl.registry import class_at
 from gmi_drl.units import alternatives
 
 if TYPE_CHECKING:
+    from gmi_drl.exports.devices import There
     from gmi_drl.hardware import Node
     from gmi_drl.layout import Layout
 
@@ -23,7 +24,7 @@ class Format:
     Args:
         name: As `plan --format` has it.
         says: What it says, in words.
-        writer: `module:function` of `(layout, node) -> text`.
+        writer: `module:function` of `(layout, node, there) -> text`.
         backends: Whose layouts it can say.
         cores: Whether it can say GMIs on cores, without a GPU.
     """
@@ -97,18 +98,19 @@ def require_sayable(name: str, backend: str | None, on_gpus: bool) -> None:
         raise UsageError(f"--format {name} cannot say what backend {backend!r} does: plan with {said}{instead}")
 
 
-def export(name: str, layout: "Layout", node: "Node") -> str:
+def export(name: str, layout: "Layout", node: "Node", there: "There" = ()) -> str:
     """The text of a layout in a format.
 
     Args:
         name: Of the format, one of `FORMATS`.
         layout: What is said.
         node: The machine that it is for, which tells the models of its GPUs.
+        there: The same GPUs, where that machine is this one: tools shall take these and no others.
 
     Raises:
         UsageError: if the format cannot say it, or the layout is not for this node.
     """
     for kind in sorted({device.kind for device in layout.devices}):
         require_sayable(name, layout.backend, on_gpus=kind == "gpu")
-    text: str = class_at(FORMATS[name].writer)(layout, node)
+    text: str = class_at(FORMATS[name].writer)(layout, node, there)
     return text

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gmi_drl.errors import UsageError
 from gmi_drl.gpus import Gpu, gpu_named
@@ -14,19 +14,39 @@ Thing = TypeVar("Thing")
 Key = TypeVar("Key", bound=Hashable)
 
 
+class Known(NamedTuple):
+    """A GPU of a machine that is there: its UUID, and NVML's number of it, among all GPUs."""
+
+    uuid: str
+    number: int
+
+
+There = Sequence[Known]
+"""The GPUs of a node, by index; empty where it is described only."""
+
+
 @dataclass(frozen=True)
 class CutGpu:
     """A GPU of a layout.
 
     Args:
-        index: Within CUDA_VISIBLE_DEVICES of whoever made the layout.
+        index: Within the layout.
         model: As the node file has it, or NVML.
         gmis: What it is cut into.
+        number: NVML's, by which tools count all GPUs, whatever CUDA_VISIBLE_DEVICES hides.
+        uuid: Empty where the machine is described only.
     """
 
     index: int
     model: str
     gmis: tuple[GMI, ...]
+    number: int = 0
+    uuid: str = ""
+
+    @property
+    def name(self) -> str:
+        """What nvidia-smi and CUDA_VISIBLE_DEVICES may call it: its UUID, or its number."""
+        return self.uuid or str(self.number)
 
     @property
     def catalogued(self) -> Gpu:
@@ -48,8 +68,8 @@ def models_of(node: Node) -> list[str]:
     return [part.model for part in parts for _ in range(part.count)]
 
 
-def gpus_of(layout: Layout, node: Node) -> list[CutGpu]:
-    """The GPUs of a layout, by index.
+def gpus_of(layout: Layout, node: Node, there: There = ()) -> list[CutGpu]:
+    """The GPUs of a layout, by index. A node file counts all that its machine has.
 
     Raises:
         UsageError: if the node has fewer.
@@ -61,7 +81,8 @@ def gpus_of(layout: Layout, node: Node) -> list[CutGpu]:
             f"the layout uses GPU {devices[-1][0]}, {node.name} has {counted(len(models), 'GPU')}: "
             "give the --node that it is for"
         )
-    return [CutGpu(index, models[index], gmis) for index, gmis in devices]
+    known = there or [Known("", index) for index in range(len(models))]
+    return [CutGpu(i, models[i], gmis, known[i].number, known[i].uuid) for i, gmis in devices]
 
 
 def alike(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
@@ -77,5 +98,5 @@ def commented(lines: Sequence[str]) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
-INDICES = "GPU numbers count within CUDA_VISIBLE_DEVICES of the machine that it is planned for."
+INDICES = "GPU numbers are nvidia-smi's; a node file is taken to count GPUs in that order."
 """What every format that names a GPU by its number says."""

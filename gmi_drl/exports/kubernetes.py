@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from gmi_drl.errors import UsageError
-from gmi_drl.exports.devices import CutGpu, commented, gpus_of, models_of
+from gmi_drl.exports.devices import CutGpu, There, commented, gpus_of, models_of
 from gmi_drl.exports.mig_devices import instance_names, placed
 from gmi_drl.gmi_environment import thread_percentage
 from gmi_drl.hardware import Node
@@ -26,9 +26,9 @@ ONE_POD = [
 ]
 
 
-def kubernetes(layout: Layout, node: Node) -> str:
+def kubernetes(layout: Layout, node: Node, there: There = ()) -> str:
     """The plugin's config as YAML, under what a pod asks for."""
-    gpus = gpus_of(layout, node)
+    gpus = gpus_of(layout, node, there)
     if missing := len(models_of(node)) - len(gpus):
         raise UsageError(
             f"the device plugin treats all GPUs of a node alike, the layout leaves out {missing} of "

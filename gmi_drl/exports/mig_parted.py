@@ -6,7 +6,7 @@ The file is mig-parted's `api/spec/v1`. It counts instances by profile; where th
 from collections import Counter
 from typing import Any
 
-from gmi_drl.exports.devices import INDICES, CutGpu, alike, commented, gpus_of, models_of
+from gmi_drl.exports.devices import INDICES, CutGpu, There, alike, commented, gpus_of, models_of
 from gmi_drl.exports.mig_devices import compute_names, instance_names, placed
 from gmi_drl.exports.pci_ids import PCI_IDS
 from gmi_drl.hardware import Node
@@ -17,9 +17,9 @@ CONFIG = "gmi-drl"
 """The name of the only configuration in the file."""
 
 
-def mig_parted(layout: Layout, node: Node) -> str:
+def mig_parted(layout: Layout, node: Node, there: There = ()) -> str:
     """The YAML, with GPUs that are cut alike in one entry."""
-    groups = alike(gpus_of(layout, node), lambda gpu: (gpu.model, _counts(gpu, layout.backend)))
+    groups = alike(gpus_of(layout, node, there), lambda gpu: (gpu.model, _counts(gpu, layout.backend)))
     mixed = len(set(models_of(node))) > 1
     entries = [_entry(gpus, dict(counts), mixed) for (_, counts), gpus in groups.items()]
     head = [
@@ -40,7 +40,7 @@ def _counts(gpu: CutGpu, backend: str) -> tuple[tuple[str, int], ...]:
 
 def _entry(gpus: list[CutGpu], counts: dict[str, int], mixed: bool) -> dict[str, Any]:
     """One entry; where models differ it names its own by PCI id, as a driver may count them in another order."""
-    entry: dict[str, Any] = {"devices": [gpu.index for gpu in gpus], "mig-enabled": True, "mig-devices": counts}
+    entry: dict[str, Any] = {"devices": [gpu.number for gpu in gpus], "mig-enabled": True, "mig-devices": counts}
     if mixed and (pci_id := PCI_IDS.get(gpus[0].catalogued.name)):
         return {"device-filter": pci_id, **entry}
     return entry

@@ -8,7 +8,7 @@ are GPUs to Slurm, whose type ends in their profile (`AutoDetect=nvml`).
 import re
 from collections import Counter
 
-from gmi_drl.exports.devices import CutGpu, alike, commented, gpus_of
+from gmi_drl.exports.devices import CutGpu, There, alike, commented, gpus_of
 from gmi_drl.exports.mig_devices import compute_names, instance_names, placed
 from gmi_drl.gmi_environment import thread_percentage
 from gmi_drl.hardware import Node
@@ -16,9 +16,9 @@ from gmi_drl.layout import GMI, Layout
 from gmi_drl.units import human_ranges
 
 
-def slurm(layout: Layout, node: Node) -> str:
+def slurm(layout: Layout, node: Node, there: There = ()) -> str:
     """The head of a batch script; its user adds what is run."""
-    gpus = gpus_of(layout, node)
+    gpus = gpus_of(layout, node, there)
     gres = _gres(gpus, layout.backend)
     asked = {
         "nodes": "1",

@@ -4,6 +4,7 @@ import yaml
 from gmi_drl.exports import FORMATS
 from gmi_drl.files import load_yaml
 from gmi_drl.layout import Layout
+from tests.gmi.nvml.fake import FakeGpu
 
 NODE = """
 version: 1
@@ -43,3 +44,20 @@ def test_what_cannot_be_said_is_refused_before_anything_is_measured_or_written(c
 def test_what_is_told_to_people_is_not_for_other_tools(node, command_line):
     code, out, err = command_line("plan", *node, "--format", "env", "--explain")
     assert (code, out) == (2, "") and "--format env is one layout for another tool" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("variable", ["1", "GPU-1"])
+def test_tools_get_the_gpus_that_are_visible_and_no_hidden_one(variable, command_line, fake_nvml, monkeypatch):
+    fake_nvml.add(FakeGpu(name="NVIDIA H100 80GB HBM3"), FakeGpu(name="NVIDIA H100 80GB HBM3"))
+    uuid = fake_nvml.uuid(1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid if variable != "1" else variable)
+    here = ("plan", "--budget", 0, "--gmis-per-gpu", 2, "--backend")
+    code, script, err = command_line(*here, "mig", "--format", "nvidia-smi")
+    assert code == 0, err
+    named = [line.split("-i ")[1].split()[0] for line in script.splitlines() if line.startswith("nvidia-smi")]
+    assert named == [uuid] * 2 and " -i 0 " not in script
+    assert yaml.safe_load(command_line(*here, "mig", "--format", "mig-parted")[1])["mig-configs"]["gmi-drl"][0][
+        "devices"
+    ] == [1]
+    assert f"CUDA_VISIBLE_DEVICES={uuid}\n" in command_line(*here, "process", "--format", "env")[1]
+    assert f"# Its daemon: CUDA_VISIBLE_DEVICES={uuid} " in command_line(*here, "mps", "--format", "env")[1]
