@@ -114,6 +114,19 @@ def _sharing(task: str) -> tuple[Part, ...]:
     )
 
 
+def _figures(task: str) -> tuple[Part, ...]:
+    return (
+        *(
+            _case(f"figure_7_{purpose}_{task}", f"Figure 7, {purpose}: the best of 2 to 10 GMIs against one", 500)
+            for purpose in ("training", "serving")
+        ),
+        *(
+            _case(f"figure_8_{task}_{count}", f"Figure 8: {count} serving processes, MPS against plain sharing", 120)
+            for count in (2, 3)
+        ),
+    )
+
+
 AFTER_THE_QUESTIONS: tuple[Part, ...] = (
     # Does it pay to share?
     *_sharing("ant"),
@@ -129,6 +142,13 @@ AFTER_THE_QUESTIONS: tuple[Part, ...] = (
     ),
     *_sharing("humanoid"),
     *_sharing("shadow_hand"),
+    # The paper's figures of sharing: one of each first, the other tasks as time allows.
+    _case("figure_1b", "Figure 1(b): the part of the SMs that has work", 200),
+    *_figures("ant"),
+    _case("algorithm_2_gpu", "Algorithm 2 and a plan against the best of a grid, by plain sharing", 520),
+    _case("algorithm_2_gpu_mps", "the same under MPS", 520),
+    _case("green_contexts", "two simulators on disjoint halves of the SMs", 150),
+    *(part for task in TASKS[1:] for part in _figures(task)),
     # What else?
     (
         "plan",
@@ -192,21 +212,6 @@ AFTER_THE_QUESTIONS: tuple[Part, ...] = (
     ),
     ("figure_10", "Figure 10 of the paper, with graphs and without", 300, ("gmi-drl bench figure_10 {kept_once}",)),
     ("physics", "physics alone, all tasks, with graphs and without", 300, ("gmi-drl bench physics {kept_once}",)),
-    # The paper's figures of sharing, as time allows.
-    *(
-        _case(f"figure_7_{purpose}_{task}", f"Figure 7, {purpose}: the best of 2 to 10 GMIs against one process", 500)
-        for task in TASKS
-        for purpose in ("training", "serving")
-    ),
-    *(
-        _case(f"figure_8_{task}_{count}", f"Figure 8: {count} serving processes under MPS against plain sharing", 120)
-        for task in TASKS
-        for count in (2, 3)
-    ),
-    _case("figure_1b", "Figure 1(b): the part of the SMs that has work", 200),
-    _case("algorithm_2_gpu", "Algorithm 2 and a plan against the best of a grid, by plain sharing", 520),
-    _case("algorithm_2_gpu_mps", "the same under MPS", 520),
-    _case("green_contexts", "two simulators on disjoint halves of the SMs", 150),
 )
 
 

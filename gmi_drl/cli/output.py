@@ -52,8 +52,8 @@ def backend_option(usual: str = PROCESS.name) -> Callable[[Function], Function]:
 def apply_mig_option(command: Function) -> Function:
     """`--apply-mig`."""
     words = (
-        "Make the MIG instances of a layout by mig or mig-ci, turning MIG mode on, and restore what was there"
-        " afterwards (needs root)."
+        "Make the MIG instances of a layout by mig or mig-ci (a LAYOUT file's, or with --backend mig equal ones),"
+        " turning MIG mode on, and restore what was there afterwards (needs root)."
     )
     return click.option("--apply-mig", is_flag=True, help=words)(command)
 

@@ -40,7 +40,7 @@ class CutGpu:
     index: int
     model: str
     gmis: tuple[GMI, ...]
-    number: int
+    number: int = 0
     uuid: str = ""
 
     @property

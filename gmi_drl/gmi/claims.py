@@ -115,13 +115,21 @@ def _take(held: ExitStack, path: Path, alone: bool, purpose: str) -> str | None:
     except BlockingIOError:
         file.seek(0)
         return _describe(file.read())
+    held.callback(_forget, path.name, _held.get(path.name))
     _held[path.name] = descriptor
-    held.callback(_held.pop, path.name, None)
     file.truncate(0)
-    file.seek(0)
-    file.write(json.dumps({"pid": os.getpid(), "purpose": purpose}))
-    file.flush()
+    if alone:  # of several nobody would know who wrote last
+        file.write(json.dumps({"pid": os.getpid(), "purpose": purpose}))
+        file.flush()
     return None
+
+
+def _forget(device: str, outer: int | None) -> None:
+    """The end of a claim; one around it may share the device."""
+    if outer is None:
+        _held.pop(device, None)
+    else:
+        _held[device] = outer
 
 
 def _describe(text: str) -> str:
@@ -129,4 +137,4 @@ def _describe(text: str) -> str:
         owner = json.loads(text)
         return f"process {owner['pid']} ({owner['purpose']})"
     except (ValueError, KeyError, TypeError):
-        return "another process"
+        return "other processes"

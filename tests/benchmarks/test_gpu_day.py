@@ -65,7 +65,8 @@ def test_stages_are_complete(tmp_path, is_rehearsal):
     kept = [file for file in words if file.endswith(".json")]
     assert len(set(kept)) == len(kept)
     assert is_rehearsal or {f"{tmp_path}/{name}.json" for name in about_gpus} <= set(kept)
-    order = ["sharing", "question_1", "sharing_ant", "sharing_shadow_hand", "figure_7_training_ant", "figure_8_ant_2"]
+    order = ["sharing", "question_1", "sharing_ant", "sharing_shadow_hand", "figure_1b", "figure_7_training_ant"]
+    order += ["figure_8_ant_2", "algorithm_2_gpu", "figure_7_training_humanoid", "figure_8_humanoid_2", "plan"]
     assert sorted(order, key=names.index) == order
 
 

@@ -120,15 +120,15 @@ def test_a_driver_that_fails_is_a_finding_told_once(command_line, fake_nvml):
 
 def test_what_a_killed_run_has_left_is_told_and_removed(command_line, fake_mps):
     from gmi_drl.gmi.mps import daemon
-    from gmi_drl.gmi.mps.folder import Process, control_of, make, new_name
+    from gmi_drl.gmi.mps.folder import control_of, made
 
     def told():
         _, out, _ = command_line("doctor", "--format", "json")
         (row,) = [row for row in json.loads(out)["checks"] if row["check"] == "stale MPS daemons"]
         return row
 
-    folder = new_name()
-    make(folder, [Process(2**22, 1)])
+    with made() as (folder, _):
+        assert told()["verdict"] == "ok"
     daemon.start(control_of(folder, 0), "GPU-a")
     assert str(folder) in told()["seen"] and told()["remedy"] == "gmi-drl doctor --remove-stale"
     assert fake_mps.processes()

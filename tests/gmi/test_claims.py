@@ -9,6 +9,7 @@ import pytest
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
 from gmi_drl.gmi import claim, claims
+from gmi_drl.gmi.claims import Shared
 
 HOLDER = """
 import sys
@@ -22,6 +23,7 @@ CLAIMANT = """
 import sys
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi import claim, claims
+from gmi_drl.gmi.claims import Shared
 claims.PATIENCE_S = 0.05
 for line in sys.stdin:
     try:
@@ -122,3 +124,17 @@ def test_a_run_that_is_just_ending_is_waited_for(holder, monkeypatch):
     ending.start()
     with claim(["core-0"], "me"):
         ending.join()
+
+
+def test_a_device_that_several_share_names_none_of_them(monkeypatch):
+    monkeypatch.setattr(claims, "PATIENCE_S", 0.05)
+    with claim(["gpu-0"], "one that is gone"):
+        pass
+    with claim([Shared("gpu-0")], "outer"):
+        with claim([Shared("gpu-0")], "inner"):
+            pass
+        assert claims.descriptor_of("gpu-0") > 0, "still held by the outer one"
+        with pytest.raises(LayoutMismatchError, match="gpu-0 is in use by other processes"), claim(["gpu-0"], "alone"):
+            pass
+    with pytest.raises(KeyError):
+        claims.descriptor_of("gpu-0")

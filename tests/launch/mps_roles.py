@@ -17,11 +17,12 @@ class Works(DRL_role):
     """
 
     def GMI_run(self, seconds=600.0, stands_still=False, folder=""):
+        driver().cuLaunchKernel()
+        if stands_still:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # as in a call that does not return
         if folder:
             Path(folder, f"works-{self.GMI_id}").write_text("")
         if stands_still:
-            driver().cuLaunchKernel()
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # as in a call that does not return
             time.sleep(seconds)
         end = time.monotonic() + seconds
         while time.monotonic() < end:

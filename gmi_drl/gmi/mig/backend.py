@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from gmi_drl.gmi.claims import Shared
-from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
+from gmi_drl.gmi.inventory import VisibleGpu, nvml_open, visible_gpus
 from gmi_drl.gmi.mig.busy import in_use
 from gmi_drl.gmi.mig.given import Given, give, not_cut
 from gmi_drl.gmi.mig.instances import MigInstances
@@ -25,10 +25,12 @@ class MigBackend(ProcessBackend):
 
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Besides cores and GPUs: an instance for each GMI. Which one it gets is decided here."""
-        gpus = visible_gpus()
-        self._given[layout.digest], reasons = give(layout, gpus, in_use(gpus), parts=self.parts)
-        left = [left_behind(gpu.parent or gpu.uuid) for gpu in gpus if reasons]
-        return super().check(node, layout) + not_cut(layout, gpus, self.obstacle) + reasons + list(filter(None, left))
+        with nvml_open():  # once for all that is asked
+            gpus = visible_gpus()
+            self._given[layout.digest], reasons = give(layout, gpus, in_use(gpus), parts=self.parts)
+            left = [left_behind(gpu.parent or gpu.uuid) for gpu in gpus if reasons]
+            reasons = not_cut(layout, gpus, self.obstacle) + reasons + list(filter(None, left))
+            return super().check(node, layout) + reasons
 
     def devices(self, layout: Layout) -> list[str]:
         """Each core, each MIG device by its UUID, and their GPUs, which nobody may cut anew meanwhile."""

@@ -208,6 +208,32 @@ def test_a_fork_of_the_launcher_that_lives_on_keeps_nothing(machine):
     assert state(machine).shapes == before
 
 
+def test_a_second_gpu_that_fails_leaves_both_as_they_were(fake_nvml):
+    fake_nvml.add(FakeGpu(A100, mig=("3g.20gb",)), FakeGpu(A100))
+    fake_nvml.write("root", "")
+    before = [state(fake_nvml, gpu) for gpu in range(2)]
+    fake_nvml.fail("nvmlDeviceSetMigMode", pynvml.NVML_ERROR_IN_USE, times=1, gpu=1)
+    with pytest.raises(MachineError, match="perhaps a monitor such as dcgm"):
+        cut(layout(None, None, gpus=2))
+    assert [state(fake_nvml, gpu) for gpu in range(2)] == before
+
+
+def test_when_launcher_and_keeper_are_killed_the_next_run_restores_first(machine):
+    before = state(machine)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", LAUNCHER, layout(None, None).model_dump_json()]
+    with subprocess.Popen(command, env=environment(), **pipes) as launcher:
+        assert launcher.stdout.readline() == "cut\n"
+        keepers = psutil.Process(launcher.pid).children()
+        for process in (*keepers, psutil.Process(launcher.pid)):
+            process.suspend()
+        for process in (*keepers, launcher):
+            process.kill()
+    psutil.wait_procs(keepers, timeout=60)
+    assert state(machine).shapes != before.shapes and record_file(machine.uuid(0)).exists()
+    assert cut(layout("3g.20gb")) and state(machine) == before and not record_file(machine.uuid(0)).exists()
+
+
 def test_an_instance_of_the_variable_is_not_to_be_changed(machine, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", machine.mig_uuids(0)[0])
     with pytest.raises(LayoutMismatchError, match="its GPU may not be changed"):

@@ -1,6 +1,7 @@
 """`--apply-mig` refuses before anything is changed what is in use, has no room, or may not be done."""
 
 import os
+from dataclasses import replace
 from threading import Timer
 
 import pytest
@@ -84,6 +85,14 @@ def test_a_device_that_this_process_may_not_open_is_not_destroyed(machine):
         cut(layout(None))
     unseen.unlink()
     assert state(machine) == before
+
+
+def test_an_instance_that_is_made_and_closed_to_this_process_is_told(machine):
+    made = state(machine)
+    closed = replace(made.instances[0], compute=(replace(made.instances[0].compute[0], uuid=""),))
+    one = layout("3g.20gb")
+    with pytest.raises(MachineError, match=r"GMI 0 has its 3g.20gb, but this process may not open it: see /dev/nvidia"):
+        make.hand_out(one.gmis, replace(made, instances=(closed,)), [closed.shape])
 
 
 def test_processes_of_a_run_that_has_just_ended_are_waited_for(machine, monkeypatch):

@@ -2,6 +2,7 @@
  * stand-in for MPS (server_program.py), made by way of the daemon. As CUDA does, it says nothing where there is no daemon, and
  * goes on without MPS. A launch puts something in flight, which a wait for the context ends.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,10 @@ static int connect_to(const char *name) {
 static const char *answer_to(int line, const char *question) {
     static __thread char answer[64];
     memset(answer, 0, sizeof answer);
-    if (line < 0 || write(line, question, strlen(question)) < 0 || read(line, answer, sizeof answer - 1) <= 0)
+    if (line < 0 || write(line, question, strlen(question)) < 0)
         return "";
+    while (read(line, answer, sizeof answer - 1) < 0 && errno == EINTR) /* by a signal that Python hears of later */
+        ;
     return answer;
 }
 
