@@ -45,11 +45,13 @@ def test_a_layout_that_was_asked_for_and_cannot_run_now_says_what_is_lacking(one
 
 def test_the_next_line_makes_the_instances_that_are_not_there(one_gpu, command_line, tmp_path):
     code, out, err = command_line("plan", "--budget", 0, "--backend", "mig", "--gmis-per-gpu", 2)
-    assert (code, err) == (0, "") and out.splitlines()[-1].endswith("gmi-drl train layout.yaml --apply-mig")
+    assert code == 0, err
+    assert out.splitlines()[-1].endswith("gmi-drl train layout.yaml --apply-mig")
     node = {"version": 1, "name": "n", "gpus": {"model": "H200", "count": 1}, "cpu": {"cores": 4, "memory_gib": 64}}
     (tmp_path / "node.yaml").write_text(json.dumps(node))
     code, out, err = command_line("plan", "--node", "node.yaml", "--backend", "mig", "--gmis-per-gpu", 2)
-    assert (code, err) == (0, "") and out.splitlines()[-1].endswith("gmi-drl train layout.yaml --apply-mig")
+    assert code == 0, err
+    assert out.splitlines()[-1].endswith("gmi-drl train layout.yaml --apply-mig")
 
 
 def test_a_training_that_this_machine_cannot_start_says_nothing_else_and_leaves_nothing(
