@@ -9,18 +9,19 @@ import rich_click as click
 from gmi_drl.backends import BACKENDS
 from gmi_drl.cli import doctor_gpus
 from gmi_drl.cli.doctor_gpus import Finding, ranges
-from gmi_drl.cli.output import console, format_option, print_json
+from gmi_drl.cli.output import console, format_option, print_json, say
 from gmi_drl.errors import GmiError, MachineError
 
 SEE_MESSAGE = "see the message"
 
 
 class Check(NamedTuple):
-    """One thing that a training needs (or, if not `is_needed`, can use)."""
+    """One thing that a training needs (or, if not `is_needed`, can use); what is wrong with it is `fault`."""
 
     name: str
     look: Callable[[], Finding]
     is_needed: bool = True
+    fault: str = "not here"
 
 
 @click.command()
@@ -45,8 +46,13 @@ def doctor(remove_stale: bool, format: str) -> None:
 
 def _remove_stale() -> None:
     from gmi_drl.gmi.mps import ending
+    from gmi_drl.gmi.mps.folder import stale
 
-    if left := ending.remove_stale():
+    found = stale()
+    left = ending.remove_stale()
+    removed = ", ".join(str(folder) for folder in found if folder not in stale())
+    say(f"Removed what killed runs had left: {removed}" if removed else "Killed runs have left nothing to remove")
+    if left:
         raise MachineError("; ".join(left))
 
 
@@ -62,7 +68,7 @@ def _examine(check: Check) -> dict[str, str]:
         seen, remedy = check.look()
     except (ImportError, OSError, GmiError) as error:
         seen, remedy = str(error) or type(error).__name__, SEE_MESSAGE
-    verdict = "ok" if not remedy else "missing" if check.is_needed else "not here"
+    verdict = "ok" if not remedy else "missing" if check.is_needed else check.fault
     return {"verdict": verdict, "seen": seen, "remedy": remedy}
 
 
@@ -154,5 +160,5 @@ CHECKS = (
     Check("links", doctor_gpus.links, is_needed=False),
     Check("CUDA", doctor_gpus.cuda, is_needed=False),
     Check("Warp", doctor_gpus.warp, is_needed=False),
-    Check("stale MPS daemons", _stale, is_needed=False),
+    Check("stale MPS daemons", _stale, is_needed=False, fault="left over"),
 )

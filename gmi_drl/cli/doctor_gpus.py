@@ -123,7 +123,8 @@ def backend(entry: BackendEntry) -> Finding:
             cuts.devices(layout)
         except LayoutMismatchError as error:
             reasons = [str(error)]
-    return entry.how, "; ".join(dict.fromkeys(reasons))
+    why = "; ".join(dict.fromkeys(reasons))
+    return entry.how, f"for two GMIs of a GPU, as an example: {why}" if "for GMI " in why else why
 
 
 def document() -> dict[str, Any]:

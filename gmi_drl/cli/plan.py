@@ -147,7 +147,7 @@ def plan(
     if not asked.goes_by_points:
         refuse("nothing is measured, so no cost is known", {"--price-per-gpu-hour": prices or None})
         refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
-    with _no_garbage():
+    with _no_garbage(), _leave_told(output):
         here = node_for(asked)
         if format in FORMATS:
             decided = None if asked.goes_by_points and backend in (None, AUTO.name) else named_backend(backend)
@@ -169,6 +169,16 @@ def plan(
     command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
     command += " --apply-mig" if apply_mig else ""
     console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _leave_told(output: Path) -> Iterator[None]:
+    """Say what Ctrl-C leaves."""
+    try:
+        yield
+    except SystemExit:
+        say(f"gmi-drl: stopped before {output} was written; what has been measured is remembered")
+        raise
 
 
 def _gpus_here(node: "Node") -> list["Known"]:

@@ -42,13 +42,16 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
         *(["ran together"] if ran else []),
         *(["cost of 1G steps"] if hourly is not None else []),
     )
-    table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False)
-    for title in titles:
-        table.add_column(title, justify="right")
-    for place, candidate in enumerate(plan.candidates[:SHOWN_CANDIDATES]):
+    rows = []
+    for candidate in plan.candidates[:SHOWN_CANDIDATES]:
         cost = () if hourly is None else (human_money(cost_per_billion_steps(hourly, candidate.steps_per_second)),)
         backend = (candidate.point.backend,) if several else ()
-        table.add_row(*backend, *_cells(candidate, plan, learns, ran), *cost, style="bold" if place == 0 else None)
+        rows.append([*backend, *_cells(candidate, plan, learns, ran), *cost])
+    table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False)
+    for title, cells in zip(titles, zip(*rows, strict=True), strict=True):  # a number that is cut says nothing
+        table.add_column(title, justify="right", overflow="fold", min_width=max(map(len, cells)))
+    for place, row in enumerate(rows):
+        table.add_row(*row, style="bold" if place == 0 else None)
     if len(plan.candidates) > SHOWN_CANDIDATES:
         table.caption = f"and {len(plan.candidates) - SHOWN_CANDIDATES} more"
     return table

@@ -64,10 +64,10 @@ def _table(cases: "Sequence[Case]", *, priced: bool) -> "Table":
 
     table = Table(box=None, title="steps/s of all GMIs, each machine at its best", title_justify="left", pad_edge=False)
     for title in ("machine", "GPUs", "backend"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")
     for title in ("GMIs x environments", "steps/s", "x one GMI", *(["cost of 1G steps"] if priced else [])):
-        table.add_column(title, justify="right")
-    table.add_column("known by")
+        table.add_column(title, justify="right", overflow="fold", min_width=6)
+    table.add_column("known by", overflow="fold", min_width=9)
     fastest, cheapest = _fastest(cases), _cheapest(cases)
     for case in cases:
         best = case.best

@@ -112,6 +112,17 @@ def test_what_is_odd_about_the_chosen_gpus_is_told(found, fake_nvml, monkeypatch
     assert remedy in told and bool(told) == bool(remedy)
 
 
+def test_a_gpu_without_mig_is_not_told_to_make_instances(found, fake_nvml):
+    fake_nvml.add(FakeGpu("NVIDIA GeForce RTX 4090"))
+    remedy = found()[0]["backend mig"]["remedy"]
+    assert "has no MIG: take another --backend" in remedy and "--apply-mig" not in remedy
+
+
+def test_gmis_of_an_example_are_told_as_such(found, fake_nvml):
+    fake_nvml.add(FakeGpu(A100))
+    assert found()[0]["backend mig"]["remedy"].startswith("for two GMIs of a GPU, as an example: GPU 0")
+
+
 def test_a_driver_that_fails_is_a_finding_told_once(command_line, fake_nvml):
     fake_nvml.fail("nvmlInitWithFlags", pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
     code, out, _ = command_line("doctor")
@@ -131,6 +142,7 @@ def test_what_a_killed_run_has_left_is_told_and_removed(command_line, fake_mps):
         assert told()["verdict"] == "ok"
     daemon.start(control_of(folder, 0), "GPU-a")
     assert str(folder) in told()["seen"] and told()["remedy"] == "gmi-drl doctor --remove-stale"
-    assert fake_mps.processes()
-    command_line("doctor", "--remove-stale")
+    assert told()["verdict"] == "left over" and fake_mps.processes()
+    _, _, err = command_line("doctor", "--remove-stale")
+    assert f"Removed what killed runs had left: {folder}" in err
     assert told()["verdict"] == "ok" and fake_mps.left() == []

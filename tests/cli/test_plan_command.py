@@ -1,8 +1,10 @@
+import io
 import json
 import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,8 +13,10 @@ from conftest import two_cores
 from gmi_drl.files import load_yaml
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS
+from gmi_drl.learners import LEARNERS, PPOConfig
 from gmi_drl.profiler.session import Session
+from gmi_drl.units import human_count
+from gmi_drl.workload import TASK_SPECS
 
 NODE = """
 version: 1
@@ -269,3 +273,30 @@ def test_what_was_not_measured_is_cut_by_what_training_and_serving_want(command_
         code, out, _ = command_line("plan", *given)
         assert code == 0 and load_yaml(Layout, tmp_path / "layout.yaml").backend == backend
         assert f"backend {backend}, by what {template} wants, nothing was measured" in " ".join(out.split())
+
+
+def test_no_number_of_a_table_is_cut_where_there_is_little_room():
+    from rich.console import Console
+
+    from gmi_drl.cli.plan_view import candidate_table
+    from gmi_drl.hardware import Node
+    from gmi_drl.profile import load_profile
+    from gmi_drl.scheduler import plan_measured, profile_grid
+
+    examples = Path(__file__).parents[2] / "examples" / "nodes"
+    node, profile = load_yaml(Node, examples / "h100-x2.yaml"), load_profile(examples / "invented.json")
+    task, learner = TASK_SPECS["ant"], PPOConfig()
+    plan = plan_measured(task, learner, node, profile, profile_grid(profile, node, learner.horizon))
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(candidate_table(plan))
+    text = console.export_text()
+    assert "…" not in text and human_count(plan.candidates[0].projected) in text
+
+
+def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tmp_path):
+    def stopped(*args):
+        raise SystemExit(130)
+
+    monkeypatch.setattr("gmi_drl.cli.plan.made", stopped)
+    code, _, err = command_line("plan")
+    assert code == 130 and "stopped before layout.yaml was written; what has been measured is remembered" in err

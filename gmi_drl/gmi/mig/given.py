@@ -41,6 +41,8 @@ def not_cut(layout: Layout, gpus: Sequence[VisibleGpu], obstacle: Callable[[Visi
 
 
 def _give(device: Device, gpu: VisibleGpu, in_use: Mapping[str, str], parts: bool) -> tuple[Given, str]:
+    if gpu.mig is None and not gpu.parent:
+        return {}, ""  # that it has no MIG is told by `not_cut`
     groups = _groups(gpu, parts)
     idle_first = [sorted(group, key=lambda one: (one.uuid in in_use, _smallness(one))) for group in groups]
     found = [_match(device.gmis, group) for group in idle_first] or [(Given(), list(device.gmis))]
