@@ -131,6 +131,15 @@ def test_a_launcher_whose_keeper_is_no_more_or_stands_still_undoes_it_itself(und
     assert kept.close() == [] and not made.exists() and undone_by(made) == psutil.Process().pid
 
 
+@pytest.fixture
+def default_ctrl_c():
+    """As Python has it: a command that was run in this process may have left its own handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_ctrl_c")
 def test_ctrl_c_does_not_cut_an_undoing_short_that_nobody_else_would_go_on_with(undo, made, tmp_path):
     kept = Keeper(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))

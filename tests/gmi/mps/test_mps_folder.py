@@ -1,6 +1,8 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -19,11 +21,11 @@ from gmi_drl.gmi.mps.folder import (
 
 
 @pytest.fixture
-def above(tmp_path, monkeypatch):
-    folder = tmp_path / "all"
-    monkeypatch.setenv("GMI_DRL_MPS", str(folder))
-    monkeypatch.setattr("gmi_drl.gmi.mps.folder.MOST_BYTES", 4096)
-    return folder
+def above(monkeypatch):
+    with TemporaryDirectory(prefix="mps-", dir="/tmp") as short:  # paths of sockets must be
+        folder = Path(short) / "all"
+        monkeypatch.setenv("GMI_DRL_MPS", str(folder))
+        yield folder
 
 
 def test_folders_are_for_their_user_alone(above):
