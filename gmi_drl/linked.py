@@ -9,6 +9,7 @@ from itertools import combinations
 
 from gmi_drl.errors import UsageError
 from gmi_drl.hardware import KINDS, LinkKind, Links, Node
+from gmi_drl.units import counted
 
 
 def link_between(node: Node, one: int, other: int) -> LinkKind:
@@ -31,7 +32,9 @@ def best_linked(node: Node, count: int) -> tuple[int, ...]:
         UsageError: If the node has fewer GPUs.
     """
     if count > node.num_gpus:
-        raise UsageError(f"{count} GPUs are asked for, {node.name} has {node.num_gpus}")
+        verb = "is" if count == 1 else "are"
+        remedy = "ask for as many at most" if node.num_gpus else "ask for none"
+        raise UsageError(f"{counted(count, 'GPU')} {verb} asked for, {node.name} has {node.num_gpus}: {remedy}")
     islands = sorted(node.links, key=lambda links: (KINDS.index(links.kind), len(links.gpus)))
     for links in islands:
         if len(links.gpus) >= count:

@@ -61,7 +61,7 @@ def human_value(value: float, unit: str) -> str:
 def human_ranges(numbers: Iterable[int]) -> str:
     """`(0, 1, 2, 5)` -> `"0-2,5"`, as the kernel writes sets of cores."""
     ranges: list[list[int]] = []
-    for number in sorted(numbers):
+    for number in sorted(set(numbers)):
         if ranges and number == ranges[-1][1] + 1:
             ranges[-1][1] = number
         else:

@@ -43,5 +43,5 @@ def test_large_islands_stay_whole_where_a_small_one_will_do():
 
 def test_a_cluster_of_alike_gpus_needs_no_search():
     assert best_linked(node(count=10_000, link="nvswitch"), 5_000) == tuple(range(5_000))
-    with pytest.raises(UsageError, match="9 GPUs are asked for, n has 8"):
+    with pytest.raises(UsageError, match="9 GPUs are asked for, n has 8: ask for as many at most"):
         best_linked(TWO_ISLANDS, 9)

@@ -45,3 +45,7 @@ def test_ranges(numbers, text):
 @pytest.mark.parametrize(("names", "text"), [("a", "a"), ("ab", "a or b"), ("abc", "a, b or c")])
 def test_alternatives(names, text):
     assert alternatives(list(names)) == text
+
+
+def test_a_number_that_comes_twice_is_in_a_range_once():
+    assert human_ranges([48, 49, 48, 50]) == "48-50"

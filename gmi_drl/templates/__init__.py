@@ -7,6 +7,7 @@ from gmi_drl.templates.even import backend_refusal, devices_of, require_division
 from gmi_drl.templates.tcg import TCG
 from gmi_drl.templates.tcg_ex import TCG_EX
 from gmi_drl.templates.template import Purpose, Template
+from gmi_drl.units import alternatives
 
 __all__ = [
     "TCG",
@@ -34,7 +35,10 @@ def template_named(text: str) -> Template:
         UsageError: if there is none.
     """
     usual: dict[str, Template] = {template.purpose: template for template in (TCG_EX, TCG)}
-    return usual[text] if text in usual else TEMPLATES.find(text)
+    try:
+        return usual[text] if text in usual else TEMPLATES.find(text)
+    except UsageError as error:
+        raise UsageError(f"{error}; or {alternatives(list(usual))}") from None
 
 
 def template_of(layout: Layout) -> Template:

@@ -90,8 +90,19 @@ def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
     parts = "; ".join(
         f"{cut.backend} can make {what} of each {model} (--apply-mig)" for model, what in told.items() if what
     )
+    known = "" if BACKENDS.find(cut.backend).refuses is None else _unknown(node)
     text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
-    return "; ".join(filter(None, (text, parts, _share(cut, node))))
+    return "; ".join(filter(None, (text, parts, _share(cut, node), known)))
+
+
+def _unknown(node: Node) -> str:
+    """Models of which no catalogue says how they can be cut."""
+    models = [model for model in _models(node) if find_gpu(model) is None]
+    return (
+        f"nothing is known of {' and '.join(models)}, so that nobody has checked whether it can be cut so"
+        if models
+        else ""
+    )
 
 
 def _share(cut: Cut, node: Node) -> str:

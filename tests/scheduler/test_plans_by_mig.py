@@ -38,7 +38,7 @@ def test_an_even_plan_says_what_mig_makes_of_a_gpu():
 def test_what_cannot_be_cut_is_refused_offline(backend):
     with pytest.raises(NoFeasiblePlanError, match=r"has at most 7 .*instances, not 8: ask for fewer"):
         plan(ANT, node(), num_env=64, gmis_per_gpu=8, backend=backend)
-    with pytest.raises(NoFeasiblePlanError, match=r"L4 .* has no MIG: .* plan with another --backend"):
+    with pytest.raises(NoFeasiblePlanError, match=r"L4 .* has no MIG: take another --backend"):
         plan(ANT, node("L4"), num_env=64, backend=backend)
     with pytest.raises(NoFeasiblePlanError, match=f"{backend}: elsewhere has no GPU"):
         plan(ANT, Node(name="elsewhere", cpu=Cpu(cores=4, memory_gib=8)), num_env=64, backend=backend)
@@ -66,3 +66,9 @@ def test_gmis_of_compute_instances_share_the_memory():
     grid = [Cut(point.gmis_per_gpu, point.num_env, "mig-ci") for point in profile.points]
     chosen = plan_measured(ANT, PPO, node(), profile, grid)
     assert len(chosen.layout.gmis) == 4 and [point.gmis_per_gpu for point in chosen.infeasible] == [3]
+
+
+def test_a_model_that_is_in_no_catalogue_is_told_not_to_be_checked():
+    unknown = Node(name="n", gpus=Gpus(model="H1000", count=1), cpu=Cpu(cores=8, memory_gib=64))
+    said = " ".join(plan(TASK_SPECS["ant"], unknown, num_env=64, gmis_per_gpu=2, backend="mig").reasons)
+    assert "nothing is known of H1000" in said
