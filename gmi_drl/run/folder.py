@@ -139,12 +139,17 @@ class RunFolder:
 
     @contextmanager
     def kept_if_begun(self) -> Iterator[None]:
-        """What `create` has made is removed if a `with` block fails before there is a run. Only within `lock`."""
+        """What `create` has made is removed if a `with` block fails before there is a run. Only within `lock`.
+
+        Another folder that has taken its place meanwhile stays as it is.
+        """
+        made = self.path.stat()
         try:
             yield
         except BaseException:
-            if not self.layout_file.exists() and not self._foreign():
-                with suppress(OSError):  # somebody else has put something there
+            with suppress(OSError):  # it has gone, or somebody else has put something there
+                is_here = os.path.samestat(made, self.path.stat())
+                if is_here and not self.layout_file.exists() and not self._foreign():
                     for folder in (self.checkpoints, self.log_file(0).parent):
                         folder.rmdir()
                     (self.path / LOCK).unlink()
