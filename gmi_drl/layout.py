@@ -59,8 +59,12 @@ class GMI(FileModel):
 
 
 class Device(FileModel):
-    """A GPU (`index` within CUDA_VISIBLE_DEVICES) or a set of cores, with the GMIs that it is cut into."""
+    """A GPU (`index` within CUDA_VISIBLE_DEVICES) or a set of cores, with the GMIs that it is cut into.
 
+    `node` is the machine that has it, in a layout over several; empty: the one where the layout is opened.
+    """
+
+    node: str = ""
     kind: Literal["cpu", "gpu"]
     index: Annotated[int, Field(ge=0)] = 0
     gmis: Annotated[tuple[GMI, ...], Field(min_length=1)]
@@ -87,7 +91,8 @@ class Layout(FileModel):
     Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
     names of letters, digits, `_` and `-`. Which `template` it is by is looked up where that matters. `share_cores` lets
     GMIs have the same cores, where they take turns: slow, but so more of them than cores can be tried at all.
-    `made_for` is the node that it was planned for, which another one is compared with.
+    `made_for` is the node that it was planned for, which another one is compared with. Devices of several machines
+    name theirs (`node`); the indices of GPUs and cores then count within each.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -124,9 +129,19 @@ class Layout(FileModel):
     def _id_mistakes(self) -> list[str]:
         ids = [gmi.id for gmi in self.gmis]
         mistakes = [] if ids == list(range(len(ids))) else [f"GMI ids must be 0..{len(ids) - 1}, each once, got {ids}"]
-        devices = Counter((device.kind, device.index) for device in self.devices)
-        twice = [f"device {kind} {index} is listed {n} times" for (kind, index), n in devices.items() if n > 1]
-        return mistakes + twice
+        devices = Counter((device.node, device.kind, device.index) for device in self.devices)
+        twice = [
+            f"device {kind} {index}{_on(node)} is listed {n} times"
+            for (node, kind, index), n in devices.items()
+            if n > 1
+        ]
+        return mistakes + twice + self._node_mistakes()
+
+    def _node_mistakes(self) -> list[str]:
+        if self.nodes == ("",):
+            return []
+        wrong = [node for node in self.nodes if not re.fullmatch(r"[A-Za-z0-9_.-]+", node)]
+        return [f"every device names its node, by letters, digits, _, . and -, not {node!r}" for node in wrong]
 
     def _part_mistakes(self) -> list[str]:
         idle = [gmi.id for gmi in self.gmis if not gmi.cores]
@@ -136,16 +151,22 @@ class Layout(FileModel):
         ]
 
     def _core_mistakes(self) -> list[str]:
-        given = list(chain.from_iterable(gmi.cores for gmi in self.gmis))
-        if self.share_cores or len(set(given)) == len(given):
+        if self.share_cores:
+            return []
+        return list(chain.from_iterable(self._cores_given_twice(node) for node in self.nodes))
+
+    def _cores_given_twice(self, node: str) -> list[str]:
+        gmis = [gmi for device in self.devices_on(node) for gmi in device.gmis]
+        given = list(chain.from_iterable(gmi.cores for gmi in gmis))
+        if len(set(given)) == len(given):
             return []
         owners: dict[int, list[int]] = {}
-        for gmi in self.gmis:
+        for gmi in gmis:
             for core in gmi.cores:
                 owners.setdefault(core, []).append(gmi.id)
-        shared = {core: ids for core, ids in owners.items() if len(ids) > 1}
+        shared = {core: sorted(ids) for core, ids in owners.items() if len(ids) > 1}
         return [
-            f"core {core} is given to GMIs {ids}: give each its own, or say `share_cores: true`"
+            f"core {core}{_on(node)} is given to GMIs {ids}: give each its own, or say `share_cores: true`"
             for core, ids in shared.items()
         ]
 
@@ -176,8 +197,11 @@ class Layout(FileModel):
         kind, *others = {self._device_by_gmi[gmi_id].kind for gmi_id in group.members}
         if others:
             return "its GMIs are on cpu and gpu, which round differently: make a group of each kind"
-        mapping = by_device(group.members, lambda gmi_id: self._device_by_gmi[gmi_id].index)
-        return refusal(REDUCTIONS.find(group.reduction), mapping, kind) if len(group.members) > 1 else None
+        if len(group.members) == 1:
+            return None
+        mapping = by_device(group.members, self._place_of)
+        hosts = len({self._device_by_gmi[gmi_id].node for gmi_id in group.members})
+        return refusal(REDUCTIONS.find(group.reduction), mapping, kind, hosts)
 
     @cached_property
     def gmis(self) -> tuple[GMI, ...]:
@@ -196,7 +220,49 @@ class Layout(FileModel):
     def ranks_by_device(self, group: str) -> list[list[int]]:
         """The mapping list of a group, with ranks: places in its members."""
         members = self.groups[group].members
-        return by_device(range(len(members)), lambda rank: self._device_by_gmi[members[rank]].index)
+        return by_device(range(len(members)), lambda rank: self._place_of(members[rank]))
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """The machines that it is over, in the order of their devices; `("",)` for a layout of one."""
+        return tuple(dict.fromkeys(device.node for device in self.devices))
+
+    def devices_on(self, node: str) -> tuple[Device, ...]:
+        """Those of one machine."""
+        return self._devices_by_node[node]
+
+    def part_on(self, node: str) -> tuple["Layout", tuple[int, ...]]:
+        """What one machine is cut into: a layout of that machine alone, without groups, and the ids of its GMIs here.
+
+        Its own ids count from 0.
+        """
+        ids = tuple(sorted(gmi.id for device in self.devices_on(node) for gmi in device.gmis))
+        own = {gmi_id: number for number, gmi_id in enumerate(ids)}
+        devices = tuple(
+            device.model_copy(
+                update={"node": "", "gmis": tuple(gmi.model_copy(update={"id": own[gmi.id]}) for gmi in device.gmis)}
+            )
+            for device in self.devices_on(node)
+        )
+        part = Layout(
+            task=self.task,
+            template=self.template,
+            backend=self.backend,
+            share_cores=self.share_cores,
+            devices=devices,
+        )
+        return part, ids
+
+    def _place_of(self, gmi_id: int) -> tuple[str, int]:
+        device = self._device_by_gmi[gmi_id]
+        return device.node, device.index
+
+    @cached_property
+    def _devices_by_node(self) -> dict[str, tuple[Device, ...]]:
+        by_node: dict[str, list[Device]] = {}
+        for device in self.devices:
+            by_node.setdefault(device.node, []).append(device)
+        return {node: tuple(devices) for node, devices in by_node.items()}
 
     @cached_property
     def _device_by_gmi(self) -> dict[int, Device]:
@@ -210,3 +276,7 @@ class Layout(FileModel):
         """
         decisive = self.model_dump(mode="json", exclude={"made_for", "projection", "reasons"}, exclude_defaults=True)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _on(node: str) -> str:
+    return f" on node {node}" if node else ""

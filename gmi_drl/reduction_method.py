@@ -65,9 +65,15 @@ class ReductionMethod:
         """Whether it is right on such a processor."""
         return self.architectures is None or architecture in self.architectures
 
-    def is_for(self, mapping: MappingList, kind: Kind, architecture: str) -> bool:
-        """Whether GMIs that lie so on devices of that kind can use it on such a processor."""
-        return not (self.refuses and self.refuses(mapping, kind)) and self.runs_on(architecture)
+    def obstacle(self, mapping: MappingList, kind: Kind | None, hosts: int = 1) -> str | None:
+        """Why GMIs that lie so on devices of that kind, of so many hosts, cannot use it; None if they can."""
+        if hosts > 1 and self.meets_in != "links":
+            return f"is for GMIs of one host, not of {hosts}"
+        return self.refuses(mapping, kind) if self.refuses else None
+
+    def is_for(self, mapping: MappingList, kind: Kind, architecture: str, hosts: int = 1) -> bool:
+        """Whether GMIs that lie so on devices of that kind, of so many hosts, can use it on such a processor."""
+        return not self.obstacle(mapping, kind, hosts) and self.runs_on(architecture)
 
     def seconds(self, mapping: MappingList, bucket_bytes: float, speeds: Speeds) -> float:
         """What reducing once takes by the model: rounds and bytes of each leg at the speeds of its way."""

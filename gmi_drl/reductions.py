@@ -137,14 +137,14 @@ def _installed() -> list[ReductionMethod]:
     return [method for method in REDUCTIONS.usable() if not method.missing()]
 
 
-def refusal(method: ReductionMethod, mapping: MappingList, kind: Kind | None = None) -> str | None:
-    """Why GMIs that lie so on devices of that kind cannot use it, and what can; None if they can.
+def refusal(method: ReductionMethod, mapping: MappingList, kind: Kind | None = None, hosts: int = 1) -> str | None:
+    """Why GMIs that lie so on devices of that kind, of so many hosts, cannot use it, and what can; None if they can.
 
     Without a kind it is not asked what it is of.
     """
-    if not (method.refuses and (why := method.refuses(mapping, kind))):
+    if not (why := method.obstacle(mapping, kind, hosts)):
         return None
-    others = [other.name for other in _installed() if not (other.refuses and other.refuses(mapping, kind))]
+    others = [other.name for other in _installed() if not other.obstacle(mapping, kind, hosts)]
     return f"reduction {method.name!r} {why}: use {alternatives(others)}"
 
 
@@ -155,19 +155,19 @@ def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
     return MPR_SHM if MPR_SHM.runs_on(architecture) else MPR_GLOO
 
 
-def legal_reductions(mapping: MappingList, kind: Kind, architecture: str) -> list[ReductionMethod]:
+def legal_reductions(mapping: MappingList, kind: Kind, architecture: str, hosts: int = 1) -> list[ReductionMethod]:
     """All installed ones that GMIs can use that lie so on devices of that kind, those of other packages, too."""
-    return [method for method in _installed() if method.is_for(mapping, kind, architecture)]
+    return [method for method in _installed() if method.is_for(mapping, kind, architecture, hosts)]
 
 
 def by_speed(
-    mapping: MappingList, bucket_bytes: float, speeds: Speeds, kind: Kind, architecture: str
+    mapping: MappingList, bucket_bytes: float, speeds: Speeds, kind: Kind, architecture: str, hosts: int = 1
 ) -> list[tuple[float, ReductionMethod]]:
     """Ours that can be used, with what reducing once takes by the model, in seconds: the fastest first.
 
     One with a way whose speed is not known is left out. What other packages add is taken by its name alone.
     """
-    legal = [method for method in REDUCTIONS.own if method.is_for(mapping, kind, architecture)]
+    legal = [method for method in REDUCTIONS.own if method.is_for(mapping, kind, architecture, hosts)]
     known = [method for method in legal if all(leg.way in speeds for leg in method.legs(mapping))]
     timed = [(method.seconds(mapping, bucket_bytes, speeds), method) for method in known]
     return sorted(timed, key=lambda pair: pair[0])

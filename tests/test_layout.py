@@ -161,3 +161,42 @@ def test_roles_are_a_set():
 def test_parts_of_every_gmi_are_checked_together():
     with pytest.raises(UsageError, match=r"GMI 0 has no cores.*GMI 1 has the simulator's role"):
         layout(gmi(0, []), gmi(1, [0], num_env=0))
+
+
+def on_nodes(*names, core=0, **more):
+    """A GMI on core 0 of each node."""
+    listed = [{"node": name, "kind": "cpu", "gmis": [gmi(id, [core])]} for id, name in enumerate(names)]
+    return parse(Layout, {"devices": listed, **more}, "layout")
+
+
+def test_indices_of_devices_and_cores_count_within_a_node():
+    layout = on_nodes("a", "b")
+    assert layout.nodes == ("a", "b")
+    with pytest.raises(UsageError, match="device cpu 0 on node a is listed 2 times.*core 0 on node a is given"):
+        on_nodes("a", "a")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../a", "a\n"])
+def test_every_device_of_several_nodes_names_its_own(name):
+    with pytest.raises(UsageError, match="every device names its node"):
+        on_nodes("a", name)
+
+
+def test_devices_with_one_index_on_two_nodes_are_two():
+    layout = on_nodes("a", "b", groups={"all": {"members": [0, 1], "reduction": "HAR"}})
+    assert layout.ranks_by_device("all") == [[0], [1]]
+
+
+def test_what_needs_the_memory_of_one_host_is_refused_between_two():
+    with pytest.raises(UsageError, match="'MPR-shm' is for GMIs of one host, not of 2: use .*HAR"):
+        on_nodes("a", "b", groups={"all": {"members": [0, 1], "reduction": "MPR-shm"}})
+
+
+def test_the_part_of_a_node_is_a_layout_of_its_own():
+    part, ids = on_nodes("a", "b", "c").part_on("b")
+    assert ids == (1,) and part.nodes == ("",)
+    assert [gmi.id for gmi in part.gmis] == [0] and part.gmis[0].num_env == 8
+
+
+def test_a_layout_of_one_machine_has_the_digest_that_it_had_before_there_were_nodes():
+    assert layout(gmi(0, [0])).digest == "c2f306293c77cc3d"

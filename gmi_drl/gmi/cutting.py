@@ -102,7 +102,7 @@ def _take(
 
 def refusals(layout: Layout, *, apply_mig: bool = False) -> list[str]:
     """Why this machine cannot cut its devices as a layout says, whoever holds them; empty if it can."""
-    return backend_for(layout, apply_mig=apply_mig).check(this_node(), layout)
+    return _elsewhere(layout) or backend_for(layout, apply_mig=apply_mig).check(this_node(), layout)
 
 
 def require_possible(layout: Layout, *, apply_mig: bool = False) -> None:
@@ -120,5 +120,11 @@ def _require_none(reasons: Sequence[str]) -> None:
 
 
 def _devices(backend: Backend, layout: Layout, node: Node) -> list[str]:
-    _require_none(backend.check(node, layout))
+    _require_none(_elsewhere(layout) or backend.check(node, layout))
     return backend.devices(layout)
+
+
+def _elsewhere(layout: Layout) -> list[str]:
+    """That a layout is not of this machine alone."""
+    named = [node for node in layout.nodes if node]
+    return [f"the layout is over nodes ({', '.join(named)}), of which each opens its part"] if named else []

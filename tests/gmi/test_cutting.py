@@ -9,6 +9,7 @@ from toys import install_backend
 
 from gmi_drl.errors import LayoutMismatchError, UsageError
 from gmi_drl.gmi import ProcessBackend, backend_for, claimed
+from gmi_drl.gmi.cutting import refusals
 from gmi_drl.layout import GMI, Device, Layout
 
 ELSEWHERE = Layout(devices=(Device(kind="cpu", gmis=(GMI(id=0, num_env=1, cores=(999,)),)),))
@@ -112,3 +113,13 @@ def test_what_cuts_share_ends_with_a_process_that_is_killed(toy):
         holder.communicate("go on\n")
     _, left = psutil.wait_procs([daemon], timeout=60)
     assert not left
+
+
+def test_a_layout_over_nodes_is_not_cut_here():
+    away = Layout(devices=(Device(node="a", kind="cpu", gmis=(GMI(id=0, num_env=1, cores=(0,)),)),))
+    with (
+        pytest.raises(LayoutMismatchError, match=r"over nodes \(a\), of which each opens its part"),
+        claimed([away], ""),
+    ):
+        pass
+    assert refusals(away)
