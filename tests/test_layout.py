@@ -172,7 +172,7 @@ def on_nodes(*names, core=0, **more):
 def test_indices_of_devices_and_cores_count_within_a_node():
     layout = on_nodes("a", "b")
     assert layout.nodes == ("a", "b")
-    with pytest.raises(UsageError, match="device cpu 0 on node a is listed 2 times.*core 0 on node a is given"):
+    with pytest.raises(UsageError, match=r"device cpu 0 on node a is listed 2 times.*core 0 on node a is given"):
         on_nodes("a", "a")
 
 
@@ -188,7 +188,7 @@ def test_devices_with_one_index_on_two_nodes_are_two():
 
 
 def test_what_needs_the_memory_of_one_host_is_refused_between_two():
-    with pytest.raises(UsageError, match="'MPR-shm' is for GMIs of one host, not of 2: use .*HAR"):
+    with pytest.raises(UsageError, match=r"'MPR-shm' is for GMIs of one host, not of 2: use .*HAR"):
         on_nodes("a", "b", groups={"all": {"members": [0, 1], "reduction": "MPR-shm"}})
 
 
