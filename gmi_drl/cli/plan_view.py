@@ -40,6 +40,7 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
         "projected",
         *(["with communication"] if learns else []),
         *(["ran together"] if ran else []),
+        *(["useful"] if plan.knows_what_pays else []),
         *(["cost of 1G steps"] if hourly is not None else []),
     )
     rows = []
@@ -144,6 +145,7 @@ def _cells(candidate: "Candidate", plan: "Plan", learns: bool, ran: bool) -> lis
         human_count(candidate.projected),
         *([human_count(candidate.expected)] if learns else []),
         *([together] if ran else []),
+        *([human_count(candidate.useful_steps_per_second or 0.0)] if plan.knows_what_pays else []),
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError, UsageError
@@ -39,7 +39,7 @@ class Measured:
     use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
     `phases.PHASES`) are means over the iterations and the GMIs. `relative_error` is the standard error of
     `iteration_s` over `iteration_s`, the largest of the GMIs; 0: not known, as after one iteration. `devices` is how
-    busy GPUs were while all iterated.
+    busy GPUs were while all iterated. `rows` are what the GMIs have reported, with whatever else their probe tells.
     """
 
     num_env: int
@@ -51,6 +51,7 @@ class Measured:
     host_bytes: int
     phases: dict[str, float]
     devices: Usage = field(default_factory=dict)
+    rows: Sequence[Mapping[str, Any]] = ()
 
 
 class Session:
@@ -152,6 +153,7 @@ class Session:
             host_bytes=max(row["host_bytes"] for row in rows),
             phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASE_NAMES},
             devices=self._sampler.mean(max(row["began_s"] for row in rows), min(row["ended_s"] for row in rows)),
+            rows=rows,
         )
 
     @contextmanager

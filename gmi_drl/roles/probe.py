@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 import torch
 
@@ -58,7 +59,7 @@ class Probe(DRL_role):
                 assert isinstance(word, Measure)
                 yield word
 
-    def _measure(self, num_env: int, seconds: float) -> dict[str, float]:
+    def _measure(self, num_env: int, seconds: float) -> dict[str, Any]:
         """Iterate for about so long, once at least after the warm-up; means over the iterations."""
         self.leave_worlds()  # before the next worlds are made, or the peak would count both
         _forget_peak(self.mgr.device)

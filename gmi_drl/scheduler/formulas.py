@@ -6,7 +6,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.mapping import MappingList, even_mapping, har_seconds, mpr_seconds, mrr_seconds, select_by_layout, size_of
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import SPARE, MemoryModel
-from gmi_drl.scheduler.plan import Basis, unmeasured_communication
+from gmi_drl.scheduler.plan import Basis, samples_per_update, unmeasured_communication
 from gmi_drl.scheduler.price import cost_per_billion_steps
 from gmi_drl.scheduler.search import SATURATION_THRESHOLD, STANDARD_ERRORS, Candidate, saturation
 from gmi_drl.speeds import LINK, MEMORY, Speeds
@@ -85,6 +85,25 @@ def throughput_of(candidate: Candidate, basis: Basis) -> Formula:
         ),
         _phases(point, measured_with),
     )
+
+
+def efficiency_of(candidate: Candidate, basis: Basis) -> list[Formula]:
+    """What steps teach; nothing where that is not known."""
+    noise, speed = basis.profile.noise, candidate.steps_per_second
+    if noise is None or candidate.efficiency is None:
+        return []
+    batch = human_count(samples_per_update(candidate.point.cut, basis.node, basis.learner))
+    return [
+        Formula(
+            "What steps teach (McCandlish et al. 2018, equation 2.7)",
+            (
+                "steps/s / (1 + samples per update / gradient noise scale)",
+                f"{human_count(speed)} / (1 + {batch} / {human_count(noise.samples)})",
+                f"{human_count(candidate.efficiency * speed)} useful steps/s",
+            ),
+            f"gradient noise scale: {noise.described}",
+        )
+    ]
 
 
 def memory_of(point: ProfilePoint, model: MemoryModel | None) -> Formula:

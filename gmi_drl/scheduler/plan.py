@@ -15,6 +15,7 @@ from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.models import for_node, no_common_point
+from gmi_drl.scheduler.objective import USUAL, Objective, ranked
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.scheduler.used import why_these_gpus
@@ -33,13 +34,14 @@ Confirmed = Mapping[Cut, float]
 
 @dataclass(frozen=True)
 class Basis:
-    """What a plan was chosen by: the workload, the node, and what is known of the one on the other."""
+    """What a plan was chosen by: the workload, the node, what is known of the one on the other, and what counts."""
 
     task: TaskSpec
     learner: LearnerConfig
     node: Node
     profile: Profile
     template: Template
+    objective: Objective = USUAL
 
     @property
     def communication(self) -> Communication:
@@ -73,6 +75,11 @@ class Plan:
     def best_solo(self) -> Candidate | None:
         """The best that has one GMI per device; None if nothing of it is known."""
         return next((candidate for candidate in self.candidates if candidate.point.gmis_per_gpu == 1), None)
+
+    @property
+    def knows_what_pays(self) -> bool:
+        """Whether it is known what steps of the candidates teach."""
+        return any(candidate.efficiency is not None for candidate in self.candidates)
 
     def samples_per_update(self, candidate: Candidate) -> int:
         """Environments in all times the horizon: what an update learns from."""
@@ -121,6 +128,7 @@ def plan_measured(
     confirmed: Confirmed | None = None,
     unmeasured: Sequence[Cut] = (),
     remarks: Sequence[str] = (),
+    objective: Objective = USUAL,
 ) -> Plan:
     """Choose what a profile measured best.
 
@@ -136,6 +144,7 @@ def plan_measured(
         confirmed: What ran together. What was confirmed goes before what is only expected.
         unmeasured: Points that there was no time for; the reasons list them.
         remarks: Further reasons.
+        objective: What to make the most of.
 
     Raises:
         UsageError: if the profile is of another task.
@@ -143,20 +152,23 @@ def plan_measured(
     """
     require_same_task(profile, task)
     every, (profile, about_models) = profile.points, for_node(profile, node)
-    candidates, infeasible = candidates_of(task, learner, node, profile, grid, template)
+    candidates, infeasible = candidates_of(task, learner, node, profile, grid, template, objective)
     if not candidates:
         refused = infeasible or _uncuttable(every, node, grid)
         if every and not profile.points and not refused:
             raise NoFeasiblePlanError(f"no point of the profile can be used: {no_common_point(node, every)}")
         raise NoFeasiblePlanError(_nothing_left(profile, node, refused, unmeasured))
-    known = _confirmed(candidates, confirmed or {}, profile, judge_for(task, learner, node, template, profile.speeds))
+    known = ranked(
+        _confirmed(candidates, confirmed or {}, profile, judge_of(task, learner, node, profile, template)), objective
+    )
     best = next(candidate for candidate in known if candidate.point.cut in grid)
     projection = Projection(
         measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
     )
     num_devices, _ = devices_of(node)
-    samples = num_devices * best.point.cut.uncut.num_env * learner.horizon
-    learns = Learns(learner.kind, samples) if template.purpose == "training" else None
+    learns = None
+    if template.purpose == "training":
+        learns = Learns(learner.kind, lambda one: samples_per_update(one.cut, node, learner), profile.noise, objective)
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
     communication = template.communication(task, learner, node, profile.speeds)
     doubt = communication.doubt if num_devices > 1 else None
@@ -169,7 +181,7 @@ def plan_measured(
         tuple(infeasible),
         learner.horizon,
         learns.kind if learns else None,
-        Basis(task, learner, node, profile, template),
+        Basis(task, learner, node, profile, template, objective),
     )
 
 
@@ -192,9 +204,10 @@ def candidates_of(
     profile: Profile,
     grid: Grid,
     template: Template = TCG_EX,
+    objective: Objective = USUAL,
 ) -> tuple[list[Candidate], list[ProfilePoint]]:
     """The points of a profile that lie in a grid: those that run on this node, best first, and those that cannot."""
-    judge = judge_for(task, learner, node, template, profile.speeds)
+    judge = judge_of(task, learner, node, profile, template)
     candidates, infeasible = [], []
     for cut in grid:
         point = profile.point(cut)
@@ -204,7 +217,24 @@ def candidates_of(
             infeasible.append(point.model_copy(update={"runnable": False, "reason": why}))
         else:
             candidates.append(judge(point))
-    return sorted(candidates, key=lambda candidate: -candidate.expected), infeasible
+    return ranked(candidates, objective), infeasible
+
+
+def samples_per_update(cut: Cut, node: Node, learner: LearnerConfig) -> int:
+    """Environments in all times the horizon: what an update learns from."""
+    return devices_of(node)[0] * cut.uncut.num_env * learner.horizon
+
+
+def judge_of(
+    task: TaskSpec, learner: LearnerConfig, node: Node, profile: Profile, template: Template = TCG_EX
+) -> Callable[[ProfilePoint], Candidate]:
+    """As `judge_for`, by what a profile knows; where something is learnt, with the efficiency of its updates."""
+    judge, noise = judge_for(task, learner, node, template, profile.speeds), profile.noise
+    if noise is None or template.purpose != "training":
+        return judge
+    return lambda point: replace(
+        judge(point), efficiency=noise.efficiency(samples_per_update(point.cut, node, learner))
+    )
 
 
 def judge_for(
@@ -252,11 +282,10 @@ def _confirmed(
     profile: Profile,
     judge: Callable[[ProfilePoint], Candidate],
 ) -> list[Candidate]:
-    """The candidates, those that ran together first. What was run beside them is one, though it lies in no grid."""
+    """The candidates with what ran together. What was run beside them is one, though it lies in no grid."""
     in_grid = {candidate.point.cut: candidate for candidate in candidates}
     beside = {cut: judge(point) for cut in confirmed if (point := profile.point(cut)) is not None}
-    known = [replace(candidate, confirmed=confirmed.get(cut)) for cut, candidate in (beside | in_grid).items()]
-    return sorted(known, key=lambda candidate: (candidate.confirmed is None, -candidate.steps_per_second))
+    return [replace(candidate, confirmed=confirmed.get(cut)) for cut, candidate in (beside | in_grid).items()]
 
 
 def _uncuttable(points: Sequence[ProfilePoint], node: Node, grid: Grid) -> list[ProfilePoint]:

@@ -44,17 +44,24 @@ class Candidate:
         projected: Steps per second when all GMIs run as this one did: the paper's `estimate`.
         expected: The same with the communication of equations 2 and 3.
         confirmed: Steps per second of all GMIs run together; None if that was not done.
+        efficiency: What a step teaches in an update of so many, from 0 to 1 (`NoiseScale`); None if it is not known.
     """
 
     point: ProfilePoint
     projected: float
     expected: float
     confirmed: float | None = None
+    efficiency: float | None = None
 
     @property
     def steps_per_second(self) -> float:
         """The best that is known."""
         return self.expected if self.confirmed is None else self.confirmed
+
+    @property
+    def useful_steps_per_second(self) -> float | None:
+        """As many steps of updates from few samples would teach as much; None if the efficiency is not known."""
+        return None if self.efficiency is None else self.efficiency * self.steps_per_second
 
 
 def search(measure: Measure, grid: Grid) -> list[ProfilePoint]:
