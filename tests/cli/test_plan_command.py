@@ -133,7 +133,8 @@ def test_a_plan_on_this_machine_is_measured(command_line, tmp_path):
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
     text = " ".join(out.split())
     assert code == 0 and len(layout.gmis) == 2 and layout.projection.measured and layout.projection.steps_per_second > 0
-    assert "ran together" in text and "samples per update" in text and f"of {len(allowed_cores())} cores" in text and "host memory" in text
+    assert "ran together" in text and "samples per update" in text and "host memory" in text
+    assert f"of {len(allowed_cores())} cores" in text
     assert "round 1: 2 x 8" in err and "1 x 16" in err  # beside one GMI with as many environments in all
 
 
