@@ -173,6 +173,7 @@ def test_an_address_that_is_none_is_refused(monkeypatch, address, error, words):
 
 def test_a_cluster_of_our_own_ends_with_its_block(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "local")
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
     folders, others = set(Path("/tmp").glob("gmi-ray-*")), set(psutil.Process().children(recursive=True))
     with connected():
         (only,) = nodes()
