@@ -100,4 +100,4 @@ def test_the_reason_is_the_one_that_holds():
     (case,) = compare(ANT, PPO, [mixed], known)
     assert case.known_by == "no cut was measured on each of H100 PCIe and A30"
     (case,) = compare(ANT, PPO, [ONE], known, keep_batch=7)
-    assert "no point by mig has 7 samples per update" in case.known_by
+    assert "no point by process has 7 samples per update" in case.known_by
