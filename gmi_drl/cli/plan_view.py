@@ -89,6 +89,7 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
     ]
     cores = len({core for gmi in plan.layout.gmis for core in gmi.cores})
     host = len(plan.layout.gmis) * (chosen.host_bytes or (0 if node.num_gpus else chosen.memory_bytes))
+    host = 0 if plan.candidates[0].cuts else host  # those of another model take another
     of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
     lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
     lines += [f"not runnable: {point.cut.described}: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
@@ -138,8 +139,8 @@ def _cells(candidate: "Candidate", plan: "Plan", learns: bool, ran: bool) -> lis
     point = candidate.point
     together = "" if candidate.confirmed is None else human_count(candidate.confirmed)
     return [
-        str(point.gmis_per_gpu),
-        str(point.num_env),
+        _of_each(candidate, "gmis_per_gpu"),
+        _of_each(candidate, "num_env"),
         *([human_count(plan.samples_per_update(candidate))] if learns else []),
         human_bytes(point.memory_bytes) if point.memory_bytes else "-",
         human_count(candidate.projected),
@@ -147,6 +148,13 @@ def _cells(candidate: "Candidate", plan: "Plan", learns: bool, ran: bool) -> lis
         *([together] if ran else []),
         *([human_count(candidate.useful_steps_per_second or 0.0)] if plan.knows_what_pays else []),
     ]
+
+
+def _of_each(candidate: "Candidate", name: str) -> str:
+    """A number of a cut; of those of unlike GPUs each."""
+    if candidate.cuts is None:
+        return str(getattr(candidate.point, name))
+    return " / ".join(str(getattr(cut, name)) for _, cut in candidate.cuts.by_model)
 
 
 def _summary(device: "Device") -> str:

@@ -74,7 +74,9 @@ def _table(cases: "Sequence[Case]", *, priced: bool) -> "Table":
         cells = ["-", "-", "-"]
         if best is not None:
             gain = "-" if case.gain is None else f"{case.gain:.2f}"
-            cells = [f"{best.point.gmis_per_gpu} x {best.point.num_env}", human_count(best.expected), gain]
+            cuts = [best.point.cut] if best.cuts is None else [cut for _, cut in best.cuts.by_model]
+            shape = " / ".join(f"{cut.gmis_per_gpu} x {cut.num_env}" for cut in cuts)
+            cells = [shape, human_count(best.expected), gain]
         cost = "-" if case.cost is None else human_money(case.cost)
         style = "bold" if case in (fastest, cheapest) else None
         where = (case.node.name, _gpus(case.node), case.backend)
@@ -111,11 +113,13 @@ def _gpus(node: "Node") -> str:
 
 def _document(case: "Case") -> dict[str, object]:
     point = None if case.best is None else case.best.point.model_dump(mode="json")
+    cuts = case.best.cuts if case.best else None
     return {
         "node": case.node.name,
         "gpus": [part.model_dump(mode="json") for part in case.node.gpu_models],
         "backend": case.backend,
         "point": point,
+        "cuts": {model: str(cut) for model, cut in cuts.by_model} if cuts else None,
         "steps_per_second": None if case.best is None else case.best.expected,
         "gain_over_one_gmi": case.gain,
         "cost_per_billion_steps": case.cost,

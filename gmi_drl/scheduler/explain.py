@@ -13,6 +13,7 @@ from gmi_drl.scheduler.formulas import (
     room_of,
     saturation_of,
     throughput_of,
+    uneven_of,
 )
 from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.plan import Basis, Plan
@@ -69,6 +70,9 @@ def explain(plan: Plan, hourly: float | None = None) -> list[Explained]:
 
 def _formulas(candidate: Candidate, plan: Plan, basis: Basis, hourly: float | None) -> tuple[Formula, ...]:
     point, (num_devices, _) = candidate.point, devices_of(basis.node)
+    cost = [] if hourly is None else [cost_of(candidate, hourly)]
+    if candidate.cuts is not None:
+        return (uneven_of(candidate, candidate.cuts, basis), *efficiency_of(candidate, basis), *cost)
     model = plan.memory.get(point.gmis_per_gpu) if point.backend == plan.layout.backend else None
     return (
         saturation_of(point, basis.profile),
@@ -78,12 +82,14 @@ def _formulas(candidate: Candidate, plan: Plan, basis: Basis, hourly: float | No
         *efficiency_of(candidate, basis),
         memory_of(point, model),
         *room_of(point, basis.node),
-        *([] if hourly is None else [cost_of(candidate, hourly)]),
+        *cost,
     )
 
 
 def _named(candidate: Candidate) -> str:
     point = candidate.point
+    if candidate.cuts is not None:
+        return f"{candidate.cuts.described}, by {point.backend}"
     each = f"{counted(point.gmis_per_gpu, 'GMI')} per device, {point.num_env} environments each"
     return f"{each}, by {point.backend}"
 

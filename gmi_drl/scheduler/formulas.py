@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gmi_drl.cut import Cuts
 from gmi_drl.hardware import Node
 from gmi_drl.mapping import MappingList, even_mapping, har_seconds, mpr_seconds, mrr_seconds, select_by_layout, size_of
 from gmi_drl.profile import Profile, ProfilePoint
@@ -9,6 +10,7 @@ from gmi_drl.scheduler.memory import SPARE, MemoryModel
 from gmi_drl.scheduler.plan import Basis, samples_per_update, unmeasured_communication
 from gmi_drl.scheduler.price import cost_per_billion_steps
 from gmi_drl.scheduler.search import SATURATION_THRESHOLD, STANDARD_ERRORS, Candidate, saturation
+from gmi_drl.scheduler.uneven import samples_of
 from gmi_drl.speeds import LINK, MEMORY, Speeds
 from gmi_drl.templates import devices_of
 from gmi_drl.templates.cost import Communication
@@ -87,12 +89,37 @@ def throughput_of(candidate: Candidate, basis: Basis) -> Formula:
     )
 
 
+def uneven_of(candidate: Candidate, cuts: Cuts, basis: Basis) -> Formula:
+    """What unlike GPUs do that are cut each in its own way."""
+    node, horizon, point = basis.node, basis.learner.horizon, candidate.point
+    parts = [(part.count, cuts.of(part.model)) for part in node.used_models]
+    told = f"{human_count(candidate.expected)} steps/s"
+    if basis.template.purpose == "serving":
+        return Formula(
+            "Throughput of unlike GPUs (equation 2)",
+            ("GPUs x GMIs x steps/s of one GMI, of all models", told),
+            "nothing waits for another, so each model takes its fastest cut",
+        )
+    iteration_s = point.num_env * horizon / point.steps_per_second
+    waits_s = samples_of(cuts, node, horizon) / candidate.expected - iteration_s
+    worlds = " + ".join(f"{count} x {cut.gmis_per_gpu} x {cut.num_env}" for count, cut in parts)
+    return Formula(
+        "Throughput of unlike GPUs (equation 3)",
+        (
+            "sum of GPUs x GMIs x environments x steps / (longest T_s + T_a + T_t + COM/BW)",
+            f"({worlds}) x {horizon} / ({_time(iteration_s)} + {_time(waits_s)})",
+            told,
+        ),
+        f"each model takes the cut with the most environments that iterates in {_time(iteration_s)}",
+    )
+
+
 def efficiency_of(candidate: Candidate, basis: Basis) -> list[Formula]:
     """What steps teach; nothing where that is not known."""
     noise, speed = basis.profile.noise, candidate.steps_per_second
     if noise is None or candidate.efficiency is None:
         return []
-    batch = human_count(samples_per_update(candidate.point.cut, basis.node, basis.learner))
+    batch = human_count(samples_per_update(candidate.cut, basis.node, basis.learner))
     return [
         Formula(
             "What steps teach (McCandlish et al. 2018, equation 2.7)",

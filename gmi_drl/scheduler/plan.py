@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from gmi_drl.backends import PROCESS
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut, Cut, Cuts
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
@@ -14,10 +14,11 @@ from gmi_drl.made_for import made_for
 from gmi_drl.mapping import MappingList, even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
-from gmi_drl.scheduler.models import for_node, no_common_point
+from gmi_drl.scheduler.models import for_node, no_common_point, unlike_models
 from gmi_drl.scheduler.objective import USUAL, Objective, ranked
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
+from gmi_drl.scheduler.uneven import about_unlike, best_uneven, samples_of, with_uneven
 from gmi_drl.scheduler.used import why_these_gpus
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of, usual_gmis_per_gpu
@@ -83,6 +84,8 @@ class Plan:
 
     def samples_per_update(self, candidate: Candidate) -> int:
         """Environments in all times the horizon: what an update learns from."""
+        if self.basis is not None:
+            return samples_per_update(candidate.cut, self.basis.node, self.basis.learner)
         return candidate.point.cut.uncut.num_env * len(self.layout.devices) * self.horizon
 
 
@@ -129,6 +132,7 @@ def plan_measured(
     unmeasured: Sequence[Cut] = (),
     remarks: Sequence[str] = (),
     objective: Objective = USUAL,
+    keeps_batch: bool = False,
 ) -> Plan:
     """Choose what a profile measured best.
 
@@ -145,35 +149,44 @@ def plan_measured(
         unmeasured: Points that there was no time for; the reasons list them.
         remarks: Further reasons.
         objective: What to make the most of.
+        keeps_batch: Whether all cuts of the grid have as many samples per update, which unlike cuts would not keep.
 
     Raises:
         UsageError: if the profile is of another task.
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
     require_same_task(profile, task)
-    every, (profile, about_models) = profile.points, for_node(profile, node)
+    measured, (profile, about_models) = profile, for_node(profile, node)
+    # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
+    communication = template.communication(task, learner, node, profile.speeds)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template, objective)
-    if not candidates:
+    uneven = None
+    if not keeps_batch and unlike_models(node):
+        uneven = best_uneven(learner, node, measured, grid, template, communication, objective, unfit)
+    if not candidates and uneven is None:
+        every = measured.points
         refused = infeasible or _uncuttable(every, node, grid)
         if every and not profile.points and not refused:
             raise NoFeasiblePlanError(f"no point of the profile can be used: {no_common_point(node, every)}")
         raise NoFeasiblePlanError(_nothing_left(profile, node, refused, unmeasured))
-    known = ranked(
-        _confirmed(candidates, confirmed or {}, profile, judge_of(task, learner, node, profile, template)), objective
-    )
-    best = next(candidate for candidate in known if candidate.point.cut in grid)
+    alike = _confirmed(candidates, confirmed or {}, profile, judge_of(task, learner, node, profile, template))
+    known = ranked(with_uneven(uneven, alike, objective), objective)
+    best = next(candidate for candidate in known if candidate.cuts or candidate.point.cut in grid)
     projection = Projection(
         measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
     )
     num_devices, _ = devices_of(node)
     learns = None
     if template.purpose == "training":
-        learns = Learns(learner.kind, lambda one: samples_per_update(one.cut, node, learner), profile.noise, objective)
-    # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
-    communication = template.communication(task, learner, node, profile.speeds)
+        learns = Learns(learner.kind, lambda cut: samples_per_update(cut, node, learner), profile.noise, objective)
     doubt = communication.doubt if num_devices > 1 else None
-    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models, *remarks]
-    layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
+    why = [
+        *reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt),
+        *about_models,
+        *about_unlike(best, known, node, template),
+        *remarks,
+    ]
+    layout = template.lay_out(task, node, best.cut, projection, why, communication)
     return Plan(
         _remembered(layout, node),
         (best, *(candidate for candidate in known if candidate is not best)),
@@ -220,8 +233,10 @@ def candidates_of(
     return ranked(candidates, objective), infeasible
 
 
-def samples_per_update(cut: Cut, node: Node, learner: LearnerConfig) -> int:
+def samples_per_update(cut: AnyCut, node: Node, learner: LearnerConfig) -> int:
     """Environments in all times the horizon: what an update learns from."""
+    if isinstance(cut, Cuts):
+        return samples_of(cut, node, learner.horizon)
     return devices_of(node)[0] * cut.uncut.num_env * learner.horizon
 
 

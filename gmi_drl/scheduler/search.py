@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut, Cut, Cuts
 from gmi_drl.profile import ProfilePoint
 
 NUM_ENVS = tuple(128 * 2**i for i in range(8))
@@ -45,6 +45,7 @@ class Candidate:
         expected: The same with the communication of equations 2 and 3.
         confirmed: Steps per second of all GMIs run together; None if that was not done.
         efficiency: What a step teaches in an update of so many, from 0 to 1 (`NoiseScale`); None if it is not known.
+        cuts: Where unlike GPUs are cut each in its own way; the point is that of the slowest model then.
     """
 
     point: ProfilePoint
@@ -52,6 +53,12 @@ class Candidate:
     expected: float
     confirmed: float | None = None
     efficiency: float | None = None
+    cuts: Cuts | None = None
+
+    @property
+    def cut(self) -> AnyCut:
+        """How the devices are cut."""
+        return self.cuts or self.point.cut
 
     @property
     def steps_per_second(self) -> float:
