@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
 from gmi_drl.launch.ray.host import AgentHost
-from gmi_drl.launch.ray.placement import Share, assigned, placed, shares_of
+from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned, placed, shares_of
 from gmi_drl.launch.started import how_it_ended
 from gmi_drl.layout import Layout
 
@@ -71,8 +71,8 @@ class RayAgents:
     def __init__(
         self,
         group: "PlacementGroup",
-        shares: Mapping[str, Share],
-        on: Mapping[str, RayNode],
+        shares: Mapping[LayoutNode, Share],
+        on: Mapping[LayoutNode, RayNode],
         command: Sequence[str] = AGENT,
     ) -> None:
         import ray
@@ -80,7 +80,7 @@ class RayAgents:
         self._group, self._shares, self._on, self._command = group, shares, on, command
         self.address: str = ray.util.get_node_ip_address()
 
-    def __call__(self, node: str, order: Mapping[str, Any]) -> RayAgent:
+    def __call__(self, node: LayoutNode, order: Mapping[str, Any]) -> RayAgent:
         """Start the agent of a node of the layout.
 
         Args:

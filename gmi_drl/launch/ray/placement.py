@@ -16,6 +16,9 @@ PLACED_S = 30.0
 
 LEAST_OF_AN_ID = 6
 
+LayoutNode = str | None
+"""A node's name in a layout; None in one of a single machine."""
+
 
 class Share(NamedTuple):
     """What a run takes of a node: so many cores, and whole GPUs."""
@@ -27,7 +30,7 @@ class Share(NamedTuple):
         return f"{self.cpus} CPUs" + (f" and {self.gpus} GPUs" if self.gpus else "")
 
 
-def shares_of(layout: Layout) -> dict[str, Share]:
+def shares_of(layout: Layout) -> dict[LayoutNode, Share]:
     """What a layout takes, by node.
 
     Indices of GPUs count within those that Ray gives to us, so all up to the highest one are taken.
@@ -35,14 +38,14 @@ def shares_of(layout: Layout) -> dict[str, Share]:
     return {node: _share(layout, node) for node in layout.nodes}
 
 
-def _share(layout: Layout, node: str) -> Share:
+def _share(layout: Layout, node: LayoutNode) -> Share:
     devices = layout.devices_on(node)
     cores = {core for device in devices for gmi in device.gmis for core in gmi.cores}
     gpus = [device.index for device in devices if device.kind == "gpu"]
     return Share(len(cores), max(gpus, default=-1) + 1)
 
 
-def assigned(shares: Mapping[str, Share], nodes: Sequence[RayNode]) -> dict[str, RayNode]:
+def assigned(shares: Mapping[LayoutNode, Share], nodes: Sequence[RayNode]) -> dict[LayoutNode, RayNode]:
     """A node of the cluster for each of the layout.
 
     One that is named as a node of the cluster (its name, address, or id, of which six digits are enough) is that one.
@@ -57,7 +60,8 @@ def assigned(shares: Mapping[str, Share], nodes: Sequence[RayNode]) -> dict[str,
     """
     named = {name: found for name in shares if (found := _named(name, nodes))}
     taken = {node.id for node in named.values()}
-    for name in sorted(shares.keys() - named.keys(), key=lambda name: (-shares[name].gpus, -shares[name].cpus, name)):
+    unnamed = [name for name in shares if name not in named]
+    for name in sorted(unnamed, key=lambda name: (-shares[name].gpus, -shares[name].cpus)):
         fitting = [node for node in nodes if node.id not in taken and _has(node, shares[name])]
         if not fitting:
             raise _mismatch(name, shares, nodes)
@@ -69,7 +73,9 @@ def assigned(shares: Mapping[str, Share], nodes: Sequence[RayNode]) -> dict[str,
     return {name: named[name] for name in shares}
 
 
-def _named(name: str, nodes: Sequence[RayNode]) -> RayNode | None:
+def _named(name: LayoutNode, nodes: Sequence[RayNode]) -> RayNode | None:
+    if name is None:
+        return None
     is_id = len(name) >= LEAST_OF_AN_ID
     fitting = [node for node in nodes if name in (node.name, node.address) or (is_id and node.id.startswith(name))]
     return fitting[0] if len(fitting) == 1 else None
@@ -79,7 +85,7 @@ def _has(node: RayNode, share: Share) -> bool:
     return node.cpus >= share.cpus and node.gpus >= share.gpus
 
 
-def _mismatch(name: str, shares: Mapping[str, Share], nodes: Sequence[RayNode]) -> LayoutMismatchError:
+def _mismatch(name: LayoutNode, shares: Mapping[LayoutNode, Share], nodes: Sequence[RayNode]) -> LayoutMismatchError:
     wanted = ", ".join(f"{node or 'its node'} {share}" for node, share in shares.items())
     has = ", ".join(f"{node.name} {Share(node.cpus, node.gpus)}" for node in nodes)
     return LayoutMismatchError(
@@ -90,7 +96,7 @@ def _mismatch(name: str, shares: Mapping[str, Share], nodes: Sequence[RayNode]) 
 
 @contextmanager
 def placed(
-    shares: Mapping[str, Share], on: Mapping[str, RayNode], wait_s: float = PLACED_S
+    shares: Mapping[LayoutNode, Share], on: Mapping[LayoutNode, RayNode], wait_s: float = PLACED_S
 ) -> Iterator["PlacementGroup"]:
     """Have Ray keep the shares for us for the time of a `with` block: a bundle per node, in the order of `shares`.
 
@@ -120,7 +126,7 @@ def _resources(share: Share) -> dict[str, float]:
     return {name: amount for name, amount in wanted.items() if amount}
 
 
-def _lacks(shares: Mapping[str, Share], on: Mapping[str, RayNode]) -> list[str]:
+def _lacks(shares: Mapping[LayoutNode, Share], on: Mapping[LayoutNode, RayNode]) -> list[str]:
     """What is missing, by node; all of it where Ray does not tell what is free."""
     from ray._private.state import available_resources_per_node  # nothing public tells it without the dashboard
 

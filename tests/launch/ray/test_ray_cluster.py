@@ -118,8 +118,8 @@ def test_an_agent_runs_on_each_node_and_ends_with_its_actor(joined, tmp_path):
 
 
 def test_an_agent_that_ends_tells_its_code_and_last_words(joined):
-    with ray_agents(layout_over(""), COMMAND) as start:
-        agent = start("", {"exit": 3})
+    with ray_agents(layout_over(None), COMMAND) as start:
+        agent = start(None, {"exit": 3})
         agent.end()
         assert not agent.alive()
         assert agent.why_gone().splitlines()[0].endswith("exited with code 3") and "no room left" in agent.why_gone()

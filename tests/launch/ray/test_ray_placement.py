@@ -28,7 +28,7 @@ def test_a_share_is_all_cores_and_the_gpus_up_to_the_highest():
 
 def test_cores_that_gmis_share_are_taken_once():
     layout = Layout(share_cores=True, devices=(Device(kind="cpu", gmis=(gmi(0, 0), gmi(1, 0))),))
-    assert shares_of(layout) == {"": Share(1, 0)}
+    assert shares_of(layout) == {None: Share(1, 0)}
 
 
 def test_named_nodes_are_taken_by_name_address_or_beginning_of_the_id():
@@ -53,7 +53,7 @@ def test_other_nodes_get_the_least_that_suffices_the_largest_first():
 
 
 def test_among_equals_the_launchers_machine_is_first():
-    assert assigned({"": Share(1, 0)}, [node("a", 2), node("b", 8, here=True)])[""].name == "b"
+    assert assigned({None: Share(1, 0)}, [node("a", 2), node("b", 8, here=True)])[None].name == "b"
 
 
 @pytest.mark.parametrize(
