@@ -15,9 +15,10 @@ REACH_S = 5.0
 
 @dataclass(frozen=True)
 class NodeReport:
-    """Answers of a node: versions by package (empty: not installed), its cores; `fault` if it gave none.
+    """Answers of a node: versions by package (empty: not installed); `fault` if it gave none.
 
-    `reaches` is whether it can open a connection to the launcher, which an agent will.
+    `cores` are those that its processes may use; `reaches` is whether it can open a connection to the
+    launcher, which an agent will.
     """
 
     node: RayNode

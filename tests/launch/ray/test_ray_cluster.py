@@ -148,6 +148,13 @@ def test_every_node_reports_its_versions_and_reaches_the_launcher(joined):
     assert reports[0].versions["python"] and reports[0].versions == reports[1].versions
 
 
+def test_doctor_has_a_row_for_each_node(cluster, command_line):
+    code, out, err = command_line("doctor", "--cluster", "ray", "--format", "json")
+    rows = json.loads(out)["checks"]
+    assert code == 0 and [row["verdict"] for row in rows] == ["ok", "ok"], err
+    assert all("2 CPUs" in row["seen"] and "torch" in row["seen"] for row in rows)
+
+
 def test_a_cluster_that_is_not_ours_stays_up_and_keeps_our_signals(cluster):
     before = signal.getsignal(signal.SIGTERM)
     with connected():
