@@ -1,10 +1,8 @@
 """Agents started through Ray: one actor per node, which starts ours and goes with it."""
 
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
@@ -17,52 +15,56 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
     from ray.util.placement_group import PlacementGroup
 
-AGENT = (sys.executable, "-P", "-m", "gmi_drl.launch.nodes.agent")
-"""The same interpreter on every node, at the same place."""
-
 STARTED_S = 60.0
-ENDED_S = 10.0
+ENDED_S = 20.0
+"""Until an agent has ended its GMIs, a backend's drain included."""
+
+
+def arguments_of(node: LayoutNode) -> list[str]:
+    """What the interpreter of a node is given to run its agent."""
+    return ["-P", "-m", "gmi_drl.launch.nodes.agent", node or ""]
 
 
 class RayAgent:
-    """An agent that was started on a node. It ends with the connection to its launcher, which is not here."""
+    """An agent that was started on a node of the cluster."""
 
-    def __init__(self, node: RayNode, host: "ActorHandle[AgentHost]", command: Sequence[str], order: str) -> None:
+    def __init__(self, node: RayNode, host: "ActorHandle[AgentHost]", arguments: Sequence[str], order: bytes) -> None:
         self.node, self._host = node, host
-        self._end = host.run.remote(list(command), order)
+        self._end = host.run.remote(list(arguments), order)
 
-    def alive(self) -> bool:
-        """Whether it has not ended, as far as Ray knows, which hears of a dead node late (8 to 22 s)."""
-        return not self._wait(0.0)
+    def why_gone(self) -> str | None:
+        """How it ended, with the last lines that it printed; None while it runs.
 
-    def why_gone(self) -> str:
-        """How one that is not alive has ended, with the last lines that it printed."""
+        Ray tells late of a node that has died (8 to 22 s).
+        """
         import ray
 
         try:
             code, lines = ray.get(self._end, timeout=0)
-        except ray.exceptions.GetTimeoutError:
-            return f"the agent on {self.node.name} runs"
+        except TimeoutError:
+            return None
         except ray.exceptions.RayError as error:
             return f"Ray lost the agent on {self.node.name}: {str(error).splitlines()[0]}"
         return "\n".join((f"the agent on {self.node.name} {how_it_ended(code)}", *(f"  {line}" for line in lines)))
 
     def end(self, wait_s: float = ENDED_S) -> None:
-        """Give it `wait_s` to end by itself, then kill its actor, with which it ends. May be called twice."""
+        """Ask it to end, and kill its actor, with which it ends, after `wait_s` at the latest. May be called twice."""
         import ray
 
-        self._wait(wait_s)
         with suppress(ray.exceptions.RayError):
+            self._host.close_input.remote()
+            ray.wait([self._end], timeout=wait_s)
             ray.kill(self._host)
-
-    def _wait(self, wait_s: float) -> bool:
-        import ray
-
-        return bool(ray.wait([self._end], timeout=wait_s)[0])
 
 
 class RayAgents:
     """Starts agents where a placement group keeps room for them.
+
+    Args:
+        group: A bundle for each share, in order.
+        shares: What each node of the layout takes.
+        on: Which node of the cluster each one is.
+        arguments: Of the agent of a node.
 
     Attributes:
         address: The launcher's, as the nodes of the cluster see it.
@@ -73,19 +75,19 @@ class RayAgents:
         group: "PlacementGroup",
         shares: Mapping[LayoutNode, Share],
         on: Mapping[LayoutNode, RayNode],
-        command: Sequence[str] = AGENT,
+        arguments: Callable[[LayoutNode], Sequence[str]] = arguments_of,
     ) -> None:
         import ray
 
-        self._group, self._shares, self._on, self._command = group, shares, on, command
+        self._group, self._shares, self._on, self._arguments = group, shares, on, arguments
         self.address: str = ray.util.get_node_ip_address()
 
-    def __call__(self, node: LayoutNode, order: Mapping[str, Any]) -> RayAgent:
+    def start(self, node: LayoutNode, order: bytes) -> RayAgent:
         """Start the agent of a node of the layout.
 
         Args:
             node: Its name in the layout.
-            order: JSON.
+            order: A line of JSON, to be its first input.
 
         Raises:
             MachineError: if Ray cannot start an actor there.
@@ -98,6 +100,7 @@ class RayAgents:
             num_cpus=share.cpus,
             num_gpus=share.gpus,
             max_restarts=0,
+            max_concurrency=2,  # waiting, and being asked to end
             scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, list(self._shares).index(node)),
         )
         host = hosts.remote()
@@ -111,11 +114,11 @@ class RayAgents:
                 f"{reason[-1] if reason else type(error).__name__}. gmi-drl must be installed there as it is here: "
                 "`gmi-drl doctor --cluster ray` shows what each node has"
             ) from error
-        return RayAgent(place, host, self._command, json.dumps(order))
+        return RayAgent(place, host, self._arguments(node), order)
 
 
 @contextmanager
-def ray_agents(layout: Layout, command: Sequence[str] = AGENT) -> Iterator[RayAgents]:
+def ray_agents(layout: Layout, arguments: Callable[[LayoutNode], Sequence[str]] = arguments_of) -> Iterator[RayAgents]:
     """Room for a layout on a cluster, and what starts agents there, for the time of a `with` block.
 
     Raises:
@@ -126,4 +129,4 @@ def ray_agents(layout: Layout, command: Sequence[str] = AGENT) -> Iterator[RayAg
         shares = shares_of(layout)
         on = assigned(shares, nodes())
         with placed(shares, on) as group:
-            yield RayAgents(group, shares, on, command)
+            yield RayAgents(group, shares, on, arguments)

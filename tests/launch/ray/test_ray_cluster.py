@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -34,7 +33,14 @@ os.rename(order["facts"] + ".new", order["facts"])
 sys.stdin.read()
 open(order["facts"] + ".ended", "w").close()
 """
-COMMAND = (sys.executable, "-c", TOY_AGENT)
+
+
+def arguments_of(node):
+    return ["-c", TOY_AGENT]
+
+
+def line(order):
+    return f"{json.dumps(order)}\n".encode()
 
 
 @pytest.fixture(scope="module")
@@ -98,30 +104,29 @@ def waited_until_free(count):
 
 
 def test_an_agent_runs_on_each_node_and_ends_with_its_actor(joined, tmp_path):
-    with ray_agents(layout_over("a", "b"), COMMAND) as start:
-        agents = {name: start(name, {"facts": str(tmp_path / name)}) for name in ("a", "b")}
+    with ray_agents(layout_over("a", "b"), arguments_of) as starter:
+        agents = {name: starter.start(name, line({"facts": str(tmp_path / name)})) for name in ("a", "b")}
         facts = {name: json.loads(waited_for(tmp_path / name)) for name in agents}
         assert len({agent.node.id for agent in agents.values()}) == 2
-        assert all(agent.alive() for agent in agents.values())
-        assert "runs" in agents["a"].why_gone()
+        assert [agent.why_gone() for agent in agents.values()] == [None, None]
         assert facts["a"]["rays"] == []
         assert psutil.Process(facts["a"]["ppid"]).name().startswith("ray::")
         os.kill(facts["a"]["ppid"], signal.SIGKILL)  # the actor: its pipe to the agent closes
         assert has_gone(facts["a"]["pid"])
         agents["a"].end()
-        assert not agents["a"].alive() and "Ray lost the agent" in agents["a"].why_gone()
-        assert agents["b"].alive()
-        agents["b"].end(0.0)
-        agents["b"].end(0.0)
-        assert has_gone(facts["b"]["pid"])
+        assert "Ray lost the agent" in agents["a"].why_gone()
+        assert agents["b"].why_gone() is None
+        agents["b"].end()
+        agents["b"].end()
+        assert "exited with code 0" in agents["b"].why_gone()
+        assert has_gone(facts["b"]["pid"]) and (tmp_path / "b.ended").exists()
     assert waited_until_free(4) == 4
 
 
 def test_an_agent_that_ends_tells_its_code_and_last_words(joined):
-    with ray_agents(layout_over(None), COMMAND) as start:
-        agent = start(None, {"exit": 3})
+    with ray_agents(layout_over(None), arguments_of) as starter:
+        agent = starter.start(None, line({"exit": 3}))
         agent.end()
-        assert not agent.alive()
         assert agent.why_gone().splitlines()[0].endswith("exited with code 3") and "no room left" in agent.why_gone()
 
 
