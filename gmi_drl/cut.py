@@ -42,15 +42,11 @@ class Cut:
     @property
     def described(self) -> str:
         """In words, e.g. `2 x 512 environments`, and `… by mps` where that is not the usual backend."""
-        return f"{self.gmis_per_gpu} x {self.num_env} environments" + self._by
+        return f"{self.gmis_per_gpu} x {self.num_env} environments" + _by(self.backend)
 
     def __str__(self) -> str:
         """As people read it in a list, e.g. `2 x 512`, `4 x 512 by mps`."""
-        return f"{self.gmis_per_gpu} x {self.num_env}" + self._by
-
-    @property
-    def _by(self) -> str:
-        return "" if self.backend == PROCESS.name else f" by {self.backend}"
+        return f"{self.gmis_per_gpu} x {self.num_env}" + _by(self.backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +75,18 @@ class Cuts:
 
     @property
     def described(self) -> str:
-        """In words, e.g. `4 x 512 environments on each A30 and 8 x 1024 environments on each H100`."""
-        return " and ".join(f"{cut.described} on each {model}" for model, cut in self.by_model)
+        """In words, e.g. `4 x 512 environments on each A30 and 8 x 1024 environments on each H100 by mps`."""
+        parts = (f"{cut.gmis_per_gpu} x {cut.num_env} environments on each {model}" for model, cut in self.by_model)
+        return " and ".join(parts) + _by(self.backend)
 
     def __str__(self) -> str:
-        """As people read it in a list, e.g. `4 x 512 / 8 x 1024`."""
-        return " / ".join(str(cut) for _, cut in self.by_model)
+        """As people read it in a list, e.g. `4 x 512 / 8 x 1024 by mps`."""
+        return " / ".join(f"{cut.gmis_per_gpu} x {cut.num_env}" for _, cut in self.by_model) + _by(self.backend)
 
 
 AnyCut = Cut | Cuts
+
+
+def _by(backend: str) -> str:
+    """Nothing for the usual backend."""
+    return "" if backend == PROCESS.name else f" by {backend}"

@@ -191,15 +191,7 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
         possible, remarks = backends_here(known, spec, node, asked.template)
         grid = tuple(cut for cut in grid if cut.backend in possible)
     return scheduler.plan_measured(
-        spec,
-        learner,
-        node,
-        profile,
-        grid,
-        template=asked.template,
-        remarks=remarks,
-        objective=objective,
-        keeps_batch=asked.keep_batch is not None,
+        spec, learner, node, profile, grid, template=asked.template, remarks=remarks, objective=objective
     )
 
 

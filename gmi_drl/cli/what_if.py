@@ -74,8 +74,7 @@ def _table(cases: "Sequence[Case]", *, priced: bool) -> "Table":
         cells = ["-", "-", "-"]
         if best is not None:
             gain = "-" if case.gain is None else f"{case.gain:.2f}"
-            cuts = [best.point.cut] if best.cuts is None else [cut for _, cut in best.cuts.by_model]
-            shape = " / ".join(f"{cut.gmis_per_gpu} x {cut.num_env}" for cut in cuts)
+            shape = " / ".join(f"{point.gmis_per_gpu} x {point.num_env}" for point in best.points)
             cells = [shape, human_count(best.expected), gain]
         cost = "-" if case.cost is None else human_money(case.cost)
         style = "bold" if case in (fastest, cheapest) else None
@@ -113,13 +112,13 @@ def _gpus(node: "Node") -> str:
 
 def _document(case: "Case") -> dict[str, object]:
     point = None if case.best is None else case.best.point.model_dump(mode="json")
-    cuts = case.best.cuts if case.best else None
+    by_model = case.best.by_model if case.best else ()
     return {
         "node": case.node.name,
         "gpus": [part.model_dump(mode="json") for part in case.node.gpu_models],
         "backend": case.backend,
         "point": point,
-        "cuts": {model: str(cut) for model, cut in cuts.by_model} if cuts else None,
+        "by_model": {model: one.model_dump(mode="json") for model, one in by_model} or None,
         "steps_per_second": None if case.best is None else case.best.expected,
         "gain_over_one_gmi": case.gain,
         "cost_per_billion_steps": case.cost,

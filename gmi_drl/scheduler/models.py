@@ -43,6 +43,12 @@ def points_of(profile: Profile, model: str) -> list[ProfilePoint]:
     return list(_by_cut([point for point in profile.points if _known(point.model) in (name, "")], name).values())
 
 
+def gpus_of(node: Node, model: str) -> Node:
+    """The node, of which only the GPUs of a model are used, as it names that."""
+    models = node.model_of_each_gpu
+    return node.only(index for index in node.gpu_indices if models[index] == model)
+
+
 def unlike_models(node: Node) -> list[str]:
     """The models of a node's GPUs by the catalogue's names, if they are several; else none."""
     models = list(dict.fromkeys(_known(part.model) for part in node.used_models))

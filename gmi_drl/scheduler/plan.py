@@ -5,23 +5,31 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from gmi_drl.backends import PROCESS
-from gmi_drl.cut import AnyCut, Cut, Cuts
+from gmi_drl.cut import AnyCut, Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.made_for import made_for
-from gmi_drl.mapping import MappingList, even_mapping
+from gmi_drl.mapping import MappingList
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
-from gmi_drl.scheduler.models import for_node, no_common_point, unlike_models
+from gmi_drl.scheduler.models import for_node, no_common_point
 from gmi_drl.scheduler.objective import USUAL, Objective, ranked
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
-from gmi_drl.scheduler.uneven import about_unlike, best_uneven, samples_of, with_uneven
+from gmi_drl.scheduler.uneven import about_unlike, uneven_candidates, with_uneven
 from gmi_drl.scheduler.used import why_these_gpus
 from gmi_drl.speeds import Speeds
-from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of, usual_gmis_per_gpu
+from gmi_drl.templates import (
+    TCG_EX,
+    Template,
+    backend_refusal,
+    devices_of,
+    environments_of,
+    mapping_of,
+    usual_gmis_per_gpu,
+)
 from gmi_drl.templates.cost import Communication, throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -35,12 +43,16 @@ Confirmed = Mapping[Cut, float]
 
 @dataclass(frozen=True)
 class Basis:
-    """What a plan was chosen by: the workload, the node, what is known of the one on the other, and what counts."""
+    """What a plan was chosen by: the workload, the node, what is known of the one on the other, and what counts.
+
+    `profile` has a point of each cut, which holds for all GPUs, `measured` those of each model.
+    """
 
     task: TaskSpec
     learner: LearnerConfig
     node: Node
     profile: Profile
+    measured: Profile
     template: Template
     objective: Objective = USUAL
 
@@ -75,7 +87,7 @@ class Plan:
     @property
     def best_solo(self) -> Candidate | None:
         """The best that has one GMI per device; None if nothing of it is known."""
-        return next((candidate for candidate in self.candidates if candidate.point.gmis_per_gpu == 1), None)
+        return next((candidate for candidate in self.candidates if candidate.is_solo), None)
 
     @property
     def knows_what_pays(self) -> bool:
@@ -84,9 +96,8 @@ class Plan:
 
     def samples_per_update(self, candidate: Candidate) -> int:
         """Environments in all times the horizon: what an update learns from."""
-        if self.basis is not None:
-            return samples_per_update(candidate.cut, self.basis.node, self.basis.learner)
-        return candidate.point.cut.uncut.num_env * len(self.layout.devices) * self.horizon
+        assert self.basis is not None  # as there are candidates
+        return environments_of(candidate.cut, self.basis.node) * self.horizon
 
 
 def plan(
@@ -132,7 +143,6 @@ def plan_measured(
     unmeasured: Sequence[Cut] = (),
     remarks: Sequence[str] = (),
     objective: Objective = USUAL,
-    keeps_batch: bool = False,
 ) -> Plan:
     """Choose what a profile measured best.
 
@@ -149,7 +159,6 @@ def plan_measured(
         unmeasured: Points that there was no time for; the reasons list them.
         remarks: Further reasons.
         objective: What to make the most of.
-        keeps_batch: Whether all cuts of the grid have as many samples per update, which unlike cuts would not keep.
 
     Raises:
         UsageError: if the profile is of another task.
@@ -160,10 +169,8 @@ def plan_measured(
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
     communication = template.communication(task, learner, node, profile.speeds)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template, objective)
-    uneven = None
-    if not keeps_batch and unlike_models(node):
-        uneven = best_uneven(learner, node, measured, grid, template, communication, objective, unfit)
-    if not candidates and uneven is None:
+    uneven = uneven_candidates(learner, node, measured, grid, template, communication, objective, unfit)
+    if not candidates and not uneven:
         every = measured.points
         refused = infeasible or _uncuttable(every, node, grid)
         if every and not profile.points and not refused:
@@ -171,9 +178,9 @@ def plan_measured(
         raise NoFeasiblePlanError(_nothing_left(profile, node, refused, unmeasured))
     alike = _confirmed(candidates, confirmed or {}, profile, judge_of(task, learner, node, profile, template))
     known = ranked(with_uneven(uneven, alike, objective), objective)
-    best = next(candidate for candidate in known if candidate.cuts or candidate.point.cut in grid)
+    best = next(candidate for candidate in known if candidate.by_model or candidate.point.cut in grid)
     projection = Projection(
-        measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
+        measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.memory_bytes or None
     )
     num_devices, _ = devices_of(node)
     learns = None
@@ -194,7 +201,7 @@ def plan_measured(
         tuple(infeasible),
         learner.horizon,
         learns.kind if learns else None,
-        Basis(task, learner, node, profile, template, objective),
+        Basis(task, learner, node, profile, measured, template, objective),
     )
 
 
@@ -235,9 +242,7 @@ def candidates_of(
 
 def samples_per_update(cut: AnyCut, node: Node, learner: LearnerConfig) -> int:
     """Environments in all times the horizon: what an update learns from."""
-    if isinstance(cut, Cuts):
-        return samples_of(cut, node, learner.horizon)
-    return devices_of(node)[0] * cut.uncut.num_env * learner.horizon
+    return environments_of(cut, node) * learner.horizon
 
 
 def judge_of(
@@ -261,7 +266,7 @@ def judge_for(
 
     @cache
     def communication_s(gmis_per_gpu: int) -> float:
-        return unmeasured_communication(communication, node, even_mapping(num_devices, gmis_per_gpu))
+        return unmeasured_communication(communication, node, mapping_of(Cut(gmis_per_gpu, 1), node))
 
     def judge(point: ProfilePoint) -> Candidate:
         num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * learner.horizon

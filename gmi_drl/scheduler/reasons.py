@@ -80,11 +80,11 @@ def _measured_with(measured: str, learner: str) -> list[str]:
 
 
 def _described(candidate: Candidate, num_devices: int) -> str:
-    point, is_even = candidate.point, candidate.cuts is None
     each = candidate.cut.described
-    each += f" on each of {num_devices} devices" if num_devices > 1 and is_even else ""
+    each += f" on each of {num_devices} devices" if num_devices > 1 and not candidate.by_model else ""
     verb = "project to" if candidate.confirmed is None else "ran together at"
-    memory = f", {human_bytes(point.memory_bytes)} for each GMI" if point.memory_bytes and is_even else ""
+    sizes = " and ".join(dict.fromkeys(human_bytes(point.memory_bytes) for point in candidate.points))
+    memory = f", {sizes} for each GMI" if candidate.memory_bytes else ""
     return f"{each} {verb} {human_count(candidate.steps_per_second)} steps/s{memory}"
 
 
@@ -107,7 +107,7 @@ def _against_backends(best: Candidate, candidates: Sequence[Candidate], num_devi
 
 def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> str:
     """One GMI per device may win, and the plan says so."""
-    solos = [candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1]
+    solos = [candidate for candidate in candidates if candidate.is_solo]
     if not solos:
         return "one GMI per device was not measured, so nothing says that cutting pays"
     if len(solos) == len(candidates):
@@ -143,7 +143,7 @@ def _learnt(best: Candidate, candidates: Sequence[Candidate], learns: Learns) ->
 
 
 def _certainty(best: Candidate) -> str:
-    if best.confirmed is not None and best.point.gmis_per_gpu == 1:
+    if best.confirmed is not None and best.is_solo:
         return "confirmed: it was run as it is"
     if best.confirmed is not None:
         return "confirmed: all its GMIs ran together, by turns with one GMI per device and as many environments in all"

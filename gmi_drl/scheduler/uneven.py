@@ -1,18 +1,16 @@
 """Unlike GPUs cut each in its own way, so that all end an iteration at about the same time."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from dataclasses import dataclass, replace
 
-from gmi_drl.cut import Cuts
 from gmi_drl.hardware import Node
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.memory import shortage
-from gmi_drl.scheduler.models import points_of, unlike_models
+from gmi_drl.scheduler.memory import fits_host, host_bytes_of
+from gmi_drl.scheduler.models import gpus_of, points_of, unlike_models
 from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.search import Candidate, Grid
-from gmi_drl.templates import Template
+from gmi_drl.templates import Template, environments_of, mapping_of
 from gmi_drl.templates.cost import Communication
 from gmi_drl.units import human_count
 
@@ -26,7 +24,7 @@ Picks = Mapping[str, ProfilePoint]
 """A point for each model."""
 
 
-def best_uneven(
+def uneven_candidates(
     learner: LearnerConfig,
     node: Node,
     profile: Profile,
@@ -35,53 +33,44 @@ def best_uneven(
     communication: Communication,
     objective: Objective,
     unfit: Callable[[ProfilePoint, Node], str | None],
-) -> Candidate | None:
-    """The best of cutting each model in its own way, by points that were measured of each.
+) -> list[Candidate]:
+    """The best of cutting each model in its own way, by each backend, by points that were measured of each.
 
     A synchronous iteration lasts as long as on the slowest GPU. So for every time that a point's iteration takes, each
-    model takes its point with the most samples within that time; nothing is read between points. Where nothing waits
-    for another, as in serving, each model takes its fastest.
+    model takes its point with the most environments within that time; nothing is read between points. Where nothing
+    waits for another, as in serving, each model takes its fastest.
 
     Args:
         learner: How it trains.
-        node: Of several models of GPU.
+        node: Of several models of GPU; of one there is nothing to choose.
         profile: With points that name their model.
         grid: Which cuts may be taken.
         template: What a GMI does.
         communication: Of the template.
         objective: What to make the most of.
         unfit: Why a point cannot run on a node; None if it can.
-
-    Returns:
-        None where one of them has no point that runs.
     """
-    counts = Counter[str]()
-    for part in node.used_models:
-        counts[part.model] += part.count
+    if not unlike_models(node):
+        return []
     known = _known(node, profile, grid, unfit)
-    found: list[Candidate] = []
+    promise = _Promise(node, learner, profile, communication, waits=template.purpose == "training")
+    found = []
     for backend in dict.fromkeys(cut.backend for cut in grid):
-        of_backend = {
-            model: [one for one in points if one.backend == backend and one.steps_per_second]
-            for model, points in known.items()
-        }
-        if not all(of_backend.values()):
-            continue
-        waits = template.purpose == "training"
-        every = list(_in_step(of_backend, learner.horizon)) if waits else [_fastest(of_backend)]
-        fitting = [picks for picks in every if _host_fits(picks, counts, node)]
-        several = [_candidate(picks, counts, node, learner, profile, waits, None) for picks in fitting]
-        first = sorted(zip(several, fitting, strict=True), key=lambda pair: -worth(pair[0], objective))[:COMMUNICATED]
-        found += [_candidate(picks, counts, node, learner, profile, waits, communication) for _, picks in first]
-    return max(found, key=lambda one: worth(one, objective), default=None)
+        cut_by = {model: [one for one in points if one.backend == backend] for model, points in known.items()}
+        if all(cut_by.values()):
+            every = _in_step(cut_by, learner.horizon) if promise.waits else [_fastest(cut_by)]
+            several = [one for one in map(promise.of, every) if fits_host(node, host_bytes_of(one, node))]
+            first = sorted(several, key=lambda one: -worth(one, objective))[:COMMUNICATED]
+            found += sorted(map(promise.with_communication, first), key=lambda one: -worth(one, objective))[:1]
+    return found
 
 
-def with_uneven(uneven: Candidate | None, alike: Sequence[Candidate], objective: Objective) -> list[Candidate]:
-    """The candidates, and the uneven one where it pays beside the best of those that are cut alike."""
-    most = max((worth(one, objective) for one in alike), default=0.0)
-    if uneven is None or worth(uneven, objective) <= PAYS * most:
-        return list(alike)
-    return [*alike, uneven]
+def with_uneven(uneven: Sequence[Candidate], alike: Sequence[Candidate], objective: Objective) -> list[Candidate]:
+    """All candidates, of the uneven ones those that pay beside the best that its backend does by cutting all alike."""
+    most: dict[str, float] = {}
+    for one in alike:
+        most[one.point.backend] = max(worth(one, objective), most.get(one.point.backend, 0.0))
+    return [*alike, *(one for one in uneven if worth(one, objective) > PAYS * most.get(one.point.backend, 0.0))]
 
 
 def about_unlike(best: Candidate, known: Sequence[Candidate], node: Node, template: Template) -> list[str]:
@@ -90,10 +79,10 @@ def about_unlike(best: Candidate, known: Sequence[Candidate], node: Node, templa
     if not models:
         return []
     unlike = f"its GPUs are unlike ({', '.join(models)})"
-    if best.cuts is None:
+    if not best.by_model:
         return [f"{unlike} and cut alike: all run as the slowest of them does"]
     how = "to end an iteration at about the same time" if template.purpose == "training" else "at its fastest"
-    alike = max((one for one in known if one.cuts is None), key=lambda one: one.steps_per_second, default=None)
+    alike = max((one for one in known if not one.by_model), key=lambda one: one.steps_per_second, default=None)
     if alike is None:
         return [f"{unlike}, and each model is cut in its own way, {how}: no cut was measured on each of them"]
     gain = best.steps_per_second / alike.steps_per_second if alike.steps_per_second else float("inf")
@@ -103,26 +92,14 @@ def about_unlike(best: Candidate, known: Sequence[Candidate], node: Node, templa
     ]
 
 
-def mapping_of(cuts: Cuts, node: Node) -> list[range]:
-    """The GMIs of each GPU, their ids in a row."""
-    models = node.model_of_each_gpu
-    sizes = [cuts.of(models[index]).gmis_per_gpu for index in node.gpu_indices]
-    return [range(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
-
-
-def samples_of(cuts: Cuts, node: Node, horizon: int) -> int:
-    """What an update learns from."""
-    return sum(part.count * cuts.of(part.model).uncut.num_env for part in node.used_models) * horizon
-
-
 def _known(
     node: Node, profile: Profile, grid: Grid, unfit: Callable[[ProfilePoint, Node], str | None]
 ) -> dict[str, list[ProfilePoint]]:
     """The points of each model that may be taken and that fit its GPUs."""
-    allowed, models, known = set(grid), node.model_of_each_gpu, {}
-    for model in dict.fromkeys(part.model for part in node.used_models):
-        alike = node.only(index for index in node.gpu_indices if models[index] == model)
-        points = [one for one in points_of(profile, model) if one.cut in allowed]
+    allowed, known = set(grid), {}
+    for model in node.used_counts:
+        alike = gpus_of(node, model)
+        points = [one for one in points_of(profile, model) if one.cut in allowed and one.steps_per_second]
         known[model] = [one for one in points if unfit(one, alike) is None]
     return known
 
@@ -158,33 +135,35 @@ def _iteration_s(point: ProfilePoint, horizon: int) -> float:
     return point.num_env * horizon / point.steps_per_second
 
 
-def _host_fits(picks: Picks, counts: Mapping[str, int], node: Node) -> bool:
-    host_bytes = sum(counts[model] * one.gmis_per_gpu * one.host_bytes for model, one in picks.items())
-    return shortage(node, 1, 1, 0, host_bytes) is None
+@dataclass(frozen=True)
+class _Promise:
+    """What a choice is expected to do on a node. Where its GMIs wait for each other it `waits` for the slowest."""
 
+    node: Node
+    learner: LearnerConfig
+    profile: Profile
+    communication: Communication
+    waits: bool
 
-def _candidate(
-    picks: Picks,
-    counts: Mapping[str, int],
-    node: Node,
-    learner: LearnerConfig,
-    profile: Profile,
-    waits: bool,
-    communication: Communication | None,
-) -> Candidate:
-    """What a choice promises; without `communication` as if that took no time."""
-    cuts = Cuts(tuple((model, point.cut) for model, point in picks.items()))
-    slowest = max(picks.values(), key=lambda one: _iteration_s(one, learner.horizon))
-    samples = samples_of(cuts, node, learner.horizon)
-    if waits:
-        iteration_s = _iteration_s(slowest, learner.horizon)
-        projected, spent_s = samples / iteration_s, iteration_s
-        if communication is not None:
-            mapping = mapping_of(cuts, node)
-            spent_s += communication.seconds(mapping) - communication.seconds(mapping[:1])
-        expected = samples / spent_s
-    else:
-        rates = (counts[model] * one.gmis_per_gpu * one.steps_per_second for model, one in picks.items())
-        projected = expected = sum(rates)
-    efficiency = profile.noise.efficiency(samples) if profile.noise and waits else None
-    return Candidate(slowest, projected, expected, efficiency=efficiency, cuts=cuts)
+    def of(self, picks: Picks) -> Candidate:
+        """As if communication took no time."""
+        slowest = max(picks.values(), key=lambda one: _iteration_s(one, self.learner.horizon))
+        candidate = Candidate(slowest, 0.0, 0.0, by_model=tuple(picks.items()))
+        samples = environments_of(candidate.cut, self.node) * self.learner.horizon
+        if self.waits:
+            speed = samples / _iteration_s(slowest, self.learner.horizon)
+        else:
+            counts = self.node.used_counts
+            speed = sum(counts[model] * one.gmis_per_gpu * one.steps_per_second for model, one in picks.items())
+        noise = self.profile.noise if self.waits else None
+        efficiency = noise.efficiency(samples) if noise else None
+        return replace(candidate, projected=speed, expected=speed, efficiency=efficiency)
+
+    def with_communication(self, candidate: Candidate) -> Candidate:
+        """Less what GMIs of the slowest GPU waited for each other when they were measured."""
+        if not self.waits:
+            return candidate
+        samples = environments_of(candidate.cut, self.node) * self.learner.horizon
+        everyone, together = mapping_of(candidate.cut, self.node), [range(candidate.point.gmis_per_gpu)]
+        waits_s = self.communication.seconds(everyone) - self.communication.seconds(together)
+        return replace(candidate, expected=samples / (samples / candidate.projected + waits_s))

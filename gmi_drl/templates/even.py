@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Literal
 
 from gmi_drl.backends import BACKENDS
@@ -12,6 +12,7 @@ from gmi_drl.gmi_environment import thread_percentage
 from gmi_drl.gpus import find_gpu
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GMI, HOLISTIC, Device, Role
+from gmi_drl.mapping import even_mapping
 from gmi_drl.units import counted
 
 Cores = tuple[int, ...]
@@ -120,6 +121,22 @@ def _part_of_a_gpu(gmis: int, models: Sequence[str]) -> str:
     known = {model: gpu.sms for model in models if (gpu := find_gpu(model))}
     sms = " and ".join(f"{percent * count // 100} of {count} of {model}" for model, count in known.items())
     return f"each has at most {percent} % of its GPU's SMs" + (f" ({sms})" if sms else "")
+
+
+def environments_of(cut: AnyCut, node: Node) -> int:
+    """Of all GMIs of a node."""
+    if isinstance(cut, Cut):
+        return devices_of(node)[0] * cut.uncut.num_env
+    return sum(count * cut.of(model).uncut.num_env for model, count in node.used_counts.items())
+
+
+def mapping_of(cut: AnyCut, node: Node) -> list[range]:
+    """The GMIs of each device of a node, their ids in a row."""
+    if isinstance(cut, Cut):
+        return even_mapping(devices_of(node)[0], cut.gmis_per_gpu)
+    models = node.model_of_each_gpu
+    ends = list(accumulate(cut.of(models[index]).gmis_per_gpu for index in node.gpu_indices))
+    return [range(start, end) for start, end in pairwise([0, *ends])]
 
 
 @lru_cache(4)

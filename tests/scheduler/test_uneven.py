@@ -32,10 +32,10 @@ KNOWN = (
 )
 
 
-def planned(known=KNOWN, node=NODE, template=TCG_EX, noise=None, **more):
+def planned(known=KNOWN, node=NODE, template=TCG_EX, noise=None, keep_batch=None, others=(), **more):
     points = tuple(point(*rest).model_copy(update={"model": model}) for model, *rest in known)
-    profile = Profile(task="ant", learner="ppo", node="somewhere", noise=noise, points=points)
-    grid = profile_grid(profile, node, PPO.horizon)
+    profile = Profile(task="ant", learner="ppo", node="somewhere", noise=noise, points=(*points, *others))
+    grid = profile_grid(profile, node, PPO.horizon, keep_batch)
     return plan_measured(ANT, PPO, node, profile, grid, template=template, **more)
 
 
@@ -61,12 +61,36 @@ def test_each_model_has_as_many_environments_as_it_steps_in_the_time_of_the_slow
 def test_where_cutting_alike_is_as_good_all_are_cut_alike():
     known = [(model, *rest) for model in (SLOW, FAST) for _, *rest in KNOWN[:3]]
     plan = planned(known)
-    assert plan.candidates[0].cuts is None and len(set(environments(plan))) == 1
+    assert not plan.candidates[0].by_model and len(set(environments(plan))) == 1
     assert any("unlike (A100-SXM4-40GB, H200) and cut alike" in reason for reason in plan.layout.reasons)
 
 
-def test_a_plan_that_keeps_the_batch_cuts_alike():
-    assert planned(keeps_batch=True).candidates[0].cuts is None
+def test_a_batch_is_kept_by_other_numbers_of_gmis_with_as_many_environments():
+    known = [(SLOW, 1, 2000, 15_000.0), (SLOW, 2, 1000, 9_000.0), (FAST, 1, 2000, 18_000.0), (FAST, 2, 1000, 8_000.0)]
+    plan = planned(known, keep_batch=6000 * PPO.horizon)
+    assert environments(plan) == [(1000, 1000), (1000, 1000), (2000,)] and plan.layout.num_env == 6000
+
+
+def test_one_gmi_for_each_gpu_is_no_cut_where_environments_alone_differ():
+    solo = planned([(SLOW, 1, 1000, 10_000.0), (FAST, 1, 1000, 40_000.0), (FAST, 1, 4000, 40_000.0)])
+    assert environments(solo) == [(1000,), (1000,), (4000,)] and solo.best_solo is solo.candidates[0]
+    parted = planned([(SLOW, 1, 1000, 10_000.0), (FAST, 1, 1000, 40_000.0), (FAST, 2, 2000, 20_000.0)])
+    assert environments(parted) == [(1000,), (1000,), (2000, 2000)]  # the slowest has one GMI
+    assert parted.best_solo is parted.candidates[1]
+    assert any("2.00x the best of one GMI per device" in line for line in parted.layout.reasons)
+
+
+def test_each_backend_is_compared_at_its_best():
+    """Also one by which all GPUs are best cut unlike, but which another one beats."""
+    by_mps = [
+        point(gmis, num_env, speed * 1.5).model_copy(update={"model": model, "backend": "mps"})
+        for model, gmis, num_env, speed in KNOWN
+    ]
+    plan = planned(others=by_mps)
+    assert plan.layout.backend == "mps" and plan.candidates[0].by_model
+    (other,) = [one for one in plan.candidates if one.by_model and one.point.backend == "process"]
+    assert any(line.startswith("1.50x the best by process (2 x 1000") for line in plan.layout.reasons)
+    assert other.expected == pytest.approx(planned().candidates[0].expected)
 
 
 def test_models_that_have_no_cut_in_common_are_planned_together():
@@ -100,22 +124,26 @@ def test_by_what_steps_teach_fewer_environments_are_taken():
 def test_the_formula_has_its_numbers():
     best, _ = explain(planned())
     assert "2 x 1000 environments on each A100" in best.title
-    (formula,) = best.formulas
-    assert formula.lines[1].startswith("(2 x 2 x 1000 + 1 x 2 x 4000) x 16 / (2133 ms + ")
+    formulas = {formula.name: formula for formula in best.formulas}
+    throughput = formulas["Throughput of unlike GPUs (equation 3)"]
+    assert throughput.lines[1].startswith("(2 x 2 x 1000 + 1 x 2 x 4000) x 16 / (2133 ms + ")
+    assert formulas["Size of communication (Table 5, TCG_EX)"].lines[1].endswith(" / 6")  # GMIs
+    of_fast = formulas[f"Saturation of a GMI (Algorithm 2, lines 15 to 19), {FAST}"]
+    assert of_fast.remark == "memory was not measured, so any gain of speed is worth it"
+    serving, *_ = explain(planned(template=TCG))
+    assert serving.formulas[-1].lines[1] == "2 x 2 x 11.0k + 1 x 2 x 30.0k"
 
 
 def test_machines_are_compared_at_their_best_cut():
     points = tuple(point(*rest).model_copy(update={"model": model}) for model, *rest in KNOWN)
     profile = Profile(task="ant", learner="ppo", node="somewhere", points=points)
     (case,) = compare(ANT, PPO, [NODE], profile)
-    assert case.best is not None and case.best.cuts is not None
+    assert case.best is not None and case.best.by_model
     assert case.best.expected == pytest.approx(planned().candidates[0].expected)
 
 
 def test_cuts_say_what_each_model_has():
     cuts = Cuts(((SLOW, Cut(2, 100, "mps")), (FAST, Cut(4, 100, "mps"))))
     assert cuts.backend == "mps" and cuts.of(FAST) == Cut(4, 100, "mps") and not cuts.share_cores
-    assert str(cuts) == "2 x 100 by mps / 4 x 100 by mps"
-    assert (
-        cuts.described == f"2 x 100 environments by mps on each {SLOW} and 4 x 100 environments by mps on each {FAST}"
-    )
+    assert str(cuts) == "2 x 100 / 4 x 100 by mps"
+    assert cuts.described == f"2 x 100 environments on each {SLOW} and 4 x 100 environments on each {FAST} by mps"
