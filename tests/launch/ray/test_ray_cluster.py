@@ -6,6 +6,7 @@ import signal
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -14,10 +15,10 @@ from conftest import children_of, two_cores
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.files import dump_yaml
-from gmi_drl.launch.ray import nodes_report
+from gmi_drl.launch.ray import agents, nodes_report
 from gmi_drl.launch.ray.agents import ray_agents
 from gmi_drl.launch.ray.cluster import connected, nodes
-from gmi_drl.launch.ray.placement import Share, placed
+from gmi_drl.launch.ray.placement import Share, assigned_in_time, placed
 from gmi_drl.launch.run_role import run_role
 from gmi_drl.layout import GMI, Device, Layout
 from tests.launch.nodes.on_two import over
@@ -110,20 +111,20 @@ def waited_until_free(count):
 
 def test_an_agent_runs_on_each_node_and_ends_with_its_actor(joined, tmp_path):
     with ray_agents(layout_over("a", "b"), arguments_of) as starter:
-        agents = {name: starter.start(name, line({"facts": str(tmp_path / name)})) for name in ("a", "b")}
-        facts = {name: json.loads(waited_for(tmp_path / name)) for name in agents}
-        assert len({agent.node.id for agent in agents.values()}) == 2
-        assert [agent.why_gone() for agent in agents.values()] == [None, None]
+        started = {name: starter.start(name, line({"facts": str(tmp_path / name)})) for name in ("a", "b")}
+        facts = {name: json.loads(waited_for(tmp_path / name)) for name in started}
+        assert len({agent.node.id for agent in started.values()}) == 2
+        assert [agent.why_gone() for agent in started.values()] == [None, None]
         assert facts["a"]["rays"] == []
         assert psutil.Process(facts["a"]["ppid"]).name().startswith("ray::")
         os.kill(facts["a"]["ppid"], signal.SIGKILL)  # the actor: its pipe to the agent closes
         assert has_gone(facts["a"]["pid"])
-        agents["a"].end()
-        assert "Ray lost the agent" in agents["a"].why_gone()
-        assert agents["b"].why_gone() is None
-        agents["b"].end()
-        agents["b"].end()
-        assert "exited with code 0" in agents["b"].why_gone()
+        started["a"].end()
+        assert "Ray lost the agent" in started["a"].why_gone()
+        assert started["b"].why_gone() is None
+        started["b"].end()
+        started["b"].end()
+        assert "exited with code 0" in started["b"].why_gone()
         assert has_gone(facts["b"]["pid"]) and (tmp_path / "b.ended").exists()
     assert waited_until_free(4) == 4
 
@@ -223,7 +224,8 @@ def test_a_role_runs_on_the_node_that_ray_gives(joined, tmp_path):
     assert parent != os.getpid() and not psutil.pid_exists(parent)
 
 
-def test_a_layout_without_room_makes_no_folder(cluster, command_line, tmp_path):
+def test_a_layout_without_room_makes_no_folder(cluster, command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr(agents, "assigned_in_time", partial(assigned_in_time, wait_s=0.0))
     (tmp_path / "layout.yaml").write_text(dump_yaml(over("a", "b", "c")))
     code, _, err = command_line("train", "layout.yaml", *TINY, "--launcher", "ray", "--run-dir", "run")
     assert code == 5 and "no node of the Ray cluster is left for c" in err
