@@ -24,6 +24,9 @@ ANSWER_S = 60.0
 """Until a node answers; opening may apply MIG and start daemons."""
 OPEN_S = 300.0
 
+ENDED_S = 1.0
+"""Until it is known how an agent ended whose connection did."""
+
 Tell = Callable[[str], None]
 
 
