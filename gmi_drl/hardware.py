@@ -159,6 +159,14 @@ class Node(FileModel):
         return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()
 
     @property
+    def used_counts(self) -> Counter[str]:
+        """How many GPUs of each model are used, by the name that the node gives it."""
+        counts = Counter[str]()
+        for part in self.used_models:
+            counts[part.model] += part.count
+        return counts
+
+    @property
     def used_models(self) -> tuple[Gpus, ...]:
         """As `gpu_models`, of those that are used."""
         if self.used is None:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.files import FileModel, known, load_json
+from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.speeds import Speed
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -57,7 +58,8 @@ class Profile(FileModel):
     """A profile file: JSON, `schema: gmi-drl/profile/2`. `note` says where its numbers come from.
 
     `learner` is the kind of learner that was measured (`learner.kind` of a configuration). `speeds` are those of the
-    ways between GMIs of its node; None where nobody has measured them.
+    ways between GMIs of its node, `noise` the gradient noise scale of task and learner; None where nobody has measured
+    them.
     """
 
     former: ClassVar[Mapping[str, str]] = {"algo": "`learner`"}
@@ -67,6 +69,7 @@ class Profile(FileModel):
     node: str
     note: str = ""
     speeds: dict[str, Speed] | None = None
+    noise: NoiseScale | None = None
     points: tuple[ProfilePoint, ...]
 
     @model_validator(mode="after")

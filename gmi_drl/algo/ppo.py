@@ -71,6 +71,11 @@ class PPO:
                 self.reduce(self.flat.bucket)
                 self._apply_step()
 
+    def policy_gradient(self, batch: MiniBatch) -> Tensor:
+        """The policy's part of the gradient over a mini-batch, a view that the next call overwrites. Learns nothing."""
+        self._compute_gradient(batch)
+        return self.flat.gradient[: self.policy.actor_size]
+
     def release(self) -> None:
         """Free the memory for the transitions of an update, and let go of all that was captured."""
         self._shuffled: MiniBatch | None = None

@@ -71,6 +71,11 @@ LAYOUT = Path("layout.yaml")
     help="Samples per update (all environments x learner.horizon) that the layout must have.",
 )
 @click.option(
+    "--objective",
+    type=click.Choice(["steps", "learning"]),
+    help="Most steps/s, or most of what steps teach: many environments are fast and learn little from each.",
+)
+@click.option(
     "--budget",
     type=click.FloatRange(min=0),
     metavar="SECONDS",

@@ -17,13 +17,15 @@ def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str
 
     candidates = [
         {**candidate.point.model_dump(mode="json"), "projected": candidate.projected, "expected": candidate.expected}
-        | {"confirmed": candidate.confirmed}
+        | {"confirmed": candidate.confirmed, "efficiency": candidate.efficiency}
+        | {"by_model": {model: point.model_dump(mode="json") for model, point in candidate.by_model} or None}
         | ({} if hourly is None else {COST: cost_per_billion_steps(hourly, candidate.steps_per_second)})
         for candidate in plan.candidates
     ]
     return {
         "layout": plan.layout.model_dump(mode="json"),
         "learner": plan.learner,
+        "noise": noise.model_dump(mode="json") if plan.basis and (noise := plan.basis.profile.noise) else None,
         "price_per_hour": hourly,
         "candidates": candidates,
         "memory": {str(size): asdict(model) for size, model in plan.memory.items()},

@@ -40,6 +40,7 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
         "projected",
         *(["with communication"] if learns else []),
         *(["ran together"] if ran else []),
+        *(["useful"] if plan.knows_what_pays else []),
         *(["cost of 1G steps"] if hourly is not None else []),
     )
     rows = []
@@ -78,7 +79,9 @@ def point_table(profile: "Profile") -> "Table":
 
 def notes(plan: "Plan", node: "Node") -> list[str]:
     """Memory of the sizes in the table, cores, and what could not run, in a line each."""
-    chosen = plan.candidates[0].point
+    from gmi_drl.scheduler.memory import host_bytes_of
+
+    chosen = plan.candidates[0]
     shown = {candidate.point.gmis_per_gpu for candidate in plan.candidates[:SHOWN_CANDIDATES]}
     lines = [
         f"memory of a GMI ({size} per device): {human_bytes(model.fixed_bytes)} + "
@@ -87,7 +90,7 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
         if size in shown
     ]
     cores = len({core for gmi in plan.layout.gmis for core in gmi.cores})
-    host = len(plan.layout.gmis) * (chosen.host_bytes or (0 if node.num_gpus else chosen.memory_bytes))
+    host = host_bytes_of(chosen, node)
     of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
     lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
     lines += [f"not runnable: {point.cut.described}: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
@@ -134,17 +137,22 @@ def layout_tree(layout: "Layout") -> "Tree":
 
 
 def _cells(candidate: "Candidate", plan: "Plan", learns: bool, ran: bool) -> list[str]:
-    point = candidate.point
     together = "" if candidate.confirmed is None else human_count(candidate.confirmed)
     return [
-        str(point.gmis_per_gpu),
-        str(point.num_env),
+        _of_each(candidate, "gmis_per_gpu"),
+        _of_each(candidate, "num_env"),
         *([human_count(plan.samples_per_update(candidate))] if learns else []),
-        human_bytes(point.memory_bytes) if point.memory_bytes else "-",
+        human_bytes(candidate.memory_bytes) if candidate.memory_bytes else "-",
         human_count(candidate.projected),
         *([human_count(candidate.expected)] if learns else []),
         *([together] if ran else []),
+        *([human_count(candidate.useful_steps_per_second or 0.0)] if plan.knows_what_pays else []),
     ]
+
+
+def _of_each(candidate: "Candidate", name: str) -> str:
+    """A number of a cut; of those of unlike GPUs each."""
+    return " / ".join(str(getattr(point, name)) for point in candidate.points)
 
 
 def _summary(device: "Device") -> str:

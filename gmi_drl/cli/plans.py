@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gmi_drl.hardware import Node
     from gmi_drl.profile import Profile
     from gmi_drl.scheduler import Plan
+    from gmi_drl.scheduler.objective import Objective
     from gmi_drl.templates import Template
 
 DEFAULT_NUM_ENV = 256
@@ -37,6 +38,7 @@ class Asked:
     profile: Path | None
     node: Path | None
     gpus: int | None
+    objective: "Objective | None"
 
     @property
     def goes_by_points(self) -> bool:
@@ -54,10 +56,13 @@ def made(asked: Asked, here: "Node") -> "Plan":
     from gmi_drl.templates import usual_gmis_per_gpu
 
     if asked.template.purpose != "training":
-        refuse("nothing is learnt", {"--algo": asked.algo, "--keep-batch": asked.keep_batch})
+        learnt = {"--algo": asked.algo, "--keep-batch": asked.keep_batch, "--objective": asked.objective}
+        refuse("nothing is learnt", learnt)
         refuse(
             f"the points of a profile are of trainings, not of {asked.template.purpose}", {"--profile": asked.profile}
         )
+    if asked.keep_batch is not None:
+        refuse("with --keep-batch all updates have as many samples", {"--objective": asked.objective})
     if asked.profile is not None:
         return plan_from_profile(asked, here, profile_of(asked))
     shares_cores = {"--share-cores": asked.share_cores or None}
@@ -65,7 +70,8 @@ def made(asked: Asked, here: "Node") -> "Plan":
         refuse("speeds of GMIs that take turns say nothing (--budget 0)", shares_cores)
         return measured_plan(asked, here)
     refuse("nothing is measured, so nothing can be held", {"--keep-batch": asked.keep_batch})
-    refuse("nothing is measured, and an even cut is the same for all", {"--algo": asked.algo})
+    same_for_all = {"--algo": asked.algo, "--objective": asked.objective}
+    refuse("nothing is measured, and an even cut is the same for all", same_for_all)
     elsewhere = {} if asked.node is None else {"--budget": asked.budget, "--fresh": asked.fresh or None}
     refuse(f"the machine of {asked.node} cannot be measured here", elsewhere)
     backend = named_backend(asked.backend)
@@ -167,7 +173,10 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.learnable import require_learnable
 
-    spec = task_spec(asked.task)
+    spec, objective = task_spec(asked.task), objective_of(asked, has_noise=profile.noise is not None)
+    if objective == "learning" and profile.noise is None:
+        remedy = "measure it with `gmi-drl profile --noise`, or take --objective steps"
+        raise UsageError(f"{asked.profile} has no gradient noise scale: {remedy}")
     learner = default_config(spec, asked.algo or profile.learner).learner
     require_learnable(learner, asked.task)  # but what it needs is looked for where it shall train
     backend = None if asked.backend in (None, AUTO.name) else named_backend(asked.backend)
@@ -181,19 +190,35 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
         known = list(dict.fromkeys(cut.backend for cut in grid))
         possible, remarks = backends_here(known, spec, node, asked.template)
         grid = tuple(cut for cut in grid if cut.backend in possible)
-    return scheduler.plan_measured(spec, learner, node, profile, grid, template=asked.template, remarks=remarks)
+    return scheduler.plan_measured(
+        spec, learner, node, profile, grid, template=asked.template, remarks=remarks, objective=objective
+    )
+
+
+def objective_of(asked: Asked, *, has_noise: bool) -> "Objective":
+    """What was asked for, or the usual one where it can be had and is no matter of course."""
+    from gmi_drl.scheduler.objective import USUAL
+
+    if asked.objective is not None:
+        return asked.objective
+    can_differ = has_noise and asked.template.purpose == "training" and asked.keep_batch is None
+    return USUAL if can_differ else "steps"
 
 
 def measured_plan(asked: Asked, node: "Node") -> "Plan":
     """The best of what is measured on this machine now."""
     from gmi_drl import scheduler
     from gmi_drl.launch.learnable import usual_config
-    from gmi_drl.learners import OUR_PPO
+    from gmi_drl.learners import LEARNERS, OUR_PPO
     from gmi_drl.profiler.backends_here import backends_here
+    from gmi_drl.profiler.noise import require_noise_probe
     from gmi_drl.profiler.planning import plan_here
     from gmi_drl.scheduler.backend_choice import backends_to_try
 
     spec, config = usual_config(asked.task, asked.algo or OUR_PPO.name)
+    objective = objective_of(asked, has_noise=LEARNERS.find(config.learner.kind).noise_probe is not None)
+    if objective == "learning":
+        require_noise_probe(config)
     backends, remarks = backends_here(backends_to_try(asked.backend, node), spec, node, asked.template)
     grid = scheduler.search_grid(
         node,
@@ -202,6 +227,7 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
         num_env=asked.num_env,
         keep_batch=asked.keep_batch,
         backends=backends,
+        objective=objective,
     )
     for remark in remarks:
         say(remark)
@@ -209,5 +235,14 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
     learns = f" by {config.learner.kind}" if asked.template.purpose == "training" else ""
     say(f"Measuring {spec.name}{learns} on {node.name}, about {seconds:.0f} s at most (--budget)")
     return plan_here(
-        spec, config, node, grid, template=asked.template, seconds=seconds, fresh=asked.fresh, tell=say, remarks=remarks
+        spec,
+        config,
+        node,
+        grid,
+        template=asked.template,
+        seconds=seconds,
+        fresh=asked.fresh,
+        tell=say,
+        remarks=remarks,
+        objective=objective,
     )

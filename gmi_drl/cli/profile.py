@@ -48,6 +48,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 )
 @backend_option()
 @click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
+@click.option("--noise", is_flag=True, help="Measure the gradient noise scale, too, for plan --objective learning.")
 @click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
 @click.option(
     "--output",
@@ -65,6 +66,7 @@ def profile(
     num_env: tuple[int, ...] | None,
     backend: str | None,
     budget: float | None,
+    noise: bool,
     fresh: bool,
     output: Path,
     format: str,
@@ -80,7 +82,7 @@ def profile(
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.profile import dump_profile
     from gmi_drl.profiler.budget import budget_of
-    from gmi_drl.profiler.planning import explore, known_speeds
+    from gmi_drl.profiler.planning import explore, known_noise, known_speeds
     from gmi_drl.templates import devices_of
 
     require_folder(output)
@@ -93,8 +95,9 @@ def profile(
     wanted = scheduler.grid_of({size: num_env or scheduler.num_envs_of(node) for size in sizes}, named_backend(backend))
     speeds = known_speeds(spec, config, node, wanted, fresh=fresh, tell=say)
     limit = budget_of(math.inf if budget is None else budget, spec, config, node, say)
+    scale = known_noise(spec, config, node, limit, fresh=fresh, tell=say) if noise else None
     found = explore(spec, config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
-    write_file(output, dump_profile(found.profile.model_copy(update={"speeds": speeds})))
+    write_file(output, dump_profile(found.profile.model_copy(update={"speeds": speeds, "noise": scale})))
     _tell(found, output, format)
 
 

@@ -127,6 +127,8 @@ class LearnerEntry:
         role: `module:class` of the role of a GMI that trains by it (`roles.drl_role.DRL_role`).
         probe: `module:class` of the role that measures an iteration of it (`roles.probe.Probe`), for plans; None where
             our PPO, with as many steps, epochs and mini-batches, is to be measured in its place, which users are told.
+        noise_probe: The same of the role that measures its gradient noise scale beside (`roles.noise_probe`); None
+            where there is none, so that its plans cannot go by what is learnt.
         needs: Packages, with the oldest version that will do, e.g. `("rsl-rl-lib", "5.4")`. What was measured is
             remembered for the installed ones.
         remedy: How these are installed.
@@ -137,6 +139,7 @@ class LearnerEntry:
     config: str
     role: str
     probe: str | None = None
+    noise_probe: str | None = None
     needs: tuple[tuple[str, str], ...] = ()
     remedy: str = ""
 
@@ -173,6 +176,7 @@ OUR_PPO = LearnerEntry(
     "gmi_drl.learners.ppo:PPOConfig",
     "gmi_drl.roles.holistic:Holistic",
     "gmi_drl.roles.ppo_probe:PPOProbe",
+    "gmi_drl.roles.noise_probe:NoiseProbe",
 )
 RSL_RL = LearnerEntry(
     "rsl_rl",

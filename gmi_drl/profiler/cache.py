@@ -11,6 +11,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.files import write_atomically
 from gmi_drl.hardware import Node
 from gmi_drl.learners import LEARNERS
+from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.profile import Profile, ProfilePoint, dump_profile, load_profile
 from gmi_drl.run.folder import versions
 from gmi_drl.task_names import as_file_name
@@ -52,24 +53,34 @@ class Cache:
         }
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         self.path = cache_folder() / "profiles" / f"{as_file_name(task.name)}-{digest}.json"
-        known = () if fresh else self._read()
-        self.profile = Profile(task=task.name, learner=config.learner.kind, node=node.name, points=known)
+        self.profile = Profile(task=task.name, learner=config.learner.kind, node=node.name, points=())
+        if not fresh:
+            known = self._read()
+            self.profile = self.profile.model_copy(update={"points": known.points, "noise": known.noise})
 
     def add(self, point: ProfilePoint) -> None:
         """Remember a point, in place of an older one."""
         others = [known for known in self.profile.points if known.cut != point.cut]
-        self.profile = self.profile.model_copy(update={"points": (*others, point)})
-        mine = {known.cut for known in self.profile.points}
-        older = (known for known in self._read() if known.cut not in mine)
-        everything = self.profile.model_copy(update={"points": (*older, *self.profile.points)})
+        self._keep(self.profile.model_copy(update={"points": (*others, point)}))
+
+    def add_noise(self, noise: NoiseScale) -> None:
+        """Remember the gradient noise scale."""
+        self._keep(self.profile.model_copy(update={"noise": noise}))
+
+    def _keep(self, profile: Profile) -> None:
+        self.profile, older = profile, self._read()
+        mine = {known.cut for known in profile.points}
+        points = (*(known for known in older.points if known.cut not in mine), *profile.points)
+        everything = profile.model_copy(update={"points": points, "noise": profile.noise or older.noise})
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path, dump_profile(everything))
         except OSError:
             return
 
-    def _read(self) -> tuple[ProfilePoint, ...]:
+    def _read(self) -> Profile:
+        """What is in the file; nothing where it cannot be read."""
         try:
-            return load_profile(self.path).points
+            return load_profile(self.path)
         except UsageError:
-            return ()
+            return self.profile.model_copy(update={"points": (), "noise": None})

@@ -8,15 +8,18 @@ from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
+from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget, budget_of
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
+from gmi_drl.profiler.noise import noise_here
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
 from gmi_drl.profiler.speeds import speeds_here
 from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
+from gmi_drl.scheduler.objective import USUAL, Objective
 from gmi_drl.scheduler.plan import candidates_of
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.speeds import Speed
@@ -53,6 +56,7 @@ def plan_here(
     fresh: bool = False,
     tell: Tell = lambda line: None,
     remarks: Sequence[str] = (),
+    objective: Objective = USUAL,
 ) -> Plan:
     """Measure on this machine and choose.
 
@@ -66,9 +70,11 @@ def plan_here(
         fresh: Measure anew what was measured before.
         tell: Told what is going on, in a line.
         remarks: Further reasons for the layout.
+        objective: What to make the most of; `learning` takes a short training first.
 
     Raises:
-        NoFeasiblePlanError: if nothing runs or fits.
+        UsageError: if nothing measures what this learner learns.
+        NoFeasiblePlanError: if nothing runs or fits, or the gradient drowns in its noise.
         LayoutMismatchError: if a device is in use.
         MachineError: if this machine lacks what the learner needs.
     """
@@ -76,6 +82,7 @@ def plan_here(
     config = measurable(task, config, template, tell)
     speeds = known_speeds(task, config, node, grid, template=template, fresh=fresh, tell=tell)
     budget = budget_of(seconds, task, config, node, tell)
+    noise = known_noise(task, config, node, budget, fresh=fresh, tell=tell) if objective == "learning" else None
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
         cuts = rivals(grid)  # so few and small: run them all at once
@@ -84,8 +91,8 @@ def plan_here(
         found = explore(task, config, node, grid, time, template=template, fresh=fresh, tell=tell)
         if not found.profile.points:
             raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
-        profile = found.profile.model_copy(update={"speeds": speeds})
-        candidates, _ = candidates_of(task, learner, node, profile, grid, template)
+        profile = found.profile.model_copy(update={"speeds": speeds, "noise": noise})
+        candidates, _ = candidates_of(task, learner, node, profile, grid, template, objective)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
     confirmations = _confirm(task, config, node, cuts, budget, template, tell) if cuts else []
     confirmed = {one.point.cut: one.steps_per_second for one in confirmations if one.point.runnable}
@@ -93,13 +100,29 @@ def plan_here(
         task,
         learner,
         node,
-        _with_points(found.profile, [one.point for one in confirmations]).model_copy(update={"speeds": speeds}),
+        _with_points(found.profile, [one.point for one in confirmations]).model_copy(
+            update={"speeds": speeds, "noise": noise}
+        ),
         _with_rivals(grid, cuts),
         template=template,
         confirmed=confirmed,
         unmeasured=[cut for cut in found.unmeasured if cut not in confirmed],
         remarks=remarks,
+        objective=objective,
     )
+
+
+def known_noise(
+    task: TaskSpec, config: RunConfig, node: Node, budget: Budget, *, fresh: bool, tell: Tell
+) -> NoiseScale:
+    """The gradient noise scale, without which nothing says what candidates teach; see `noise_here`."""
+    noise = noise_here(task, config, node, budget, fresh=fresh, tell=tell)
+    if noise is None:
+        raise NoFeasiblePlanError(
+            "the gradient drowns in its noise, so nothing says what a step teaches: give more with --budget, or take "
+            "--objective steps"
+        )
+    return noise
 
 
 def known_speeds(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import PeerSilentError, UsageError
@@ -33,13 +33,13 @@ PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Measured:
-    """How a layout ran with `num_env` environments in each GMI.
+    """How a layout ran with `num_env` environments in each GMI, or in the largest where they differ.
 
     Speed is that of all its GMIs; memory that of the largest, on a GPU no less than an equal share of all that they
     use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
     `phases.PHASES`) are means over the iterations and the GMIs. `relative_error` is the standard error of
     `iteration_s` over `iteration_s`, the largest of the GMIs; 0: not known, as after one iteration. `devices` is how
-    busy GPUs were while all iterated.
+    busy GPUs were while all iterated. `rows` are what the GMIs have reported, with whatever else their probe tells.
     """
 
     num_env: int
@@ -51,6 +51,7 @@ class Measured:
     host_bytes: int
     phases: dict[str, float]
     devices: Usage = field(default_factory=dict)
+    rows: Sequence[Mapping[str, Any]] = ()
 
 
 class Session:
@@ -59,7 +60,7 @@ class Session:
     It may be started again when it has been closed. Its logs do not outlive it: an error has the end of one.
 
     Args:
-        layout: What to start. Its GMIs' own `num_env` do not matter.
+        layout: What to start. Its GMIs' own `num_env` matter where a measurement says so.
         config: How they train.
         role: A subclass of `roles.probe.Probe`, by location; None for the one of the layout's template and learner.
         environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
@@ -122,11 +123,11 @@ class Session:
         """End the GMIs. May be called twice."""
         self._life.close()
 
-    def measure(self, num_env: int, seconds: float, *, deadline_s: float | None = None) -> Measured:
+    def measure(self, num_env: int | None, seconds: float, *, deadline_s: float | None = None) -> Measured:
         """Train for about so many seconds, at least one iteration after the warm-up, and tell how it went.
 
         Args:
-            num_env: Environments of each GMI.
+            num_env: Environments of each GMI; None for as many as the layout gives it.
             seconds: Of measuring; making the worlds and warming up come on top.
             deadline_s: When to give a GMI up that has not answered.
 
@@ -135,23 +136,25 @@ class Session:
             PeerSilentError: when one does not answer by the deadline.
         """
         limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
+        worlds = {gmi.id: gmi.num_env if num_env is None else num_env for gmi in self.layout.gmis}
+        total = sum(worlds.values())
         self._sampler.forget(time.monotonic())
         with self._watching_memory():
-            for gmi in self.layout.gmis:
-                self._processes.say(gmi.id, Measure(num_env, seconds))
+            for gmi_id, some in worlds.items():
+                self._processes.say(gmi_id, Measure(some, seconds, some / total))
             rows = [report.row for report in self._hear(Report, limit_s)]
         iteration_s = max(row["iteration_s"] for row in rows)
-        steps = num_env * len(rows) * self.config.learner.horizon
         return Measured(
-            num_env=num_env,
+            num_env=max(worlds.values()),
             iterations=rows[0]["iterations"],
             iteration_s=iteration_s,
-            steps_per_second=steps / iteration_s,
+            steps_per_second=total * self.config.learner.horizon / iteration_s,
             relative_error=max(row["relative_error"] for row in rows),
             memory_bytes=max(*(row["memory_bytes"] for row in rows), share_of_each(self.layout, self._taken)),
             host_bytes=max(row["host_bytes"] for row in rows),
             phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASE_NAMES},
             devices=self._sampler.mean(max(row["began_s"] for row in rows), min(row["ended_s"] for row in rows)),
+            rows=rows,
         )
 
     @contextmanager

@@ -52,9 +52,12 @@ class Learner:
     def update(self, rollout: Rollout, news: News) -> None:
         """Learn from a judged rollout, gradients summed over the group, then scale as what all have seen asks for."""
         rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
-        permutation = torch.randperm(rollout.transitions, generator=self.generator, device=self.device)
-        self.ppo.update(rollout, permutation)
+        self.ppo.update(rollout, self.shuffled(rollout))
         self.agent.normaliser.merge(news.deltas)
+
+    def shuffled(self, rollout: Rollout) -> Tensor:
+        """A random order `[T * N]` of its transitions."""
+        return torch.randperm(rollout.transitions, generator=self.generator, device=self.device)
 
     def metrics(self) -> dict[str, float]:
         """Losses of the last update and the learning rate. Synchronises with the host."""

@@ -1,5 +1,8 @@
 """The probe of our PPO."""
 
+from typing import ClassVar
+
+from gmi_drl.roles.learner import Learner
 from gmi_drl.roles.probe import ReplicaProbe
 from gmi_drl.roles.replica import Replica
 from gmi_drl.tasks import Task
@@ -12,6 +15,7 @@ class PPOProbe(ReplicaProbe):
     """
 
     replica: Replica | None = None
+    learner_class: ClassVar[type[Learner]] = Learner
 
     @property
     def warm_up_iterations(self) -> int:
@@ -30,13 +34,15 @@ class PPOProbe(ReplicaProbe):
             task.spec,
             self.config,
             self.mgr.reduction(self.group),
-            sample_share=1 / len(self.group.members),
+            sample_share=self.sample_share,
             device=self.mgr.device,
             seed=self.seed("learner"),
+            learner_class=self.learner_class,
         )
 
     def enter_worlds(self, task: Task) -> None:
         """See `Probe`."""
         if self.replica is None:
             self.replica = self.make_replica(task)
+        self.replica.learner.ppo.sample_share = self.sample_share
         self.replica.enter_worlds(task, self.seed("agent"))

@@ -25,7 +25,10 @@ from gmi_drl.workload import TaskSpec
 
 
 class Replica:
-    """Holds the same learner as the other GMIs of its group, and worlds of its own. For arguments see `Learner`."""
+    """Holds the same learner as the other GMIs of its group, and worlds of its own. For arguments see `Learner`.
+
+    A probe may have it learn by a `learner_class` of its own.
+    """
 
     actor: Actor
     slot: Slot
@@ -39,9 +42,10 @@ class Replica:
         sample_share: float,
         device: torch.device,
         seed: int,
+        learner_class: type[Learner] = Learner,
     ) -> None:
         self.config, self.device = config, device
-        self.learner = Learner(spec, config, reduction, sample_share=sample_share, device=device, seed=seed)
+        self.learner = learner_class(spec, config, reduction, sample_share=sample_share, device=device, seed=seed)
         self.clock = PhaseClock(device)
         self.sync_s = 0.0
 

@@ -133,7 +133,8 @@ def test_a_plan_on_this_machine_is_measured(command_line, tmp_path):
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
     text = " ".join(out.split())
     assert code == 0 and len(layout.gmis) == 2 and layout.projection.measured and layout.projection.steps_per_second > 0
-    assert "ran together" in text and "samples per update" in text and "of 2 cores" in text and "host memory" in text
+    assert "ran together" in text and "samples per update" in text and "host memory" in text
+    assert f"of {len(allowed_cores())} cores" in text
     assert "round 1: 2 x 8" in err and "1 x 16" in err  # beside one GMI with as many environments in all
 
 
@@ -153,6 +154,14 @@ def test_too_many_environments_are_refused_before_they_are_started(command_line,
         (["--budget", 0, "--keep-batch", 8192], "nothing is measured, so nothing can be held"),
         (["--budget", 0, "--algo", "rsl_rl"], "--algo: nothing is measured, and an even cut is the same for all"),
         (["--template", "serving", "--algo", "rsl_rl"], "--algo: nothing is learnt: leave it out"),
+        (["--template", "serving", "--objective", "learning"], "--objective: nothing is learnt: leave it out"),
+        (["--budget", 0, "--objective", "steps"], "--objective: nothing is measured, and an even cut is the same"),
+        (["--keep-batch", 8192, "--objective", "learning"], "--objective: with --keep-batch all updates have as many"),
+        (
+            ["--profile", "points.json", "--objective", "learning"],
+            "points.json has no gradient noise scale: measure it",
+        ),
+        (["--algo", "rsl_rl", "--objective", "learning"], "nothing measures the gradient noise scale of rsl_rl"),
         (["--algo", "rsl-rl"], "there is no learner 'rsl-rl'; did you mean 'rsl_rl'?"),
     ],
 )
@@ -191,6 +200,21 @@ def test_what_was_measured_with_another_learner_is_told(command_line, tmp_path):
     plan = json.loads(out)
     told = "measured with rsl_rl, which stands for ppo, in speed and memory"
     assert plan["learner"] == "ppo" and told in plan["layout"]["reasons"]
+
+
+def test_a_profile_with_a_noise_scale_is_chosen_from_by_what_steps_teach(command_line, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    known = PROFILE | {"noise": {"samples": 5000.0, "relative_error": 0.1, "trained": 100000}}
+    (tmp_path / "points.json").write_text(json.dumps(known))
+    given = ["plan", "--node", "node.yaml", "--profile", "points.json", "--objective"]
+    code, out, _ = command_line(*given, "learning", "--format", "json")
+    plan = json.loads(out)
+    assert code == 0 and plan["noise"]["samples"] == 5000.0
+    assert all(0 < candidate["efficiency"] < 1 for candidate in plan["candidates"])
+    worth = [candidate["expected"] * candidate["efficiency"] for candidate in plan["candidates"]]
+    assert worth == sorted(worth, reverse=True)
+    _, out, _ = command_line(*given, "steps")
+    assert "useful" in out and "gradient noise scale (arXiv 1812.06162): 5.0k samples" in " ".join(out.split())
 
 
 def test_a_learner_whose_package_is_missing_is_not_measured(command_line, monkeypatch):

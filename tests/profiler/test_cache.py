@@ -5,6 +5,7 @@ from gmi_drl.config import RunConfig, default_config
 from gmi_drl.cut import Cut
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.learners import PPOConfig
+from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.cache import Cache, cache_folder
 from gmi_drl.templates import TCG
@@ -104,3 +105,12 @@ def test_a_broken_or_forbidden_memory_costs_nothing_but_itself(monkeypatch, tmp_
     unwritable = Cache(ANT, RunConfig(), NODE)
     unwritable.add(point(64))
     assert unwritable.profile.point(Cut(1, 64)) is not None
+
+
+def test_the_noise_scale_is_remembered_beside_the_points():
+    Cache(ANT, RunConfig(), NODE).add(point(64))
+    Cache(ANT, RunConfig(), NODE).add_noise(NoiseScale(samples=100.0))
+    Cache(ANT, RunConfig(), NODE, fresh=True).add(point(128))
+    known = Cache(ANT, RunConfig(), NODE).profile
+    assert known.noise == NoiseScale(samples=100.0) and len(known.points) == 2
+    assert Cache(ANT, RunConfig(), NODE, fresh=True).profile.noise is None

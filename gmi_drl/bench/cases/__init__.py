@@ -26,6 +26,7 @@ from gmi_drl.bench.cases import (
     reductions,
     returns_v5,
     sharing,
+    uneven,
 )
 from gmi_drl.errors import UsageError, did_you_mean
 
@@ -51,6 +52,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (returns_v5, returns_v5.CASES),
     (algorithm_2, algorithm_2.CASES),
     (planning, (planning.CASE,)),
+    (uneven, (uneven.CASE,)),
 )
 
 CASES: dict[str, Case] = {case.name: case for _, cases in _CASES for case in cases}
