@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
 from gmi_drl.launch.ray.host import AgentHost
-from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned, placed, shares_of
+from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned_in_time, placed, shares_of
 from gmi_drl.launch.started import how_it_ended
 from gmi_drl.layout import Layout
 
@@ -127,6 +127,6 @@ def ray_agents(layout: Layout, arguments: Callable[[LayoutNode], Sequence[str]] 
     """
     with connected():
         shares = shares_of(layout)
-        on = assigned(shares, nodes())
+        on = assigned_in_time(shares, nodes)
         with placed(shares, on) as group:
             yield RayAgents(group, shares, on, arguments)

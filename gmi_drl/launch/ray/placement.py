@@ -1,6 +1,7 @@
 """Which node of a cluster is which of a layout, and its cores and GPUs kept for us as long as a run lasts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +11,11 @@ from gmi_drl.layout import Layout
 
 if TYPE_CHECKING:
     from ray.util.placement_group import PlacementGroup
+
+JOINED_S = 30.0
+"""How long nodes are waited for that may still be joining."""
+
+LOOK_S = 0.5
 
 PLACED_S = 30.0
 """How long it is waited for what others use."""
@@ -71,6 +77,20 @@ def assigned(shares: Mapping[LayoutNode, Share], nodes: Sequence[RayNode]) -> di
         if not _has(node, shares[name]):
             raise _mismatch(name, shares, nodes)
     return {name: named[name] for name in shares}
+
+
+def assigned_in_time(
+    shares: Mapping[LayoutNode, Share], nodes: Callable[[], Sequence[RayNode]], wait_s: float = JOINED_S
+) -> dict[LayoutNode, RayNode]:
+    """As `assigned`, of a cluster whose nodes may still be joining: they are looked at until `wait_s` have passed."""
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            return assigned(shares, nodes())
+        except LayoutMismatchError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(LOOK_S)
 
 
 def _named(name: LayoutNode, nodes: Sequence[RayNode]) -> RayNode | None:

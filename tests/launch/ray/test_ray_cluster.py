@@ -1,4 +1,4 @@
-"""Agents on a real Ray cluster: two node daemons on this machine, in one cluster for all tests of this file."""
+"""Agents and runs on a real Ray cluster: two node daemons on this machine, one cluster for all tests of this file."""
 
 import json
 import os
@@ -6,17 +6,22 @@ import signal
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
+from conftest import children_of, two_cores
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.launch.ray import nodes_report
+from gmi_drl.files import dump_yaml
+from gmi_drl.launch.ray import agents, nodes_report
 from gmi_drl.launch.ray.agents import ray_agents
 from gmi_drl.launch.ray.cluster import connected, nodes
-from gmi_drl.launch.ray.placement import Share, placed
+from gmi_drl.launch.ray.placement import Share, assigned_in_time, placed
+from gmi_drl.launch.run_role import run_role
 from gmi_drl.layout import GMI, Device, Layout
+from tests.launch.nodes.on_two import over
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")
 
@@ -51,8 +56,9 @@ def cluster():
     folders = tempfile.TemporaryDirectory(prefix="gmi-", dir="/tmp", ignore_cleanup_errors=True)  # paths of sockets
     with folders as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_TMPDIR", folder)
         sizes = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-        made = Cluster(initialize_head=True, head_node_args={**sizes, "temp_dir": folder})
+        made = Cluster(initialize_head=True, head_node_args=sizes)
         try:
             made.add_node(**sizes)
             patch.setenv("RAY_ADDRESS", made.address)
@@ -105,20 +111,20 @@ def waited_until_free(count):
 
 def test_an_agent_runs_on_each_node_and_ends_with_its_actor(joined, tmp_path):
     with ray_agents(layout_over("a", "b"), arguments_of) as starter:
-        agents = {name: starter.start(name, line({"facts": str(tmp_path / name)})) for name in ("a", "b")}
-        facts = {name: json.loads(waited_for(tmp_path / name)) for name in agents}
-        assert len({agent.node.id for agent in agents.values()}) == 2
-        assert [agent.why_gone() for agent in agents.values()] == [None, None]
+        started = {name: starter.start(name, line({"facts": str(tmp_path / name)})) for name in ("a", "b")}
+        facts = {name: json.loads(waited_for(tmp_path / name)) for name in started}
+        assert len({agent.node.id for agent in started.values()}) == 2
+        assert [agent.why_gone() for agent in started.values()] == [None, None]
         assert facts["a"]["rays"] == []
         assert psutil.Process(facts["a"]["ppid"]).name().startswith("ray::")
         os.kill(facts["a"]["ppid"], signal.SIGKILL)  # the actor: its pipe to the agent closes
         assert has_gone(facts["a"]["pid"])
-        agents["a"].end()
-        assert "Ray lost the agent" in agents["a"].why_gone()
-        assert agents["b"].why_gone() is None
-        agents["b"].end()
-        agents["b"].end()
-        assert "exited with code 0" in agents["b"].why_gone()
+        started["a"].end()
+        assert "Ray lost the agent" in started["a"].why_gone()
+        assert started["b"].why_gone() is None
+        started["b"].end()
+        started["b"].end()
+        assert "exited with code 0" in started["b"].why_gone()
         assert has_gone(facts["b"]["pid"]) and (tmp_path / "b.ended").exists()
     assert waited_until_free(4) == 4
 
@@ -181,6 +187,49 @@ def test_an_address_that_is_none_is_refused(monkeypatch, address, error, words):
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(error, match=words), connected():
         pass
+
+
+TINY = ("--iterations", 2, "--set", "learner.epochs=2", "--set", "learner.horizon=4", "--set", "learner.minibatches=2")
+
+
+def learnt(run):
+    """The digest of what has been learnt."""
+    newest = max((Path(run) / "checkpoints").iterdir())
+    return json.loads((newest / "checkpoint.json").read_text())["learner"]
+
+
+@two_cores
+def test_a_training_on_two_nodes_learns_what_it_learns_on_two_devices_here(cluster, command_line, tmp_path):
+    for launcher, layout in {"local": over(None, None, gmis=1), "ray": over("a", "b", gmis=1)}.items():
+        Path("layout.yaml").write_text(dump_yaml(layout))
+        code, out, err = command_line(
+            "train", "layout.yaml", *TINY, "--launcher", launcher, "--run-dir", launcher, "--format", "json"
+        )
+        assert code == 0, err
+        assert json.loads(out)["state"] == "done"
+    assert learnt(tmp_path / "ray") == learnt(tmp_path / "local")
+    assert (tmp_path / "ray" / "logs" / "gmi-1.log").exists()
+    assert [one for one in children_of(os.getpid()) if "gmi_drl" in " ".join(one.cmdline())] == []
+    code, _, err = command_line("train", "--resume", "ray", "--iterations", 3)
+    assert code == 5 and "give --launcher ray" in err
+
+
+def test_a_role_runs_on_the_node_that_ray_gives(joined, tmp_path):
+    (tmp_path / "role.py").write_text(
+        "import os\nfrom gmi_drl import DRL_role\n\n\nclass Where(DRL_role):\n"
+        "    def GMI_run(self):\n        return os.getppid()\n"
+    )
+    layout = Layout(devices=(Device(kind="cpu", gmis=(GMI(id=0, roles=("agent",), cores=(0,)),)),))
+    (parent,) = run_role(f"{tmp_path}/role.py:Where", layout, run_dir=tmp_path / "run", launcher="ray").values()
+    assert parent != os.getpid() and not psutil.pid_exists(parent)
+
+
+def test_a_layout_without_room_makes_no_folder(cluster, command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr(agents, "assigned_in_time", partial(assigned_in_time, wait_s=0.0))
+    (tmp_path / "layout.yaml").write_text(dump_yaml(over("a", "b", "c")))
+    code, _, err = command_line("train", "layout.yaml", *TINY, "--launcher", "ray", "--run-dir", "run")
+    assert code == 5 and "no node of the Ray cluster is left for c" in err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_cluster_of_our_own_ends_with_its_block(monkeypatch):

@@ -4,7 +4,7 @@ import pytest
 
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.launch.ray.cluster import RayNode
-from gmi_drl.launch.ray.placement import Share, assigned, shares_of
+from gmi_drl.launch.ray.placement import Share, assigned, assigned_in_time, shares_of
 from gmi_drl.layout import GMI, Device, Layout
 
 
@@ -69,3 +69,14 @@ def test_among_equals_the_launchers_machine_is_first():
 def test_what_does_not_fit_is_told_with_what_there_is(shares):
     with pytest.raises(LayoutMismatchError, match=r"which takes \d CPUs.*head 4 CPUs, worker 4 CPUs"):
         assigned(shares, [node("head", here=True), node("worker")])
+
+
+def test_nodes_that_are_still_joining_are_waited_for():
+    looks = iter([[node("head", here=True)], [node("head", here=True), node("worker")]])
+    on = assigned_in_time({"a": Share(1, 0), "b": Share(1, 0)}, lambda: next(looks))
+    assert {found.name for found in on.values()} == {"head", "worker"}
+
+
+def test_nodes_that_do_not_come_are_an_error_in_time():
+    with pytest.raises(LayoutMismatchError, match="no node of the Ray cluster is left for b"):
+        assigned_in_time({"a": Share(1, 0), "b": Share(1, 0)}, lambda: [node("head", here=True)], wait_s=0.0)
