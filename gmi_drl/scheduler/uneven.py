@@ -81,7 +81,9 @@ def about_unlike(best: Candidate, known: Sequence[Candidate], node: Node, templa
     unlike = f"its GPUs are unlike ({', '.join(models)})"
     if not best.by_model:
         return [f"{unlike} and cut alike: all run as the slowest of them does"]
-    how = "to end an iteration at about the same time" if template.purpose == "training" else "at its fastest"
+    if template.purpose == "serving":
+        return [f"{unlike}, and each model takes its fastest cut, as none waits for another"]
+    how = "to end an iteration at about the same time"
     alike = max((one for one in known if not one.by_model), key=lambda one: one.steps_per_second, default=None)
     if alike is None:
         return [f"{unlike}, and each model is cut in its own way, {how}: no cut was measured on each of them"]

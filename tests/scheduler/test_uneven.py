@@ -103,6 +103,7 @@ def test_serving_waits_for_nobody_so_each_model_takes_its_fastest():
     plan = planned(template=TCG)
     assert environments(plan) == [(2000, 2000), (2000, 2000), (4000, 4000)]
     assert plan.candidates[0].expected == 2 * 2 * 11_000 + 2 * 30_000
+    assert any(line.endswith("its fastest cut, as none waits for another") for line in plan.layout.reasons)
 
 
 def test_what_does_not_fit_a_model_or_the_host_is_not_taken():

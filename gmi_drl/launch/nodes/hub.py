@@ -3,6 +3,7 @@
 import queue
 import secrets
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -88,12 +89,18 @@ class RemoteNode:
                 self._answers.put(message)
 
     def _is_lost(self, why: str) -> None:
-        self._lost = f"node {self.name} is lost: {self._agent.why_gone() or why}"
+        why = self._how_it_ended() or why
+        self._lost = f"node {self.name} is lost: {why}"
         for gmi in list(self.gmis.values()):
-            gmi.was_lost(self._agent.why_gone() or why)
-        self._answers.put(
-            {"say": "lost", "message": self._agent.why_gone() or why, "exit_code": MachineError.exit_code}
-        )
+            gmi.was_lost(why)
+        self._answers.put({"say": "lost", "message": why, "exit_code": MachineError.exit_code})
+
+    def _how_it_ended(self) -> str | None:
+        """What is known of the agent's end, which is seen a moment after that of its connection."""
+        deadline = time.monotonic() + ENDED_S
+        while (why := self._agent.why_gone()) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return why
 
 
 class Nodes:

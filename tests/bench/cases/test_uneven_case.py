@@ -17,8 +17,10 @@ def test_all_sides_have_the_same_devices_and_as_many_environments():
         [sorted(core for gmi in device.gmis for core in gmi.cores) for device in layout.devices]
         for layout in layouts.values()
     ]
-    assert devices == [devices[0]] * 3 and [len(cores) for cores in devices[0]] == [1, 3]
+    assert devices == [devices[0]] * len(layouts) and [len(cores) for cores in devices[0]] == [1, 3]
     assert [len(device.gmis) for device in layouts[uneven.OURS].devices] == [1, 3]
+    threads = [layouts[name].gmis[1].torch_threads for name in (uneven.ALIKE, uneven.ALIKE_THREADS)]
+    assert threads == [1, 3]
 
 
 @four_cores
