@@ -269,7 +269,6 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
         num_env=asked.num_env,
         keep_batch=asked.keep_batch,
         backends=backends,
-        objective=objective,
     )
     for remark in remarks:
         say(remark)
