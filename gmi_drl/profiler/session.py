@@ -16,6 +16,7 @@ from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
+from gmi_drl.launch.ground import Laying
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_WORD_S
 from gmi_drl.layout import Layout
@@ -86,11 +87,11 @@ class Session:
         self.compiled_s = 0.0
         self._life = ExitStack()
 
-    def start(self, claim: Claim) -> None:
+    def start(self, claim: Claim | Laying) -> None:
         """Start the GMIs.
 
         Args:
-            claim: Of the layout's devices, on which others may live.
+            claim: Of the layout's devices, on which others may live; see `opened`.
 
         Raises:
             GmiError: when a GMI fails, dies or does not start.
