@@ -22,7 +22,7 @@ one GPU. MIG devices have none between them."""
 KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 """Best first."""
 
-Count = Annotated[int, Field(ge=1, le=100_000)]
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
 class Gpus(FileModel):

@@ -218,7 +218,11 @@ class Layout(FileModel):
         return self._device_by_gmi[gmi_id]
 
     def ranks_by_device(self, group: str) -> list[list[int]]:
-        """The mapping list of a group, with ranks: places in its members."""
+        """The mapping list of a group, with ranks: places in its members.
+
+        Where it is over several machines all GMIs of one count as on one device: they share its memory, and what leaves
+        it is to be little.
+        """
         members = self.groups[group].members
         return by_device(range(len(members)), lambda rank: self._place_of(members[rank]))
 
@@ -253,9 +257,9 @@ class Layout(FileModel):
         )
         return part, ids
 
-    def _place_of(self, gmi_id: int) -> tuple[str | None, int]:
+    def _place_of(self, gmi_id: int) -> str | int:
         device = self._device_by_gmi[gmi_id]
-        return device.node, device.index
+        return device.index if device.node is None else device.node
 
     @cached_property
     def _devices_by_node(self) -> dict[str | None, tuple[Device, ...]]:

@@ -89,7 +89,7 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
         for size, model in sorted(plan.memory.items())
         if size in shown
     ]
-    cores = len({core for gmi in plan.layout.gmis for core in gmi.cores})
+    cores = len({(device.node, core) for device in plan.layout.devices for gmi in device.gmis for core in gmi.cores})
     host = host_bytes_of(chosen, node)
     of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
     lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
@@ -122,7 +122,8 @@ def layout_tree(layout: "Layout") -> "Tree":
     title = f"{layout.task}: {counted(len(layout.gmis), 'GMI')}, {layout.num_env} environments"
     tree = Tree(f"[bold]{title}[/bold]")
     for device in layout.devices[:SHOWN_DEVICES]:
-        branch = tree.add(f"{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
+        where = f"{device.node}: " if device.node else ""
+        branch = tree.add(f"{where}{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
         if len(layout.gmis) > SHOWN_GMIS:
             branch.label = f"{branch.label}  {_summary(device)}"
             continue

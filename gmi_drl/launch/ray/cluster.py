@@ -25,9 +25,10 @@ ID_SHOWN = 6
 
 @dataclass(frozen=True)
 class RayNode:
-    """A machine of a cluster, as Ray knows it: `cpus` and `gpus` are what Ray may give away there, free or not.
+    """A machine of a cluster, as Ray knows it.
 
-    `name` is its hostname, with the beginning of its id where another node has the same one.
+    `cpus`, `gpus` and `memory_bytes` are what Ray may give away there, free or not. `name` is its hostname, with the
+    beginning of its id where another node has the same one.
     """
 
     id: str
@@ -36,6 +37,7 @@ class RayNode:
     cpus: int
     gpus: int
     gpu_model: str | None = None
+    memory_bytes: int = 0
     is_here: bool = False
 
 
@@ -88,6 +90,7 @@ def _node(found: dict[str, Any], hosts: Counter[str], here: str) -> RayNode:
         cpus=int(has.get("CPU", 0)),
         gpus=int(has.get("GPU", 0)),
         gpu_model=models[0] if models else None,
+        memory_bytes=int(has.get("memory", 0)),
         is_here=number == here,
     )
 
