@@ -14,7 +14,7 @@ from gmi_drl.launch.ground import Ground
 from gmi_drl.launch.nodes.arrivals import Arrival, arrivals
 from gmi_drl.launch.nodes.host import TOKEN
 from gmi_drl.launch.nodes.remote import RemoteGMI, RemoteInstances, nothing_shared
-from gmi_drl.launch.nodes.starters import AgentStarter, StartedAgent
+from gmi_drl.launch.nodes.starters import END_S, AgentStarter, StartedAgent
 from gmi_drl.launch.nodes.versions import differing
 from gmi_drl.launch.nodes.wire import Message, Wire
 from gmi_drl.layout import Layout
@@ -24,6 +24,9 @@ from gmi_drl.run.folder import RunFolder
 ANSWER_S = 60.0
 """Until a node answers; opening may apply MIG and start daemons."""
 OPEN_S = 300.0
+
+LOST_END_S = 1.0
+"""For the agent of a node that is lost: it may be stopped, and nobody waits for that."""
 
 ENDED_S = 1.0
 """Until it is known how an agent ended whose connection did."""
@@ -72,7 +75,7 @@ class RemoteNode:
     def close(self) -> None:
         """Let it go: its agent ends all that is left there."""
         self.wire.close()
-        self._agent.end()
+        self._agent.end(LOST_END_S if self._lost else END_S)
 
     def _hear(self, message: Message, data: bytes) -> None:
         gmi = self.gmis.get(message.get("gmi", -1))

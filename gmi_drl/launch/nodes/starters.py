@@ -12,14 +12,18 @@ MODULE = "gmi_drl.launch.nodes.agent"
 long as whoever started it wants it to live."""
 
 
+END_S = 20.0
+"""Until an agent has ended its GMIs, a backend's drain included."""
+
+
 class StartedAgent(Protocol):
     """An agent that runs somewhere."""
 
     def why_gone(self) -> str | None:
         """How it ended, as far as that is known; None while it runs."""
 
-    def end(self) -> None:
-        """End it, if it still runs. May be called twice."""
+    def end(self, wait_s: float = END_S) -> None:
+        """End it, if it still runs: it is asked to, and killed after `wait_s`. May be called twice."""
 
 
 class AgentStarter(Protocol):
@@ -74,17 +78,13 @@ class SubprocessAgent:
         code = self.process.poll()
         return None if code is None else f"its agent (process {self.process.pid}) has ended with code {code}"
 
-    def end(self) -> None:
-        """See `StartedAgent`: it is given time to end what it has started."""
+    def end(self, wait_s: float = END_S) -> None:
+        """See `StartedAgent`."""
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.close()
         try:
-            self.process.wait(END_S)
+            self.process.wait(wait_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-
-
-END_S = 20.0
-"""Until an agent has ended its GMIs, a backend's drain included."""

@@ -4,11 +4,13 @@ import os
 import shutil
 import subprocess
 from contextlib import ExitStack, contextmanager
+from itertools import count
 
 import pytest
 
 from gmi_drl.launch.nodes.starters import SubprocessAgents
 
+COUNT = count()
 LAUNCHER, PREFIX = "10.213.77.1", "10.213.77"
 
 
@@ -44,7 +46,7 @@ class TwoHosts(SubprocessAgents):
 @contextmanager
 def two_hosts():
     """Make them, and take all down again."""
-    tag = str(os.getpid() % 100_000)
+    tag = f"{os.getpid() % 100_000}.{next(COUNT)}"  # the kernel takes its time to forget a name
     bridge, hosts = f"gmi{tag}", TwoHosts(tag)
     with ExitStack() as life:
         ip("link", "add", bridge, "type", "bridge")

@@ -97,8 +97,7 @@ class Watched(SubprocessAgents):
 
 @two_cores
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, "has ended with code -9"), (signal.SIGSTOP, "heard")])
-def test_a_node_that_is_lost_is_named_and_nothing_is_left(tmp_path, monkeypatch, number, said):
-    monkeypatch.setattr("gmi_drl.launch.nodes.starters.END_S", 0.5)
+def test_a_node_that_is_lost_is_named_and_nothing_is_left(tmp_path, number, said):
     starter, told, of_b = Watched(), [], []
 
     def lose(row):
