@@ -3,7 +3,8 @@
     python benchmarks/soak_nodes.py --faults 50
 
 A GMI, an agent or the launcher is killed, an agent stopped, a link cut for five seconds or for good, at a random
-moment. Each run must end as promised (or go on), within its time, with nothing left, and must go on from its checkpoint.
+moment. Each run must end as promised (or go on), within its time, with nothing left, and must go on from its
+checkpoint.
 """
 
 import argparse
