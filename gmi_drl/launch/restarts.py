@@ -8,10 +8,11 @@ from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.launch.started import LOST
 from gmi_drl.launch.training import Outcome, train
-from gmi_drl.layout import Device, GmiGroup, Layout
+from gmi_drl.layout import GmiGroup, Layout
 from gmi_drl.reductions import NONE
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.units import counted
 
 
 def train_on(
@@ -31,8 +32,11 @@ def train_on(
     checkpoint.
 
     Args:
-        layout, config, folder, resume: As of `train`.
+        layout: As of `train`.
+        config: As of `train`.
+        folder: As of `train`.
         restarts: How many times at most.
+        resume: As of `train`.
         tell: Told of each restart in a line, with what died.
         more: Further arguments of `train`.
 
@@ -49,7 +53,7 @@ def train_on(
                 raise
             why, layout, resume = str(error).splitlines()[0], rest, saved[-1]
             where = f" on {', '.join(str(node) for node in layout.nodes)}" if error.exit_code_of_gmi == LOST else ""
-            tell(f"{why}: going on from iteration {int(resume.name)}{where}, {left - 1} restarts left")
+            tell(f"{why}: going on from iteration {int(resume.name)}{where}, {counted(left - 1, 'restart')} left")
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -73,10 +77,17 @@ def without_node(layout: Layout, node: str | None) -> Layout:
         for gmi in device.gmis:
             number = new_ids[gmi.id] = len(new_ids)
             gmis.append(gmi.model_copy(update={"id": number, "num_env": each + (number < more)}))
-        devices.append(Device(**{**dict(device), "gmis": tuple(gmis)}))
+        devices.append(device.model_copy(update={"gmis": tuple(gmis)}))
     groups = {name: _kept(group, new_ids) for name, group in layout.groups.items()}
-    changed = {"devices": tuple(devices), "groups": groups, "projection": None, "made_for": None}
-    return Layout(**{**dict(layout), **changed, "reasons": (*layout.reasons, f"goes on without node {node}")})
+    return Layout(
+        task=layout.task,
+        template=layout.template,
+        backend=layout.backend,
+        share_cores=layout.share_cores,
+        devices=tuple(devices),
+        groups=groups,
+        reasons=(*layout.reasons, f"goes on without node {node}"),
+    )
 
 
 def _kept(group: GmiGroup, new_ids: dict[int, int]) -> GmiGroup:
