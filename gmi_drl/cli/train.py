@@ -51,12 +51,19 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Configuration of rsl_rl's runner, such as params/agent.yaml; our settings else.",
 )
+@click.option(
+    "--restarts",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Go on from the last checkpoint when a GMI or a node dies, so many times at most.",
+)
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
 @launcher_option
 @apply_mig_option
 @simulator_option
 @format_option
-def train(format: str, apply_mig: bool, launcher: str, **options: Any) -> None:
+def train(format: str, apply_mig: bool, launcher: str, restarts: int, **options: Any) -> None:
     """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
 
     Ctrl-C saves a checkpoint and prints the line that goes on from it. A run is resized by resuming it with another
@@ -64,8 +71,8 @@ def train(format: str, apply_mig: bool, launcher: str, **options: Any) -> None:
     """
     from gmi_drl.cli.live import TrainingView
     from gmi_drl.launch.launchers import agents_by
+    from gmi_drl.launch.restarts import train_on as launch
     from gmi_drl.launch.signals import SecondSignal
-    from gmi_drl.launch.training import train as launch
 
     begin = _resume if options["resume"] else _begin
     layout, config, folder, checkpoint = begin(apply_mig=apply_mig, launcher=launcher, **options)
@@ -77,6 +84,8 @@ def train(format: str, apply_mig: bool, launcher: str, **options: Any) -> None:
                 layout,
                 config,
                 folder,
+                restarts=restarts,
+                tell=view.warn,
                 resume=checkpoint,
                 apply_mig=apply_mig,
                 agents=agents,
