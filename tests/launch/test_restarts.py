@@ -78,8 +78,7 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from(tmp_path, monkeypat
 
 
 @two_cores
-def test_a_lost_node_is_left_out_and_its_environments_are_taken_over(tmp_path, monkeypatch):
-    monkeypatch.setattr("gmi_drl.launch.nodes.starters.END_S", 0.5)
+def test_a_lost_node_is_left_out_and_its_environments_are_taken_over(tmp_path):
     folder, told, agents = started(tmp_path / "run"), [], {}
 
     class Watched(SubprocessAgents):
