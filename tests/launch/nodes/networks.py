@@ -11,7 +11,6 @@ import pytest
 from gmi_drl.launch.nodes.starters import SubprocessAgents
 
 COUNT = count()
-LAUNCHER, PREFIX = "10.213.77.1", "10.213.77"
 
 
 def ip(*words, **more):
@@ -34,9 +33,10 @@ class TwoHosts(SubprocessAgents):
     """Starts the agents of nodes a and b in a namespace each; the launcher is outside of both."""
 
     def __init__(self, tag):
+        self.prefix = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"  # others may do the same just now
         self.spaces = {node: f"gmi-{tag}-{node}" for node in "ab"}
         prefixes = {node: ["ip", "netns", "exec", space] for node, space in self.spaces.items()}
-        super().__init__(prefixes, LAUNCHER)
+        super().__init__(prefixes, f"{self.prefix}.1")
 
     def link(self, node, state):
         """Set the link of a node `up` or `down`."""
@@ -51,7 +51,7 @@ def two_hosts():
     with ExitStack() as life:
         ip("link", "add", bridge, "type", "bridge")
         life.callback(ip, "link", "del", bridge)
-        ip("addr", "add", f"{LAUNCHER}/24", "dev", bridge)
+        ip("addr", "add", f"{hosts.address}/24", "dev", bridge)
         ip("link", "set", bridge, "up")
         for number, (node, space) in enumerate(hosts.spaces.items(), 2):
             ip("netns", "add", space)
@@ -59,7 +59,7 @@ def two_hosts():
             outside = f"g{tag}{node}"
             ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
             ip("link", "set", outside, "master", bridge, "up")
-            ip("-n", space, "addr", "add", f"{PREFIX}.{number}/24", "dev", "eth0")
+            ip("-n", space, "addr", "add", f"{hosts.prefix}.{number}/24", "dev", "eth0")
             ip("-n", space, "link", "set", "lo", "up")
             hosts.link(node, "up")
         yield hosts

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from conftest import two_cores
-from networks import PREFIX, needs_hosts, two_hosts
+from networks import needs_hosts, two_hosts
 from on_two import config, over
 from test_training_on_nodes import gone, learner, processes_of, trained
 
 from gmi_drl.errors import GmiError
 
 
-def address(number):
-    """Of a host, as /proc/net/tcp has it."""
-    return socket.inet_aton(f"{PREFIX}.{number}")[::-1].hex().upper()
+def in_table(address):
+    """As /proc/net/tcp has it."""
+    return socket.inet_aton(address)[::-1].hex().upper()
 
 
 pytestmark = [needs_hosts, two_cores]
@@ -32,7 +32,7 @@ def test_gradients_go_between_hosts_and_all_learn_the_same(tmp_path):
     with two_hosts() as hosts:
         _, there = trained(tmp_path / "there", over("a", "b"), hosts, on_row=look)
     assert learner(there) == learner(here)
-    between = [f"{address(2)}:", f"{address(3)}:"]
+    between = [f"{in_table(f'{hosts.prefix}.{number}')}:" for number in (2, 3)]
     assert any(all(one in line for one in between) for table in tables for line in table.splitlines())
 
 
