@@ -115,7 +115,11 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
             numbers do not fit.
         MachineError: the task's simulator, or what the learner needs, is not installed.
     """
-    LEARNERS.find(config.learner.kind).require()
+    learner = LEARNERS.find(config.learner.kind)
+    learner.require()
+    if learner.on_one_host and len(layout.nodes) > 1:
+        nodes = ", ".join(str(node) for node in layout.nodes)
+        raise UsageError(f"{learner.name} trains on one host, the layout is over {nodes}: take one node, or --algo ppo")
     template_for(layout, "training")
     assert layout.task is not None
     check_settings(

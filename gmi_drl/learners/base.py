@@ -132,6 +132,7 @@ class LearnerEntry:
         needs: Packages, with the oldest version that will do, e.g. `("rsl-rl-lib", "5.4")`. What was measured is
             remembered for the installed ones.
         remedy: How these are installed.
+        on_one_host: Whether its GMIs must be on one host, as what it exchanges by itself does not leave that.
     """
 
     name: str
@@ -142,6 +143,7 @@ class LearnerEntry:
     noise_probe: str | None = None
     needs: tuple[tuple[str, str], ...] = ()
     remedy: str = ""
+    on_one_host: bool = False
 
     def obstacle(self) -> str | None:
         """Why this machine cannot run it, with the remedy; None if it can. Imports nothing."""
@@ -186,6 +188,7 @@ RSL_RL = LearnerEntry(
     "gmi_drl.roles.rsl_rl.probe:RslRlProbe",
     needs=(("rsl-rl-lib", "5.4"),),
     remedy="pip install 'gmi-drl[rsl-rl]'",
+    on_one_host=True,
 )
 
 LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL))

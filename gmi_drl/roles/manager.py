@@ -146,11 +146,11 @@ class GMI_manager:
 
     def send(self, data: Any, GMI_id: int) -> Sending:
         """Copy a tree of tensors to another GMI; see `Messages.send`. `wait()` on what it returns for its arrival."""
-        return self._mailboxes().send(data, GMI_id)
+        return self._mailboxes_with(GMI_id).send(data, GMI_id)
 
     def recv(self, GMI_id: int) -> Any:
         """Wait for the next message of another GMI; its tensors come to this GMI's device. See `Messages.recv`."""
-        return self._mailboxes().recv(GMI_id, self.device)
+        return self._mailboxes_with(GMI_id).recv(GMI_id, self.device)
 
     def report(self, row: dict[str, Any]) -> None:
         """Send a row of numbers (JSON) to the launcher, never waiting for it."""
@@ -182,7 +182,11 @@ class GMI_manager:
             opened.pop_all()  # `close` does it
         return reduction
 
-    def _mailboxes(self) -> Messages:
+    def _mailboxes_with(self, GMI_id: int) -> Messages:
+        here = self.layout.device_of(self.gmi.id).node
+        if GMI_id in range(len(self.layout.gmis)) and (there := self.layout.device_of(GMI_id).node) != here:
+            remedy = "messages go between GMIs of a node, sums between all"
+            raise UsageError(f"GMI {GMI_id} is on node {there}, this one on {here}: {remedy}")
         if self._messages is None:
             raise MachineError(Messages.obstacle() or "this GMI was started without mailboxes")
         return self._messages

@@ -13,7 +13,7 @@ from gmi_drl.files import dump_yaml, load_yaml
 from gmi_drl.gmi import claimed
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.training import check_trainable, train
-from gmi_drl.layout import Device, GmiGroup, Layout
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.learners import PPOConfig, RslRlConfig
 from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
@@ -226,3 +226,15 @@ def test_an_error_stands_whatever_signals_come_while_the_processes_end(tmp_path,
     with pytest.raises(GmiError, match="missing or broken"):
         train(tiny_layout(1), tiny_config(), folder, resume=broken)
     assert folder.read_state()["state"] == "failed"
+
+
+def test_a_learner_that_exchanges_by_itself_is_refused_over_several_hosts():
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    devices = tuple(
+        Device(node=node, kind="cpu", gmis=(GMI(id=number, num_env=8, cores=(0,)),)) for number, node in enumerate("ab")
+    )
+    groups = {"trainers": GmiGroup(members=(0, 1), reduction="HAR")}
+    layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
+    with pytest.raises(UsageError, match="rsl_rl trains on one host, the layout is over a, b: take one node"):
+        check_trainable(layout, tiny_config(learner=RslRlConfig.for_task(ANT)))
+    check_trainable(layout, tiny_config())

@@ -6,7 +6,7 @@ from conftest import tiny_layout
 
 from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.errors import PeerSilentError, UsageError
-from gmi_drl.layout import GmiGroup
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.line import Line, line_pair
 from gmi_drl.roles.manager import GMI_manager
@@ -82,6 +82,16 @@ def test_a_gmi_in_no_group_is_alone(manager):
 def test_groups_that_do_not_exist_are_refused(manager):
     with pytest.raises(UsageError, match="no group with GMIs"):
         manager.get_group(0, 5)
+
+
+def test_messages_stay_on_a_node(manager):
+    devices = tuple(
+        Device(node=node, kind="cpu", gmis=(GMI(id=number, num_env=1, cores=(0,)),)) for number, node in enumerate("ab")
+    )
+    manager.layout = Layout(devices=devices)
+    for call in (lambda: manager.send(torch.zeros(1), 1), lambda: manager.recv(1)):
+        with pytest.raises(UsageError, match="GMI 1 is on node b, this one on a: messages go between GMIs of a node"):
+            call()
 
 
 def test_a_role_outside_a_gmi_says_how_to_start_it(monkeypatch):
