@@ -47,8 +47,8 @@ class Communication:
         (seconds, _), *others = self._by_speed(mapping)
         known = "by measured speeds" if self.speeds else "by usual speeds"
         known = known if self.hosts == 1 else "by the network as it is described"
-        times = [f"{_milliseconds(seconds)} for each sum of {human_bytes(self.bucket_bytes)}"]
-        times += [f"{other.name} would take {_milliseconds(other_s)}" for other_s, other in others[:1]]
+        times = [f"{milliseconds(seconds)} for each sum of {human_bytes(self.bucket_bytes)}"]
+        times += [f"{other.name} would take {milliseconds(other_s)}" for other_s, other in others[:1]]
         return f"{known}, {', '.join(times)}; by the layout alone (the paper's Algorithm 1) {select_by_layout(mapping)}"
 
     @property
@@ -90,5 +90,6 @@ def throughput(num_gmis: int, steps: int, iteration_s: float, communication_s: f
     return num_gmis * steps / (iteration_s + communication_s)
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.2g} ms"
+def milliseconds(seconds: float) -> str:
+    """With two digits, or all before the point."""
+    return f"{1000 * seconds:.0f} ms" if seconds >= 0.01 else f"{1000 * seconds:.2g} ms"

@@ -12,7 +12,7 @@ from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.speeds import Speeds
-from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.cost import Communication, milliseconds
 from gmi_drl.templates.template import UNMEASURED, Template
 from gmi_drl.units import counted, human_bytes
 from gmi_drl.workload import TaskSpec
@@ -112,5 +112,5 @@ def about_network(communication: Communication, mapping: MappingList, cluster: C
     link = f"{cluster.network.gbit_per_s:g} Gbit/s and {cluster.network.round_trip_ms:g} ms there and back"
     return (
         f"{counted(cluster.count, 'node')} joined by {link}: {counted(communication.reduces, 'sum')} of "
-        f"{human_bytes(communication.bucket_bytes)} take {1000 * spent_s:.3g} ms of an iteration, {part:.0%} of it"
+        f"{human_bytes(communication.bucket_bytes)} take {milliseconds(spent_s)} of an iteration, {part:.0%} of it"
     )
