@@ -155,7 +155,9 @@ def seconds_to_goal(task: str) -> dict[Cut, list[float | None]]:
 
 
 def middle(seconds: Sequence[float | None]) -> float | None:
-    """The median seed; None where it has not got there."""
+    """The median seed, the slower of two; None where it has not got there, or none was trained."""
+    if not seconds:
+        return None
     middle_one = sorted(seconds, key=lambda value: (value is None, value or 0.0))[len(seconds) // 2]
     return middle_one
 

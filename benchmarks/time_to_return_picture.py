@@ -34,7 +34,7 @@ def _draw_task(axis: Any, task: str) -> None:
         axis.plot(*zip(*line, strict=True), color=COLORS[gmis], label=f"{gmis} GMI{'s' * (gmis > 1)}: median of seeds")
     top = max(value for of in seconds.values() for value in of if value is not None)
     for cut in GRID:
-        if middle(seconds[cut]) is None:
+        if seconds[cut] and middle(seconds[cut]) is None:
             axis.plot(cut.num_env, top * 1.15, "^", color=COLORS[cut.gmis_per_gpu], fillstyle="none")
     for objective, (mark, label) in MARKS.items():
         chosen = kept(task)["choices"][objective]

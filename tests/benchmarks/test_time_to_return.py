@@ -22,7 +22,8 @@ def test_the_goal_is_reached_by_a_window_of_samples(rewards, per_iteration, reac
 
 def test_a_candidate_that_has_not_got_there_with_most_seeds_has_no_time():
     assert ttr.middle([5.0, None, 3.0]) == 5.0
-    assert ttr.middle([None, None, 3.0]) is None
+    assert ttr.middle([None, None, 3.0]) is None and ttr.middle([]) is None
+    assert ttr.middle([3.0, 4.0]) == 4.0
 
 
 def test_trainings_are_kept_and_told_in_seconds(tmp_path, monkeypatch):
