@@ -1,4 +1,4 @@
-"""How one device is cut: the key by which layouts are searched, measured and compared."""
+"""How devices are cut: the key by which layouts are searched, measured and compared."""
 
 from dataclasses import dataclass, replace
 
@@ -35,15 +35,58 @@ class Cut:
         """The same division with another number of environments of each GMI."""
         return replace(self, num_env=num_env)
 
+    def of(self, model: str) -> "Cut":
+        """That of a GPU of this model: all have the same."""
+        return self
+
     @property
     def described(self) -> str:
         """In words, e.g. `2 x 512 environments`, and `… by mps` where that is not the usual backend."""
-        return f"{self.gmis_per_gpu} x {self.num_env} environments" + self._by
+        return f"{self.gmis_per_gpu} x {self.num_env} environments" + _by(self.backend)
 
     def __str__(self) -> str:
         """As people read it in a list, e.g. `2 x 512`, `4 x 512 by mps`."""
-        return f"{self.gmis_per_gpu} x {self.num_env}" + self._by
+        return f"{self.gmis_per_gpu} x {self.num_env}" + _by(self.backend)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Devices are cut by their models, as the node names these: all by one backend.
+
+    Args:
+        by_model: A cut for each.
+    """
+
+    by_model: tuple[tuple[str, Cut], ...]
 
     @property
-    def _by(self) -> str:
-        return "" if self.backend == PROCESS.name else f" by {self.backend}"
+    def backend(self) -> str:
+        """By which."""
+        return self.by_model[0][1].backend
+
+    @property
+    def share_cores(self) -> bool:
+        """Whether GMIs may have the same cores."""
+        return any(cut.share_cores for _, cut in self.by_model)
+
+    def of(self, model: str) -> Cut:
+        """That of a GPU of this model."""
+        return dict(self.by_model)[model]
+
+    @property
+    def described(self) -> str:
+        """In words, e.g. `4 x 512 environments on each A30 and 8 x 1024 environments on each H100 by mps`."""
+        parts = (f"{cut.gmis_per_gpu} x {cut.num_env} environments on each {model}" for model, cut in self.by_model)
+        return " and ".join(parts) + _by(self.backend)
+
+    def __str__(self) -> str:
+        """As people read it in a list, e.g. `4 x 512 / 8 x 1024 by mps`."""
+        return " / ".join(f"{cut.gmis_per_gpu} x {cut.num_env}" for _, cut in self.by_model) + _by(self.backend)
+
+
+AnyCut = Cut | Cuts
+
+
+def _by(backend: str) -> str:
+    """Nothing for the usual backend."""
+    return "" if backend == PROCESS.name else f" by {backend}"

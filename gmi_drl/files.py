@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -29,6 +29,13 @@ class FileModel(BaseModel):
     def model_for(cls, data: object) -> "type[FileModel]":
         """Which model checks this part of a file; a part whose fields depend on one of them says so."""
         return cls
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's, without what was worked out of the former values (`cached_property`)."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(copied).model_fields.keys() if update else ():
+            del copied.__dict__[name]
+        return copied
 
 
 def known(registry: Registry[Any]) -> AfterValidator:

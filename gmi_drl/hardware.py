@@ -22,7 +22,7 @@ one GPU. MIG devices have none between them."""
 KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 """Best first."""
 
-Count = Annotated[int, Field(ge=1, le=100_000)]
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
 class Gpus(FileModel):
@@ -157,6 +157,14 @@ class Node(FileModel):
     def gpu_models(self) -> tuple[Gpus, ...]:
         """Its GPUs, a part for each model, in the order of their indices; empty if there are none."""
         return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()
+
+    @property
+    def used_counts(self) -> Counter[str]:
+        """How many GPUs of each model are used, by the name that the node gives it."""
+        counts = Counter[str]()
+        for part in self.used_models:
+            counts[part.model] += part.count
+        return counts
 
     @property
     def used_models(self) -> tuple[Gpus, ...]:

@@ -61,10 +61,10 @@ class GMI(FileModel):
 class Device(FileModel):
     """A GPU (`index` within CUDA_VISIBLE_DEVICES) or a set of cores, with the GMIs that it is cut into.
 
-    `node` is the machine that has it, in a layout over several; empty: the one where the layout is opened.
+    `node` is the machine that has it, in a layout over several; None: the one where the layout is opened.
     """
 
-    node: str = ""
+    node: str | None = None
     kind: Literal["cpu", "gpu"]
     index: Annotated[int, Field(ge=0)] = 0
     gmis: Annotated[tuple[GMI, ...], Field(min_length=1)]
@@ -138,9 +138,9 @@ class Layout(FileModel):
         return mistakes + twice + self._node_mistakes()
 
     def _node_mistakes(self) -> list[str]:
-        if self.nodes == ("",):
+        if self.nodes == (None,):
             return []
-        wrong = [node for node in self.nodes if not re.fullmatch(r"[A-Za-z0-9_.-]+", node)]
+        wrong = [node for node in self.nodes if node is None or not re.fullmatch(r"[A-Za-z0-9_.-]+", node)]
         return [f"every device names its node, by letters, digits, _, . and -, not {node!r}" for node in wrong]
 
     def _part_mistakes(self) -> list[str]:
@@ -155,7 +155,7 @@ class Layout(FileModel):
             return []
         return list(chain.from_iterable(self._cores_given_twice(node) for node in self.nodes))
 
-    def _cores_given_twice(self, node: str) -> list[str]:
+    def _cores_given_twice(self, node: str | None) -> list[str]:
         gmis = [gmi for device in self.devices_on(node) for gmi in device.gmis]
         given = list(chain.from_iterable(gmi.cores for gmi in gmis))
         if len(set(given)) == len(given):
@@ -218,20 +218,24 @@ class Layout(FileModel):
         return self._device_by_gmi[gmi_id]
 
     def ranks_by_device(self, group: str) -> list[list[int]]:
-        """The mapping list of a group, with ranks: places in its members."""
+        """The mapping list of a group, with ranks: places in its members.
+
+        Where it is over several machines all GMIs of one count as on one device: they share its memory, and what leaves
+        it is to be little.
+        """
         members = self.groups[group].members
         return by_device(range(len(members)), lambda rank: self._place_of(members[rank]))
 
     @cached_property
-    def nodes(self) -> tuple[str, ...]:
-        """The machines that it is over, in the order of their devices; `("",)` for a layout of one."""
+    def nodes(self) -> tuple[str | None, ...]:
+        """The machines that it is over, in the order of their devices; `(None,)` for a layout of one."""
         return tuple(dict.fromkeys(device.node for device in self.devices))
 
-    def devices_on(self, node: str) -> tuple[Device, ...]:
+    def devices_on(self, node: str | None) -> tuple[Device, ...]:
         """Those of one machine."""
         return self._devices_by_node[node]
 
-    def part_on(self, node: str) -> tuple["Layout", tuple[int, ...]]:
+    def part_on(self, node: str | None) -> tuple["Layout", tuple[int, ...]]:
         """What one machine is cut into: a layout of that machine alone, without groups, and the ids of its GMIs here.
 
         Its own ids count from 0.
@@ -240,7 +244,7 @@ class Layout(FileModel):
         own = {gmi_id: number for number, gmi_id in enumerate(ids)}
         devices = tuple(
             device.model_copy(
-                update={"node": "", "gmis": tuple(gmi.model_copy(update={"id": own[gmi.id]}) for gmi in device.gmis)}
+                update={"node": None, "gmis": tuple(gmi.model_copy(update={"id": own[gmi.id]}) for gmi in device.gmis)}
             )
             for device in self.devices_on(node)
         )
@@ -253,13 +257,13 @@ class Layout(FileModel):
         )
         return part, ids
 
-    def _place_of(self, gmi_id: int) -> tuple[str, int]:
+    def _place_of(self, gmi_id: int) -> str | int:
         device = self._device_by_gmi[gmi_id]
-        return device.node, device.index
+        return device.index if device.node is None else device.node
 
     @cached_property
-    def _devices_by_node(self) -> dict[str, tuple[Device, ...]]:
-        by_node: dict[str, list[Device]] = {}
+    def _devices_by_node(self) -> dict[str | None, tuple[Device, ...]]:
+        by_node: dict[str | None, list[Device]] = {}
         for device in self.devices:
             by_node.setdefault(device.node, []).append(device)
         return {node: tuple(devices) for node, devices in by_node.items()}
@@ -278,5 +282,5 @@ class Layout(FileModel):
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _on(node: str) -> str:
+def _on(node: str | None) -> str:
     return f" on node {node}" if node else ""

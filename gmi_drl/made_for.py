@@ -29,9 +29,12 @@ def made_for(node: Node) -> MadeFor:
 
 
 def differences(planned: MadeFor, here: MadeFor) -> str | None:
-    """What differs on another machine, in a line; None if nothing that counts does: its name is none of that."""
+    """What differs on another machine, in a line; None if nothing that counts does: its name is none of that.
+
+    The order of its models counts, as each may have been cut in its own way.
+    """
     parts = []
-    if _models(planned.gpus) != _models(here.gpus):
+    if list(_models(planned.gpus).items()) != list(_models(here.gpus).items()):
         parts.append(f"{_said(planned.gpus)}, here {_said(here.gpus)}")
     if planned.cores != here.cores:
         parts.append(f"{counted(planned.cores, 'core')}, here {here.cores}")

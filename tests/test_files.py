@@ -112,3 +112,11 @@ def test_a_folder_that_moves_while_a_file_in_it_is_written_gets_it(tmp_path, mon
     write_atomically(Path(f"/proc/self/fd/{descriptor}/file"), "new")
     os.close(descriptor)
     assert (moved / "file").read_text() == "new" and not [*folder.iterdir()]
+
+
+def test_a_copy_forgets_what_was_worked_out_of_the_former_values():
+    layout = parse(Layout, LAYOUT, "layout.yaml")
+    device = layout.devices[0].model_copy(update={"gmis": layout.devices[0].gmis[:1]})
+    assert len(layout.gmis) == 2 and layout.num_env == 8
+    alone = layout.model_copy(update={"devices": (device,)})
+    assert len(alone.gmis) == 1 and alone.num_env == 4 and layout.model_copy().gmis is layout.gmis

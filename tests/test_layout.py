@@ -176,7 +176,7 @@ def test_indices_of_devices_and_cores_count_within_a_node():
         on_nodes("a", "a")
 
 
-@pytest.mark.parametrize("name", ["", "a b", "../a", "a\n"])
+@pytest.mark.parametrize("name", [None, "", "a b", "../a", "a\n"])
 def test_every_device_of_several_nodes_names_its_own(name):
     with pytest.raises(UsageError, match="every device names its node"):
         on_nodes("a", name)
@@ -194,7 +194,7 @@ def test_what_needs_the_memory_of_one_host_is_refused_between_two():
 
 def test_the_part_of_a_node_is_a_layout_of_its_own():
     part, ids = on_nodes("a", "b", "c").part_on("b")
-    assert ids == (1,) and part.nodes == ("",)
+    assert ids == (1,) and part.nodes == (None,)
     assert [gmi.id for gmi in part.gmis] == [0] and part.gmis[0].num_env == 8
 
 

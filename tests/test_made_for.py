@@ -27,7 +27,11 @@ def test_a_layout_remembers_its_node():
     [
         ({}, None),
         ({"name": "another"}, None),
-        ({"gpus": (Gpus(model="NVIDIA A30", count=2), Gpus(model="nvidia a100 sxm4 40gb", count=6))}, None),
+        ({"gpus": (Gpus(model="nvidia a100 sxm4 40gb", count=6), Gpus(model="NVIDIA A30", count=2))}, None),
+        (
+            {"gpus": (Gpus(model="A30", count=2), Gpus(model="A100-SXM4-40GB", count=6))},  # cut as the others were
+            "was made for dgx with 6 x A100-SXM4-40GB and 2 x A30, here 2 x A30 and 6 x A100-SXM4-40GB",
+        ),
         ({"gpus": Gpus(model="A30", count=8)}, "was made for dgx with 6 x A100-SXM4-40GB and 2 x A30, here 8 x A30"),
         ({"cpu": Cpu(cores=32, memory_gib=9)}, "was made for dgx with 64 cores, here 32"),
         (

@@ -37,7 +37,6 @@ def planned(name):
         ("h200-x1", 1, "mps", 8, "8 GMIs on the GPU of h200-x1"),
         ("b200-x8", 8, "mps", 8, "1.52x the best of one GMI per device"),
         ("rtx4090-x2", 2, "mps", 4, "1.28x the best by process"),
-        ("mixed", 6, "mps", 4, "its GPUs are unlike (A30, H100 PCIe) and cut alike"),
         ("two-islands", 8, "mps", 8, "only PCIe is between GPUs 0-3 (NVLink) and GPUs 4-7 (NVLink)"),
     ],
 )
@@ -48,6 +47,13 @@ def test_each_machine_is_planned_with_reasons(name, gpus, backend, gmis_each, sa
     assert {len(device.gmis) for device in plan.layout.devices} == {gmis_each}
     assert said in text and "no GPU was measured" in text and "x the best of one GMI per device" in text
     assert all(find_gpu(part.model) for part in node.gpu_models)
+
+
+def test_unlike_gpus_are_cut_each_in_its_own_way():
+    _, plan = planned("mixed")
+    assert [len(device.gmis) for device in plan.layout.devices] == [4, 4, 4, 4, 7, 7]
+    said = "its GPUs are unlike (A30, H100 PCIe), and each model is cut in its own way"
+    assert any(said in reason and "1.18x the best of cutting all alike" in reason for reason in plan.layout.reasons)
 
 
 def test_what_does_not_fit_or_cannot_be_cut_is_told():

@@ -26,9 +26,13 @@ class Check(NamedTuple):
 
 @click.command()
 @click.option("--remove-stale", is_flag=True, help="Remove what killed runs have left: MPS daemons and their folders.")
+@click.option("--cluster", type=click.Choice(["ray"]), help="Check the nodes of the Ray cluster instead.")
 @format_option
-def doctor(remove_stale: bool, format: str) -> None:
+def doctor(remove_stale: bool, cluster: str | None, format: str) -> None:
     """Check what this machine has and lacks; exit with 4 if a training could not run."""
+    if cluster is not None:
+        _look_at_cluster(format)
+        return
     if remove_stale:
         _remove_stale()
     backends = [
@@ -42,6 +46,18 @@ def doctor(remove_stale: bool, format: str) -> None:
     failed = [row["check"] for row in rows if row["verdict"] == "missing"]
     if failed:
         raise MachineError(f"this machine cannot train: {', '.join(failed)}")
+
+
+def _look_at_cluster(format: str) -> None:
+    from gmi_drl.cli.doctor_cluster import look
+
+    rows = look()
+    if format == "json":
+        print_json("doctor", {"checks": rows})
+    else:
+        _print(rows)
+    if failed := [row["check"] for row in rows if row["verdict"] != "ok"]:
+        raise MachineError(f"the cluster cannot train as it is: {', '.join(failed)}")
 
 
 def _remove_stale() -> None:

@@ -58,6 +58,15 @@ def apply_mig_option(command: Function) -> Function:
     return click.option("--apply-mig", is_flag=True, help=words)(command)
 
 
+def launcher_option(command: Function) -> Function:
+    """`--launcher local|ray`."""
+    words = (
+        "Who starts the GMIs: this machine, or agents on a Ray cluster: that of RAY_ADDRESS, else the one that runs"
+        " here, else a new one."
+    )
+    return click.option("--launcher", type=click.Choice(["local", "ray"]), default="local", help=words)(command)
+
+
 def named_backend(name: str | None) -> str:
     """What `--backend` says, or the usual one.
 

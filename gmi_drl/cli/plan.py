@@ -86,6 +86,12 @@ LAYOUT = Path("layout.yaml")
 @click.option("--profile", type=click.Path(path_type=Path), help="Measure nothing, choose by this profile file.")
 @click.option("--node", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
 @click.option(
+    "--cluster",
+    type=click.Path(path_type=Path),
+    metavar="FILE|ray",
+    help="Plan for the nodes in this cluster file, or of the Ray cluster, by a --profile or evenly.",
+)
+@click.option(
     "--what-if",
     multiple=True,
     type=click.Path(path_type=Path),
@@ -118,6 +124,7 @@ def plan(
     backend: str | None,
     profile: Path | None,
     node: Path | None,
+    cluster: Path | None,
     what_if: tuple[Path, ...],
     prices: tuple[str, ...],
     explain: bool,
@@ -138,10 +145,12 @@ def plan(
     from gmi_drl.templates import template_named
 
     priced = prices_of(prices)
-    asked = Asked(template=template_named(template), backend=backend, profile=profile, node=node, **options)
+    asked = Asked(
+        template=template_named(template), backend=backend, profile=profile, node=node, cluster=cluster, **options
+    )
     if format in FORMATS:
         told = {"--explain": explain or None, "--price-per-gpu-hour": prices or None, "--what-if": what_if or None}
-        refuse(f"--format {format} is one layout for another tool", told)
+        refuse(f"--format {format} is one layout for another tool", {**told, "--cluster": cluster})
     if what_if:
         refuse("--what-if compares and plans nothing", {"--output": output, "--explain": explain or None})
         show_what_if(asked, what_if, priced, format)
@@ -160,7 +169,7 @@ def plan(
         hourly = price_per_hour(here, priced) if priced else None
         chosen = made(asked, here)
         write_file(output, dump_yaml(chosen.layout))
-    apply_mig = wants_applied(chosen.layout, here=node is None)
+    apply_mig = wants_applied(chosen.layout, here=node is None and cluster is None)
     if format == "json":
         print_json("plan", {"layout_file": str(output), **plan_document(chosen, hourly, explain)})
         return
@@ -170,8 +179,10 @@ def plan(
         return
     _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
+    over_nodes = chosen.layout.nodes != (None,)
     train = f"train {output}" + (f" --algo {chosen.learner}" if chosen.learner not in (None, OUR_PPO.name) else "")
     command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
+    command += " --launcher ray" if over_nodes else ""
     command += " --apply-mig" if apply_mig else ""
     console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
 

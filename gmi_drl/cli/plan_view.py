@@ -79,7 +79,9 @@ def point_table(profile: "Profile") -> "Table":
 
 def notes(plan: "Plan", node: "Node") -> list[str]:
     """Memory of the sizes in the table, cores, and what could not run, in a line each."""
-    chosen = plan.candidates[0].point
+    from gmi_drl.scheduler.memory import host_bytes_of
+
+    chosen = plan.candidates[0]
     shown = {candidate.point.gmis_per_gpu for candidate in plan.candidates[:SHOWN_CANDIDATES]}
     lines = [
         f"memory of a GMI ({size} per device): {human_bytes(model.fixed_bytes)} + "
@@ -87,8 +89,8 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
         for size, model in sorted(plan.memory.items())
         if size in shown
     ]
-    cores = len({core for gmi in plan.layout.gmis for core in gmi.cores})
-    host = len(plan.layout.gmis) * (chosen.host_bytes or (0 if node.num_gpus else chosen.memory_bytes))
+    cores = len({(device.node, core) for device in plan.layout.devices for gmi in device.gmis for core in gmi.cores})
+    host = host_bytes_of(chosen, node)
     of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
     lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
     lines += [f"not runnable: {point.cut.described}: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
@@ -120,7 +122,8 @@ def layout_tree(layout: "Layout") -> "Tree":
     title = f"{layout.task}: {counted(len(layout.gmis), 'GMI')}, {layout.num_env} environments"
     tree = Tree(f"[bold]{title}[/bold]")
     for device in layout.devices[:SHOWN_DEVICES]:
-        branch = tree.add(f"{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
+        where = f"{device.node}: " if device.node else ""
+        branch = tree.add(f"{where}{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
         if len(layout.gmis) > SHOWN_GMIS:
             branch.label = f"{branch.label}  {_summary(device)}"
             continue
@@ -135,18 +138,22 @@ def layout_tree(layout: "Layout") -> "Tree":
 
 
 def _cells(candidate: "Candidate", plan: "Plan", learns: bool, ran: bool) -> list[str]:
-    point = candidate.point
     together = "" if candidate.confirmed is None else human_count(candidate.confirmed)
     return [
-        str(point.gmis_per_gpu),
-        str(point.num_env),
+        _of_each(candidate, "gmis_per_gpu"),
+        _of_each(candidate, "num_env"),
         *([human_count(plan.samples_per_update(candidate))] if learns else []),
-        human_bytes(point.memory_bytes) if point.memory_bytes else "-",
+        human_bytes(candidate.memory_bytes) if candidate.memory_bytes else "-",
         human_count(candidate.projected),
         *([human_count(candidate.expected)] if learns else []),
         *([together] if ran else []),
         *([human_count(candidate.useful_steps_per_second or 0.0)] if plan.knows_what_pays else []),
     ]
+
+
+def _of_each(candidate: "Candidate", name: str) -> str:
+    """A number of a cut; of those of unlike GPUs each."""
+    return " / ".join(str(getattr(point, name)) for point in candidate.points)
 
 
 def _summary(device: "Device") -> str:

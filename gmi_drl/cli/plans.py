@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from gmi_drl.cli.output import named_backend, say
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 
 if TYPE_CHECKING:
+    from gmi_drl.cluster import Cluster
     from gmi_drl.hardware import Node
     from gmi_drl.profile import Profile
     from gmi_drl.scheduler import Plan
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from gmi_drl.templates import Template
 
 DEFAULT_NUM_ENV = 256
+RAY = "ray"
 CPU_BUDGET_S = 60
 GPU_BUDGET_S = 300
 
@@ -39,11 +42,34 @@ class Asked:
     node: Path | None
     gpus: int | None
     objective: "Objective | None"
+    cluster: Path | None = None
 
     @property
     def goes_by_points(self) -> bool:
         """Whether something is measured, or was: else devices are cut evenly."""
-        return self.profile is not None or (self.node is None and self.budget != 0)
+        return self.profile is not None or (self.is_here and self.budget != 0)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this machine that is planned for."""
+        return self.node is None and self.cluster is None
+
+    @cached_property
+    def nodes(self) -> "Cluster":
+        """The cluster that was named.
+
+        Raises:
+            UsageError: if it is none, or there is a node beside it.
+        """
+        from gmi_drl.cluster import load_cluster
+
+        assert self.cluster is not None
+        refuse("--cluster names the nodes", {"--node": self.node, "--gpus": self.gpus})
+        if str(self.cluster) == RAY:
+            from gmi_drl.launch.ray.described import described_cluster
+
+            return described_cluster()
+        return load_cluster(self.cluster)
 
 
 def made(asked: Asked, here: "Node") -> "Plan":
@@ -72,17 +98,20 @@ def made(asked: Asked, here: "Node") -> "Plan":
     refuse("nothing is measured, so nothing can be held", {"--keep-batch": asked.keep_batch})
     same_for_all = {"--algo": asked.algo, "--objective": asked.objective}
     refuse("nothing is measured, and an even cut is the same for all", same_for_all)
-    elsewhere = {} if asked.node is None else {"--budget": asked.budget, "--fresh": asked.fresh or None}
-    refuse(f"the machine of {asked.node} cannot be measured here", elsewhere)
+    elsewhere = {} if asked.is_here else {"--budget": asked.budget, "--fresh": asked.fresh or None}
+    refuse(f"the machine of {asked.node or asked.cluster} cannot be measured here", elsewhere)
     backend = named_backend(asked.backend)
     remarks: tuple[str, ...] = ()
-    if backend == AUTO.name and asked.node is not None:  # here GMIs find out when they start
+    if backend == AUTO.name and not asked.is_here:  # here GMIs find out when they start
         gmis = asked.gmis_per_gpu or usual_gmis_per_gpu(here)
         backend, why = unmeasured_choice(here, asked.template.purpose, gmis)
         remarks = (why,)
-    return even_plan(
-        asked.task, here, asked.template, asked.num_env, asked.gmis_per_gpu, backend, asked.share_cores, remarks
-    )
+    template = asked.template
+    if asked.cluster is not None:
+        from gmi_drl.templates.over_nodes import OverNodes
+
+        template = OverNodes(template, asked.nodes)
+    return even_plan(asked.task, here, template, asked.num_env, asked.gmis_per_gpu, backend, asked.share_cores, remarks)
 
 
 def node_for(asked: Asked) -> "Node":
@@ -93,6 +122,8 @@ def node_for(asked: Asked) -> "Node":
     """
     from gmi_drl.scheduler.used import with_gpus
 
+    if asked.cluster is not None:
+        return asked.nodes.whole
     node = node_of(asked.node)
     return node if asked.gpus is None else with_gpus(node, asked.gpus)
 
@@ -183,6 +214,17 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     which = (profile, node, learner.horizon, asked.keep_batch, backend)
     if none := scheduler.why_no_grid(*which):
         raise NoFeasiblePlanError(none)
+    if asked.cluster is not None:
+        return scheduler.plan_cluster(
+            spec,
+            learner,
+            asked.nodes,
+            profile,
+            template=asked.template,
+            keep_batch=asked.keep_batch,
+            backend=backend,
+            objective=objective,
+        )
     grid, remarks = scheduler.profile_grid(*which), list[str]()
     if asked.node is None and backend is None and node.num_gpus:
         from gmi_drl.profiler.backends_here import backends_here
@@ -227,7 +269,6 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
         num_env=asked.num_env,
         keep_batch=asked.keep_batch,
         backends=backends,
-        objective=objective,
     )
     for remark in remarks:
         say(remark)

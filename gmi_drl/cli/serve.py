@@ -11,6 +11,7 @@ from gmi_drl.cli.output import (
     backend_option,
     console,
     format_option,
+    launcher_option,
     print_json,
     say,
     simulator_option,
@@ -40,6 +41,7 @@ SHOWN = 16
 @backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
+@launcher_option
 @apply_mig_option
 @simulator_option
 @format_option
@@ -49,6 +51,7 @@ def serve(
     num_env: int | None,
     gmis_per_gpu: int | None,
     backend: str | None,
+    launcher: str,
     format: str,
     **options: Any,
 ) -> None:
@@ -59,6 +62,7 @@ def serve(
     """
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
     from gmi_drl.launch.serving import serve as launch
     from gmi_drl.launch.signals import SecondSignal
     from gmi_drl.profiler.room import require_room
@@ -73,12 +77,14 @@ def serve(
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
         chosen = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG)
-    chosen = cut_by(chosen, backend)
+    chosen = layout_for(launcher, cut_by(chosen, backend))
     template_for(chosen, "serving")
     check_applied(chosen, options["apply_mig"])
-    require_room(chosen, config, task_spec(task), this_node(), tell=say)
+    if launcher == LOCAL:
+        require_room(chosen, config, task_spec(task), this_node(), tell=say)
     try:
-        served = launch(chosen, folder, **options)
+        with agents_by(launcher, chosen) as agents:
+            served = launch(chosen, folder, agents=agents, **options)
     except SecondSignal as second:
         say("gmi-drl: ended at once")
         raise SystemExit(128 + second.signal) from None

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import rich_click as click
 
 from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
-from gmi_drl.cli.output import apply_mig_option, backend_option, format_option, print_json, say, simulator_option
+from gmi_drl.cli.output import (
+    apply_mig_option,
+    backend_option,
+    format_option,
+    launcher_option,
+    print_json,
+    say,
+    simulator_option,
+)
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import as_file_name, find_task, known_tasks
@@ -43,30 +51,44 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Configuration of rsl_rl's runner, such as params/agent.yaml; our settings else.",
 )
+@click.option(
+    "--restarts",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Go on from the last checkpoint when a GMI or a node dies, so many times at most.",
+)
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
+@launcher_option
 @apply_mig_option
 @simulator_option
 @format_option
-def train(format: str, apply_mig: bool, **options: Any) -> None:
+def train(format: str, apply_mig: bool, launcher: str, restarts: int, **options: Any) -> None:
     """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
 
     Ctrl-C saves a checkpoint and prints the line that goes on from it. A run is resized by resuming it with another
     LAYOUT or --gmis-per-gpu: all environments together must stay as many, the worlds start anew.
     """
     from gmi_drl.cli.live import TrainingView
+    from gmi_drl.launch.launchers import agents_by
+    from gmi_drl.launch.restarts import train_on as launch
     from gmi_drl.launch.signals import SecondSignal
-    from gmi_drl.launch.training import train as launch
 
     begin = _resume if options["resume"] else _begin
-    layout, config, folder, checkpoint = begin(apply_mig=apply_mig, **options)
-    with TrainingView(layout, config, folder, quiet=format == "json") as view:
+    layout, config, folder, checkpoint = begin(apply_mig=apply_mig, launcher=launcher, **options)
+    with agents_by(launcher, layout) as agents, TrainingView(layout, config, folder, quiet=format == "json") as view:
+        if checkpoint is None:
+            folder.create()
         try:
             outcome = launch(
                 layout,
                 config,
                 folder,
+                restarts=restarts,
+                tell=view.warn,
                 resume=checkpoint,
                 apply_mig=apply_mig,
+                agents=agents,
                 on_start=view.announce,
                 on_row=view.show,
                 on_warning=view.warn,
@@ -88,12 +110,13 @@ def _begin(
     run_dir: Path | None,
     rsl_rl_config: Path | None,
     apply_mig: bool,
+    launcher: str,
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", None]:
-    """A new run."""
+    """A new run, whose folder is not made yet."""
     from gmi_drl.config import RunConfig, default_config
-    from gmi_drl.gmi import require_possible
     from gmi_drl.launch.describe import task_spec
+    from gmi_drl.launch.launchers import layout_for
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG_EX
@@ -105,14 +128,12 @@ def _begin(
     else:
         _check_early(task or "ant", kind, _without_learner(**rest))
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG_EX)
-    chosen = cut_by(chosen, backend)
+    chosen = layout_for(launcher, cut_by(chosen, backend))
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
     check_applied(chosen, apply_mig)
-    _check_here(chosen, config)
-    require_possible(chosen, apply_mig=apply_mig)
+    _check(chosen, config, launcher, apply_mig=apply_mig)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
-    folder.create()
     return chosen, config, folder, None
 
 
@@ -128,14 +149,28 @@ def _check_early(task: str, kind: str, config: "RunConfig") -> None:
         check_settings(found, on_gpu=False, physics=config.physics, room=config.warp, tells_terms=config.reward_terms)
 
 
-def _check_here(layout: "Layout", config: "RunConfig") -> None:
-    """Refuse what cannot be trained, or has no room on this machine."""
+def _check(
+    layout: "Layout", config: "RunConfig", launcher: str, *, apply_mig: bool, has_run_here: bool = False
+) -> None:
+    """Refuse what cannot be trained, or on this machine, if that is where it runs; another's agents refuse there."""
+    from gmi_drl.gmi import require_possible
+    from gmi_drl.launch.launchers import LOCAL
+
+    if not has_run_here:
+        _check_trainable(layout, config, is_here=launcher == LOCAL)
+    if launcher == LOCAL:
+        require_possible(layout, apply_mig=apply_mig)
+
+
+def _check_trainable(layout: "Layout", config: "RunConfig", *, is_here: bool) -> None:
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.training import check_trainable
     from gmi_drl.profiler.room import require_room
 
     check_trainable(layout, config)
+    if not is_here:
+        return
     _tell_physics(layout, config)
     require_room(layout, config, task_spec(layout.task or ""), this_node(), tell=say)
 
@@ -162,10 +197,11 @@ def _resume(
     run_dir: Path | None,
     rsl_rl_config: Path | None,
     apply_mig: bool,
+    launcher: str,
     **rest: Any,
 ) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
     """The run in a folder, from its last checkpoint, on its own layout or another one with as many environments."""
-    from gmi_drl.gmi import require_possible
+    from gmi_drl.launch.launchers import layout_for
     from gmi_drl.run.checkpoint import list_checkpoints, read_index
     from gmi_drl.run.folder import RunFolder
 
@@ -188,16 +224,14 @@ def _resume(
         chosen = read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     elif gmis_per_gpu is not None or num_env is not None:
         chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
-    chosen = cut_by(chosen, backend)
+    chosen = layout_for(launcher, cut_by(chosen, backend))
     if algo not in (None, learner):
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
     if chosen.task != name or (task is not None and find_task(task).name != name):
         raise UsageError(f"the run trains {name}: another task is another run")
     check_applied(chosen, apply_mig)
     _check_same_run(index, before, config, chosen)
-    if chosen.digest != index["layout"]:  # on its own layout it has been running
-        _check_here(chosen, config)
-    require_possible(chosen, apply_mig=apply_mig)
+    _check(chosen, config, launcher, apply_mig=apply_mig, has_run_here=chosen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: worlds begin anew")
     return chosen, config, folder, saved[-1]

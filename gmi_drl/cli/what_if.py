@@ -74,7 +74,8 @@ def _table(cases: "Sequence[Case]", *, priced: bool) -> "Table":
         cells = ["-", "-", "-"]
         if best is not None:
             gain = "-" if case.gain is None else f"{case.gain:.2f}"
-            cells = [f"{best.point.gmis_per_gpu} x {best.point.num_env}", human_count(best.expected), gain]
+            shape = " / ".join(f"{point.gmis_per_gpu} x {point.num_env}" for point in best.points)
+            cells = [shape, human_count(best.expected), gain]
         cost = "-" if case.cost is None else human_money(case.cost)
         style = "bold" if case in (fastest, cheapest) else None
         where = (case.node.name, _gpus(case.node), case.backend)
@@ -111,11 +112,13 @@ def _gpus(node: "Node") -> str:
 
 def _document(case: "Case") -> dict[str, object]:
     point = None if case.best is None else case.best.point.model_dump(mode="json")
+    by_model = case.best.by_model if case.best else ()
     return {
         "node": case.node.name,
         "gpus": [part.model_dump(mode="json") for part in case.node.gpu_models],
         "backend": case.backend,
         "point": point,
+        "by_model": {model: one.model_dump(mode="json") for model, one in by_model} or None,
         "steps_per_second": None if case.best is None else case.best.expected,
         "gain_over_one_gmi": case.gain,
         "cost_per_billion_steps": case.cost,

@@ -3,7 +3,7 @@
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -61,29 +61,42 @@ NEEDS: dict[str, tuple[str, ...]] = {
 
 
 class Spots:
-    """The spots of all ranks of a group, on this host.
+    """The spots of a group's ranks on this host: of all, unless told otherwise.
 
-    To be closed when all ranks are started: from then on nobody answers for a rank that has ended before it came.
+    Ranks of several hosts meet when all of their hosts have been told of all `addresses` by `meet`. To be closed when
+    the ranks are started: from then on nobody answers for a rank that has ended before it came.
 
     Args:
         method: How they reduce.
         mapping: The ranks of each device.
         slot_bytes: Shared memory for each rank; longer vectors are reduced in pieces.
         path: On this host, unused before.
+        ranks: Those of this host, where others are elsewhere.
+        host: The address of this host by which the others reach it.
 
     Raises:
         MachineError: If there is no room for the shared memory, or there are too many descriptors.
     """
 
     def __init__(
-        self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, path: Path | None = None
+        self,
+        method: ReductionMethod,
+        mapping: MappingList,
+        slot_bytes: int,
+        path: Path | None = None,
+        *,
+        ranks: Collection[int] | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
-        self._path = path
+        self._path, self._host = path, host
         self._segments: dict[int, int] = {}  # by rank
         self._listeners: dict[int, socket.socket] = {}
         self._meeting: int | None = None
         try:
-            self._make(method, mapping, slot_bytes)
+            everyone = sorted(rank for device in mapping for rank in device)
+            self._make(method, mapping, slot_bytes, everyone if ranks is None else sorted(ranks))
+            if ranks is None and self._listeners:
+                self.meet(Meeting(tuple(self.addresses[rank] for rank in everyone), secrets.token_hex(16)))
         except OSError as error:
             self.close()
             raise MachineError(
@@ -98,6 +111,15 @@ class Spots:
         listener = self._listeners.get(rank)
         return Spot(self._path, self._segments.get(rank), listener.fileno() if listener else None, self._meeting)
 
+    @property
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        """Where ranks of this host listen; none where they meet in something else."""
+        return {rank: listener.getsockname() for rank, listener in self._listeners.items()}
+
+    def meet(self, meeting: Meeting) -> None:
+        """Tell the ranks of this host of all others."""
+        self._meeting = meeting.written()
+
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""
         for segment in set(self._segments.values()):
@@ -108,14 +130,12 @@ class Spots:
             os.close(self._meeting)
         self._segments, self._listeners, self._meeting = {}, {}, None
 
-    def _make(self, method: ReductionMethod, mapping: MappingList, slot_bytes: int) -> None:
+    def _make(self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, own: Sequence[int]) -> None:
         needs = NEEDS[method.meets_in]
-        everyone = sorted(rank for ranks in mapping for rank in ranks)
         if "segment" in needs:
-            for ranks in mapping if method.meets_in == "links" else [everyone]:
-                self._segments |= dict.fromkeys(ranks, create_segment(len(ranks), slot_bytes))
+            for ranks in mapping if method.meets_in == "links" else [own]:
+                if set(ranks) & set(own):  # a device is of one host
+                    self._segments |= dict.fromkeys(ranks, create_segment(len(ranks), slot_bytes))
         if "listener" in needs:
-            for rank in everyone:
-                self._listeners[rank] = listen()
-            addresses = tuple(self._listeners[rank].getsockname() for rank in everyone)
-            self._meeting = Meeting(addresses, secrets.token_hex(16)).written()
+            for rank in own:
+                self._listeners[rank] = listen(self._host)

@@ -127,4 +127,8 @@ def _devices(backend: Backend, layout: Layout, node: Node) -> list[str]:
 def _elsewhere(layout: Layout) -> list[str]:
     """That a layout is not of this machine alone."""
     named = [node for node in layout.nodes if node]
-    return [f"the layout is over nodes ({', '.join(named)}), of which each opens its part"] if named else []
+    return (
+        [f"the layout is over nodes ({', '.join(named)}), of which each opens its part: give --launcher ray"]
+        if named
+        else []
+    )

@@ -31,6 +31,8 @@ class GMIProcess:
         guard: Ends it with the launcher, unless it `drains` (see `Instances`): then the backend does.
     """
 
+    where = ""
+
     def __init__(
         self,
         order: Mapping[str, Any],
@@ -123,9 +125,14 @@ class GMIProcess:
 
     def last_words(self, most: int) -> list[str]:
         """See `StartedGMI`."""
-        with suppress(OSError):
-            return self.log.read_text(errors="replace").splitlines()[-most:]
-        return []
+        return end_of(self.log, most)
+
+
+def end_of(log: Path, most: int) -> list[str]:
+    """So many lines of a log at most, the last ones; none if it cannot be read."""
+    with suppress(OSError):
+        return log.read_text(errors="replace").splitlines()[-most:]
+    return []
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The one way to open a layout on this machine: whoever runs GMIs does it by `opened`."""
+"""The one way to open a layout: whoever runs GMIs does it by `opened`."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -9,9 +9,8 @@ from typing import Any
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi import Claim
-from gmi_drl.launch.gmi_process import processes_here
+from gmi_drl.launch.ground import Here, Laying
 from gmi_drl.launch.processes import GMIProcesses
-from gmi_drl.launch.resources import shared_resources
 from gmi_drl.layout import Layout
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
@@ -19,7 +18,7 @@ from gmi_drl.run.folder import RunFolder
 
 @contextmanager
 def opened(
-    claim: Claim,
+    claim: Claim | Laying,
     layout: Layout,
     config: RunConfig,
     folder: RunFolder,
@@ -35,7 +34,8 @@ def opened(
     processes and cut are undone.
 
     Args:
-        claim: Of the devices, made outside (`gmi.claimed`), since several layouts may live on the same.
+        claim: Of the devices, made outside, since several layouts may live on the same: of those here
+            (`gmi.claimed`), or of other nodes (`launch.nodes.on_nodes`).
         layout: What to open.
         config: How its GMIs train; their deadline `hang_s` is here.
         folder: Made by `RunFolder.create`.
@@ -50,17 +50,18 @@ def opened(
             is not installed.
     """
     _check_installed(layout)
-    with claim.cut(layout) as instances, processes_here() as start, ExitStack() as life:
+    where: Laying = Here(claim) if isinstance(claim, Claim) else claim
+    with where.laid(layout, folder, slot_bytes, environment or {}) as ground, ExitStack() as life:
         folder.write_setup(layout, config)
-        with shared_resources(layout, folder.meeting, slot_bytes) as resources:
+        with ground.shared() as resources:
             processes = life.enter_context(
                 GMIProcesses(
                     layout,
                     roles,
                     params,
                     folder,
-                    instances,
-                    start,
+                    ground.instances,
+                    ground.start,
                     hang_s=config.hang_s,
                     resources=resources,
                     environment=environment or {},

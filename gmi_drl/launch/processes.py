@@ -246,7 +246,7 @@ class GMIProcesses:
     def _death(self, gmi_id: int) -> GmiError:
         child = self._children[gmi_id]
         code = child.exit_code(GRACE_S)
-        text = f"GMI {gmi_id} (process {child.pid}) {how_it_ended(code)}{self._log_of(gmi_id)}"
+        text = f"GMI {gmi_id} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(gmi_id)}"
         return GmiDiedError(text, gmi_id, None if code == UNKNOWN else code)
 
     def _log_of(self, gmi_id: int, message: str = "") -> str:

@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from gmi_drl.comm.spots import Spot, Spots
+from gmi_drl.comm.links.meeting import Meeting
+from gmi_drl.comm.spots import Spots
 from gmi_drl.layout import Layout
-from gmi_drl.memory.post import create_post
+from gmi_drl.memory.post import Post, create_post
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.resources import Resources
+
+Addresses = dict[str, dict[int, tuple[str, int]]]
+"""Where ranks listen, by the name of their group."""
 
 
 @contextmanager
@@ -18,20 +22,70 @@ def shared_resources(layout: Layout, meeting: Path, slot_bytes: int) -> Iterator
     What nobody has inherited by its end is gone.
 
     Args:
-        layout: Of the GMIs.
+        layout: Of the GMIs, all on this host.
         meeting: A folder where groups may meet.
         slot_bytes: Shared memory for each GMI and group.
 
     Raises:
         MachineError: If there is no room for it, or there are too many descriptors.
     """
-    spots: dict[int, dict[str, Spot]] = {gmi.id: {} for gmi in layout.gmis}
-    with ExitStack() as kept:
-        post = kept.enter_context(closing(create_post(len(layout.gmis))))
-        for name, group in layout.groups.items():
-            if len(group.members) > 1:
+    with closing(HostResources(layout, meeting, slot_bytes)) as made:
+        yield {gmi.id: made[gmi.id] for gmi in layout.gmis}
+
+
+class HostResources:
+    """What the GMIs of one host share, of a layout that may be over several. To be closed when they are started.
+
+    Args:
+        layout: Of all GMIs.
+        meeting: A folder of this host where groups may meet.
+        slot_bytes: Shared memory for each GMI and group.
+        node: This host's name in the layout.
+        host: The address by which other nodes reach it; None where all GMIs are here.
+
+    Raises:
+        MachineError: If there is no room for it, or there are too many descriptors.
+    """
+
+    def __init__(
+        self, layout: Layout, meeting: Path, slot_bytes: int, node: str | None = None, host: str | None = None
+    ) -> None:
+        here = {gmi.id for device in layout.devices_on(node) for gmi in device.gmis}
+        self._spots: dict[str, Spots] = {}
+        self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
+        self._post: Post | None = None
+        with ExitStack() as undone:
+            self._post = undone.enter_context(closing(create_post(len(layout.gmis))))
+            for name, group in layout.groups.items():
+                ranks = {gmi_id: rank for rank, gmi_id in enumerate(group.members) if gmi_id in here}
+                if len(group.members) == 1 or not ranks:
+                    continue
                 method, mapping = REDUCTIONS.find(group.reduction), layout.ranks_by_device(name)
-                made = kept.enter_context(closing(Spots(method, mapping, slot_bytes, meeting / name)))
-                for rank, gmi_id in enumerate(group.members):
-                    spots[gmi_id][name] = made[rank]
-        yield {gmi_id: Resources(own, post) for gmi_id, own in spots.items()}
+                spots = (
+                    Spots(method, mapping, slot_bytes, meeting / name)
+                    if host is None
+                    else Spots(method, mapping, slot_bytes, meeting / name, ranks=ranks.values(), host=host)
+                )
+                self._spots[name] = undone.enter_context(closing(spots))
+                self._ranks[name] = ranks
+            self._life = undone.pop_all()
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where the GMIs of this host listen for others, by their ranks."""
+        return {name: spots.addresses for name, spots in self._spots.items()}
+
+    def meet(self, meetings: Mapping[str, Meeting]) -> None:
+        """Tell the groups of this host where all ranks of theirs listen."""
+        for name, spots in self._spots.items():
+            if spots.addresses:
+                spots.meet(meetings[name])
+
+    def __getitem__(self, gmi_id: int) -> Resources:
+        """Those of one GMI of this host."""
+        ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
+        return Resources({name: self._spots[name][rank] for name, rank in ranks.items()}, self._post)
+
+    def close(self) -> None:
+        """Close the descriptors; who has inherited them keeps theirs."""
+        self._life.close()

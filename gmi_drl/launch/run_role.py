@@ -9,7 +9,8 @@ from typing import Any
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
-from gmi_drl.gmi import claimed
+from gmi_drl.launch.held import held
+from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
 from gmi_drl.launch.opened import opened
 from gmi_drl.layout import Layout
 from gmi_drl.run.folder import RunFolder
@@ -24,6 +25,7 @@ def run_role(
     *,
     run_dir: Path | str | None = None,
     hang_s: float = 300.0,
+    launcher: str = LOCAL,
 ) -> dict[int, Any]:
     """Run a role on every GMI of a layout and wait for all of them.
 
@@ -34,6 +36,7 @@ def run_role(
         run_dir: Folder for logs; `runs/MyRole-TIME` unless told otherwise.
         hang_s: Deadline in seconds of every wait between GMIs. Between devices (MRR, HAR, SHARD) it takes some seconds
             more to find out who is silent.
+        launcher: Who starts the GMIs: `local`, or `ray` on the nodes of a cluster, where FILE must be, too.
 
     Returns:
         What `GMI_run` returned, by GMI id.
@@ -42,21 +45,22 @@ def run_role(
         UsageError: when the parameters are no JSON, or a run lies in that folder.
         GmiError: when a GMI fails or dies; the message names it and its log. The others are ended.
     """
-    chosen = layout if isinstance(layout, Layout) else load_yaml(Layout, Path(layout))
+    chosen = layout_for(launcher, layout if isinstance(layout, Layout) else load_yaml(Layout, Path(layout)))
     name = role.rpartition(":")[2]
     folder = RunFolder(
         Path(run_dir or f"runs/{name}-{time.strftime('%Y%m%d-%H%M%S')}-{time.monotonic_ns() % 1000:03d}")
     )
     roles, config = {gmi.id: role for gmi in chosen.gmis}, RunConfig(hang_s=hang_s)
     params = _as_json(params or {}, role)
-    folder.create()
-    with (
-        folder.lock(),
-        claimed([chosen], purpose=str(folder.path)) as claim,
-        opened(claim, chosen, config, folder, roles, params, slot_bytes=SLOT_BYTES) as processes,
-    ):
-        for _ in processes.events():
-            pass
+    with agents_by(launcher, chosen) as agents:
+        folder.create()
+        with (
+            folder.lock(),
+            held(chosen, str(folder.path), agents) as claim,
+            opened(claim, chosen, config, folder, roles, params, slot_bytes=SLOT_BYTES) as processes,
+        ):
+            for _ in processes.events():
+                pass
     return dict(sorted(processes.results.items()))
 
 

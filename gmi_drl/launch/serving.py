@@ -10,10 +10,11 @@ from typing import Any
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
-from gmi_drl.gmi import claimed
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
+from gmi_drl.launch.held import held
+from gmi_drl.launch.nodes.starters import AgentStarter
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
@@ -84,7 +85,14 @@ def span(gmis: Mapping[int, ServedGMI]) -> tuple[float, float]:
 
 
 def serve(
-    layout: Layout, run: RunFolder, *, steps: int, seed: int = 0, stochastic: bool = False, apply_mig: bool = False
+    layout: Layout,
+    run: RunFolder,
+    *,
+    steps: int,
+    seed: int = 0,
+    stochastic: bool = False,
+    apply_mig: bool = False,
+    agents: AgentStarter | None = None,
 ) -> Served:
     """Play the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
 
@@ -98,6 +106,7 @@ def serve(
         seed: Of worlds and noise.
         stochastic: Act with the noise of training, not by the mean.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
+        agents: Starts the agents of the layout's nodes; None for a layout of this machine.
 
     Raises:
         UsageError: if the layout is not for serving or of another task, the run has no policy of ours, or its settings
@@ -116,7 +125,7 @@ def serve(
     slot_bytes = config.learner.bucket_bytes(task_spec(task))
     with _folder_with_policy(run, task_spec(task), config) as (folder, iteration), stop_on_signals() as request:
         with (
-            claimed([layout], purpose=f"gmi-drl serve {run.path}", apply_mig=apply_mig) as claim,
+            held(layout, f"gmi-drl serve {run.path}", agents, apply_mig=apply_mig) as claim,
             opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
             Sampler(watched_gpus(layout, processes.instances.environment)) as sampler,
         ):

@@ -10,6 +10,9 @@ from gmi_drl.roles.resources import Resources
 UNKNOWN = 256
 """An exit code that nobody can tell any more."""
 
+LOST = 257
+"""That of a GMI whose node is lost."""
+
 
 class StartedGMI(Protocol):
     """A GMI that runs: it is listened to, and ended with all that it has started."""
@@ -17,6 +20,10 @@ class StartedGMI(Protocol):
     @property
     def pid(self) -> int:
         """Its process."""
+
+    @property
+    def where(self) -> str:
+        """To come behind its process in an error: empty, or `, node b`, and what is known of that."""
 
     @property
     def log(self) -> Path:
@@ -74,6 +81,8 @@ def how_it_ended(code: int | None) -> str:
         return "has closed its line but still runs"
     if code == UNKNOWN:
         return "has ended, how is not known (SIGCHLD is ignored here)"
+    if code == LOST:
+        return "was lost with its node"
     if code >= 0:
         return f"exited with code {code}"
     more = " (by hand, or for want of memory)" if -code == signal.SIGKILL else ""

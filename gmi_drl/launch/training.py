@@ -9,11 +9,14 @@ from signal import Signals
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
-from gmi_drl.gmi import Claim, claimed
+from gmi_drl.gmi import Claim
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
+from gmi_drl.launch.ground import Laying
+from gmi_drl.launch.held import held
 from gmi_drl.launch.learnable import require_learnable
+from gmi_drl.launch.nodes.starters import AgentStarter
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
@@ -49,6 +52,7 @@ def train(
     *,
     resume: Path | None = None,
     apply_mig: bool = False,
+    agents: AgentStarter | None = None,
     on_start: Callable[[], None] = lambda: None,
     on_row: Callable[[Row], None] = lambda row: None,
     on_warning: Callable[[str], None] = lambda text: None,
@@ -61,9 +65,10 @@ def train(
         folder: Made by `RunFolder.create`, or that of the run to go on with.
         resume: The checkpoint to go on from.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
+        agents: Starts the agents of the layout's nodes; None for a layout of this machine.
         on_start: Called when the devices are cut and the GMIs have been started.
         on_row: Called with every row of the metrics.
-        on_warning: Called when one of the configuration's writers is dropped.
+        on_warning: Called when one of the configuration's writers is dropped, or a node falls silent.
 
     Raises:
         UsageError: if the layout or the configuration cannot be trained.
@@ -77,7 +82,10 @@ def train(
     with folder.lock(), folder.kept_if_begun(), Presence(folder.path) as home:
         _check_newest(folder, resume)
         # Signals until the state is written: a second one must not undo a result.
-        with claimed([layout], purpose=str(folder.path), apply_mig=apply_mig) as claim, stop_on_signals() as request:
+        with (
+            held(layout, str(folder.path), agents, apply_mig=apply_mig, tell=on_warning) as claim,
+            stop_on_signals() as request,
+        ):
             try:
                 outcome = _train(claim, layout, config, folder, home, resume, on_start, on_row, on_warning, request)
                 home.require()
@@ -132,7 +140,7 @@ def _tell_state(folder: RunFolder, home: Presence, state: str, message: str) -> 
 
 
 def _train(
-    claim: Claim,
+    claim: Claim | Laying,
     layout: Layout,
     config: RunConfig,
     folder: RunFolder,

@@ -16,6 +16,7 @@ from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.events import Heard
+from gmi_drl.launch.ground import Laying
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.processes import FIRST_WORD_S
 from gmi_drl.layout import Layout
@@ -33,7 +34,7 @@ PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Measured:
-    """How a layout ran with `num_env` environments in each GMI.
+    """How a layout ran with `num_env` environments in each GMI, or in the largest where they differ.
 
     Speed is that of all its GMIs; memory that of the largest, on a GPU no less than an equal share of all that they
     use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
@@ -60,7 +61,7 @@ class Session:
     It may be started again when it has been closed. Its logs do not outlive it: an error has the end of one.
 
     Args:
-        layout: What to start. Its GMIs' own `num_env` do not matter.
+        layout: What to start. Its GMIs' own `num_env` matter where a measurement says so.
         config: How they train.
         role: A subclass of `roles.probe.Probe`, by location; None for the one of the layout's template and learner.
         environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
@@ -86,11 +87,11 @@ class Session:
         self.compiled_s = 0.0
         self._life = ExitStack()
 
-    def start(self, claim: Claim) -> None:
+    def start(self, claim: Claim | Laying) -> None:
         """Start the GMIs.
 
         Args:
-            claim: Of the layout's devices, on which others may live.
+            claim: Of the layout's devices, on which others may live; see `opened`.
 
         Raises:
             GmiError: when a GMI fails, dies or does not start.
@@ -123,11 +124,11 @@ class Session:
         """End the GMIs. May be called twice."""
         self._life.close()
 
-    def measure(self, num_env: int, seconds: float, *, deadline_s: float | None = None) -> Measured:
+    def measure(self, num_env: int | None, seconds: float, *, deadline_s: float | None = None) -> Measured:
         """Train for about so many seconds, at least one iteration after the warm-up, and tell how it went.
 
         Args:
-            num_env: Environments of each GMI.
+            num_env: Environments of each GMI; None for as many as the layout gives it.
             seconds: Of measuring; making the worlds and warming up come on top.
             deadline_s: When to give a GMI up that has not answered.
 
@@ -136,18 +137,19 @@ class Session:
             PeerSilentError: when one does not answer by the deadline.
         """
         limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
+        worlds = {gmi.id: gmi.num_env if num_env is None else num_env for gmi in self.layout.gmis}
+        total = sum(worlds.values())
         self._sampler.forget(time.monotonic())
         with self._watching_memory():
-            for gmi in self.layout.gmis:
-                self._processes.say(gmi.id, Measure(num_env, seconds))
+            for gmi_id, some in worlds.items():
+                self._processes.say(gmi_id, Measure(some, seconds, some / total))
             rows = [report.row for report in self._hear(Report, limit_s)]
         iteration_s = max(row["iteration_s"] for row in rows)
-        steps = num_env * len(rows) * self.config.learner.horizon
         return Measured(
-            num_env=num_env,
+            num_env=max(worlds.values()),
             iterations=rows[0]["iterations"],
             iteration_s=iteration_s,
-            steps_per_second=steps / iteration_s,
+            steps_per_second=total * self.config.learner.horizon / iteration_s,
             relative_error=max(row["relative_error"] for row in rows),
             memory_bytes=max(*(row["memory_bytes"] for row in rows), share_of_each(self.layout, self._taken)),
             host_bytes=max(row["host_bytes"] for row in rows),

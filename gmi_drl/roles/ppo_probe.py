@@ -34,7 +34,7 @@ class PPOProbe(ReplicaProbe):
             task.spec,
             self.config,
             self.mgr.reduction(self.group),
-            sample_share=1 / len(self.group.members),
+            sample_share=self.sample_share,
             device=self.mgr.device,
             seed=self.seed("learner"),
             learner_class=self.learner_class,
@@ -44,4 +44,5 @@ class PPOProbe(ReplicaProbe):
         """See `Probe`."""
         if self.replica is None:
             self.replica = self.make_replica(task)
+        self.replica.learner.ppo.sample_share = self.sample_share
         self.replica.enter_worlds(task, self.seed("agent"))

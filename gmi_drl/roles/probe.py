@@ -32,13 +32,19 @@ class Probe(DRL_role):
     """Iterates as a GMI does, with as many environments as the launcher says, and tells how fast that was.
 
     A learner's is a `ReplicaProbe`; one that trains nothing has iterations of its own.
+
+    Attributes:
+        sample_share: Samples that this GMI learns from divided by those of all, in the measurement at hand.
     """
+
+    sample_share: float = 1.0
 
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
         self.config = configured(self.mgr)
         self.mgr.line.deliver(Ready(self._compile()))
         for order in self._orders():
+            self.sample_share = order.sample_share
             self.mgr.line.deliver(Report(self._measure(order.num_env, order.seconds)))
 
     def make_task(self, num_env: int, seed: int) -> Task:
@@ -120,7 +126,7 @@ class ReplicaProbe(Probe):
 
     @abstractmethod
     def make_replica(self, task: Task) -> AnyReplica:
-        """What trains in these worlds, of which all GMIs have as many: that of the learner's role."""
+        """What trains in these worlds, with this `sample_share`: that of the learner's role."""
 
     def iterate(self, decide: Callable[[], Word]) -> Word:
         """See `Probe`."""

@@ -24,10 +24,14 @@ class Stop:
 
 @dataclass(frozen=True)
 class Measure:
-    """Iterate with `num_env` environments for about `seconds`, and report how that went."""
+    """Iterate with `num_env` environments for about `seconds`, and report how that went.
+
+    `sample_share` is what this GMI learns from divided by what all of its layout do.
+    """
 
     num_env: int
     seconds: float
+    sample_share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Planning: which layout for which workload on which node. Pure: needs neither torch nor the hardware."""
 
 from gmi_drl.scheduler.algorithm_2 import algorithm_2
+from gmi_drl.scheduler.cluster import plan_cluster
 from gmi_drl.scheduler.grid import grid_of, num_envs_of, profile_grid, search_grid, why_no_grid
 from gmi_drl.scheduler.plan import Plan, plan, plan_measured
 from gmi_drl.scheduler.search import Candidate, search
@@ -12,6 +13,7 @@ __all__ = [
     "grid_of",
     "num_envs_of",
     "plan",
+    "plan_cluster",
     "plan_measured",
     "profile_grid",
     "search",

@@ -1,8 +1,11 @@
 """Every formula of a plan with its numbers: of the choice, and of the best that was not chosen."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from gmi_drl.errors import UsageError
+from gmi_drl.profile import ProfilePoint
 from gmi_drl.scheduler.formulas import (
     Formula,
     communication_of,
@@ -10,10 +13,14 @@ from gmi_drl.scheduler.formulas import (
     efficiency_of,
     estimate_of,
     memory_of,
-    room_of,
+    room_on_gpu,
+    room_on_host,
     saturation_of,
     throughput_of,
+    uneven_of,
 )
+from gmi_drl.scheduler.memory import memory_models
+from gmi_drl.scheduler.models import gpus_of, points_of
 from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.plan import Basis, Plan
 from gmi_drl.scheduler.search import Candidate
@@ -69,21 +76,45 @@ def explain(plan: Plan, hourly: float | None = None) -> list[Explained]:
 
 def _formulas(candidate: Candidate, plan: Plan, basis: Basis, hourly: float | None) -> tuple[Formula, ...]:
     point, (num_devices, _) = candidate.point, devices_of(basis.node)
+    cost = [] if hourly is None else [cost_of(candidate, hourly)]
+    if candidate.by_model:
+        return (
+            *chain.from_iterable(_of_model(model, own, basis) for model, own in candidate.by_model),
+            *communication_of(candidate.cut, basis),
+            uneven_of(candidate, basis),
+            *efficiency_of(candidate, basis),
+            *cost,
+        )
     model = plan.memory.get(point.gmis_per_gpu) if point.backend == plan.layout.backend else None
     return (
         saturation_of(point, basis.profile),
         estimate_of(candidate, num_devices),
-        *communication_of(point, basis),
+        *communication_of(point.cut, basis),
         throughput_of(candidate, basis),
         *efficiency_of(candidate, basis),
         memory_of(point, model),
-        *room_of(point, basis.node),
-        *([] if hourly is None else [cost_of(candidate, hourly)]),
+        *room_on_gpu(point, basis.node),
+        *room_on_host(point, basis.node),
+        *cost,
     )
+
+
+def _of_model(model: str, point: ProfilePoint, basis: Basis) -> Iterator[Formula]:
+    """What is known of a model's own cut."""
+    own = basis.measured.model_copy(update={"points": tuple(points_of(basis.measured, model))})
+    sizes = memory_models(one for one in own.points if one.backend == point.backend)
+    formulas = (
+        saturation_of(point, own),
+        memory_of(point, sizes.get(point.gmis_per_gpu)),
+        *room_on_gpu(point, gpus_of(basis.node, model)),
+    )
+    yield from (replace(formula, name=f"{formula.name}, {model}") for formula in formulas)
 
 
 def _named(candidate: Candidate) -> str:
     point = candidate.point
+    if candidate.by_model:
+        return candidate.cut.described
     each = f"{counted(point.gmis_per_gpu, 'GMI')} per device, {point.num_env} environments each"
     return f"{each}, by {point.backend}"
 

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 
+from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
-from gmi_drl.mapping import MappingList, even_mapping, har_seconds, mpr_seconds, mrr_seconds, select_by_layout, size_of
+from gmi_drl.mapping import MappingList, har_seconds, mpr_seconds, mrr_seconds, select_by_layout, shortest, size_of
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import SPARE, MemoryModel
 from gmi_drl.scheduler.plan import Basis, samples_per_update, unmeasured_communication
 from gmi_drl.scheduler.price import cost_per_billion_steps
 from gmi_drl.scheduler.search import SATURATION_THRESHOLD, STANDARD_ERRORS, Candidate, saturation
 from gmi_drl.speeds import LINK, MEMORY, Speeds
-from gmi_drl.templates import devices_of
+from gmi_drl.templates import devices_of, mapping_of
 from gmi_drl.templates.cost import Communication
 from gmi_drl.units import GIB, counted, human_bytes, human_count, human_money
 
@@ -70,7 +71,7 @@ def estimate_of(candidate: Candidate, num_devices: int) -> Formula:
 def throughput_of(candidate: Candidate, basis: Basis) -> Formula:
     """Equation 2 of serving, 3 of training."""
     point, horizon = candidate.point, basis.learner.horizon
-    mapping = _mapping(point, basis.node)
+    mapping = mapping_of(point.cut, basis.node)
     iteration_s = point.num_env * horizon / point.steps_per_second if point.steps_per_second else float("inf")
     waits_s = unmeasured_communication(basis.communication, basis.node, mapping)
     serves = basis.template.purpose == "serving"
@@ -87,12 +88,42 @@ def throughput_of(candidate: Candidate, basis: Basis) -> Formula:
     )
 
 
+def uneven_of(candidate: Candidate, basis: Basis) -> Formula:
+    """What unlike GPUs do that are cut each in its own way."""
+    horizon, point = basis.learner.horizon, candidate.point
+    counts = basis.node.used_counts
+    parts = [(counts[model], one) for model, one in candidate.by_model]
+    told = f"{human_count(candidate.expected)} steps/s"
+    if basis.template.purpose == "serving":
+        return Formula(
+            "Throughput of unlike GPUs (equation 2)",
+            (
+                "sum of GPUs x GMIs x steps/s of one GMI",
+                " + ".join(f"{n} x {one.gmis_per_gpu} x {human_count(one.steps_per_second)}" for n, one in parts),
+                told,
+            ),
+            "nothing waits for another, so each model takes its fastest cut",
+        )
+    iteration_s = point.num_env * horizon / point.steps_per_second
+    waits_s = samples_per_update(candidate.cut, basis.node, basis.learner) / candidate.expected - iteration_s
+    worlds = " + ".join(f"{count} x {one.gmis_per_gpu} x {one.num_env}" for count, one in parts)
+    return Formula(
+        "Throughput of unlike GPUs (equation 3)",
+        (
+            "sum of GPUs x GMIs x environments x steps / (longest T_s + T_a + T_t + COM/BW)",
+            f"({worlds}) x {horizon} / ({_time(iteration_s)} + {_time(waits_s)})",
+            told,
+        ),
+        f"each model takes the cut with the most environments that iterates in {_time(iteration_s)}",
+    )
+
+
 def efficiency_of(candidate: Candidate, basis: Basis) -> list[Formula]:
     """What steps teach; nothing where that is not known."""
     noise, speed = basis.profile.noise, candidate.steps_per_second
     if noise is None or candidate.efficiency is None:
         return []
-    batch = human_count(samples_per_update(candidate.point.cut, basis.node, basis.learner))
+    batch = human_count(samples_per_update(candidate.cut, basis.node, basis.learner))
     return [
         Formula(
             "What steps teach (McCandlish et al. 2018, equation 2.7)",
@@ -122,21 +153,23 @@ def memory_of(point: ProfilePoint, model: MemoryModel | None) -> Formula:
     )
 
 
-def room_of(point: ProfilePoint, node: Node) -> list[Formula]:
-    """What GMIs take of a GPU and of the host, against what a plan may give them."""
-    num_devices, _ = devices_of(node)
-    found = []
-    if point.memory_bytes and (size := node.gpu_memory_gib) is not None:
-        found.append(_room("Room on a GPU", point.gmis_per_gpu, point.memory_bytes, size))
+def room_on_gpu(point: ProfilePoint, node: Node) -> list[Formula]:
+    """What GMIs take of a GPU, against what a plan may give them."""
+    if not point.memory_bytes or (size := node.gpu_memory_gib) is None:
+        return []
+    return [_room("Room on a GPU", point.gmis_per_gpu, point.memory_bytes, size)]
+
+
+def room_on_host(point: ProfilePoint, node: Node) -> list[Formula]:
+    """What GMIs take of the host, against what a plan may give them."""
     on_host = point.host_bytes or (0 if node.num_gpus else point.memory_bytes)
-    if on_host:
-        found.append(_room("Room on the host", num_devices * point.gmis_per_gpu, on_host, node.cpu.memory_gib))
-    return found
+    gmis = devices_of(node)[0] * point.gmis_per_gpu
+    return [_room("Room on the host", gmis, on_host, node.cpu.memory_gib)] if on_host else []
 
 
-def communication_of(point: ProfilePoint, basis: Basis) -> list[Formula]:
+def communication_of(cut: AnyCut, basis: Basis) -> list[Formula]:
     """What gradients cost: Table 5, Table 2 and the alpha-beta model; nothing where nothing is sent."""
-    communication, mapping = basis.communication, _mapping(point, basis.node)
+    communication, mapping = basis.communication, mapping_of(cut, basis.node)
     n = size_of(mapping)
     if not communication.reduces or n == 1:
         return [Formula("Communication (Table 4: TCG, COM = 0)" if not communication.reduces else "One GMI: COM = 0")]
@@ -166,7 +199,8 @@ def cost_of(candidate: Candidate, hourly: float) -> Formula:
 
 
 def _table_2(mapping: MappingList, communication: Communication) -> Formula:
-    g, t, size, speeds = len(mapping), len(mapping[0]), communication.bucket_bytes, communication.known_speeds(mapping)
+    g, t, size = len(mapping), max(map(len, mapping)), communication.bucket_bytes
+    speeds = communication.known_speeds(mapping)
     strategy = select_by_layout(mapping)
     known = speeds if {MEMORY, LINK} <= speeds.keys() else {}
     if not known:
@@ -190,7 +224,8 @@ def _table_2(mapping: MappingList, communication: Communication) -> Formula:
             har_seconds(g, t, size, b_1, b_2),
         ),
     }[strategy]
-    told = f"the paper's choice by the layout alone: g = {counted(g, 'device')}, t = {t} of each"
+    whose = "each" if shortest(mapping) == t else "the largest"
+    told = f"the paper's choice by the layout alone: g = {counted(g, 'device')}, t = {t} of {whose}"
     return Formula(f"One sum by {strategy} (Algorithm 1, Table 2)", (formula, numbers, _time(seconds)), told)
 
 
@@ -214,10 +249,6 @@ def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
 
 def _source(communication: Communication, speeds: Speeds) -> str:
     return "measured speeds" if speeds is communication.speeds else "usual speeds between cores"
-
-
-def _mapping(point: ProfilePoint, node: Node) -> MappingList:
-    return even_mapping(devices_of(node)[0], point.gmis_per_gpu)
 
 
 def _phases(point: ProfilePoint, remark: str) -> str:

@@ -7,13 +7,9 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.profile import Profile
-from gmi_drl.scheduler.objective import USUAL, Objective
 from gmi_drl.scheduler.search import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
 from gmi_drl.templates import devices_of, require_division
 from gmi_drl.units import counted
-
-FEW = 64
-"""Environments of a GMI, where what is learnt decides: fewer than the paper tries."""
 
 
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
@@ -21,10 +17,9 @@ def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) 
     return tuple(Cut(size, num_env, backend) for size, some in num_envs.items() for num_env in some)
 
 
-def num_envs_of(node: Node, objective: Objective = USUAL) -> tuple[int, ...]:
-    """The numbers of environments to try on the devices of a node, ascending: for learning few may be best."""
-    usual = GPU_NUM_ENVS if node.num_gpus else NUM_ENVS
-    return (FEW, *usual) if objective == "learning" else usual
+def num_envs_of(node: Node) -> tuple[int, ...]:
+    """The numbers of environments to try on the devices of a node, ascending."""
+    return GPU_NUM_ENVS if node.num_gpus else NUM_ENVS
 
 
 def search_grid(
@@ -35,7 +30,6 @@ def search_grid(
     num_env: int | None = None,
     keep_batch: int | None = None,
     backends: Sequence[str] = (PROCESS.name,),
-    objective: Objective = USUAL,
 ) -> tuple[Cut, ...]:
     """Algorithm 2's grid on a node, what matters most first, as a budget may end before it does.
 
@@ -50,7 +44,6 @@ def search_grid(
         num_env: The only number of environments of a GMI to try.
         keep_batch: Samples per update that every layout must have: the environments in all times the horizon.
         backends: What may cut the devices.
-        objective: What a plan will make the most of.
 
     Raises:
         NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
@@ -62,7 +55,7 @@ def search_grid(
     sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
     divisions = _divisions(node, sizes, backends)
     if keep_batch is None:
-        return _by_all({size: (num_env,) if num_env else num_envs_of(node, objective) for size in sizes}, divisions)
+        return _by_all({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, divisions)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
     grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, divisions)
     if not grid:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from gmi_drl.cut import Cut
 from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
+from gmi_drl.scheduler.search import Candidate
+from gmi_drl.templates import devices_of
 from gmi_drl.units import GIB, counted
 
 SPARE = 0.1
@@ -45,6 +47,20 @@ def memory_models(points: Iterable[ProfilePoint]) -> dict[int, MemoryModel]:
             sizes.setdefault(point.gmis_per_gpu, []).append((point.num_env, point.memory_bytes))
     models = {size: fit(known) for size, known in sizes.items()}
     return {size: model for size, model in models.items() if model is not None}
+
+
+def host_bytes_of(candidate: Candidate, node: Node) -> int:
+    """What all its GMIs take on the host, as far as that was measured."""
+    if candidate.by_model:
+        counts = node.used_counts
+        return sum(counts[model] * point.gmis_per_gpu * point.host_bytes for model, point in candidate.by_model)
+    point, (num_devices, _) = candidate.point, devices_of(node)
+    return num_devices * point.gmis_per_gpu * (point.host_bytes or (0 if node.num_gpus else point.memory_bytes))
+
+
+def fits_host(node: Node, host_bytes: int) -> bool:
+    """Whether the host has so much for GMIs."""
+    return host_bytes <= (1 - SPARE) * node.cpu.memory_gib * GIB
 
 
 def shortage(node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, host_bytes: int) -> str | None:
@@ -88,7 +104,7 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
 
 def _shortage(node: Node, num_gmis: int, host_bytes: int, gmis_here: int, device_bytes: int) -> str | None:
     """Why the host does not hold `num_gmis` or a device `gmis_here`, which take so many bytes together."""
-    if host_bytes > (1 - SPARE) * node.cpu.memory_gib * GIB:
+    if not fits_host(node, host_bytes):
         return f"{counted(num_gmis, 'GMI')} would take {_gib(host_bytes)} of the host's {node.cpu.memory_gib:.1f} GiB"
     device_gib = node.gpu_memory_gib
     if device_gib is not None and device_bytes > (1 - SPARE) * device_gib * GIB:

@@ -1,7 +1,7 @@
 """Points of unlike GPUs: what a profile promises for a node that has several models, or others than were measured.
 
-Every device of a node is cut alike, and a training waits for its slowest GMI, so a cut of a mixed node does what it
-does on the model on which it is slowest.
+A training waits for its slowest GMI, so where all devices of a mixed node are cut alike they do what they do on the
+model on which that is slowest; `uneven.py` cuts each model in its own way.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def for_node(profile: Profile, node: Node) -> tuple[Profile, list[str]]:
     if not node.num_gpus:
         return profile.model_copy(update={"points": tuple(point for point in profile.points if not point.model)}), []
     models = list(dict.fromkeys(_known(part.model) for part in node.used_models))
-    own = {model: [point for point in profile.points if _known(point.model) in (model, "")] for model in models}
+    own = {model: points_of(profile, model) for model in models}
     lacking = [model for model in models if not own[model]]
     measured = sorted({point.model for point in profile.points})
     by_cut = [_by_cut(own[model], model) for model in models if own[model]]
@@ -34,9 +34,25 @@ def for_node(profile: Profile, node: Node) -> tuple[Profile, list[str]]:
     cuts = [cut for cut in by_cut[0] if all(cut in others for others in by_cut)]
     points = tuple(_slowest([known[cut] for known in by_cut]) for cut in cuts)
     told = [f"no point is of {model}: those of {' and '.join(measured)} stand for it" for model in lacking]
-    if len(models) > 1:
-        told.append(f"its GPUs are unlike ({', '.join(models)}) and cut alike: all run as the slowest of them does")
     return profile.model_copy(update={"points": points}), told
+
+
+def points_of(profile: Profile, model: str) -> list[ProfilePoint]:
+    """The points that hold for a model: those that name it and those that name none, of one cut the former."""
+    name = _known(model)
+    return list(_by_cut([point for point in profile.points if _known(point.model) in (name, "")], name).values())
+
+
+def gpus_of(node: Node, model: str) -> Node:
+    """The node, of which only the GPUs of a model are used, as it names that."""
+    models = node.model_of_each_gpu
+    return node.only(index for index in node.gpu_indices if models[index] == model)
+
+
+def unlike_models(node: Node) -> list[str]:
+    """The models of a node's GPUs by the catalogue's names, if they are several; else none."""
+    models = list(dict.fromkeys(_known(part.model) for part in node.used_models))
+    return models if len(models) > 1 else []
 
 
 def no_common_point(node: Node, points: Points) -> str:

@@ -5,22 +5,31 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from gmi_drl.backends import PROCESS
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut, Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.made_for import made_for
-from gmi_drl.mapping import MappingList, even_mapping
+from gmi_drl.mapping import MappingList
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.models import for_node, no_common_point
 from gmi_drl.scheduler.objective import USUAL, Objective, ranked
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
+from gmi_drl.scheduler.uneven import about_unlike, uneven_candidates, with_uneven
 from gmi_drl.scheduler.used import why_these_gpus
 from gmi_drl.speeds import Speeds
-from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of, usual_gmis_per_gpu
+from gmi_drl.templates import (
+    TCG_EX,
+    Template,
+    backend_refusal,
+    devices_of,
+    environments_of,
+    mapping_of,
+    usual_gmis_per_gpu,
+)
 from gmi_drl.templates.cost import Communication, throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -34,12 +43,16 @@ Confirmed = Mapping[Cut, float]
 
 @dataclass(frozen=True)
 class Basis:
-    """What a plan was chosen by: the workload, the node, what is known of the one on the other, and what counts."""
+    """What a plan was chosen by: the workload, the node, what is known of the one on the other, and what counts.
+
+    `profile` has a point of each cut, which holds for all GPUs, `measured` those of each model.
+    """
 
     task: TaskSpec
     learner: LearnerConfig
     node: Node
     profile: Profile
+    measured: Profile
     template: Template
     objective: Objective = USUAL
 
@@ -74,7 +87,7 @@ class Plan:
     @property
     def best_solo(self) -> Candidate | None:
         """The best that has one GMI per device; None if nothing of it is known."""
-        return next((candidate for candidate in self.candidates if candidate.point.gmis_per_gpu == 1), None)
+        return next((candidate for candidate in self.candidates if candidate.is_solo), None)
 
     @property
     def knows_what_pays(self) -> bool:
@@ -83,7 +96,8 @@ class Plan:
 
     def samples_per_update(self, candidate: Candidate) -> int:
         """Environments in all times the horizon: what an update learns from."""
-        return candidate.point.cut.uncut.num_env * len(self.layout.devices) * self.horizon
+        assert self.basis is not None  # as there are candidates
+        return environments_of(candidate.cut, self.basis.node) * self.horizon
 
 
 def plan(
@@ -151,29 +165,35 @@ def plan_measured(
         NoFeasiblePlanError: if nothing in it runs or fits the node.
     """
     require_same_task(profile, task)
-    every, (profile, about_models) = profile.points, for_node(profile, node)
+    measured, (profile, about_models) = profile, for_node(profile, node)
+    # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
+    communication = template.communication(task, learner, node, profile.speeds)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template, objective)
-    if not candidates:
+    uneven = uneven_candidates(learner, node, measured, grid, template, communication, objective, unfit)
+    if not candidates and not uneven:
+        every = measured.points
         refused = infeasible or _uncuttable(every, node, grid)
         if every and not profile.points and not refused:
             raise NoFeasiblePlanError(f"no point of the profile can be used: {no_common_point(node, every)}")
         raise NoFeasiblePlanError(_nothing_left(profile, node, refused, unmeasured))
-    known = ranked(
-        _confirmed(candidates, confirmed or {}, profile, judge_of(task, learner, node, profile, template)), objective
-    )
-    best = next(candidate for candidate in known if candidate.point.cut in grid)
+    alike = _confirmed(candidates, confirmed or {}, profile, judge_of(task, learner, node, profile, template))
+    known = ranked(with_uneven(uneven, alike, objective), objective)
+    best = next(candidate for candidate in known if candidate.by_model or candidate.point.cut in grid)
     projection = Projection(
-        measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.point.memory_bytes or None
+        measured=True, steps_per_second=best.steps_per_second, memory_bytes=best.memory_bytes or None
     )
     num_devices, _ = devices_of(node)
     learns = None
     if template.purpose == "training":
-        learns = Learns(learner.kind, lambda one: samples_per_update(one.cut, node, learner), profile.noise, objective)
-    # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
-    communication = template.communication(task, learner, node, profile.speeds)
+        learns = Learns(learner.kind, lambda cut: samples_per_update(cut, node, learner), profile.noise, objective)
     doubt = communication.doubt if num_devices > 1 else None
-    why = [*reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt), *about_models, *remarks]
-    layout = template.lay_out(task, node, best.point.cut, projection, why, communication)
+    why = [
+        *reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt),
+        *about_models,
+        *about_unlike(best, known, node, template),
+        *remarks,
+    ]
+    layout = template.lay_out(task, node, best.cut, projection, why, communication)
     return Plan(
         _remembered(layout, node),
         (best, *(candidate for candidate in known if candidate is not best)),
@@ -181,7 +201,7 @@ def plan_measured(
         tuple(infeasible),
         learner.horizon,
         learns.kind if learns else None,
-        Basis(task, learner, node, profile, template, objective),
+        Basis(task, learner, node, profile, measured, template, objective),
     )
 
 
@@ -220,9 +240,9 @@ def candidates_of(
     return ranked(candidates, objective), infeasible
 
 
-def samples_per_update(cut: Cut, node: Node, learner: LearnerConfig) -> int:
+def samples_per_update(cut: AnyCut, node: Node, learner: LearnerConfig) -> int:
     """Environments in all times the horizon: what an update learns from."""
-    return devices_of(node)[0] * cut.uncut.num_env * learner.horizon
+    return environments_of(cut, node) * learner.horizon
 
 
 def judge_of(
@@ -246,7 +266,7 @@ def judge_for(
 
     @cache
     def communication_s(gmis_per_gpu: int) -> float:
-        return unmeasured_communication(communication, node, even_mapping(num_devices, gmis_per_gpu))
+        return unmeasured_communication(communication, node, mapping_of(Cut(gmis_per_gpu, 1), node))
 
     def judge(point: ProfilePoint) -> Candidate:
         num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * learner.horizon

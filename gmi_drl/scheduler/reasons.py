@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gmi_drl.backends import BACKENDS
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut, Cut
 from gmi_drl.learners import OUR_PPO
 from gmi_drl.noise_scale import NoiseScale
-from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.profile import Profile
 from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.units import counted, human_bytes, human_count
@@ -19,13 +19,13 @@ class Learns:
 
     Args:
         kind: Of learner.
-        samples: Per update, of a point.
+        samples: Per update, of a cut.
         noise: How many of them an update can use; None where it is not known.
         objective: Whether that decides.
     """
 
     kind: str
-    samples: Callable[[ProfilePoint], int]
+    samples: Callable[[AnyCut], int]
     noise: NoiseScale | None
     objective: Objective
 
@@ -80,11 +80,11 @@ def _measured_with(measured: str, learner: str) -> list[str]:
 
 
 def _described(candidate: Candidate, num_devices: int) -> str:
-    point = candidate.point
-    each = point.cut.described
-    each += f" on each of {num_devices} devices" if num_devices > 1 else ""
+    each = candidate.cut.described
+    each += f" on each of {num_devices} devices" if num_devices > 1 and not candidate.by_model else ""
     verb = "project to" if candidate.confirmed is None else "ran together at"
-    memory = f", {human_bytes(point.memory_bytes)} for each GMI" if point.memory_bytes else ""
+    sizes = " and ".join(dict.fromkeys(human_bytes(point.memory_bytes) for point in candidate.points))
+    memory = f", {sizes} for each GMI" if candidate.memory_bytes else ""
     return f"{each} {verb} {human_count(candidate.steps_per_second)} steps/s{memory}"
 
 
@@ -107,7 +107,7 @@ def _against_backends(best: Candidate, candidates: Sequence[Candidate], num_devi
 
 def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> str:
     """One GMI per device may win, and the plan says so."""
-    solos = [candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1]
+    solos = [candidate for candidate in candidates if candidate.is_solo]
     if not solos:
         return "one GMI per device was not measured, so nothing says that cutting pays"
     if len(solos) == len(candidates):
@@ -122,7 +122,7 @@ def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices:
 
 def _learnt(best: Candidate, candidates: Sequence[Candidate], learns: Learns) -> list[str]:
     """How many samples an update has, and what they teach, as far as that is known."""
-    samples = f"{human_count(learns.samples(best.point))} samples per update"
+    samples = f"{human_count(learns.samples(best.cut))} samples per update"
     if learns.noise is None or best.efficiency is None:
         return [f"{samples}: another number learns differently per step (--keep-batch holds it)"]
     lines = [
@@ -135,15 +135,15 @@ def _learnt(best: Candidate, candidates: Sequence[Candidate], learns: Learns) ->
     if other is not best:
         most = "most steps/s" if learns.objective == "learning" else "most useful steps/s"
         lines.append(
-            f"{most}: {other.point.cut.described} do {human_count(other.steps_per_second)} steps/s in updates of "
-            f"{human_count(learns.samples(other.point))} samples, {human_count(other.useful_steps_per_second or 0.0)} "
+            f"{most}: {other.cut.described} do {human_count(other.steps_per_second)} steps/s in updates of "
+            f"{human_count(learns.samples(other.cut))} samples, {human_count(other.useful_steps_per_second or 0.0)} "
             f"of them useful (--objective {'steps' if learns.objective == 'learning' else 'learning'})"
         )
     return lines
 
 
 def _certainty(best: Candidate) -> str:
-    if best.confirmed is not None and best.point.gmis_per_gpu == 1:
+    if best.confirmed is not None and best.is_solo:
         return "confirmed: it was run as it is"
     if best.confirmed is not None:
         return "confirmed: all its GMIs ran together, by turns with one GMI per device and as many environments in all"

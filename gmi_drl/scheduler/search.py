@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut, Cut, Cuts
 from gmi_drl.profile import ProfilePoint
 
 NUM_ENVS = tuple(128 * 2**i for i in range(8))
@@ -45,6 +45,7 @@ class Candidate:
         expected: The same with the communication of equations 2 and 3.
         confirmed: Steps per second of all GMIs run together; None if that was not done.
         efficiency: What a step teaches in an update of so many, from 0 to 1 (`NoiseScale`); None if it is not known.
+        by_model: Where unlike GPUs are cut each in its own way, each model with its point; `point` is the slowest then.
     """
 
     point: ProfilePoint
@@ -52,6 +53,27 @@ class Candidate:
     expected: float
     confirmed: float | None = None
     efficiency: float | None = None
+    by_model: tuple[tuple[str, ProfilePoint], ...] = ()
+
+    @property
+    def cut(self) -> AnyCut:
+        """How the devices are cut."""
+        return Cuts(tuple((model, point.cut) for model, point in self.by_model)) if self.by_model else self.point.cut
+
+    @property
+    def points(self) -> tuple[ProfilePoint, ...]:
+        """The point of all devices, or those of each model."""
+        return tuple(point for _, point in self.by_model) or (self.point,)
+
+    @property
+    def is_solo(self) -> bool:
+        """Whether no device is cut: one GMI has each."""
+        return all(point.gmis_per_gpu == 1 for point in self.points)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the largest GMI."""
+        return max(point.memory_bytes for point in self.points)
 
     @property
     def steps_per_second(self) -> float:

@@ -8,9 +8,11 @@ from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.grid import profile_grid, why_no_grid
 from gmi_drl.scheduler.models import for_node, no_common_point
-from gmi_drl.scheduler.plan import candidates_of, require_same_task
+from gmi_drl.scheduler.objective import ranked
+from gmi_drl.scheduler.plan import candidates_of, require_same_task, unfit
 from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour
 from gmi_drl.scheduler.search import Candidate
+from gmi_drl.scheduler.uneven import uneven_candidates, with_uneven
 from gmi_drl.templates import TCG_EX, Template, backend_refusal
 from gmi_drl.workload import TaskSpec
 
@@ -84,9 +86,13 @@ def _of_node(
 ) -> Iterator[Case]:
     here, about_models = for_node(profile, node)
     grid = profile_grid(here, node, learner.horizon, keep_batch)
-    candidates, infeasible = candidates_of(task, learner, node, here, grid, template)
+    alike, infeasible = candidates_of(task, learner, node, here, grid, template)
+    every = profile_grid(profile, node, learner.horizon, keep_batch)
+    communication = template.communication(task, learner, node, profile.speeds)
+    uneven = uneven_candidates(learner, node, profile, every, template, communication, "steps", unfit)
+    candidates = ranked(with_uneven(uneven, alike, "steps"), "steps")
     hourly = None if prices is None else price_per_hour(node, prices)
-    solo = next((candidate for candidate in candidates if candidate.point.gmis_per_gpu == 1), None)
+    solo = next((candidate for candidate in candidates if candidate.is_solo), None)
     for backend in dict.fromkeys(point.backend for point in profile.points):
         none = why_no_grid(profile, node, learner.horizon, keep_batch, backend)
         best = next((candidate for candidate in candidates if candidate.point.backend == backend), None)

@@ -3,7 +3,14 @@
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import Layout
 from gmi_drl.registry import Registry
-from gmi_drl.templates.even import backend_refusal, devices_of, require_division, usual_gmis_per_gpu
+from gmi_drl.templates.even import (
+    backend_refusal,
+    devices_of,
+    environments_of,
+    mapping_of,
+    require_division,
+    usual_gmis_per_gpu,
+)
 from gmi_drl.templates.tcg import TCG
 from gmi_drl.templates.tcg_ex import TCG_EX
 from gmi_drl.templates.template import Purpose, Template
@@ -17,6 +24,8 @@ __all__ = [
     "Template",
     "backend_refusal",
     "devices_of",
+    "environments_of",
+    "mapping_of",
     "require_division",
     "template_for",
     "template_named",

@@ -1,10 +1,11 @@
 """What communication costs a template (paper section 5.1, equations 2 and 3, Tables 4 and 5)."""
 
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 from gmi_drl.mapping import MappingList, select_by_layout
 from gmi_drl.reduction_method import Kind, ReductionMethod
-from gmi_drl.reductions import by_speed
+from gmi_drl.reductions import MRR, by_speed
 from gmi_drl.speeds import OF_CORES, Speeds
 from gmi_drl.units import human_bytes
 
@@ -19,6 +20,7 @@ class Communication:
         architecture: Of the processor, which allows some methods alone.
         kind: Of the devices of the GMIs.
         speeds: Of the ways between them; None where nobody has measured them.
+        hosts: On how many machines the GMIs are.
     """
 
     reduces: int = 0
@@ -26,6 +28,7 @@ class Communication:
     architecture: str = ""
     kind: Kind = "cpu"
     speeds: Speeds | None = None
+    hosts: int = 1
 
     def method(self, mapping: MappingList) -> ReductionMethod:
         """The fastest way to reduce over GMIs that lie so on devices, by the model."""
@@ -43,6 +46,7 @@ class Communication:
         """Why the fastest is taken, what would come next, and what the paper would take, in a sentence."""
         (seconds, _), *others = self._by_speed(mapping)
         known = "by measured speeds" if self.speeds else "by usual speeds"
+        known = known if self.hosts == 1 else "by the network as it is described"
         times = [f"{_milliseconds(seconds)} for each sum of {human_bytes(self.bucket_bytes)}"]
         times += [f"{other.name} would take {_milliseconds(other_s)}" for other_s, other in others[:1]]
         return f"{known}, {', '.join(times)}; by the layout alone (the paper's Algorithm 1) {select_by_layout(mapping)}"
@@ -63,7 +67,18 @@ class Communication:
         return known or self._known(mapping, OF_CORES)  # which know a way of every processor
 
     def _known(self, mapping: MappingList, speeds: Speeds) -> list[tuple[float, ReductionMethod]]:
-        return by_speed(mapping, self.bucket_bytes, speeds, self.kind, self.architecture)
+        met = mapping if self.hosts == 1 else by_host(mapping, self.hosts)
+        known = by_speed(met, self.bucket_bytes, speeds, self.kind, self.architecture, self.hosts)
+        # The rings of MRR would share a host's way out, which the model does not know.
+        return known if self.hosts == 1 else [pair for pair in known if pair[1] is not MRR]
+
+
+def by_host(mapping: MappingList, hosts: int) -> MappingList:
+    """Devices in a row, as many for each host: all GMIs of a host count as on one device, since they share memory."""
+    if len(mapping) <= hosts:
+        return mapping
+    ends = [round(len(mapping) * i / hosts) for i in range(hosts + 1)]
+    return [list(chain.from_iterable(mapping[start:end])) for start, end in pairwise(ends)]
 
 
 NO_COMMUNICATION = Communication()

@@ -1,24 +1,24 @@
-"""Even cuts: every device of a node is cut into GMIs that are alike, for templates whose GMIs are."""
+"""Even cuts: each device of a node is cut into GMIs that are alike, for templates whose GMIs are."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Literal
 
 from gmi_drl.backends import BACKENDS
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut, Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi_environment import thread_percentage
 from gmi_drl.gpus import find_gpu
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GMI, HOLISTIC, Device, Role
+from gmi_drl.mapping import even_mapping
 from gmi_drl.units import counted
 
 Cores = tuple[int, ...]
 
 
-def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device, ...]:
+def even_devices(node: Node, cut: AnyCut, roles: tuple[Role, ...]) -> tuple[Device, ...]:
     """Cut every device of the node into equal GMIs with the same roles.
 
     Devices are the GPUs, or else the described CPU devices, or else all cores as one device. Hardware threads of a core
@@ -31,36 +31,36 @@ def even_devices(node: Node, cut: Cut, roles: tuple[Role, ...]) -> tuple[Device,
     kind: Literal["cpu", "gpu"] = "gpu" if node.num_gpus else "cpu"
     shares = _core_shares(node)
     given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # a default is not checked 80,000 times
-    devices, next_id = [], 0
+    devices, next_id, models = [], 0, node.model_of_each_gpu
     for index, cores in zip(node.gpu_indices or range(len(shares)), shares, strict=True):
-        count = cut.gmis_per_gpu
-        parts = _deal(cores, count, f"{kind} {index}", share_cores=cut.share_cores)
-        gmis = tuple(GMI(id=next_id + i, num_env=cut.num_env, cores=part, **given) for i, part in enumerate(parts))
+        own = cut.of(models[index] if models else "")
+        parts = _deal(cores, own.gmis_per_gpu, f"{kind} {index}", share_cores=own.share_cores)
+        gmis = tuple(GMI(id=next_id + i, num_env=own.num_env, cores=part, **given) for i, part in enumerate(parts))
         devices.append(Device(kind=kind, index=index, gmis=gmis))
-        next_id += count
+        next_id += own.gmis_per_gpu
     return tuple(devices)
 
 
-def require_division(node: Node, cut: Cut) -> None:
+def require_division(node: Node, cut: AnyCut) -> None:
     """Refuse a cut that its backend cannot make of the devices of a node, as far as their models tell.
 
     Raises:
         NoFeasiblePlanError: if it cannot.
     """
     if (why := backend_refusal(node, cut, memory_bytes=0)) is not None:
-        fewer = backend_refusal(node, replace(cut, gmis_per_gpu=1), memory_bytes=0) is None
+        fewer = backend_refusal(node, Cut(1, 1, cut.backend), memory_bytes=0) is None
         remedy = "ask for fewer GMIs, or take another --backend" if fewer else "take another --backend"
         raise NoFeasiblePlanError(f"{cut.backend}: {why}: {remedy}")
 
 
-def backend_refusal(node: Node, cut: Cut, memory_bytes: int) -> str | None:
+def backend_refusal(node: Node, cut: AnyCut, memory_bytes: int) -> str | None:
     """Why a node cannot be cut so into GMIs of so much memory, as far as its models tell; None if it can."""
     refuses = BACKENDS.find(cut.backend).refuses
     if refuses is None:
         return None
     if not node.num_gpus:
         return f"{node.name} has no GPU"
-    reasons = (refuses(model, cut.gmis_per_gpu, memory_bytes) for model in _models(node))
+    reasons = (refuses(model, cut.of(model).gmis_per_gpu, memory_bytes) for model in _models(node))
     return next(filter(None, reasons), None)
 
 
@@ -79,19 +79,20 @@ def usual_gmis_per_gpu(node: Node) -> int:
     return 1 if node.num_gpus else len(_core_shares(node)[0])
 
 
-def described(devices: Sequence[Device], cut: Cut, node: Node) -> str:
+def described(devices: Sequence[Device], cut: AnyCut, node: Node) -> str:
     """The form of an even layout in a sentence."""
-    num_gmis, kind = len(devices) * cut.gmis_per_gpu, devices[0].kind.upper()
+    num_gmis, kind = sum(len(device.gmis) for device in devices), devices[0].kind.upper()
     where = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
     each = " each" if num_gmis > 1 else ""
     turns = ", which take turns on cores, so that no speed of it says anything" if shares_cores(devices) else ""
     gives = BACKENDS.find(cut.backend).gives
-    told = {model: gives(model, cut.gmis_per_gpu) for model in _models(node)} if gives else {}
+    told = {model: gives(model, cut.of(model).gmis_per_gpu) for model in _models(node)} if gives else {}
     parts = "; ".join(
         f"{cut.backend} can make {what} of each {model} (--apply-mig)" for model, what in told.items() if what
     )
     known = "" if BACKENDS.find(cut.backend).refuses is None else _unknown(node)
-    text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {cut.num_env} environments{each}{turns}"
+    alike = f"{cut.num_env} environments{each}" if isinstance(cut, Cut) else cut.described
+    text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {alike}{turns}"
     return "; ".join(filter(None, (text, parts, _share(cut, node), known)))
 
 
@@ -105,14 +106,37 @@ def _unknown(node: Node) -> str:
     )
 
 
-def _share(cut: Cut, node: Node) -> str:
+def _share(cut: AnyCut, node: Node) -> str:
     """The part of its GPU that a backend holds each GMI to, where it takes one of the layout: equal ones then."""
-    if cut.gmis_per_gpu == 1 or not node.num_gpus or "share" not in BACKENDS.find(cut.backend).enforces:
+    if not node.num_gpus or "share" not in BACKENDS.find(cut.backend).enforces:
         return ""
-    percent = thread_percentage(1 / cut.gmis_per_gpu)
-    known = {model: gpu.sms for model in _models(node) if (gpu := find_gpu(model))}
+    models: dict[int, list[str]] = {}
+    for model in _models(node):
+        models.setdefault(cut.of(model).gmis_per_gpu, []).append(model)
+    return "; ".join(_part_of_a_gpu(gmis, alike) for gmis, alike in models.items() if gmis > 1)
+
+
+def _part_of_a_gpu(gmis: int, models: Sequence[str]) -> str:
+    percent = thread_percentage(1 / gmis)
+    known = {model: gpu.sms for model in models if (gpu := find_gpu(model))}
     sms = " and ".join(f"{percent * count // 100} of {count} of {model}" for model, count in known.items())
     return f"each has at most {percent} % of its GPU's SMs" + (f" ({sms})" if sms else "")
+
+
+def environments_of(cut: AnyCut, node: Node) -> int:
+    """Of all GMIs of a node."""
+    if isinstance(cut, Cut):
+        return devices_of(node)[0] * cut.uncut.num_env
+    return sum(count * cut.of(model).uncut.num_env for model, count in node.used_counts.items())
+
+
+def mapping_of(cut: AnyCut, node: Node) -> list[range]:
+    """The GMIs of each device of a node, their ids in a row."""
+    if isinstance(cut, Cut):
+        return even_mapping(devices_of(node)[0], cut.gmis_per_gpu)
+    models = node.model_of_each_gpu
+    ends = list(accumulate(cut.of(models[index]).gmis_per_gpu for index in node.gpu_indices))
+    return [range(start, end) for start, end in pairwise([0, *ends])]
 
 
 @lru_cache(4)

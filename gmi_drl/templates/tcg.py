@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GmiGroup, Layout, Projection, Role
 from gmi_drl.learners import LearnerConfig, LearnerEntry
@@ -28,12 +28,12 @@ class Tcg:
         self,
         task: TaskSpec,
         node: Node,
-        cut: Cut,
+        cut: AnyCut,
         projection: Projection = UNMEASURED,
         why: Sequence[str] = (),
         communication: Communication | None = None,
     ) -> Layout:
-        """See `Template`: all devices are cut evenly."""
+        """See `Template`: each device is cut evenly."""
         devices = even_devices(node, cut, SERVING)
         reasons = (*why, described(devices, cut, node), f"{self.name}: {self.what}")
         return Layout(

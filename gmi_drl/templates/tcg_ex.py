@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import HOLISTIC, GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
@@ -31,12 +31,12 @@ class TcgEx:
         self,
         task: TaskSpec,
         node: Node,
-        cut: Cut,
+        cut: AnyCut,
         projection: Projection = UNMEASURED,
         why: Sequence[str] = (),
         communication: Communication | None = None,
     ) -> Layout:
-        """See `Template`: all devices are cut evenly."""
+        """See `Template`: each device is cut evenly."""
         devices = even_devices(node, cut, HOLISTIC)
         mapping = [[gmi.id for gmi in device.gmis] for device in devices]
         usual = usual_reduction(mapping, node.cpu.architecture)

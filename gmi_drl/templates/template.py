@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from gmi_drl.cut import Cut
+from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
@@ -34,7 +34,7 @@ class Template(Protocol):
         self,
         task: TaskSpec,
         node: Node,
-        cut: Cut,
+        cut: AnyCut,
         projection: Projection = UNMEASURED,
         why: Sequence[str] = (),
         communication: Communication | None = None,
@@ -44,7 +44,7 @@ class Template(Protocol):
         Args:
             task: What is run.
             node: Where.
-            cut: How each device is cut.
+            cut: How each device is cut, or those of each model.
             projection: What is expected of it.
             why: Reasons that go before those of its form.
             communication: Decides how groups reduce; without it they do what is usual.

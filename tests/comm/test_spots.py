@@ -48,7 +48,9 @@ def test_what_a_method_lacks_is_known():
 
 def test_nothing_is_left_of_spots_that_cannot_be(tmp_path, monkeypatch):
     before = open_descriptors()
-    monkeypatch.setattr("gmi_drl.comm.spots.listen", lambda: (_ for _ in ()).throw(OSError(24, "Too many open files")))
+    monkeypatch.setattr(
+        "gmi_drl.comm.spots.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open files"))
+    )
     with pytest.raises(MachineError, match=r"no place to meet: Too many open files \(ulimit -n\): use fewer groups"):
         Spots(HAR, UNEVEN, 4000, tmp_path)
     with pytest.raises(MachineError, match="use fewer GMIs"):

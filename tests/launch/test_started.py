@@ -42,6 +42,8 @@ SCRIPT = 'exec "$0" -P -m gmi_drl.roles.child 0 <"$1"'
 class ByShell:
     """See `StartedGMI`."""
 
+    where = ""
+
     def __init__(self, order, environment, log, resources):
         self.log, self.orders = log, log.with_suffix(".order")
         self.line, theirs = line_pair()

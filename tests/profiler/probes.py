@@ -1,8 +1,9 @@
-"""Probes that go wrong, for tests."""
+"""Probes that go wrong, or tell more, for tests."""
 
 import os
 import time
 
+from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.roles.ppo_probe import PPOProbe
 
@@ -31,3 +32,12 @@ class Stillborn(PPOProbe):
 
     def GMI_run(self, **params):
         os._exit(7)
+
+
+class Weighed(PPOProbe):
+    """Tells by which share its gradients were weighed, and what was learnt."""
+
+    def _measure(self, num_env, seconds):
+        row = super()._measure(num_env, seconds)
+        ppo = self.replica.learner.ppo
+        return {**row, "sample_share": ppo.sample_share, "digest": tensor_digest(*ppo.state_dict().values())}

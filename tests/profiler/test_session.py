@@ -7,11 +7,13 @@ from conftest import children_of, started, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.gmi.inventory import VisibleGpu
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.profiler import session as session_module
 from gmi_drl.profiler.session import Session, share_of_each
 
 BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
+WEIGHED = f"{Path(__file__).parent}/probes.py:Weighed"
 
 
 @two_cores
@@ -26,6 +28,19 @@ def test_all_gmis_are_measured_together_as_often_as_asked(tmp_path, monkeypatch)
     assert 0 < sum(few.phases.values()) <= few.iteration_s
     assert 50e6 < few.memory_bytes <= few.host_bytes + 10e6 and many.memory_bytes < 4e9
     assert not children_of(os.getpid()) and not list(tmp_path.iterdir())
+
+
+@two_cores
+def test_gmis_of_unlike_size_are_measured_and_weighed_as_the_layout_has_them():
+    gmis = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((8, 24)))
+    devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")}
+    layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
+    with started(Session(layout, tiny_config(), role=WEIGHED)) as session:
+        own, alike = session.measure(None, 0.0), session.measure(4, 0.0)
+    assert own.num_env == 24 and own.steps_per_second == pytest.approx((8 + 24) * 4 / own.iteration_s)
+    assert sorted(row["sample_share"] for row in own.rows) == [0.25, 0.75]
+    assert [row["sample_share"] for row in alike.rows] == [0.5, 0.5]
+    assert own.rows[0]["digest"] == own.rows[1]["digest"] != alike.rows[0]["digest"] == alike.rows[1]["digest"]
 
 
 def test_the_memory_of_a_gpu_is_shared_by_its_gmis():

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from itertools import count, cycle
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from conftest import tiny_config, tiny_layout, two_cores
 from gmi_drl.algo.normaliser import moments
 from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.gmi import allowed_cores
 from gmi_drl.launch.training import train
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.learners import LEARNERS, OUR_PPO, PPOConfig, RslRlConfig
@@ -25,6 +27,20 @@ from gmi_drl.roles.words import Reduce, Stop
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.workload import TASK_SPECS
+
+
+def cpu_layout(devices, reduction):
+    """CPU devices by the environments of each of their GMIs, e.g. `[[3], [4, 9]]`: a core each, or a turn on one."""
+    ids, cores = count(), cycle(range(len(allowed_cores())))
+    parts = [[GMI(id=next(ids), num_env=each, cores=(next(cores),)) for each in device] for device in devices]
+    group = GmiGroup(members=tuple(range(sum(map(len, devices)))), reduction=reduction)
+    return Layout(
+        task="ant",
+        template="TCG_EX",
+        share_cores=True,
+        devices=tuple(Device(kind="cpu", index=index, gmis=tuple(gmis)) for index, gmis in enumerate(parts)),
+        groups={"trainers": group},
+    )
 
 
 @pytest.fixture
@@ -46,11 +62,17 @@ def train_by(folder, monkeypatch):
     return start
 
 
+@pytest.mark.parametrize(
+    ("devices", "reduction"),
+    [([[3, 13]], "MPR-shm"), ([[3], [4, 9]], "MPR-shm"), ([[3], [4, 9]], "HAR"), ([[3], [4, 9]], "SHARD")],
+)
 @two_cores
-def test_gmis_of_three_and_of_thirteen_worlds_learn_what_one_of_sixteen_does(folder, train_by):
-    """From the same experience: gradients, advantages and observations count by the world, wherever it is."""
-    parts = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((3, 13)))
-    layout = tiny_layout(2).model_copy(update={"devices": (Device(kind="cpu", gmis=parts),)})
+def test_gmis_of_unlike_size_on_unlike_devices_learn_what_one_of_sixteen_does(folder, train_by, devices, reduction):
+    """From the same experience: gradients, advantages and observations count by the world, wherever it is.
+
+    Every checkpoint compares the learners of all GMIs, bit by bit.
+    """
+    layout = cpu_layout(devices, reduction)
     config = tiny_config(iterations=3, learner=PPOConfig(horizon=4, epochs=2, minibatches=1))
     learner = read_part(train_by("Recorder", layout, config).checkpoint, "learner")
 

@@ -8,7 +8,7 @@ from gmi_drl.hardware import Cpu, Node
 from gmi_drl.learners import PPOConfig
 from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.scheduler import grid_of, num_envs_of, plan_measured, search_grid
+from gmi_drl.scheduler import grid_of, plan_measured
 from gmi_drl.scheduler.explain import explain
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
@@ -73,8 +73,3 @@ def test_the_formula_is_told_with_its_numbers():
 def test_serving_teaches_nothing():
     plan = planned("steps", template=TCG)
     assert not plan.knows_what_pays
-
-
-def test_fewer_environments_are_tried_where_learning_decides():
-    assert num_envs_of(NODE, "learning")[:2] == (64, 128) and num_envs_of(NODE)[0] == 128
-    assert {cut.num_env for cut in search_grid(NODE, 16, objective="learning")} >= {64, 128}

@@ -92,12 +92,12 @@ def test_mig_beside_mps_says_where_there_is_no_mig():
 
 def test_the_reason_is_the_one_that_holds():
     known = profile(
-        point(7, 2048, 30_000.0, GIB).model_copy(update={"backend": "mig", "model": "H100 PCIe"}),
-        point(4, 2048, 20_000.0, GIB).model_copy(update={"backend": "mig", "model": "A30"}),
+        point(7, 2048, 30_000.0, GIB).model_copy(update={"model": "H100 PCIe"}),
+        point(4, 2048, 20_000.0, 99 * GIB).model_copy(update={"model": "A30"}),
     )
     gpus = (Gpus(model="H100 PCIe", count=1), Gpus(model="A30", count=1))
     mixed = Node(name="mixed", gpus=gpus, cpu=Cpu(cores=32, memory_gib=512))
     (case,) = compare(ANT, PPO, [mixed], known)
     assert case.known_by == "no cut was measured on each of H100 PCIe and A30"
     (case,) = compare(ANT, PPO, [ONE], known, keep_batch=7)
-    assert "no point by mig has 7 samples per update" in case.known_by
+    assert "no point by process has 7 samples per update" in case.known_by

@@ -22,10 +22,12 @@ from gmi_drl.bench.cases import (
     planning,
     ppo_ant_v5,
     ppo_update,
+    ray_overhead,
     reduction,
     reductions,
     returns_v5,
     sharing,
+    uneven,
 )
 from gmi_drl.errors import UsageError, did_you_mean
 
@@ -40,6 +42,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),
     (mjlab_train, mjlab_train.CASES),
     (gmis_against_solo, gmis_against_solo.CASES),
+    (ray_overhead, (ray_overhead.CASE,)),
     (sharing, sharing.CASES),
     (figure_1b, (figure_1b.CASE,)),
     (figure_7, figure_7.CASES),
@@ -51,6 +54,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (returns_v5, returns_v5.CASES),
     (algorithm_2, algorithm_2.CASES),
     (planning, (planning.CASE,)),
+    (uneven, (uneven.CASE,)),
 )
 
 CASES: dict[str, Case] = {case.name: case for _, cases in _CASES for case in cases}

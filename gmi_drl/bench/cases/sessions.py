@@ -35,13 +35,16 @@ def of_layouts(
     return Sessions(sessions, PURPOSE)
 
 
-def training_side(sessions: "Sessions[Name]", name: Name, num_env: int, seconds: float) -> Side:
-    """Steps per second of a layout with `num_env` environments in each GMI, and where its iterations go."""
+def training_side(sessions: "Sessions[Name]", name: Name, num_env: int | None, seconds: float) -> Side:
+    """Steps per second of a layout with `num_env` environments in each GMI, and where its iterations go.
+
+    Without `num_env` each GMI has as many as the layout gives it.
+    """
 
     def measure() -> Sample:
         session = sessions[name]
         measured = session.measure(num_env, seconds)
-        shape = {"num_env": num_env, "gmis": len(session.layout.gmis)}
+        shape = {"num_env": measured.num_env, "gmis": len(session.layout.gmis)}
         numbers = {"memory_bytes": measured.memory_bytes, **measured.phases, **usage_details(measured.devices)}
         return Sample(measured.steps_per_second, {**shape, **numbers})
 

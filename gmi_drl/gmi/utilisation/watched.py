@@ -19,7 +19,7 @@ def watched_gpus(layout: Layout, environment: Callable[[int], Mapping[str, str]]
     return {
         uuid: device.index
         for device in layout.devices
-        if device.kind == "gpu"
+        if device.kind == "gpu" and device.node is None  # others are not seen from here
         for gmi in device.gmis
         if (uuid := environment(gmi.id).get("CUDA_VISIBLE_DEVICES"))
     }

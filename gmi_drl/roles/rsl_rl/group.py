@@ -27,7 +27,8 @@ LOOPBACK = "lo"
 class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
     """rsl_rl's `OnPolicyRunner` as one rank of a group, on whatever device its GMI has.
 
-    Policies must start alike: none is broadcast.
+    Policies must start alike: none is broadcast. Gradients are weighed by samples; advantages are normalised by each
+    GMI, and the KL of a mini-batch is a plain mean over the GMIs, as rsl_rl does it over GPUs.
 
     Args:
         env: The worlds of this GMI.

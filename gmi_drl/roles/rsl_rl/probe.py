@@ -21,7 +21,7 @@ class RslRlProbe(ReplicaProbe):
             task,
             self.config,
             self.mgr.reduction(self.group),
-            sample_share=1 / len(self.group.members),
+            sample_share=self.sample_share,
             seed=self.seed("agent"),
             log_dir=None,
         )

@@ -1,0 +1,106 @@
+"""What it costs to have Ray start the GMIs: the same ones, on the same cores, by turns under Ray and by ourselves."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import psutil
+
+from gmi_drl.bench.case import Case, Sample, Sides
+from gmi_drl.bench.cases import gmis_against_solo, needs
+from gmi_drl.bench.cores import PURPOSE
+from gmi_drl.gmi.inventory import this_node
+
+if TYPE_CHECKING:
+    from gmi_drl.gmi import Claim
+    from gmi_drl.launch.ground import Laying
+    from gmi_drl.layout import Layout
+
+NUM_ENV = 256
+SECONDS, QUICK_SECONDS = 10.0, 1.0
+WARM_UP_S = 1.0
+CORES = 2
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """Both start and end everything for each sample: a cluster that is not needed would be in the way of the other."""
+    seconds = QUICK_SECONDS if quick else SECONDS
+    yield {f"--launcher {name}": partial(measure, name, seconds) for name in ("ray", "local")}
+
+
+def measure(launcher: str, seconds: float) -> Sample:
+    """Steps per second, what starting and ending took, and the CPU seconds of Ray's own processes meanwhile."""
+    from gmi_drl.config import default_config
+    from gmi_drl.launch.launchers import layout_for
+    from gmi_drl.profiler.session import Session
+    from gmi_drl.workload import TASK_SPECS
+
+    layout = layout_for(launcher, gmis_against_solo.layouts()[gmis_against_solo.OURS])
+    session = Session(layout, default_config(TASK_SPECS["ant"]))
+    began_s = time.monotonic()
+    with ExitStack() as life:
+        laying = life.enter_context(_held(launcher, layout))
+        laid_s = time.monotonic()
+        session.start(laying)
+        life.callback(session.close)
+        started_s = time.monotonic()
+        session.measure(NUM_ENV, WARM_UP_S)
+        cpu_s, before_s = _cpu_of_ray(), time.monotonic()
+        measured = session.measure(NUM_ENV, seconds)
+        cpu_s, wall_s = _cpu_of_ray() - cpu_s, time.monotonic() - before_s
+        ending_s = time.monotonic()
+    return Sample(
+        measured.steps_per_second,
+        {
+            "cluster_and_agent_s": laid_s - began_s,
+            "start_gmis_s": started_s - laid_s,
+            "end_s": time.monotonic() - ending_s,
+            "cpu_of_ray_s": cpu_s,
+            "measured_s": wall_s,
+            "share_of_cores": cpu_s / wall_s / CORES,
+        },
+    )
+
+
+@contextmanager
+def _held(launcher: str, layout: "Layout") -> "Iterator[Claim | Laying]":
+    from gmi_drl.launch.held import held
+    from gmi_drl.launch.launchers import agents_by
+
+    with agents_by(launcher, layout) as agents, held(layout, PURPOSE, agents) as laying:
+        yield laying
+
+
+def _cpu_of_ray() -> float:
+    """Of what this process has started and is not ours: Ray's daemons, and the actor that waits for the agent."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "gmi_drl" not in " ".join(process.cmdline()):
+                times = process.cpu_times()
+                total += times.user + times.system
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+def _obstacle() -> str | None:
+    has = len(this_node().cpu.physical)
+    few = None if has >= CORES else f"it needs {CORES} physical cores, this process may use {has}"
+    return few or needs.package("mujoco", "mujoco") or needs.package("ray", "ray")
+
+
+CASE = Case(
+    name="ray_overhead",
+    claim="Training Ant by PPO on two GMIs of a core and 256 environments: started by agents on a Ray cluster of one "
+    "node, against started by this machine.",
+    unit="steps/s",
+    open=open_sides,
+    obstacle=_obstacle,
+    reference="Aimed at 0.97, or what Ray's own processes take of the cores (`share_of_cores`) explains the rest",
+    limits="One machine, so nothing goes over a network. Ray's processes may also use cores that the GMIs have not.",
+    repeats=5,
+)

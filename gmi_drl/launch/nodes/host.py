@@ -1,0 +1,191 @@
+"""What an agent has on its host: its part of a layout, cut, and the GMIs that run in it."""
+
+import os
+import selectors
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.comm.links.meeting import Meeting
+from gmi_drl.errors import GmiError, LayoutMismatchError
+from gmi_drl.files import parse
+from gmi_drl.gmi import Instances, claimed
+from gmi_drl.gmi_environment import without_mps
+from gmi_drl.launch.gmi_process import GMIProcess, processes_here
+from gmi_drl.launch.nodes.wire import Message
+from gmi_drl.launch.resources import HostResources
+from gmi_drl.launch.started import Starter
+from gmi_drl.layout import Layout
+from gmi_drl.roles.line import decode, encode
+from gmi_drl.roles.words import Attached, Failed, OnDevice, Proved, said_by_gmi
+
+Say = Callable[..., None]
+
+
+class Host:
+    """Does what a launcher says, in its order: `open`, `share`, `meet`, `start` each GMI, `settle`.
+
+    Args:
+        node: Its name in layouts.
+        address: By which other nodes reach this host.
+        selector: Where the lines and ends of GMIs are registered, for `look`.
+        say: Tells the launcher.
+    """
+
+    def __init__(self, node: str, address: str, selector: selectors.BaseSelector, say: Say) -> None:
+        self._node, self._address, self._selector, self._say = node, address, selector, say
+        self._life, self._sharing = ExitStack(), ExitStack()
+        self._gmis: dict[int, GMIProcess] = {}
+        self._does: Mapping[str, Callable[..., Message | None]] = {
+            "open": self._open,
+            "share": self._share,
+            "meet": self._meet,
+            "start": self._start,
+            "settle": self._settle,
+            "word": self._word,
+            "ask_to_end": self._ask_to_end,
+            "release": self._release,
+            "end": self._end,
+        }
+
+    def do(self, message: Message, data: bytes) -> Message | None:
+        """Do as it says. Returns the answer, if there is one.
+
+        Raises:
+            GmiError: which is the answer then.
+        """
+        given = {**message, "data": data} if data else dict(message)
+        return self._does[given.pop("say")](**given)
+
+    def look(self, gmi_id: int, has_ended: bool) -> None:
+        """Carry what a GMI has said; of one that has ended tell how, after its last words."""
+        gmi = self._gmis[gmi_id]
+        while (data := gmi.receive()) is not None:
+            if not data:
+                if not has_ended:
+                    self._selector.unregister(gmi.line_fd)
+                    self._say({"say": "line_ended", "gmi": gmi_id})
+                break
+            self._carry(gmi_id, gmi, data)
+        if has_ended:
+            self._selector.unregister(gmi.exit_fd)
+            self._say({"say": "ended", "gmi": gmi_id, "code": gmi.exit_code(0)})
+
+    def close(self) -> None:
+        """End everything, politely and then surely."""
+        for gmi in self._gmis.values():
+            gmi.ask_to_end()
+        self._sharing.close()
+        self._life.close()
+
+    def _open(
+        self,
+        layout: Mapping[str, Any],
+        run_folder: str,
+        token: str,
+        purpose: str,
+        apply_mig: bool,
+        cpus: list[int],
+        claims: bool,
+    ) -> Message:
+        """Claim and cut the devices."""
+        self._layout, self._folder = parse(Layout, dict(layout), "layout"), Path(run_folder)
+        self._require_folder(token)
+        os.sched_setaffinity(0, cpus)
+        part, self._ids = self._layout.part_on(self._node)
+        with ExitStack() as undone:
+            if not claims:  # another agent of this run holds the host's devices
+                own = undone.enter_context(tempfile.TemporaryDirectory(prefix="gmi-drl-claims-"))
+                os.environ["GMI_DRL_CLAIMS"] = own
+            claim = undone.enter_context(claimed([part], purpose, apply_mig=apply_mig))
+            self._instances: Instances = undone.enter_context(claim.cut(part))
+            self._starter: Starter = undone.enter_context(processes_here())
+            undone.callback(self._end_all)
+            self._life = undone.pop_all()
+        return {"say": "opened", "drains": self._instances.drains}
+
+    def _require_folder(self, token: str) -> None:
+        """That this host sees the run folder of the launcher, and not another one of that name."""
+        seen = self._folder / TOKEN
+        if not seen.is_file() or seen.read_text() != token:
+            raise LayoutMismatchError(
+                f"node {self._node} does not see the run folder {self._folder}: put it (--run-dir) on a file system "
+                "that all nodes share"
+            )
+
+    def _share(self, slot_bytes: int, meeting: str) -> Message:
+        """Make what the GMIs share."""
+        resources = HostResources(self._layout, Path(meeting), slot_bytes, self._node, self._address)
+        self._resources = self._sharing.enter_context(closing(resources))
+        return {"say": "shared", "addresses": self._resources.addresses}
+
+    def _meet(self, meetings: Mapping[str, Any]) -> None:
+        """Hear where all ranks of all nodes listen."""
+        self._resources.meet(
+            {
+                name: Meeting(tuple((host, port) for host, port in addresses), token)
+                for name, (addresses, token) in meetings.items()
+            }
+        )
+
+    def _start(self, order: dict[str, Any], log: str, environment: Mapping[str, str | None]) -> Message:
+        """Start a GMI; `environment` is what differs from this host's and the backend's."""
+        gmi_id: int = order["gmi"]
+        local = self._ids.index(gmi_id)
+        wanted = {**without_mps(os.environ), **self._instances.environment(local), **environment}
+        complete = {name: value for name, value in wanted.items() if value is not None}
+        started = self._starter(order, complete, Path(log), self._resources[gmi_id])
+        assert isinstance(started, GMIProcess)
+        self._gmis[gmi_id] = started
+        self._selector.register(started.line_fd, selectors.EVENT_READ, (gmi_id, False))
+        self._selector.register(started.exit_fd, selectors.EVENT_READ, (gmi_id, True))
+        return {"say": "started", "gmi": gmi_id, "pid": started.pid}
+
+    def _settle(self) -> None:
+        """All GMIs of all nodes have started: what they share is theirs alone."""
+        self._sharing.close()
+
+    def _word(self, gmi: int, data: bytes) -> None:
+        self._gmis[gmi].say(data)
+
+    def _ask_to_end(self, gmi: int) -> None:
+        self._gmis[gmi].ask_to_end()
+
+    def _release(self, gmis: list[int]) -> None:
+        self._instances.release([self._gmis[gmi].pid for gmi in gmis])
+
+    def _end(self, gmi: int) -> Message:
+        self._gmis[gmi].end()
+        return {"say": "gone", "gmi": gmi}
+
+    def _end_all(self) -> None:
+        try:
+            self._instances.release([gmi.pid for gmi in self._gmis.values()])
+        finally:
+            for gmi in self._gmis.values():
+                gmi.end()
+                gmi.close()
+            self._gmis.clear()
+
+    def _carry(self, gmi_id: int, gmi: GMIProcess, data: bytes) -> None:
+        """A GMI's word to the launcher; what is to be proved is proved here."""
+        try:
+            word = said_by_gmi(decode(data))
+            local = self._ids.index(gmi_id)
+            if isinstance(word, Attached):
+                self._instances.prove_attached(local, gmi.pid)
+            elif isinstance(word, OnDevice):
+                self._instances.prove_on_device(local, gmi.pid)
+                gmi.say(encode(Proved()))
+                return
+        except ValueError:
+            pass  # the launcher knows what to say of that
+        except GmiError as error:
+            data = encode(Failed(message=str(error), exit_code=error.exit_code, blames_peer=False))
+        self._say({"say": "said", "gmi": gmi_id}, data)
+
+
+TOKEN = ".nodes"
+"""A file of the run folder by which nodes know that they see the same one."""

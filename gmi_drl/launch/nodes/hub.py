@@ -1,0 +1,252 @@
+"""The launcher's end of its agents: who is there, what they have opened, and the GMIs that they have started."""
+
+import queue
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.launch.ground import Ground
+from gmi_drl.launch.nodes.arrivals import Arrival, arrivals
+from gmi_drl.launch.nodes.host import TOKEN
+from gmi_drl.launch.nodes.remote import RemoteGMI, RemoteInstances, nothing_shared
+from gmi_drl.launch.nodes.starters import END_S, AgentStarter, StartedAgent
+from gmi_drl.launch.nodes.versions import differing
+from gmi_drl.launch.nodes.wire import Message, Wire
+from gmi_drl.layout import Layout
+from gmi_drl.roles.resources import Resources
+from gmi_drl.run.folder import RunFolder
+
+ANSWER_S = 60.0
+"""Until a node answers; opening may apply MIG and start daemons."""
+OPEN_S = 300.0
+
+LOST_END_S = 1.0
+"""For the agent of a node that is lost: it may be stopped, and nobody waits for that."""
+
+ENDED_S = 1.0
+"""Until it is known how an agent ended whose connection did."""
+
+Tell = Callable[[str], None]
+
+
+class RemoteNode:
+    """A node as its launcher has it. What it says is heard in the thread of its wire."""
+
+    def __init__(self, arrival: Arrival, agent: StartedAgent, tell: Tell) -> None:
+        self.name, self.machine, self.cpus = arrival.node, arrival.machine, arrival.cpus
+        self.gmis: dict[int, RemoteGMI] = {}
+        self._agent, self._lost = agent, ""
+        self._answers = queue.SimpleQueue[Message]()
+        self.wire = Wire(
+            arrival.connection,
+            self._hear,
+            self._is_lost,
+            lambda silent_s: tell(f"node {self.name} has been silent for {silent_s:.0f} s"),
+        )
+        self.wire.begin()
+
+    def ask(self, message: Message) -> None:
+        """Say what is to be answered."""
+        self.wire.say(message)
+
+    def answer(self, wanted: str, wait_s: float) -> Message:
+        """The answer to what was asked.
+
+        Raises:
+            GmiError: which the node tells, with its exit code; or that it is lost, or silent.
+        """
+        try:
+            if self._lost:
+                raise MachineError(self._lost)
+            message = self._answers.get(timeout=wait_s)
+        except queue.Empty:
+            raise GmiError(f"node {self.name} has not {wanted} within {wait_s:.0f} s") from None
+        if message["say"] == wanted:
+            return message
+        error = GmiError(f"node {self.name}: {message['message']}")
+        error.exit_code = message["exit_code"]
+        raise error
+
+    def close(self) -> None:
+        """Let it go: its agent ends all that is left there."""
+        self.wire.close()
+        self._agent.end(LOST_END_S if self._lost else END_S)
+
+    def _hear(self, message: Message, data: bytes) -> None:
+        gmi = self.gmis.get(message.get("gmi", -1))
+        match message["say"]:
+            case "said" if gmi:
+                gmi.said(data)
+            case "line_ended" if gmi:
+                gmi.said(b"")
+            case "ended" if gmi:
+                gmi.has_ended(message["code"])
+            case "gone" if gmi:
+                gmi.is_gone()
+            case _:
+                self._answers.put(message)
+
+    def _is_lost(self, why: str) -> None:
+        why = self._how_it_ended() or why
+        self._lost = f"node {self.name} is lost: {why}"
+        for gmi in list(self.gmis.values()):
+            gmi.was_lost(why)
+        self._answers.put({"say": "lost", "message": why, "exit_code": MachineError.exit_code})
+
+    def _how_it_ended(self) -> str | None:
+        """What is known of the agent's end, which is seen a moment after that of its connection."""
+        deadline = time.monotonic() + ENDED_S
+        while (why := self._agent.why_gone()) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return why
+
+
+class Nodes:
+    """Agents that are there, one for each node of a layout; a layout is opened on them as on this machine.
+
+    Args:
+        nodes: By name.
+        purpose: Tells others on the hosts who holds their devices.
+        apply_mig: Whether they make the MIG instances that the layout wants.
+    """
+
+    def __init__(self, nodes: Mapping[str, RemoteNode], purpose: str, *, apply_mig: bool) -> None:
+        self._nodes, self._purpose, self._apply_mig = nodes, purpose, apply_mig
+
+    @contextmanager
+    def laid(
+        self, layout: Layout, folder: RunFolder, slot_bytes: int, environment: Mapping[str, str | None]
+    ) -> Iterator[Ground]:
+        """See `Laying`."""
+        secret, seen = secrets.token_hex(16), folder.path / TOKEN
+        seen.write_text(secret)
+        try:
+            opens = {
+                "layout": layout.model_dump(mode="json"),
+                "run_folder": str(folder.path.resolve()),
+                "token": secret,
+            }
+            whole = {**opens, "purpose": self._purpose, "apply_mig": self._apply_mig}
+            shares = cpus_of(layout, self._nodes)
+            opened = self._ask_all("opened", OPEN_S, lambda name: {"say": "open", **whole, **shares[name]})
+        finally:
+            seen.unlink()
+        instances = RemoteInstances(any(answer["drains"] for answer in opened.values()), self._release)
+
+        @contextmanager
+        def shared() -> Iterator[Mapping[int, Resources]]:
+            meeting = str(folder.meeting.resolve())
+            asked = {"say": "share", "slot_bytes": slot_bytes, "meeting": meeting}
+            answers = self._ask_all("shared", ANSWER_S, lambda name: asked)
+            meetings = joined(layout, [answer["addresses"] for answer in answers.values()])
+            for node in self._nodes.values():
+                node.wire.say({"say": "meet", "meetings": meetings})
+            try:
+                yield nothing_shared([gmi.id for gmi in layout.gmis])
+            finally:
+                for node in self._nodes.values():
+                    node.wire.say({"say": "settle"})
+
+        overrides = dict(environment)  # the rest of a GMI's environment is its node's
+
+        def start(
+            order: Mapping[str, Any], environment: Mapping[str, str], log: Path, resources: Resources
+        ) -> RemoteGMI:
+            name = layout.device_of(order["gmi"]).node
+            assert name is not None
+            return self._start(self._nodes[name], dict(order), log.resolve(), overrides)
+
+        yield Ground(instances, start, shared)
+
+    def _start(
+        self, node: RemoteNode, order: dict[str, Any], log: Path, environment: Mapping[str, str | None]
+    ) -> RemoteGMI:
+        gmi = RemoteGMI(order["gmi"], node.name, 0, log, node.wire.say)
+        node.gmis[order["gmi"]] = gmi  # before its first word can come
+        for name in ("layout", "run_folder", "meeting"):
+            order[name] = str(Path(order[name]).resolve())
+        node.ask({"say": "start", "order": order, "log": str(log), "environment": dict(environment)})
+        gmi.pid = node.answer("started", ANSWER_S)["pid"]
+        return gmi
+
+    def _ask_all(self, wanted: str, wait_s: float, message: Callable[[str], Message]) -> dict[str, Message]:
+        for name, node in self._nodes.items():
+            node.ask(message(name))
+        return {name: node.answer(wanted, wait_s) for name, node in self._nodes.items()}
+
+    def _release(self, groups: Sequence[int]) -> None:
+        for node in self._nodes.values():
+            if gmis := [gmi_id for gmi_id, gmi in node.gmis.items() if gmi.pid in groups]:
+                node.wire.say({"say": "release", "gmis": gmis})
+
+
+def joined(layout: Layout, told: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """What all ranks of each group that is over nodes are told: where each listens, in rank order, and a token."""
+    meetings = {}
+    for name, group in layout.groups.items():
+        where = {int(rank): address for addresses in told for rank, address in addresses.get(name, {}).items()}
+        if where:
+            meetings[name] = [[where[rank] for rank in range(len(group.members))], secrets.token_hex(16)]
+    return meetings
+
+
+def cpus_of(layout: Layout, nodes: Mapping[str, RemoteNode]) -> dict[str, dict[str, Any]]:
+    """The CPUs that each agent may use, and whether it claims them: agents of one machine share its CPUs.
+
+    Each gets a part of its own where there are enough, else all take turns on the same, which the first one claims.
+    """
+    shares: dict[str, dict[str, Any]] = {}
+    for machine in dict.fromkeys(node.machine for node in nodes.values()):
+        alike = [node for node in nodes.values() if node.machine == machine]
+        needs = {node.name: _cores_of(layout, node.name) for node in alike}
+        free = alike[0].cpus
+        if len(alike) == 1 or sum(needs.values()) > len(free):
+            shares |= {node.name: {"cpus": node.cpus, "claims": node is alike[0]} for node in alike}
+            continue
+        for node in alike:
+            shares[node.name] = {"cpus": free[: needs[node.name]], "claims": True}
+            free = free[needs[node.name] :]
+    return shares
+
+
+def _cores_of(layout: Layout, node: str) -> int:
+    return 1 + max(core for device in layout.devices_on(node) for gmi in device.gmis for core in gmi.cores)
+
+
+@contextmanager
+def on_nodes(
+    layout: Layout, purpose: str, starter: AgentStarter, *, apply_mig: bool = False, tell: Tell = lambda line: None
+) -> Iterator[Nodes]:
+    """Agents on all nodes of a layout, for the time of a `with` block; however it ends, they are ended.
+
+    Args:
+        layout: Whose nodes.
+        purpose: Tells others on the hosts who holds their devices.
+        starter: Starts the agents.
+        apply_mig: Whether they make the MIG instances that the layout wants.
+        tell: Told of a node that has fallen silent, in a line.
+
+    Raises:
+        MachineError: if an agent does not come, or the nodes have unlike versions, with a table.
+    """
+    names = [node for node in layout.nodes if node is not None]
+    with ExitStack() as life:
+        listener = life.enter_context(socket.create_server((starter.address, 0), backlog=1024))
+        token, (host, port) = secrets.token_hex(16), listener.getsockname()[:2]
+        order = f'{{"launcher": ["{host}", {port}], "token": "{token}"}}\n'.encode()
+        agents: dict[str, StartedAgent] = {}
+        for name in names:
+            agents[name] = starter.start(name, order)
+            life.callback(agents[name].end)
+        arrived = {arrival.node: arrival for arrival in arrivals(listener, token, agents)}
+        if table := differing({name: arrived[name].versions for name in names}):
+            raise MachineError(f"the nodes have unlike versions: install the same on all\n{table}")
+        nodes = {name: RemoteNode(arrived[name], agents[name], tell) for name in names}
+        for node in nodes.values():
+            life.callback(node.close)
+        yield Nodes(nodes, purpose, apply_mig=apply_mig)

@@ -1,0 +1,132 @@
+"""Agents started through Ray: one actor per node, which starts ours and goes with it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from gmi_drl.errors import MachineError
+from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
+from gmi_drl.launch.ray.host import AgentHost
+from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned_in_time, placed, shares_of
+from gmi_drl.launch.started import how_it_ended
+from gmi_drl.layout import Layout
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+    from ray.util.placement_group import PlacementGroup
+
+STARTED_S = 60.0
+ENDED_S = 20.0
+"""Until an agent has ended its GMIs, a backend's drain included."""
+
+
+def arguments_of(node: LayoutNode) -> list[str]:
+    """What the interpreter of a node is given to run its agent."""
+    return ["-P", "-m", "gmi_drl.launch.nodes.agent", node or ""]
+
+
+class RayAgent:
+    """An agent that was started on a node of the cluster."""
+
+    def __init__(self, node: RayNode, host: "ActorHandle[AgentHost]", arguments: Sequence[str], order: bytes) -> None:
+        self.node, self._host = node, host
+        self._end = host.run.remote(list(arguments), order)
+
+    def why_gone(self) -> str | None:
+        """How it ended, with the last lines that it printed; None while it runs.
+
+        Ray tells late of a node that has died (8 to 22 s).
+        """
+        import ray
+
+        try:
+            code, lines = ray.get(self._end, timeout=0)
+        except TimeoutError:
+            return None
+        except ray.exceptions.RayError as error:
+            return f"Ray lost the agent on {self.node.name}: {str(error).splitlines()[0]}"
+        return "\n".join((f"the agent on {self.node.name} {how_it_ended(code)}", *(f"  {line}" for line in lines)))
+
+    def end(self, wait_s: float = ENDED_S) -> None:
+        """Ask it to end, and kill its actor, with which it ends, after `wait_s` at the latest. May be called twice."""
+        import ray
+
+        with suppress(ray.exceptions.RayError):
+            self._host.close_input.remote()
+            ray.wait([self._end], timeout=wait_s)
+            ray.kill(self._host)
+
+
+class RayAgents:
+    """Starts agents where a placement group keeps room for them.
+
+    Args:
+        group: A bundle for each share, in order.
+        shares: What each node of the layout takes.
+        on: Which node of the cluster each one is.
+        arguments: Of the agent of a node.
+
+    Attributes:
+        address: The launcher's, as the nodes of the cluster see it.
+    """
+
+    def __init__(
+        self,
+        group: "PlacementGroup",
+        shares: Mapping[LayoutNode, Share],
+        on: Mapping[LayoutNode, RayNode],
+        arguments: Callable[[LayoutNode], Sequence[str]] = arguments_of,
+    ) -> None:
+        import ray
+
+        self._group, self._shares, self._on, self._arguments = group, shares, on, arguments
+        self.address: str = ray.util.get_node_ip_address()
+
+    def start(self, node: LayoutNode, order: bytes) -> RayAgent:
+        """Start the agent of a node of the layout.
+
+        Args:
+            node: Its name in the layout.
+            order: A line of JSON, to be its first input.
+
+        Raises:
+            MachineError: if Ray cannot start an actor there.
+        """
+        import ray
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        share, place = self._shares[node], self._on[node]
+        hosts = ray.remote(AgentHost).options(
+            num_cpus=share.cpus,
+            num_gpus=share.gpus,
+            max_restarts=0,
+            max_concurrency=2,  # waiting, and being asked to end
+            scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, list(self._shares).index(node)),
+        )
+        host = hosts.remote()
+        try:
+            ray.get(host.ready.remote(), timeout=STARTED_S)
+        except (ray.exceptions.RayError, TimeoutError) as error:
+            ray.kill(host)
+            reason = str(error).strip().splitlines()
+            raise MachineError(
+                f"Ray started no agent on {place.name} ({place.address}) within {STARTED_S:g} s: "
+                f"{reason[-1] if reason else type(error).__name__}. gmi-drl must be installed there as it is here: "
+                "`gmi-drl doctor --cluster ray` shows what each node has"
+            ) from error
+        return RayAgent(place, host, self._arguments(node), order)
+
+
+@contextmanager
+def ray_agents(layout: Layout, arguments: Callable[[LayoutNode], Sequence[str]] = arguments_of) -> Iterator[RayAgents]:
+    """Room for a layout on a cluster, and what starts agents there, for the time of a `with` block.
+
+    Raises:
+        MachineError: if there is no Ray, it cannot be reached, or others use what the layout takes.
+        LayoutMismatchError: if the cluster's nodes are too few or too small for it.
+    """
+    with connected():
+        shares = shares_of(layout)
+        on = assigned_in_time(shares, nodes)
+        with placed(shares, on) as group:
+            yield RayAgents(group, shares, on, arguments)

@@ -1,0 +1,171 @@
+"""A Ray cluster: the one that is there, or one of our own on this machine."""
+
+import os
+import signal
+import socket
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+
+ADDRESS = "RAY_ADDRESS"
+"""Ray's own variable: `HOST:PORT` of a cluster's head, `auto`, or `local` for one of our own."""
+
+CONNECT_S = 5.0
+OBJECT_STORE_BYTES = 80 * 2**20  # near Ray's least: nothing of ours is kept there
+ID_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class RayNode:
+    """A machine of a cluster, as Ray knows it.
+
+    `cpus`, `gpus` and `memory_bytes` are what Ray may give away there, free or not. `name` is its hostname, with the
+    beginning of its id where another node has the same one.
+    """
+
+    id: str
+    name: str
+    address: str
+    cpus: int
+    gpus: int
+    gpu_model: str | None = None
+    memory_bytes: int = 0
+    is_here: bool = False
+
+
+@contextmanager
+def connected() -> Iterator[None]:
+    """Be part of a cluster for the time of a `with` block: that of `RAY_ADDRESS`, else one that runs here, else ours.
+
+    One of our own has this machine's cores and GPUs, no dashboard, sends no usage statistics, and ends with the block.
+    Any other stays up.
+
+    Raises:
+        MachineError: if Ray is not installed, or the cluster cannot be reached or has another version of Ray or Python.
+        UsageError: if the address is one of Ray's client, which has no part in the cluster's network.
+    """
+    if find_spec("ray") is None:
+        raise MachineError("Ray is not installed: pip install 'gmi-drl[ray]'")
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    with ExitStack() as life:
+        life.enter_context(_signals_kept())
+        life.callback(ray.shutdown)
+        try:
+            _join(os.environ.get(ADDRESS, ""), life)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise MachineError(f"Ray: {' '.join(str(error).split())}") from error
+        yield
+
+
+def nodes() -> list[RayNode]:
+    """The living nodes of the cluster, this one first."""
+    import ray
+
+    here = ray.get_runtime_context().get_node_id()
+    living = [found for found in ray.nodes() if found["Alive"]]
+    hosts = Counter(found["NodeManagerHostname"] for found in living)
+    known = [_node(found, hosts, here) for found in living]
+    return sorted(known, key=lambda node: (not node.is_here, node.name))
+
+
+def _node(found: dict[str, Any], hosts: Counter[str], here: str) -> RayNode:
+    host, number, has = found["NodeManagerHostname"], found["NodeID"], found["Resources"]
+    models = [name.partition(":")[2] for name in has if name.startswith("accelerator_type:")]
+    return RayNode(
+        id=number,
+        name=host if hosts[host] == 1 else f"{host}-{number[:ID_SHOWN]}",
+        address=found["NodeManagerAddress"],
+        cpus=int(has.get("CPU", 0)),
+        gpus=int(has.get("GPU", 0)),
+        gpu_model=models[0] if models else None,
+        memory_bytes=int(has.get("memory", 0)),
+        is_here=number == here,
+    )
+
+
+def _join(address: str, life: ExitStack) -> None:
+    """The cluster that was asked for, or any; where none was asked for and none runs here, one of our own."""
+    import ray
+
+    if address.startswith("ray://"):
+        raise UsageError(
+            f"{ADDRESS}={address}: Ray's client is not on the cluster's network: start the launcher on one of its "
+            "nodes, with the address of the head (HOST:6379)"
+        )
+    if address not in ("", "auto", "local"):
+        _require_head(address)
+    if address != "local":
+        try:
+            ray.init(address=address or "auto", log_to_driver=False, logging_level="error")
+            return
+        except ConnectionError:
+            if address:
+                raise
+    folder = life.enter_context(_folder_of_ray())
+    life.callback(ray.shutdown)  # before its folder goes
+    life.enter_context(_variable("RAY_USAGE_STATS_ENABLED", "0"))
+    ray.init(
+        address="local",
+        num_cpus=len(allowed_cores()),
+        num_gpus=len(visible_gpus()),
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        log_to_driver=False,
+        logging_level="error",
+        _temp_dir=folder,
+    )
+
+
+def _require_head(address: str) -> None:
+    """Ray itself would try for a minute."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except (OSError, ValueError) as error:
+        raise MachineError(
+            f"no Ray cluster answers at {ADDRESS}={address} ({error}): `ray start --head --port 6379` starts one"
+        ) from None
+
+
+@contextmanager
+def _folder_of_ray() -> Iterator[str]:
+    """Where a cluster of our own keeps its sockets, whose paths must be short."""
+    with tempfile.TemporaryDirectory(prefix="gmi-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself, and keeps it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,95 @@
+"""A training that goes on when GMIs die: from its last checkpoint, on what is left."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import GmiDiedError
+from gmi_drl.launch.started import LOST
+from gmi_drl.launch.training import Outcome, train
+from gmi_drl.layout import GmiGroup, Layout
+from gmi_drl.reductions import NONE
+from gmi_drl.run.checkpoint import list_checkpoints
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.units import counted
+
+
+def train_on(
+    layout: Layout,
+    config: RunConfig,
+    folder: RunFolder,
+    *,
+    restarts: int,
+    resume: Path | None = None,
+    tell: Callable[[str], None],
+    **more: Any,
+) -> Outcome:
+    """As `train`, which is started again after the death of a GMI or a node, up to so many times.
+
+    A lost node is left out: the GMIs of the others take over its environments, as nearly alike as they divide. Worlds
+    begin anew where they have moved; a GMI that died alone is started where it was, and all worlds go on from the
+    checkpoint.
+
+    Args:
+        layout: As of `train`.
+        config: As of `train`.
+        folder: As of `train`.
+        restarts: How many times at most.
+        resume: As of `train`.
+        tell: Told of each restart in a line, with what died.
+        more: Further arguments of `train`.
+
+    Raises:
+        GmiDiedError: if there are no restarts left, no checkpoint yet, or no node.
+    """
+    for left in range(restarts, -1, -1):
+        try:
+            return train(layout, config, folder, resume=resume, **more)
+        except GmiDiedError as error:
+            saved = list_checkpoints(folder.checkpoints)
+            rest = _what_is_left(layout, error)
+            if not left or not saved or rest is None:
+                raise
+            why, layout, resume = str(error).splitlines()[0], rest, saved[-1]
+            where = f" on {', '.join(str(node) for node in layout.nodes)}" if error.exit_code_of_gmi == LOST else ""
+            tell(f"{why}: going on from iteration {int(resume.name)}{where}, {counted(left - 1, 'restart')} left")
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _what_is_left(layout: Layout, error: GmiDiedError) -> Layout | None:
+    """The same layout, or without the node that was lost; None if there is no other."""
+    if error.exit_code_of_gmi != LOST:
+        return layout
+    lost = layout.device_of(error.gmi_id).node
+    return without_node(layout, lost) if len(layout.nodes) > 1 else None
+
+
+def without_node(layout: Layout, node: str | None) -> Layout:
+    """A layout without one of its nodes, with as many environments in all."""
+    kept = [device for device in layout.devices if device.node != node]
+    count = sum(len(device.gmis) for device in kept)
+    each, more = divmod(layout.num_env, count)
+    new_ids: dict[int, int] = {}
+    devices = []
+    for device in kept:
+        gmis = []
+        for gmi in device.gmis:
+            number = new_ids[gmi.id] = len(new_ids)
+            gmis.append(gmi.model_copy(update={"id": number, "num_env": each + (number < more)}))
+        devices.append(device.model_copy(update={"gmis": tuple(gmis)}))
+    groups = {name: _kept(group, new_ids) for name, group in layout.groups.items()}
+    return Layout(
+        task=layout.task,
+        template=layout.template,
+        backend=layout.backend,
+        share_cores=layout.share_cores,
+        devices=tuple(devices),
+        groups=groups,
+        reasons=(*layout.reasons, f"goes on without node {node}"),
+    )
+
+
+def _kept(group: GmiGroup, new_ids: dict[int, int]) -> GmiGroup:
+    members = tuple(new_ids[gmi_id] for gmi_id in group.members if gmi_id in new_ids)
+    return GmiGroup(members=members, reduction=group.reduction if len(members) > 1 else NONE.name)

@@ -1,0 +1,95 @@
+"""A plan over the nodes of a cluster, or on one of them where that is best."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gmi_drl.cluster import Cluster
+from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.hardware import Node
+from gmi_drl.learners import LearnerConfig
+from gmi_drl.profile import Profile
+from gmi_drl.scheduler.grid import profile_grid
+from gmi_drl.scheduler.objective import USUAL, Objective, worth
+from gmi_drl.scheduler.plan import Plan, plan_measured
+from gmi_drl.templates import TCG_EX, Template
+from gmi_drl.templates.over_nodes import OverNodes, about_network
+from gmi_drl.units import human_count
+from gmi_drl.workload import TaskSpec
+
+
+def plan_cluster(
+    task: TaskSpec,
+    learner: LearnerConfig,
+    cluster: Cluster,
+    profile: Profile,
+    *,
+    template: Template = TCG_EX,
+    keep_batch: int | None = None,
+    backend: str | None = None,
+    objective: Objective = USUAL,
+    remarks: Sequence[str] = (),
+) -> Plan:
+    """Choose what a profile measured best, for all nodes together; or one node, where no more is had of several.
+
+    Args:
+        task: What is run.
+        learner: How it trains.
+        cluster: The nodes.
+        profile: What is known of GMIs on such nodes.
+        template: What a GMI does.
+        keep_batch: Samples per update that the layout must have.
+        backend: The only one whose points are taken; None for all.
+        objective: What to make the most of.
+        remarks: Further reasons.
+
+    Raises:
+        UsageError: if the nodes cannot be planned together.
+        NoFeasiblePlanError: if nothing in the profile fits.
+    """
+
+    def on(node: Node, by: Template, why: Sequence[str]) -> Plan:
+        grid = profile_grid(profile, node, learner.horizon, keep_batch, backend)
+        return plan_measured(
+            task,
+            learner,
+            node,
+            profile,
+            grid,
+            template=by,
+            remarks=why,
+            objective=objective,
+        )
+
+    over = OverNodes(template, cluster)
+    together = on(cluster.whole, over, remarks)
+    best = together.candidates[0]
+    communication = over.communication(task, learner, cluster.whole, profile.speeds)
+    mapping = [[gmi.id for gmi in device.gmis] for device in together.layout.devices]
+    samples = together.samples_per_update(best)
+    iteration_s = samples / best.projected if best.projected else 0.0
+    told = [about_network(communication, mapping, cluster, iteration_s)] if communication.reduces else []
+    alone = _best_alone(cluster, lambda node: on(node, template, remarks))
+    if alone is None:
+        return _with_reasons(together, told)
+    single = alone.candidates[0]
+    if worth(single, objective) >= worth(best, objective):
+        speed, of_all = human_count(single.steps_per_second), human_count(best.steps_per_second)
+        return _with_reasons(alone, [f"one node is best: {speed} steps/s, all {cluster.count} do {of_all}", *told])
+    gain = best.steps_per_second / single.steps_per_second if single.steps_per_second else float("inf")
+    return _with_reasons(together, [*told, f"{gain:.2f}x one node ({single.cut.described})"])
+
+
+def _best_alone(cluster: Cluster, on: Callable[[Node], Plan]) -> Plan | None:
+    """The best of one node of each kind; None where none can be planned alone."""
+    plans = []
+    for part in cluster.nodes:
+        try:
+            plans.append(on(part.kind))
+        except NoFeasiblePlanError:
+            continue
+    return max(plans, key=lambda plan: plan.candidates[0].steps_per_second, default=None)
+
+
+def _with_reasons(plan: Plan, reasons: Sequence[str]) -> Plan:
+    layout = plan.layout
+    return replace(plan, layout=layout.model_copy(update={"reasons": (*layout.reasons, *reasons)}))

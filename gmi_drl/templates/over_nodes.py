@@ -1,0 +1,116 @@
+"""A template over the nodes of a cluster: each node is cut as it is alone, and groups are over all of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from gmi_drl.cluster import Cluster
+from gmi_drl.cut import AnyCut
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Device, GmiGroup, Layout, Projection
+from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.mapping import MappingList
+from gmi_drl.reductions import NONE, REDUCTIONS
+from gmi_drl.speeds import Speeds
+from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.template import UNMEASURED, Template
+from gmi_drl.units import counted, human_bytes
+from gmi_drl.workload import TaskSpec
+
+
+class OverNodes:
+    """See `Template`. The node that its methods are given is the cluster's `whole`.
+
+    Args:
+        inner: What is laid on each node: layouts are by this one.
+        cluster: The nodes.
+    """
+
+    def __init__(self, inner: Template, cluster: Cluster) -> None:
+        self.inner, self.cluster = inner, cluster
+        self.name, self.what, self.purpose = inner.name, inner.what, inner.purpose
+
+    def lay_out(
+        self,
+        task: TaskSpec,
+        node: Node,
+        cut: AnyCut,
+        projection: Projection = UNMEASURED,
+        why: Sequence[str] = (),
+        communication: Communication | None = None,
+    ) -> Layout:
+        """See `Template`."""
+        kinds = {part.kind.name: self.inner.lay_out(task, part.kind, cut) for part in self.cluster.nodes}
+        devices = tuple(self._devices(kinds))
+        mapping = [[gmi.id for gmi in device.gmis] for device in devices]
+        first = next(iter(kinds.values()))
+        method = communication.method(mapping) if communication and communication.reduces else NONE
+        everyone = tuple(chain.from_iterable(mapping))
+        groups = {name: GmiGroup(members=everyone, reduction=method.name) for name in first.groups}
+        if communication is None and groups:
+            # Nothing is known of speeds: what crosses hosts wherever GMIs lie on their devices.
+            groups = {name: GmiGroup(members=everyone, reduction=USUAL) for name in groups}
+        reasons = [*why, *dict.fromkeys(chain.from_iterable(layout.reasons[:2] for layout in kinds.values()))]
+        if communication and method is not NONE:
+            reasons += [f"{method.name}: {method.how}", communication.why(mapping)]
+        return Layout(
+            task=task.name,
+            template=self.name,
+            backend=cut.backend,
+            share_cores=first.share_cores,
+            devices=devices,
+            groups=groups,
+            projection=projection,
+            reasons=tuple(reasons),
+        )
+
+    def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
+        """See `Template`: within one node."""
+        return self.inner.groups(mapping, architecture)
+
+    def check(self, layout: Layout) -> list[str]:
+        """See `Template`."""
+        return self.inner.check(layout)
+
+    def communication(
+        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
+    ) -> Communication:
+        """See `Template`: links leave a node, at the network's speed."""
+        within = self.inner.communication(task, learner, node, speeds)
+        return replace(within, hosts=self.cluster.count, speeds=self.cluster.speeds(speeds))
+
+    def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
+        """See `Template`."""
+        return self.inner.roles(layout, learner)
+
+    def probe(self, learner: LearnerEntry) -> str | None:
+        """See `Template`."""
+        return self.inner.probe(learner)
+
+    def leaders(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`."""
+        return self.inner.leaders(layout)
+
+    def _devices(self, kinds: Mapping[str, Layout]) -> Iterator[Device]:
+        """Those of each node, with the ids of GMIs in a row over all nodes."""
+        first = 0
+        for name, kind in self.cluster.named():
+            for device in kinds[kind.name].devices:
+                gmis = tuple(gmi.model_copy(update={"id": first + i}) for i, gmi in enumerate(device.gmis))
+                yield device.model_copy(update={"node": name, "gmis": gmis})
+                first += len(gmis)
+
+
+USUAL = REDUCTIONS.find("HAR").name
+"""Between hosts, where nobody knows speeds."""
+
+
+def about_network(communication: Communication, mapping: MappingList, cluster: Cluster, iteration_s: float) -> str:
+    """What the network takes of an iteration, in a sentence."""
+    spent_s = communication.seconds(mapping)
+    part = spent_s / (iteration_s + spent_s) if spent_s else 0.0
+    link = f"{cluster.network.gbit_per_s:g} Gbit/s and {cluster.network.round_trip_ms:g} ms there and back"
+    return (
+        f"{counted(cluster.count, 'node')} joined by {link}: {counted(communication.reduces, 'sum')} of "
+        f"{human_bytes(communication.bucket_bytes)} take {1000 * spent_s:.3g} ms of an iteration, {part:.0%} of it"
+    )

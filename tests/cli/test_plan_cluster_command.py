@@ -1,0 +1,52 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gmi_drl.files import load_yaml
+from gmi_drl.layout import Layout
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PROFILE = ["--profile", "examples/nodes/invented.json"]
+
+
+@pytest.fixture
+def examples(tmp_path):
+    for name in ("nodes", "clusters"):
+        shutil.copytree(EXAMPLES / name, tmp_path / "examples" / name)
+
+
+def test_a_plan_for_two_machines(command_line, tmp_path, examples):
+    code, out, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", *PROFILE)
+    assert code == 0, err
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert (layout.nodes == ("h100-x8-0", "h100-x8-1") and "h100-x8-1" in out) or "more devices" in out
+    assert "the layout takes 448 of 448 cores" in out
+    assert out.splitlines()[-1] == "Wrote layout.yaml. Next: gmi-drl train layout.yaml --launcher ray"
+
+
+def test_machines_are_cut_evenly_where_nothing_was_measured(command_line, tmp_path, examples):
+    code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", "--num-env", 64)
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert code == 0, err
+    assert len(layout.devices) == 16 and layout.num_env == 16 * 64
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--node", "examples/nodes/mixed.yaml"], "--node: --cluster names the nodes: leave it out"),
+        (["--gpus", 2], "--gpus: --cluster names the nodes"),
+        (["--budget", 5], "--budget: the machine of examples/clusters/two-h100.yaml cannot be measured here"),
+        (["--format", "slurm"], "--cluster: --format slurm is one layout for another tool"),
+    ],
+)
+def test_what_contradicts_a_cluster_is_refused(command_line, examples, options, said):
+    code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", *options)
+    assert code == 2 and said in err
+
+
+def test_a_file_that_is_none_is_refused(command_line, tmp_path):
+    (tmp_path / "c.yaml").write_text("nodes: []\n")
+    code, _, err = command_line("plan", "--cluster", "c.yaml")
+    assert code == 2 and "network" in err

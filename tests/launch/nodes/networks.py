@@ -1,0 +1,68 @@
+"""Two hosts on one machine: network namespaces with addresses of their own, joined by a bridge."""
+
+import os
+import shutil
+import subprocess
+from contextlib import ExitStack, contextmanager
+from itertools import count
+
+import pytest
+
+from gmi_drl.launch.nodes.starters import SubprocessAgents
+
+COUNT = count()
+
+
+def ip(*words, **more):
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20, **more)
+
+
+def obstacle():
+    """Why namespaces cannot be made here; None if they can."""
+    if shutil.which("ip") is None or os.geteuid() != 0:
+        return "needs root and iproute2 for network namespaces"
+    try:
+        ip("netns", "add", f"gmi-try-{os.getpid()}")
+        ip("netns", "del", f"gmi-try-{os.getpid()}")
+    except subprocess.CalledProcessError as error:
+        return f"no network namespaces here: {error.stderr.decode().strip()}"
+    return None
+
+
+class TwoHosts(SubprocessAgents):
+    """Starts the agents of nodes a and b in a namespace each; the launcher is outside of both."""
+
+    def __init__(self, tag):
+        self.prefix = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"  # others may do the same just now
+        self.spaces = {node: f"gmi-{tag}-{node}" for node in "ab"}
+        prefixes = {node: ["ip", "netns", "exec", space] for node, space in self.spaces.items()}
+        super().__init__(prefixes, f"{self.prefix}.1")
+
+    def link(self, node, state):
+        """Set the link of a node `up` or `down`."""
+        ip("-n", self.spaces[node], "link", "set", "eth0", state)
+
+
+@contextmanager
+def two_hosts():
+    """Make them, and take all down again."""
+    tag = f"{os.getpid() % 100_000}.{next(COUNT)}"  # the kernel takes its time to forget a name
+    bridge, hosts = f"gmi{tag}", TwoHosts(tag)
+    with ExitStack() as life:
+        ip("link", "add", bridge, "type", "bridge")
+        life.callback(ip, "link", "del", bridge)
+        ip("addr", "add", f"{hosts.address}/24", "dev", bridge)
+        ip("link", "set", bridge, "up")
+        for number, (node, space) in enumerate(hosts.spaces.items(), 2):
+            ip("netns", "add", space)
+            life.callback(ip, "netns", "del", space)  # and with it its end of the pair
+            outside = f"g{tag}{node}"
+            ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
+            ip("link", "set", outside, "master", bridge, "up")
+            ip("-n", space, "addr", "add", f"{hosts.prefix}.{number}/24", "dev", "eth0")
+            ip("-n", space, "link", "set", "lo", "up")
+            hosts.link(node, "up")
+        yield hosts
+
+
+needs_hosts = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))

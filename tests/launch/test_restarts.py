@@ -1,0 +1,108 @@
+"""Trainings that go on after a death; nodes are processes of this machine."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import children_of, tiny_config, tiny_layout, two_cores
+
+from gmi_drl.errors import GmiDiedError
+from gmi_drl.files import load_yaml
+from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.restarts import train_on, without_node
+from gmi_drl.launch.training import train
+from gmi_drl.layout import Layout
+from gmi_drl.run.checkpoint import list_checkpoints, read_index
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
+
+sys.path.append(str(Path(__file__).parent / "nodes"))
+from on_two import over
+
+CONFIG = tiny_config(iterations=8, checkpoint_every=2)
+
+
+def killing(path, at, times=1):
+    """Kills GMI 1 of the run as soon as so many iterations are done, so many times."""
+    killed = []
+
+    def hear(row):
+        if row["iteration"] >= at and len(killed) < times:
+            for child in psutil.Process().children(recursive=True):
+                if f"GMI 1 of {path}" in " ".join(child.cmdline()):
+                    killed.append(child.pid)
+                    child.kill()
+
+    return hear
+
+
+def started(path):
+    folder = RunFolder(path)
+    folder.create()
+    return folder
+
+
+@two_cores
+def test_a_run_goes_on_after_a_death_as_if_nothing_had_been(tmp_path):
+    whole, folder, told = started(tmp_path / "whole"), started(tmp_path / "run"), []
+    expected = train(tiny_layout(2), CONFIG, whole)
+    outcome = train_on(tiny_layout(2), CONFIG, folder, restarts=2, tell=told.append, on_row=killing(folder.path, at=3))
+    assert outcome.state == "done" and outcome.iteration == 8
+    assert read_index(outcome.checkpoint)["parts"] == read_index(expected.checkpoint)["parts"]
+    assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == list(range(1, 9))
+    (line,) = told
+    assert line.startswith("GMI 1 (process ") and ": going on from iteration 2, " in line
+    assert line.endswith("1 restart left") and not children_of(os.getpid())
+
+
+@two_cores
+def test_restarts_are_counted(tmp_path):
+    folder, told = started(tmp_path / "run"), []
+    with pytest.raises(GmiDiedError, match=r"GMI 1 .* was killed by SIGKILL"):
+        train_on(
+            tiny_layout(2), CONFIG, folder, restarts=1, tell=told.append, on_row=killing(folder.path, at=1, times=9)
+        )
+    assert len(told) == 1 and not children_of(os.getpid())
+
+
+@two_cores
+def test_without_a_checkpoint_there_is_nothing_to_go_on_from(tmp_path, monkeypatch):
+    monkeypatch.setattr("gmi_drl.launch.restarts.list_checkpoints", lambda folder: [])
+    folder, told = started(tmp_path / "run"), []
+    with pytest.raises(GmiDiedError):
+        train_on(tiny_layout(2), CONFIG, folder, restarts=3, tell=told.append, on_row=killing(folder.path, at=1))
+    assert told == []
+
+
+@two_cores
+def test_a_lost_node_is_left_out_and_its_environments_are_taken_over(tmp_path):
+    folder, told, agents = started(tmp_path / "run"), [], {}
+
+    class Watched(SubprocessAgents):
+        def start(self, node, order):
+            agents[node] = super().start(node, order)
+            return agents[node]
+
+    def lose(row):
+        if row["iteration"] == 3 and not told:
+            os.kill(agents["b"].process.pid, signal.SIGKILL)
+
+    config = CONFIG.model_copy(update={"iterations": 12})
+    outcome = train_on(over("a", "b"), config, folder, restarts=1, tell=told.append, agents=Watched(), on_row=lose)
+    assert outcome.state == "done" and outcome.iteration == 12
+    assert "was lost with its node: going on from iteration" in told[0] and " on a, 0 restarts left" in told[0]
+    layout = load_yaml(Layout, folder.layout_file)
+    assert layout.nodes == ("a",) and [gmi.num_env for gmi in layout.gmis] == [16, 16]
+    assert len(list_checkpoints(folder.checkpoints)) >= 2 and not children_of(os.getpid())
+
+
+def test_environments_are_dealt_out_as_evenly_as_they_divide():
+    layout = without_node(over("a", "b", "c", gmis=2, num_env=5), "a")
+    assert [gmi.num_env for gmi in layout.gmis] == [8, 8, 7, 7] and layout.num_env == 30
+    assert [gmi.id for gmi in layout.gmis] == [0, 1, 2, 3] and layout.nodes == ("b", "c")
+    assert layout.groups["trainers"].members == (0, 1, 2, 3) and layout.groups["trainers"].reduction == "HAR"
+    alone = without_node(over("a", "b", gmis=1), "b")
+    assert alone.groups["trainers"].reduction == "none" and layout.reasons[-1] == "goes on without node a"

@@ -1,0 +1,78 @@
+"""Plans over several machines."""
+
+import pytest
+
+from gmi_drl.cluster import Cluster, Network, Nodes
+from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.learners import PPOConfig
+from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.scheduler import plan, plan_cluster
+from gmi_drl.templates import TCG, TCG_EX
+from gmi_drl.templates.cost import by_host
+from gmi_drl.templates.over_nodes import OverNodes
+from gmi_drl.workload import TASK_SPECS
+
+ANT, PPO = TASK_SPECS["ant"], PPOConfig()
+NODE = Node(name="dgx", gpus=Gpus(model="A100-SXM4-40GB", count=2), link="nvlink", cpu=Cpu(cores=8, memory_gib=64))
+QUICK, SLOW = Network(gbit_per_s=100, round_trip_ms=0.05), Network(gbit_per_s=0.05, round_trip_ms=50)
+
+
+def cluster(network=QUICK, count=3, node=NODE):
+    return Cluster(network=network, nodes=(Nodes(count=count, node=node),))
+
+
+def planned(where, template=TCG_EX, **more):
+    points = tuple(
+        ProfilePoint(gmis_per_gpu=gmis, num_env=1024, runnable=True, steps_per_second=100_000.0 / gmis**0.5)
+        for gmis in (1, 2)
+    )
+    profile = Profile(task="ant", learner="ppo", node="dgx", points=points)
+    return plan_cluster(ANT, PPO, where, profile, template=template, **more)
+
+
+def test_every_node_is_cut_alike_and_all_gmis_reduce_together():
+    layout = planned(cluster()).layout
+    assert layout.nodes == ("dgx-0", "dgx-1", "dgx-2") and len(layout.devices) == 6
+    assert [gmi.id for gmi in layout.gmis] == list(range(12))
+    for node in layout.nodes:
+        devices = layout.devices_on(node)
+        assert [device.index for device in devices] == [0, 1]
+        assert {core for device in devices for gmi in device.gmis for core in gmi.cores} == set(range(8))
+    assert layout.groups["trainers"].reduction in ("HAR", "SHARD")
+    assert layout.ranks_by_device("trainers") == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+
+
+def test_what_the_network_costs_is_told_and_grows_with_it():
+    quick, slow = planned(cluster()), planned(cluster(Network(gbit_per_s=1, round_trip_ms=5)))
+    assert quick.candidates[0].expected > slow.candidates[0].expected
+    told = " ".join(slow.layout.reasons)
+    assert "3 nodes joined by 1 Gbit/s and 5 ms there and back: 16 sums of" in told and "x one node" in told
+
+
+def test_one_node_is_planned_where_more_are_slower():
+    plan = planned(cluster(SLOW))
+    assert plan.layout.nodes == (None,) and len(plan.layout.devices) == 2
+    assert any("one node is best: " in reason and "all 3 do" in reason for reason in plan.layout.reasons)
+
+
+def test_serving_sends_nothing_so_nodes_add_up():
+    plan = planned(cluster(SLOW), template=TCG)
+    assert len(plan.layout.nodes) == 3 and not plan.layout.groups
+    assert plan.candidates[0].expected == pytest.approx(6 * 2 * 100_000 / 2**0.5)
+
+
+def test_samples_are_those_of_all_nodes():
+    plan = planned(cluster(), keep_batch=3 * 2 * 2 * 1024 * PPO.horizon)
+    assert plan.samples_per_update(plan.candidates[0]) == 3 * 2 * 2 * 1024 * PPO.horizon
+
+
+def test_nodes_of_cores_are_cut_evenly_without_a_profile():
+    cores = cluster(node=Node(name="c", cpu=Cpu(cores=4, memory_gib=8)), count=2)
+    layout = plan(ANT, cores.whole, num_env=64, template=OverNodes(TCG_EX, cores))
+    assert layout.nodes == ("c-0", "c-1") and len(layout.gmis) == 8
+    assert layout.groups["trainers"].reduction == "HAR"
+
+
+def test_all_gmis_of_a_host_count_as_on_one_device():
+    assert by_host([[0, 1], [2], [3], [4, 5]], 2) == [[0, 1, 2], [3, 4, 5]]
+    assert by_host([[0], [1]], 2) == [[0], [1]] and by_host([[0, 1]], 2) == [[0, 1]]
