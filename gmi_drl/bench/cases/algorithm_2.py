@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -16,8 +19,10 @@ if TYPE_CHECKING:
     from gmi_drl.hardware import Node
     from gmi_drl.profiler.sessions import Sessions
     from gmi_drl.scheduler.search import Grid
+    from gmi_drl.templates import Purpose, Template
+    from gmi_drl.workload import TaskSpec
 
-QUICK_NUM_ENVS = (16, 32)
+QUICK_SIZES, QUICK_NUM_ENVS = (1, 2), (16, 32)
 PLAN_S = 60.0
 """What `gmi-drl plan` takes on a CPU if it is not told otherwise."""
 
@@ -27,51 +32,105 @@ GPU_PLAN_S = 120.0
 GPU_SIZES, GPU_NUM_ENVS = (1, 2, 4, 8), (1024, 4096, 16384)
 """A small grid: the whole of what `gmi-drl plan` may look at on a GPU would take an hour."""
 
+MOST_NUM_ENV = 4096
+"""On cores, where one iteration with more lasts as long as a round of all."""
+
+PLAN, ALGORITHM_2, BEST, ONE_GMI = "gmi-drl plan", "Algorithm 2", "the best of the grid", "the best with one GMI"
+DRAWN, DRAWN_BY = 3, 0
+"""Choices at random, and the seed that they are drawn by."""
+
 SECONDS = 3.0
 SWEEPS = 3
 DEADLINE_S = 900.0  # two iterations with 16384 environments and a large network take minutes on a slow core
 
 
-def opener(
-    hidden: tuple[int, ...], keep_batch: int | None = None, gpu_backend: str | None = None
-) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """All choices are made first, each from measurements of its own; then they run by turns, the same ones once.
+@dataclass(frozen=True)
+class Workload:
+    """What is run, and where.
 
     Args:
-        hidden: Widths of the network.
+        task: By name.
+        purpose: Of the template.
+        hidden: Widths of the network; None for the task's.
         keep_batch: Samples per update, should they be held.
         gpu_backend: What cuts the first GPU; None for the cores.
     """
 
-    @contextmanager
-    def open_sides(quick: bool) -> Iterator[Sides]:
-        from gmi_drl.config import default_config
-        from gmi_drl.cut import Cut
-        from gmi_drl.gmi.inventory import this_node
-        from gmi_drl.scheduler import grid_of, search_grid
-        from gmi_drl.templates import TCG_EX
+    task: str = "ant"
+    purpose: "Purpose" = "training"
+    hidden: tuple[int, ...] | None = None
+    keep_batch: int | None = None
+    gpu_backend: str | None = None
+
+    @cached_property
+    def spec(self) -> "TaskSpec":
+        """Its sizes."""
         from gmi_drl.workload import TASK_SPECS
 
-        task, node = TASK_SPECS["ant"], this_node()
-        node = one_device(node) if gpu_backend else node.model_copy(update={"gpus": None})
-        usual = default_config(task)
-        config = usual.model_copy(update={"learner": usual.learner.model_copy(update={"hidden": hidden})})
-        if gpu_backend:
-            grid = gpu_grid(node, gpu_backend)
+        return TASK_SPECS[self.task]
+
+    @cached_property
+    def template(self) -> "Template":
+        """How its roles lie on GMIs."""
+        from gmi_drl.templates import template_named
+
+        return template_named(self.purpose)
+
+    @cached_property
+    def config(self) -> "RunConfig":
+        """How it learns."""
+        from gmi_drl.config import default_config
+
+        usual = default_config(self.spec)
+        learner = usual.learner.model_copy(update={"hidden": self.hidden} if self.hidden else {})
+        return usual.model_copy(update={"learner": learner})
+
+    @cached_property
+    def node(self) -> "Node":
+        """One device of this machine."""
+        from gmi_drl.gmi.inventory import this_node
+
+        return one_device(this_node()) if self.gpu_backend else this_node().model_copy(update={"gpus": None})
+
+    def grid(self, *, quick: bool) -> "Grid":
+        """What is looked at."""
+        from gmi_drl.scheduler import grid_of, search_grid
+
+        if self.gpu_backend:
+            grid = gpu_grid(self.node, self.gpu_backend)
         else:
-            grid = search_grid(node, config.learner.horizon, keep_batch=keep_batch)
-        sizes = dict.fromkeys(cut.gmis_per_gpu for cut in grid)
+            grid = search_grid(self.node, self.config.learner.horizon, keep_batch=self.keep_batch)
         if quick:
-            grid = grid_of(dict.fromkeys(sizes, QUICK_NUM_ENVS), grid[0].backend)
-        cuts = {"gmi-drl plan": planned(config, node, grid), "Algorithm 2": choice(config, node, grid)}
-        with of_layouts(
-            {size: TCG_EX.lay_out(task, node, Cut(size, 1, grid[0].backend)) for size in sizes}, config
-        ) as sessions:
-            cuts["the best of the grid"] = exhaustive_best(sessions, grid)
+            sizes = {cut.gmis_per_gpu for cut in grid} & set(QUICK_SIZES)
+            return grid_of(dict.fromkeys(sorted(sizes), QUICK_NUM_ENVS), grid[0].backend)
+        return [cut for cut in grid if self.gpu_backend or cut.num_env <= MOST_NUM_ENV]
+
+
+def opener(workload: Workload) -> Callable[[bool], AbstractContextManager[Sides]]:
+    """All choices are made first, each from measurements of its own; then they run by turns, the same ones once."""
+
+    @contextmanager
+    def open_sides(quick: bool) -> Iterator[Sides]:
+        from gmi_drl.cut import Cut
+
+        task, template, node, grid = workload.spec, workload.template, workload.node, workload.grid(quick=quick)
+        cuts = {PLAN: planned(workload, grid), ALGORITHM_2: choice(workload, grid)}
+        sizes = dict.fromkeys(cut.gmis_per_gpu for cut in (*grid, *cuts.values()))
+        layouts = {size: template.lay_out(task, node, Cut(size, 1, grid[0].backend)) for size in sizes}
+        with of_layouts(layouts, workload.config) as sessions:
+            ranking = exhaustive(sessions, grid)
+            cuts[BEST] = ranking[0]
+            cuts[ONE_GMI] = next(cut for cut in ranking if cut.gmis_per_gpu == 1)
+            cuts |= {f"random choice {number}": cut for number, cut in enumerate(drawn(grid), 1)}
             sides = {cut: training_side(sessions, cut.gmis_per_gpu, cut.num_env, SECONDS) for cut in cuts.values()}
             yield {name: sides[cut] for name, cut in cuts.items()}
 
     return open_sides
+
+
+def drawn(grid: "Grid") -> "list[Cut]":
+    """What somebody would get who does not measure: cuts at random, always the same ones of a grid."""
+    return Random(DRAWN_BY).sample(list(grid), min(DRAWN, len(grid)))
 
 
 def gpu_grid(node: "Node", backend: str) -> "Grid":
@@ -81,18 +140,20 @@ def gpu_grid(node: "Node", backend: str) -> "Grid":
     return grid_of({size: GPU_NUM_ENVS for size in GPU_SIZES if size <= most_gmis(node)}, backend)
 
 
-def planned(config: "RunConfig", node: "Node", grid: "Grid") -> "Cut":
+def planned(workload: Workload, grid: "Grid") -> "Cut":
     """What `gmi-drl plan` writes, measured afresh. It may be one GMI with more environments than the grid has."""
     from gmi_drl.cut import Cut
     from gmi_drl.profiler.planning import plan_here
-    from gmi_drl.workload import TASK_SPECS
 
+    node = workload.node
     seconds = GPU_PLAN_S if node.num_gpus else PLAN_S
-    layout = plan_here(TASK_SPECS["ant"], config, node, grid, seconds=seconds, fresh=True).layout
+    layout = plan_here(
+        workload.spec, workload.config, node, grid, template=workload.template, seconds=seconds, fresh=True
+    ).layout
     return Cut(len(layout.gmis), layout.gmis[0].num_env, layout.backend)
 
 
-def choice(config: "RunConfig", node: "Node", grid: "Grid") -> "Cut":
+def choice(workload: Workload, grid: "Grid") -> "Cut":
     """What Algorithm 2 chooses with the paper's stop, measured afresh."""
     import math
 
@@ -101,16 +162,15 @@ def choice(config: "RunConfig", node: "Node", grid: "Grid") -> "Cut":
     from gmi_drl.profiler.points import PointMeasurer
     from gmi_drl.scheduler import algorithm_2
     from gmi_drl.scheduler.plan import judge_for
-    from gmi_drl.workload import TASK_SPECS
 
-    task = TASK_SPECS["ant"]
-    cache = Cache(task, config, node, fresh=True)
-    with PointMeasurer(task, config, node, cache, grid, Budget(math.inf)) as measure:
-        return algorithm_2(measure, grid, judge_for(task, config.learner, node))[0].point.cut
+    task, config, node, template = workload.spec, workload.config, workload.node, workload.template
+    cache = Cache(task, config, node, template=template, fresh=True)
+    with PointMeasurer(task, config, node, cache, grid, Budget(math.inf), template=template) as measure:
+        return algorithm_2(measure, grid, judge_for(task, config.learner, node, template))[0].point.cut
 
 
-def exhaustive_best(sessions: "Sessions[int]", grid: "Grid") -> "Cut":
-    """Every layout of the grid with all its GMIs: the one with the highest median.
+def exhaustive(sessions: "Sessions[int]", grid: "Grid") -> "list[Cut]":
+    """Every layout of the grid with all its GMIs, that with the highest median first.
 
     Each is measured several times, but for those of which one iteration lasts longer than that: it tells as much.
     """
@@ -122,24 +182,24 @@ def exhaustive_best(sessions: "Sessions[int]", grid: "Grid") -> "Cut":
             speeds.setdefault(cut, []).append(measured.steps_per_second)
             if measured.iteration_s > SECONDS:
                 slow.add(cut)
-    return max(speeds, key=lambda cut: median(speeds[cut]))
+    return sorted(speeds, key=lambda cut: -median(speeds[cut]))
 
 
-def case(name: str, workload: str, hidden: tuple[int, ...], keep_batch: int | None = None) -> Case:
-    """The case for one network, and for one number of samples per update if that is held."""
+def case(name: str, what: str, workload: Workload) -> Case:
+    """The case of one workload on cores."""
     return Case(
         name=name,
-        claim=f"Training Ant with {workload}: what `gmi-drl plan` finds in a minute and what Algorithm 2 chooses with "
-        "the paper's stop run as fast as the best of the whole grid.",
+        claim=f"{what}: what `gmi-drl plan` finds in a minute and what Algorithm 2 chooses with the paper's stop run "
+        f"as fast as the best of the whole grid; beside them the best with one GMI, and {DRAWN} choices at random.",
         unit="steps/s",
-        open=opener(hidden, keep_batch),
+        open=opener(workload),
         obstacle=lambda: needs.cores(2) or needs.package("mujoco", "mujoco"),
         reference="to be within 5 % of the best",
         limits="The grid is that of `gmi-drl plan`: from one GMI to one for each core, ten at most, with "
         + (
-            f"as many environments as make {keep_batch} samples per update."
-            if keep_batch
-            else "128 to 16384 environments each. On two cores the number of GMIs is at an edge whatever is chosen."
+            f"as many environments as make {workload.keep_batch} samples per update."
+            if workload.keep_batch
+            else f"128 to {MOST_NUM_ENV} environments each. One GMI for each core is an edge that the cores set."
         ),
     )
 
@@ -152,7 +212,7 @@ def gpu_case(name: str, backend: str, obstacle: Callable[[], str | None]) -> Cas
         claim=f"Training Ant on one GPU, {WORDS[backend]}: what `gmi-drl plan` finds in two minutes and what Algorithm "
         "2 chooses with the paper's stop run as fast as the best of the whole grid.",
         unit="steps/s",
-        open=opener((256, 128, 64), gpu_backend=backend),
+        open=opener(Workload(gpu_backend=backend)),
         obstacle=lambda: needs.warp_on_gpu() or obstacle(),
         reference="to be within 5 % of the best",
         limits=f"The grid is {numbers}.",
@@ -160,10 +220,16 @@ def gpu_case(name: str, backend: str, obstacle: Callable[[], str | None]) -> Cas
 
 
 CASES = (
-    case("algorithm_2_small", "a small network (256, 128, 64)", (256, 128, 64)),
-    case("algorithm_2_large", "a large network (512, 512, 256)", (512, 512, 256)),
-    # Each GMI steps Adam on all 8.7 million weights and their sum goes over the border, for few samples: one GMI wins.
-    case("algorithm_2_kept", "512 samples per update and a network (2048, 2048)", (2048, 2048), keep_batch=512),
+    case("algorithm_2_ant_training", "Training Ant by PPO", Workload("ant")),
+    case("algorithm_2_ant_serving", "Serving a policy in Ant", Workload("ant", "serving")),
+    case("algorithm_2_humanoid_training", "Training Humanoid by PPO", Workload("humanoid")),
+    case("algorithm_2_humanoid_serving", "Serving a policy in Humanoid", Workload("humanoid", "serving")),
+    # Each GMI steps Adam on all weights and their sum goes over the border, for few samples: some cores go to threads.
+    case(
+        "algorithm_2_kept",
+        "Training Ant with 512 samples per update and a network (2048, 2048)",
+        Workload(hidden=(2048, 2048), keep_batch=512),
+    ),
     gpu_case("algorithm_2_gpu", PLAIN, lambda: None),
     gpu_case("algorithm_2_gpu_mps", MPS, needs.mps),
 )

@@ -9,6 +9,10 @@ from gmi_drl.bench.runner import run_case
 from gmi_drl.cut import Cut
 from gmi_drl.hardware import Cpu, Gpus, Node
 
+SIDES = [algorithm_2.PLAN, algorithm_2.ALGORITHM_2, algorithm_2.BEST, algorithm_2.ONE_GMI]
+SIDES += [f"random choice {number}" for number in (1, 2, 3)]
+TINY = algorithm_2.Workload(hidden=(16,))
+
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
@@ -21,12 +25,12 @@ def short(monkeypatch):
 
 @two_cores
 def test_all_choices_come_from_the_grid_and_run():
-    result = run_case(algorithm_2.case("tiny", "a tiny network", (16,)), repeats=1, quick=True)
+    result = run_case(algorithm_2.case("tiny", "A tiny network", TINY), repeats=1, quick=True)
     shapes = {name: samples[0].details for name, samples in result.samples.items()}
-    assert list(shapes) == ["gmi-drl plan", "Algorithm 2", "the best of the grid"]
+    assert list(shapes) == SIDES
     places = {name: (shape["gmis"], shape["num_env"]) for name, shape in shapes.items()}
-    alone = {(1, 64)}  # beside 2 GMIs of 32 a plan runs one with as many environments
-    assert set(places.values()) <= {(gmis, num) for gmis in (1, 2) for num in algorithm_2.QUICK_NUM_ENVS} | alone
+    alone = {(1, gmis * 32) for gmis in range(2, 11)}  # beside GMIs of 32 a plan runs one with as many environments
+    assert set(places.values()) <= {(gmis, num) for gmis in range(1, 11) for num in algorithm_2.QUICK_NUM_ENVS} | alone
     ours, *others = places
     assert all((result.against(name) == SAME) == (places[name] == places[ours]) for name in others)
 
@@ -35,12 +39,11 @@ def test_all_choices_come_from_the_grid_and_run():
 def test_what_both_choose_runs_once_as_one_side(monkeypatch):
     for chooser in ("planned", "choice"):
         monkeypatch.setattr(algorithm_2, chooser, lambda *_: Cut(1, 16))
-    monkeypatch.setattr(algorithm_2, "exhaustive_best", lambda *_: Cut(2, 16))
-    result = run_case(algorithm_2.case("tiny", "a tiny network", (16,)), repeats=1, quick=True)
+    monkeypatch.setattr(algorithm_2, "exhaustive", lambda *_: [Cut(2, 16), Cut(1, 16)])
+    result = run_case(algorithm_2.case("tiny", "A tiny network", TINY), repeats=1, quick=True)
     assert [result.against(name) for name in ("gmi-drl plan", "Algorithm 2")] == ["", SAME]
-    assert result.samples["Algorithm 2"] == result.samples["gmi-drl plan"] and list(result.ratios) == [
-        "the best of the grid"
-    ]
+    assert result.samples["Algorithm 2"] == result.samples["gmi-drl plan"]
+    assert algorithm_2.BEST in result.ratios and algorithm_2.ONE_GMI not in result.ratios
 
 
 class Measurer:
@@ -57,8 +60,29 @@ class Measurer:
 
 def test_iterations_of_minutes_are_measured_once():
     session = Measurer()
-    best = algorithm_2.exhaustive_best({1: session}, [Cut(1, 16), Cut(1, 32)])
-    assert best == Cut(1, 32) and session.asked == [16, 32] + [16] * (algorithm_2.SWEEPS - 1)
+    best, worst = algorithm_2.exhaustive({1: session}, [Cut(1, 16), Cut(1, 32)])
+    assert (best, worst) == (Cut(1, 32), Cut(1, 16)) and session.asked == [16, 32] + [16] * (algorithm_2.SWEEPS - 1)
+
+
+def test_what_is_drawn_at_random_is_always_the_same_and_from_the_grid():
+    grid = [Cut(gmis, num_env) for gmis in (1, 2, 4) for num_env in (128, 256, 512)]
+    drawn = algorithm_2.drawn(grid)
+    assert drawn == algorithm_2.drawn(grid) and len(set(drawn)) == algorithm_2.DRAWN and set(drawn) <= set(grid)
+
+
+@two_cores
+def test_serving_is_asked_as_training_is(monkeypatch):
+    monkeypatch.setattr(algorithm_2, "choice", lambda *_: Cut(1, 16))
+    monkeypatch.setattr(algorithm_2, "exhaustive", lambda *_: [Cut(2, 16), Cut(1, 16)])
+    serving = algorithm_2.Workload("humanoid", "serving", hidden=(16,))
+    result = run_case(algorithm_2.case("tiny", "Serving", serving), repeats=1, quick=True)
+    assert all(sample.value > 0 for column in result.samples.values() for sample in column)
+    assert all(column[0].details["learn_s"] == 0 for column in result.samples.values())
+
+
+def test_the_grid_of_the_cores_ends_where_an_iteration_lasts_as_long_as_a_round():
+    grid = algorithm_2.Workload().grid(quick=False)
+    assert max(cut.num_env for cut in grid) == algorithm_2.MOST_NUM_ENV and {cut.gmis_per_gpu for cut in grid} >= {1}
 
 
 def test_the_grid_of_a_gpu_has_a_core_for_each_gmi():
@@ -69,9 +93,8 @@ def test_the_grid_of_a_gpu_has_a_core_for_each_gmi():
 
 @two_cores
 def test_a_gpu_is_asked_as_the_cores_are(monkeypatch):
-    monkeypatch.setattr(algorithm_2, "GPU_SIZES", (1, 2))
     monkeypatch.setattr(algorithm_2, "planned", lambda *_: Cut(1, 16))
-    monkeypatch.setattr(algorithm_2, "exhaustive_best", lambda *_: Cut(2, 16))
+    monkeypatch.setattr(algorithm_2, "exhaustive", lambda *_: [Cut(2, 16), Cut(1, 16)])
     monkeypatch.setattr(algorithm_2.needs, "warp_on_gpu", lambda: None)
     result = run_case(algorithm_2.gpu_case("tiny", "process", lambda: None), repeats=1, quick=True)
-    assert list(result.samples) == ["gmi-drl plan", "Algorithm 2", "the best of the grid"]
+    assert list(result.samples) == SIDES
