@@ -204,7 +204,8 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.learnable import require_learnable
 
-    spec, objective = task_spec(asked.task), objective_of(asked, has_noise=profile.noise is not None)
+    spec, learns = task_spec(asked.task), profile.noise is not None and asked.template.purpose == "training"
+    objective = asked.objective or ("learning" if learns and asked.keep_batch is None else "steps")
     if objective == "learning" and profile.noise is None:
         remedy = "measure it with `gmi-drl profile --noise`, or take --objective steps"
         raise UsageError(f"{asked.profile} has no gradient noise scale: {remedy}")
@@ -237,29 +238,18 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     )
 
 
-def objective_of(asked: Asked, *, has_noise: bool) -> "Objective":
-    """What was asked for, or the usual one where it can be had and is no matter of course."""
-    from gmi_drl.scheduler.objective import USUAL
-
-    if asked.objective is not None:
-        return asked.objective
-    can_differ = has_noise and asked.template.purpose == "training" and asked.keep_batch is None
-    return USUAL if can_differ else "steps"
-
-
 def measured_plan(asked: Asked, node: "Node") -> "Plan":
     """The best of what is measured on this machine now."""
     from gmi_drl import scheduler
     from gmi_drl.launch.learnable import usual_config
-    from gmi_drl.learners import LEARNERS, OUR_PPO
+    from gmi_drl.learners import OUR_PPO
     from gmi_drl.profiler.backends_here import backends_here
     from gmi_drl.profiler.noise import require_noise_probe
     from gmi_drl.profiler.planning import plan_here
     from gmi_drl.scheduler.backend_choice import backends_to_try
 
     spec, config = usual_config(asked.task, asked.algo or OUR_PPO.name)
-    objective = objective_of(asked, has_noise=LEARNERS.find(config.learner.kind).noise_probe is not None)
-    if objective == "learning":
+    if asked.objective == "learning":
         require_noise_probe(config)
     backends, remarks = backends_here(backends_to_try(asked.backend, node), spec, node, asked.template)
     grid = scheduler.search_grid(
@@ -285,5 +275,5 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
         fresh=asked.fresh,
         tell=say,
         remarks=remarks,
-        objective=objective,
+        objective=asked.objective,
     )

@@ -8,6 +8,7 @@ from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
+from gmi_drl.learners import LEARNERS
 from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget, budget_of
@@ -19,16 +20,21 @@ from gmi_drl.profiler.speeds import speeds_here
 from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
-from gmi_drl.scheduler.objective import USUAL, Objective
-from gmi_drl.scheduler.plan import candidates_of
+from gmi_drl.scheduler.objective import Objective
+from gmi_drl.scheduler.plan import candidates_of, samples_per_update
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.speeds import Speed
 from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
+TAUGHT = 0.2
+"""Part of the budget for what steps teach, at most."""
+
+DROWNS = "the gradient drowns in its noise, so nothing says what a step teaches"
+
 EXPLORED = 0.5
-"""Part of the budget for exploring; the rest is for confirming."""
+"""Part of the rest for exploring; what is left then is for confirming."""
 
 CONFIRMED = 2
 """Candidates that are confirmed, each beside its rival with one GMI per device."""
@@ -56,7 +62,7 @@ def plan_here(
     fresh: bool = False,
     tell: Tell = lambda line: None,
     remarks: Sequence[str] = (),
-    objective: Objective = USUAL,
+    objective: Objective | None = None,
 ) -> Plan:
     """Measure on this machine and choose.
 
@@ -70,7 +76,8 @@ def plan_here(
         fresh: Measure anew what was measured before.
         tell: Told what is going on, in a line.
         remarks: Further reasons for the layout.
-        objective: What to make the most of; `learning` takes a short training first.
+        objective: What to make the most of; `learning` takes a short training first. None: that where candidates differ
+            in what their steps teach and this can be told, else `steps`.
 
     Raises:
         UsageError: if nothing measures what this learner learns.
@@ -82,7 +89,13 @@ def plan_here(
     config = measurable(task, config, template, tell)
     speeds = known_speeds(task, config, node, grid, template=template, fresh=fresh, tell=tell)
     budget = budget_of(seconds, task, config, node, tell)
-    noise = known_noise(task, config, node, budget, fresh=fresh, tell=tell) if objective == "learning" else None
+    noise = None
+    if objective == "learning":
+        noise = known_noise(task, config, node, budget.part(TAUGHT), fresh=fresh, tell=tell)
+    elif objective is None and _may_teach_unlike(grid, template, config, node):
+        noise = noise_here(task, config, node, budget.part(TAUGHT), fresh=fresh, tell=tell)
+        remarks = [*remarks, *([] if noise else [f"{DROWNS}; so the most steps/s were chosen"])]
+    aim: Objective = "learning" if noise else "steps"
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
         cuts = rivals(grid)  # so few and small: run them all at once
@@ -92,7 +105,7 @@ def plan_here(
         if not found.profile.points:
             raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
         profile = found.profile.model_copy(update={"speeds": speeds, "noise": noise})
-        candidates, _ = candidates_of(task, learner, node, profile, grid, template, objective)
+        candidates, _ = candidates_of(task, learner, node, profile, grid, template, aim)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
     confirmations = _confirm(task, config, node, cuts, budget, template, tell) if cuts else []
     confirmed = {one.point.cut: one.steps_per_second for one in confirmations if one.point.runnable}
@@ -108,7 +121,7 @@ def plan_here(
         confirmed=confirmed,
         unmeasured=[cut for cut in found.unmeasured if cut not in confirmed],
         remarks=remarks,
-        objective=objective,
+        objective=aim,
     )
 
 
@@ -118,11 +131,15 @@ def known_noise(
     """The gradient noise scale, without which nothing says what candidates teach; see `noise_here`."""
     noise = noise_here(task, config, node, budget, fresh=fresh, tell=tell)
     if noise is None:
-        raise NoFeasiblePlanError(
-            "the gradient drowns in its noise, so nothing says what a step teaches: give more with --budget, or take "
-            "--objective steps"
-        )
+        raise NoFeasiblePlanError(f"{DROWNS}: give more with --budget, or take --objective steps")
     return noise
+
+
+def _may_teach_unlike(grid: Grid, template: Template, config: RunConfig, node: Node) -> bool:
+    """Whether updates of candidates have unlike numbers of samples, and the learner brings what tells their worth."""
+    if template.purpose != "training" or LEARNERS.find(config.learner.kind).noise_probe is None:
+        return False
+    return len({samples_per_update(cut, node, config.learner) for cut in grid}) > 1
 
 
 def known_speeds(

@@ -9,7 +9,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.grid import profile_grid
-from gmi_drl.scheduler.objective import USUAL, Objective, worth
+from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.plan import Plan, plan_measured
 from gmi_drl.templates import TCG_EX, Template
 from gmi_drl.templates.over_nodes import OverNodes, about_network
@@ -26,7 +26,7 @@ def plan_cluster(
     template: Template = TCG_EX,
     keep_batch: int | None = None,
     backend: str | None = None,
-    objective: Objective = USUAL,
+    objective: Objective = "steps",
     remarks: Sequence[str] = (),
 ) -> Plan:
     """Choose what a profile measured best, for all nodes together; or one node, where no more is had of several.

@@ -10,8 +10,6 @@ Objective = Literal["steps", "learning"]
 
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
-USUAL: Objective = "steps"
-
 
 def worth(candidate: Candidate, objective: Objective) -> float:
     """By what candidates are ranked. One whose efficiency is not known teaches nothing that is known."""

@@ -15,7 +15,7 @@ from gmi_drl.mapping import MappingList
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.models import for_node, no_common_point
-from gmi_drl.scheduler.objective import USUAL, Objective, ranked
+from gmi_drl.scheduler.objective import Objective, ranked
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.scheduler.uneven import about_unlike, uneven_candidates, with_uneven
@@ -54,7 +54,7 @@ class Basis:
     profile: Profile
     measured: Profile
     template: Template
-    objective: Objective = USUAL
+    objective: Objective = "steps"
 
     @property
     def communication(self) -> Communication:
@@ -142,7 +142,7 @@ def plan_measured(
     confirmed: Confirmed | None = None,
     unmeasured: Sequence[Cut] = (),
     remarks: Sequence[str] = (),
-    objective: Objective = USUAL,
+    objective: Objective = "steps",
 ) -> Plan:
     """Choose what a profile measured best.
 
@@ -224,7 +224,7 @@ def candidates_of(
     profile: Profile,
     grid: Grid,
     template: Template = TCG_EX,
-    objective: Objective = USUAL,
+    objective: Objective = "steps",
 ) -> tuple[list[Candidate], list[ProfilePoint]]:
     """The points of a profile that lie in a grid: those that run on this node, best first, and those that cannot."""
     judge = judge_of(task, learner, node, profile, template)

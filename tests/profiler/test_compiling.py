@@ -58,7 +58,7 @@ def test_compiling_takes_nothing_from_the_budget_nor_from_a_point(site):
     assert not (site / "compiled").exists(), "asking for the sizes must not have done it"
     grid = grid_of({1: [2**power for power in range(3, 9)]})
     config = tiny_config(learner=PPOConfig(horizon=2, epochs=1, minibatches=1))
-    plan = plan_here(task, config, this_node(), grid, seconds=BUDGET_S, tell=lines.append)
+    plan = plan_here(task, config, this_node(), grid, seconds=BUDGET_S, tell=lines.append, objective="steps")
     assert lines[0] == COMPILING and lines.count(COMPILING) == 1
     assert len(plan.candidates) >= 6, lines
     assert plan.layout.num_env in (BEST // 2, BEST), lines

@@ -6,11 +6,14 @@ from conftest import tiny_config
 from gmi_drl.config import default_config
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.profiler import noise, planning
+from gmi_drl.noise_scale import NoiseScale
+from gmi_drl.profiler import confirm, noise, planning, points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.noise import noise_here
-from gmi_drl.profiler.planning import known_noise
+from gmi_drl.profiler.planning import plan_here
 from gmi_drl.profiler.session import Session
+from gmi_drl.scheduler import grid_of
+from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -29,10 +32,35 @@ def test_a_short_training_tells_the_scale_which_is_remembered(monkeypatch):
     assert noise_here(ANT, tiny_config(), node, budget) == found
 
 
-def test_a_scale_that_cannot_be_told_is_no_plan_by_what_is_learnt(monkeypatch):
-    monkeypatch.setattr(planning, "noise_here", lambda *args, **more: None)
+UNLIKE, ALIKE = grid_of({1: [8, 16]}), grid_of({1: [16], 2: [8]})
+
+
+def planned(monkeypatch, noise, grid=UNLIKE, **more):
+    """The reasons of a plan, where a training would tell this scale, and whether it was asked."""
+    asked = []
+    monkeypatch.setattr(planning, "noise_here", lambda *args, **more: asked.append(args) or noise)
+    for module in (points, planning, confirm):
+        monkeypatch.setattr(module, "MEASURE_S", 0.05)
+    plan = plan_here(ANT, tiny_config(), this_node(), grid, seconds=100, **more)
+    return "\n".join(plan.layout.reasons), bool(asked)
+
+
+def test_what_learns_most_is_chosen_unless_the_most_steps_are_asked_for(monkeypatch):
+    reasons, _ = planned(monkeypatch, NoiseScale(samples=1.0))
+    assert "chosen from 2" in reasons and ": 1 x 8 environments" in reasons and "useful steps/s" in reasons
+    assert planned(monkeypatch, NoiseScale(samples=1.0), objective="steps")[1] is False
+
+
+def test_where_a_scale_cannot_be_told_the_most_steps_are_chosen_or_it_is_an_error(monkeypatch):
+    reasons, asked = planned(monkeypatch, None)
+    assert asked and "drowns in its noise, so nothing says what a step teaches; so the most steps/s" in reasons
     with pytest.raises(NoFeasiblePlanError, match=r"drowns in its noise.*--objective steps"):
-        known_noise(ANT, tiny_config(), this_node(), Budget(0), fresh=False, tell=print)
+        planned(monkeypatch, None, objective="learning")
+
+
+@pytest.mark.parametrize(("grid", "more"), [(ALIKE, {}), (UNLIKE, {"template": TCG})])
+def test_where_all_updates_are_alike_or_nothing_learns_no_scale_is_asked_for(monkeypatch, grid, more):
+    assert planned(monkeypatch, None, grid, **more)[1] is False
 
 
 def test_a_learner_that_brings_no_such_probe_is_refused():

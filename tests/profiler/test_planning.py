@@ -46,7 +46,8 @@ def test_few_points_are_run_together_at_once():
 def test_more_points_are_explored_and_the_best_confirmed():
     lines = []
     node = this_node().model_copy(update={"cpu": this_node().cpu.model_copy(update={"cores": 2, "siblings": None})})
-    plan = plan_here(ANT, tiny_config(), node, grid_of({1: [8, 16], 2: [4, 8]}), seconds=600, tell=lines.append)
+    grid = grid_of({1: [8, 16], 2: [4, 8]})
+    plan = plan_here(ANT, tiny_config(), node, grid, seconds=600, tell=lines.append, objective="steps")
     assert plan.candidates[0].confirmed is not None and any("one GMI does" in line for line in lines)
     assert plan.memory and plan.layout.reasons[0].startswith("chosen from 4 runnable points of")
 
@@ -110,4 +111,4 @@ def test_what_lives_at_once_shares_the_memory(install, coexists, both, one):
 
 def test_no_time_is_no_plan():
     with pytest.raises(NoFeasiblePlanError, match="too few to measure anything: give more with --budget"):
-        plan_here(ANT, tiny_config(), this_node(), grid_of({1: [8, 16, 32]}), seconds=0.01)
+        plan_here(ANT, tiny_config(), this_node(), grid_of({1: [8, 16, 32]}), seconds=0.01, objective="steps")

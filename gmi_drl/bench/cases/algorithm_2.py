@@ -148,7 +148,14 @@ def planned(workload: Workload, grid: "Grid") -> "Cut":
     node = workload.node
     seconds = GPU_PLAN_S if node.num_gpus else PLAN_S
     layout = plan_here(
-        workload.spec, workload.config, node, grid, template=workload.template, seconds=seconds, fresh=True
+        workload.spec,
+        workload.config,
+        node,
+        grid,
+        template=workload.template,
+        seconds=seconds,
+        fresh=True,
+        objective="steps",
     ).layout
     return Cut(len(layout.gmis), layout.gmis[0].num_env, layout.backend)
 
