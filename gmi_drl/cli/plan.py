@@ -73,7 +73,8 @@ LAYOUT = Path("layout.yaml")
 @click.option(
     "--objective",
     type=click.Choice(["steps", "learning"]),
-    help="Most steps/s, or most of what steps teach: many environments are fast and learn little from each.",
+    help="Most steps/s, or most of what steps teach: many environments are fast and learn little from each."
+    "  [default: learning where it can be told, else steps]",
 )
 @click.option(
     "--budget",
