@@ -160,7 +160,7 @@ def _train(
     drop_drafts(folder.checkpoints)
     template = template_of(layout)
     roles = template.roles(layout, LEARNERS.find(config.learner.kind))
-    params = {"resume": str(resume) if resume else None}
+    params = {"resume": str(resume.relative_to(folder.path)) if resume else None}
     slot_bytes = config.learner.bucket_bytes(spec)
     leaders, is_asked = template.leaders(layout), False
     with ExitStack() as life:

@@ -1,6 +1,6 @@
 """Checkpoints of a run, written and read by its GMIs together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.layout import Layout
 from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.run import checkpoint
+from gmi_drl.run.home import Home
 
 LEARNER_PART = "learner"
 
@@ -23,26 +24,26 @@ class Checkpointer:
     Every GMI of the group makes the same calls, in the same order.
 
     Args:
-        folder: Where checkpoints lie.
+        home: Where checkpoints are kept.
         layout: Of the run. On another one worlds are not restored.
         gmi_id: Whose worlds are saved here.
         group: Who hold the same learner.
         config: Of the run: how often, how many are kept, the learning rate that was asked for.
-        export: Called on rank 0 with the run's folder and the iteration once a checkpoint is complete, for files that
-            other tools read.
+        export: Called on rank 0 with the run's folder and the iteration once a checkpoint is complete: writes files
+            that other tools read, and returns which.
     """
 
     def __init__(
         self,
-        folder: Path,
+        home: Home,
         layout: Layout,
         gmi_id: int,
         group: Group,
         config: RunConfig,
         *,
-        export: Callable[[Path, int], None],
+        export: Callable[[Path, int], Sequence[Path]],
     ) -> None:
-        self.folder, self.layout, self.group, self.config = folder, layout, group, config
+        self.home, self.layout, self.group, self.config = home, layout, group, config
         self.part, self._export = f"gmi-{gmi_id}", export
 
     def is_due(self, iteration: int) -> bool:
@@ -57,10 +58,10 @@ class Checkpointer:
         """
         digest = self._write_parts(replica, iteration)
         if self.group.rank == 0:
-            checkpoint.require_room(checkpoint.draft(self.folder, iteration), self.config.checkpoints_kept + 1)
+            self.home.require_room(iteration, self.config.checkpoints_kept + 1)
             if keep:
                 self._commit(iteration, env_steps, digest)
-            checkpoint.drop_drafts(self.folder)
+            self.home.drop_drafts()
         self.group.barrier()
 
     def save(self, replica: AnyReplica, iteration: int, env_steps: int) -> None:
@@ -91,10 +92,10 @@ class Checkpointer:
         learner = replica.learner_state()
         digest = tensor_digest(*learner.values())
         self._check_replicas(digest, iteration)
-        draft = checkpoint.draft(self.folder, iteration)
-        checkpoint.write_part(draft, self.part, replica.worlds_state())
+        draft = checkpoint.draft(self.home.checkpoints, iteration)
+        self.home.keep(checkpoint.write_part(draft, self.part, replica.worlds_state()))
         if self.group.rank == 0:
-            checkpoint.write_part(draft, LEARNER_PART, learner)
+            self.home.keep(checkpoint.write_part(draft, LEARNER_PART, learner))
         self.group.barrier()
         return digest
 
@@ -114,5 +115,6 @@ class Checkpointer:
             "learner": digest,
             "learning_rate": self.config.learner.learning_rate,
         }
-        checkpoint.commit(self.folder, iteration, facts, self.config.checkpoints_kept)
-        self._export(self.folder.resolve().parent, iteration)
+        self.home.commit(iteration, facts, self.config.checkpoints_kept)
+        for file in self._export(self.home.checkpoints.resolve().parent, iteration):
+            self.home.keep(file)

@@ -100,7 +100,7 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     torch.set_num_interop_threads(1)
     resources = Resources.from_order(order["resources"])
     folders = Path(order["run_folder"]), Path(order["meeting"])
-    with GMI_manager(layout, gmi, *folders, line, resources, order["hang_s"]) as manager:
+    with GMI_manager(layout, gmi, *folders, line, resources, order["hang_s"], order.get("is_far", False)) as manager:
         manager.become_current()
         line.deliver(Attached())
         if layout.device_of(gmi.id).kind == "gpu":

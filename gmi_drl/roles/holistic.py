@@ -1,6 +1,7 @@
 """The holistic role: simulator, agent and trainer on one GMI (TCG_EX, paper section 5.1, Figure 6a)."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from gmi_drl.roles.words import Stop
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.presence import pinned
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
 
@@ -29,12 +29,17 @@ class Holistic(DRL_role):
     replica: AnyReplica
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
-        """Train until the iterations, the time or the launcher's patience end. Returns where the run stands."""
-        index = read_index(Path(resume)) if resume else {"iteration": 0, "env_steps": 0}
+        """Train until the iterations, the time or the launcher's patience end. Returns where the run stands.
+
+        Args:
+            resume: The checkpoint to go on from, within the run folder.
+        """
+        saved = self.mgr.run_folder / resume if resume else None
+        index = read_index(saved) if saved else {"iteration": 0, "env_steps": 0}
         iteration, self.env_steps = index["iteration"], index["env_steps"]
         self._set_up(iteration)
-        if resume:
-            self.checkpointer.restore(self.replica, Path(resume), index)
+        if saved:
+            self.checkpointer.restore(self.replica, saved, index)
         self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None)
         word, self.started = Word.GO_ON, time.monotonic()
         while iteration < self.config.iterations and word is not Word.STOP:
@@ -49,11 +54,10 @@ class Holistic(DRL_role):
     def _set_up(self, start: int) -> None:
         """Make the parts of this GMI for iterations after `start`. Policies start alike, worlds and noise do not."""
         self.folder = RunFolder(self.mgr.run_folder)
-        checkpoints = pinned(self.folder.checkpoints)  # what takes its place may be another run's
         self.config = configured(self.mgr)
         self.reduction = self.mgr.reduction(self.group)
         self.checkpointer = Checkpointer(
-            checkpoints, self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export
+            self.mgr.home(), self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export
         )
         task_seed = self.seed(start, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
@@ -78,8 +82,13 @@ class Holistic(DRL_role):
         replica.enter_worlds(task, self.seed(start, "agent"))
         return replica
 
-    def export(self, folder: Path, iteration: int) -> None:
-        """Write what other tools read into the run's folder, beside a checkpoint; on rank 0. A subclass may."""
+    def export(self, folder: Path, iteration: int) -> Sequence[Path]:
+        """Write what other tools read into the run's folder, beside a checkpoint; on rank 0. A subclass may.
+
+        Returns:
+            The files.
+        """
+        return ()
 
     @property
     def sample_share(self) -> float:

@@ -95,17 +95,22 @@ class Line:
         return self.words()
 
     def await_proof(self) -> None:
-        """Wait for `Proved`; other words that come meanwhile are there for the next call of `words`.
+        """Wait for `Proved`, as `await_word`."""
+        late = f"the launcher has not proved within {PROOF_S:.0f} s where this GMI computes"
+        self.await_word(Proved(), PROOF_S, late)
+
+    def await_word(self, awaited: LauncherWord, wait_s: float, late: str) -> None:
+        """Wait for a word; other words that come meanwhile are there for the next call of `words`.
 
         Raises:
-            GmiError: if it does not come.
+            GmiError: `late`, if it does not come.
         """
-        early, deadline = list[LauncherWord](), time.monotonic() + PROOF_S
-        while Proved() not in early:
+        early, deadline = list[LauncherWord](), time.monotonic() + wait_s
+        while awaited not in early:
             if time.monotonic() > deadline:
-                raise GmiError(f"the launcher has not proved within {PROOF_S:.0f} s where this GMI computes")
+                raise GmiError(late)
             early += self.await_words(1.0)
-        early.remove(Proved())
+        early.remove(awaited)
         self._early = early
 
     def _leave(self) -> NoReturn:

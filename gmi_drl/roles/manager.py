@@ -16,9 +16,13 @@ from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.layout import GMI, Layout
 from gmi_drl.membership import Membership
 from gmi_drl.reductions import NONE, REDUCTIONS
+from gmi_drl.roles.far_home import FarHome
 from gmi_drl.roles.line import Line
 from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import Report
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.home import Home
+from gmi_drl.run.presence import pinned
 
 ALONE = "(alone)"
 """The group of a GMI that the layout has in none, whose groups have no such names."""
@@ -44,6 +48,7 @@ class GMI_manager:
         line: The line to the launcher.
         resources: What this GMI shares with others.
         hang_s: Deadline in seconds of every wait for another GMI.
+        is_far: Whether the launcher does not see `run_folder`: what shall stay has to be carried there, see `home`.
     """
 
     layout: Layout
@@ -53,6 +58,7 @@ class GMI_manager:
     line: Line
     resources: Resources
     hang_s: float
+    is_far: bool = False
     _reductions: dict[str, Reduction] = field(default_factory=dict)
     _failures: dict[str, GmiError] = field(default_factory=dict)
     _messages: Messages | None = None
@@ -90,6 +96,11 @@ class GMI_manager:
         device = self.layout.device_of(GMI_id)
         if device.index != gpu_id:
             raise UsageError(f"the layout has GMI {GMI_id} on {device.kind} {device.index}, not on {gpu_id}")
+
+    def home(self) -> Home:
+        """Where checkpoints of the run are kept, and other files of its folder."""
+        checkpoints = pinned(RunFolder(self.run_folder).checkpoints)  # what takes its place may be another run's
+        return FarHome(checkpoints, self.line) if self.is_far else Home(checkpoints)
 
     @property
     def device(self) -> torch.device:

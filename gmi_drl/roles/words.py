@@ -13,6 +13,11 @@ class Proved:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """What the GMI has said with `Keep` or `AtHome` is done."""
+
+
+@dataclass(frozen=True)
 class Start:
     """All are ready: begin."""
 
@@ -55,6 +60,21 @@ class OnDevice:
 
 
 @dataclass(frozen=True)
+class Keep:
+    """Carry this file of the run folder, by its path within, to the launcher's, which this host does not see."""
+
+    file: str
+
+
+@dataclass(frozen=True)
+class AtHome:
+    """Do this with the draft of a checkpoint where the launcher is; see `run.home`."""
+
+    do: str
+    given: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Ready:
     """The role is made and waits for the launcher's words.
 
@@ -88,8 +108,8 @@ class Failed:
     blames_peer: bool
 
 
-LauncherWord = Proved | Start | Stop | Measure | Reduce
-GMIWord = Attached | OnDevice | Ready | Report | Done | Failed
+LauncherWord = Proved | Kept | Start | Stop | Measure | Reduce
+GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Done | Failed
 _OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
 _OF_GMI = {word.__name__: word for word in get_args(GMIWord)}
 

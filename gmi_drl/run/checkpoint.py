@@ -35,8 +35,8 @@ def drop_drafts(checkpoints: Path) -> None:
         shutil.rmtree(folder)
 
 
-def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> None:
-    """Write one part, `NAME.safetensors`, of a draft.
+def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> Path:
+    """Write one part, `NAME.safetensors`, of a draft. Returns its file.
 
     Raises:
         MachineError: if the disk does not take it.
@@ -49,6 +49,7 @@ def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> None
         write_atomically(folder / f"{name}.safetensors", save(contiguous))
     except OSError as error:
         raise MachineError(f"{folder.parent.resolve()}: the checkpoint cannot be written: {error.strerror}") from None
+    return folder / f"{name}.safetensors"
 
 
 def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: int) -> Path:

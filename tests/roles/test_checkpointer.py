@@ -9,6 +9,7 @@ from gmi_drl.comm.groups.alone import Alone
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.roles.checkpointer import Checkpointer
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
+from gmi_drl.run.home import Home
 
 LAYOUT, CONFIG = tiny_layout(2), tiny_config(iterations=7, checkpoint_every=3, checkpoints_kept=2)
 
@@ -56,10 +57,11 @@ def make_checkpointer(tmp_path, exported):
     def make(gmi_id=0, group=None, config=CONFIG, layout=LAYOUT):
         def export(folder, iteration):
             exported.append((folder, iteration))
+            return ()
 
         folder = tmp_path / "checkpoints"
         folder.mkdir(exist_ok=True)
-        return Checkpointer(folder, layout, gmi_id, group or Alone(), config, export=export)
+        return Checkpointer(Home(folder), layout, gmi_id, group or Alone(), config, export=export)
 
     return make
 

@@ -37,7 +37,9 @@ def test_nobody_says_the_words_of_the_other(heard, words):
     "message", [3, [], {}, {"kind": "row"}, {"word": "Riddle"}, {"word": ["Done"]}, {"word": None}]
 )
 def test_what_is_no_word_is_refused(message):
-    with pytest.raises(ValueError, match="expected one of Attached, OnDevice, Ready, Report, Done, Failed"):
+    with pytest.raises(
+        ValueError, match="expected one of Attached, OnDevice, Keep, AtHome, Ready, Report, Done, Failed"
+    ):
         said_by_gmi(message)
 
 

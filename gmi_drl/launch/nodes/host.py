@@ -9,23 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.comm.links.meeting import Meeting
-from gmi_drl.errors import GmiError, LayoutMismatchError
+from gmi_drl.errors import GmiError
 from gmi_drl.files import parse
 from gmi_drl.gmi import Instances, claimed
 from gmi_drl.gmi_environment import without_mps
 from gmi_drl.launch.gmi_process import GMIProcess, processes_here
+from gmi_drl.launch.nodes.mirror import Mirror
 from gmi_drl.launch.nodes.wire import Message
 from gmi_drl.launch.resources import HostResources
 from gmi_drl.launch.started import Starter
 from gmi_drl.layout import Layout
 from gmi_drl.roles.line import decode, encode
-from gmi_drl.roles.words import Attached, Failed, OnDevice, Proved, said_by_gmi
+from gmi_drl.roles.words import Attached, Failed, Keep, OnDevice, Proved, said_by_gmi
 
 Say = Callable[..., None]
 
 
 class Host:
-    """Does what a launcher says, in its order: `open`, `share`, `meet`, `start` each GMI, `settle`.
+    """Does what a launcher says, in its order: `open`, `take` files, `share`, `meet`, `start` each GMI, `settle`.
 
     Args:
         node: Its name in layouts.
@@ -38,8 +39,10 @@ class Host:
         self._node, self._address, self._selector, self._say = node, address, selector, say
         self._life, self._sharing = ExitStack(), ExitStack()
         self._gmis: dict[int, GMIProcess] = {}
+        self._mirror: Mirror | None = None
         self._does: Mapping[str, Callable[..., Message | None]] = {
             "open": self._open,
+            "take": self._take,
             "share": self._share,
             "meet": self._meet,
             "start": self._start,
@@ -71,6 +74,8 @@ class Host:
             self._carry(gmi_id, gmi, data)
         if has_ended:
             self._selector.unregister(gmi.exit_fd)
+            if self._mirror:
+                self._mirror.carry_log(gmi_id)  # its last words before its end
             self._say({"say": "ended", "gmi": gmi_id, "code": gmi.exit_code(0)})
 
     def close(self) -> None:
@@ -91,8 +96,7 @@ class Host:
         claims: bool,
     ) -> Message:
         """Claim and cut the devices."""
-        self._layout, self._folder = parse(Layout, dict(layout), "layout"), Path(run_folder)
-        self._require_folder(token)
+        self._layout, home = parse(Layout, dict(layout), "layout"), Path(run_folder)
         os.sched_setaffinity(0, cpus)
         part, self._ids = self._layout.part_on(self._node)
         with ExitStack() as undone:
@@ -101,23 +105,25 @@ class Host:
                 os.environ["GMI_DRL_CLAIMS"] = own
             claim = undone.enter_context(claimed([part], purpose, apply_mig=apply_mig))
             self._instances: Instances = undone.enter_context(claim.cut(part))
+            if not _sees(home, token):
+                self._mirror = undone.enter_context(Mirror(home, self._say))
             self._starter: Starter = undone.enter_context(processes_here())
             undone.callback(self._end_all)
             self._life = undone.pop_all()
-        return {"say": "opened", "drains": self._instances.drains}
+        return {"say": "opened", "drains": self._instances.drains, "sees_folder": self._mirror is None}
 
-    def _require_folder(self, token: str) -> None:
-        """That this host sees the run folder of the launcher, and not another one of that name."""
-        seen = self._folder / TOKEN
-        if not seen.is_file() or seen.read_text() != token:
-            raise LayoutMismatchError(
-                f"node {self._node} does not see the run folder {self._folder}: put it (--run-dir) on a file system "
-                "that all nodes share"
-            )
+    def _take(self, file: str, data: bytes = b"") -> None:
+        """Add to a file of the run folder, which this host does not see."""
+        assert self._mirror is not None
+        self._mirror.take(file, data)
+
+    def _here(self, path: str) -> Path:
+        """Where a path within the run folder is on this host."""
+        return self._mirror.here(path) if self._mirror else Path(path)
 
     def _share(self, slot_bytes: int, meeting: str) -> Message:
         """Make what the GMIs share."""
-        resources = HostResources(self._layout, Path(meeting), slot_bytes, self._node, self._address)
+        resources = HostResources(self._layout, self._here(meeting), slot_bytes, self._node, self._address)
         self._resources = self._sharing.enter_context(closing(resources))
         return {"say": "shared", "addresses": self._resources.addresses}
 
@@ -136,7 +142,12 @@ class Host:
         local = self._ids.index(gmi_id)
         wanted = {**without_mps(os.environ), **self._instances.environment(local), **environment}
         complete = {name: value for name, value in wanted.items() if value is not None}
-        started = self._starter(order, complete, Path(log), self._resources[gmi_id])
+        for name in ("layout", "run_folder", "meeting"):
+            order[name] = str(self._here(order[name]))
+        order["is_far"] = self._mirror is not None
+        started = self._starter(order, complete, self._here(log), self._resources[gmi_id])
+        if self._mirror:
+            self._mirror.watch_log(gmi_id)
         assert isinstance(started, GMIProcess)
         self._gmis[gmi_id] = started
         self._selector.register(started.line_fd, selectors.EVENT_READ, (gmi_id, False))
@@ -180,11 +191,22 @@ class Host:
                 self._instances.prove_on_device(local, gmi.pid)
                 gmi.say(encode(Proved()))
                 return
+            elif isinstance(word, Keep) and self._mirror:
+                self._mirror.carry(gmi_id, word.file)
+                return
         except ValueError:
             pass  # the launcher knows what to say of that
         except GmiError as error:
             data = encode(Failed(message=str(error), exit_code=error.exit_code, blames_peer=False))
         self._say({"say": "said", "gmi": gmi_id}, data)
+
+
+def _sees(folder: Path, token: str) -> bool:
+    """Whether this host sees the run folder of the launcher, and not another one of that name."""
+    try:
+        return (folder / TOKEN).read_text() == token
+    except OSError:
+        return False
 
 
 TOKEN = ".nodes"

@@ -5,7 +5,8 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.launch.ground import Ground
 from gmi_drl.launch.nodes.arrivals import Arrival, arrivals
 from gmi_drl.launch.nodes.host import TOKEN
+from gmi_drl.launch.nodes.keeper import Keeper
 from gmi_drl.launch.nodes.remote import RemoteGMI, RemoteInstances, nothing_shared
 from gmi_drl.launch.nodes.starters import END_S, AgentStarter, StartedAgent
 from gmi_drl.launch.nodes.versions import differing
 from gmi_drl.launch.nodes.wire import Message, Wire
 from gmi_drl.layout import Layout
+from gmi_drl.roles.line import decode
 from gmi_drl.roles.resources import Resources
+from gmi_drl.roles.words import AtHome, said_by_gmi
 from gmi_drl.run.folder import RunFolder
 
 ANSWER_S = 60.0
@@ -40,6 +44,7 @@ class RemoteNode:
     def __init__(self, arrival: Arrival, agent: StartedAgent, tell: Tell) -> None:
         self.name, self.machine, self.cpus = arrival.node, arrival.machine, arrival.cpus
         self.gmis: dict[int, RemoteGMI] = {}
+        self.keeper: Keeper | None = None
         self._agent, self._lost = agent, ""
         self._answers = queue.SimpleQueue[Message]()
         self.wire = Wire(
@@ -81,7 +86,11 @@ class RemoteNode:
         gmi = self.gmis.get(message.get("gmi", -1))
         match message["say"]:
             case "said" if gmi:
-                gmi.said(data)
+                self._hear_word(gmi, data)
+            case "log" if gmi:
+                gmi.printed(data)
+            case "file" if gmi:
+                self._take(gmi, message, data)
             case "line_ended" if gmi:
                 gmi.said(b"")
             case "ended" if gmi:
@@ -90,6 +99,21 @@ class RemoteNode:
                 gmi.is_gone()
             case _:
                 self._answers.put(message)
+
+    def _hear_word(self, gmi: RemoteGMI, data: bytes) -> None:
+        """A word for those who supervise GMIs, or for the keeper of the run folder."""
+        with suppress(ValueError):  # the supervisor knows what to say of that
+            word = said_by_gmi(decode(data))
+            if isinstance(word, AtHome) and self.keeper:
+                gmi.kept(partial(self.keeper.do, word.do, word.given))
+                return
+        gmi.said(data)
+
+    def _take(self, gmi: RemoteGMI, message: Message, data: bytes) -> None:
+        """A piece of a file; of the last one the GMI is told."""
+        assert self.keeper is not None
+        take = partial(self.keeper.take, message["file"], message["offset"], data, is_last=message["is_last"])
+        gmi.kept(take, tells=message["is_last"])
 
     def _is_lost(self, why: str) -> None:
         why = self._how_it_ended() or why
@@ -136,10 +160,15 @@ class Nodes:
             opened = self._ask_all("opened", OPEN_S, lambda name: {"say": "open", **whole, **shares[name]})
         finally:
             seen.unlink()
+        mirrored = [node for name, node in self._nodes.items() if not opened[name]["sees_folder"]]
         instances = RemoteInstances(any(answer["drains"] for answer in opened.values()), self._release)
 
         @contextmanager
         def shared() -> Iterator[Mapping[int, Resources]]:
+            for node in mirrored:
+                node.keeper = Keeper(folder)
+                for file, data in node.keeper.pieces():
+                    node.wire.say({"say": "take", "file": file}, data)
             meeting = str(folder.meeting.resolve())
             asked = {"say": "share", "slot_bytes": slot_bytes, "meeting": meeting}
             answers = self._ask_all("shared", ANSWER_S, lambda name: asked)
@@ -166,6 +195,7 @@ class Nodes:
     def _start(
         self, node: RemoteNode, order: dict[str, Any], log: Path, environment: Mapping[str, str | None]
     ) -> RemoteGMI:
+        log.touch()
         gmi = RemoteGMI(order["gmi"], node.name, 0, log, node.wire.say)
         node.gmis[order["gmi"]] = gmi  # before its first word can come
         for name in ("layout", "run_folder", "meeting"):

@@ -4,11 +4,15 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from gmi_drl.errors import GmiError
 from gmi_drl.launch.gmi_process import end_of
 from gmi_drl.launch.started import LOST
+from gmi_drl.roles.line import encode
 from gmi_drl.roles.resources import Resources
+from gmi_drl.roles.words import Failed, Kept
 
 GONE_S = 15.0
 """Until a node must have ended a GMI that it was told to end."""
@@ -23,7 +27,7 @@ class RemoteGMI:
         gmi_id: Its id in the layout.
         node: Where it runs.
         pid: Of its process there.
-        log: Its log, in the run folder that all nodes see.
+        log: Its log, in the launcher's run folder.
         say: Tells the node.
     """
 
@@ -42,6 +46,23 @@ class RemoteGMI:
             if not self._is_closed:
                 self._words.append(data)
                 os.eventfd_write(self.line_fd, 1)
+
+    def printed(self, data: bytes) -> None:
+        """Something for its log, which its node does not see."""
+        with suppress(OSError), self.log.open("ab") as log:
+            log.write(data)
+
+    def kept(self, keep: Callable[[], None], *, tells: bool = True) -> None:
+        """Do what it asks the keeper of the run folder for, and tell it; where that fails the GMI does."""
+        try:
+            keep()
+        except GmiError as error:
+            self.said(encode(Failed(str(error), error.exit_code, blames_peer=False)))
+        except Exception as error:
+            self.said(encode(Failed(f"{type(error).__name__}: {error}", GmiError.exit_code, blames_peer=False)))
+        else:
+            if tells:
+                self.say(encode(Kept()))
 
     def has_ended(self, code: int) -> None:
         """The node has seen its end."""

@@ -1,5 +1,6 @@
 """The holistic role with rsl_rl as its learner."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,14 @@ class RslRl(Holistic):
             log_dir=self.folder.path,
         )
 
-    def export(self, folder: Path, iteration: int) -> None:
+    def export(self, folder: Path, iteration: int) -> Sequence[Path]:
         """Write rsl_rl's own `model_*.pt`."""
         path = folder / f"model_{iteration}.pt"
         try:
             self.replica.export(path)
         except OSError as error:
             raise MachineError(f"{path} cannot be written: {error.strerror}") from None
+        return (path,)
 
     def divided(self, num_env: int) -> int:
         """Transitions; where a network has a memory, rsl_rl deals out worlds with all their steps."""

@@ -1,0 +1,95 @@
+"""A run folder of a host that does not see that of its launcher: what is written here is carried there."""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+from types import TracebackType
+from typing import Self
+
+from gmi_drl.launch.nodes.wire import Message
+from gmi_drl.run.folder import RunFolder
+
+CHUNK_BYTES = 2**20
+"""Of a file in one message: a second on a link of 10 Mbit/s, so that nobody seems to be silent meanwhile."""
+
+LOG_S = 0.5
+"""Between two looks for what GMIs have printed."""
+
+Say = Callable[[Message, bytes], None]
+
+
+class Mirror:
+    """Has the paths of the launcher's run folder, elsewhere, for the time of a `with` block.
+
+    Args:
+        home: The launcher's run folder.
+        say: Tells the launcher.
+    """
+
+    def __init__(self, home: Path, say: Say) -> None:
+        self._home, self._say = home, say
+        self._logs: dict[int, int] = {}  # bytes that were carried
+        self._carrying, self._over = threading.Lock(), threading.Event()
+        self._teller = threading.Thread(target=self._tell_logs, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.path = Path(mkdtemp(prefix="gmi-drl-run-"))
+        folder = RunFolder(self.path)
+        folder.create()
+        folder.meeting.mkdir()
+        self._teller.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._teller.join()
+        for gmi_id in self._logs:
+            self.carry_log(gmi_id)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def here(self, path: str) -> Path:
+        """Where a path within the launcher's run folder is on this host."""
+        return self.path / Path(path).relative_to(self._home)
+
+    def take(self, file: str, data: bytes) -> None:
+        """Add to a file what the launcher has of it."""
+        target = self.path / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("ab") as output:
+            output.write(data)
+
+    def carry(self, gmi_id: int, file: str) -> None:
+        """Send a file, and remove it here."""
+        path, told = self.path / file, {"say": "file", "gmi": gmi_id, "file": file}
+        for offset, data, is_last in chunks(path):
+            self._say({**told, "offset": offset, "is_last": is_last}, data)
+        path.unlink()
+
+    def watch_log(self, gmi_id: int) -> None:
+        """Carry from now on what a GMI prints."""
+        self._logs[gmi_id] = 0
+
+    def carry_log(self, gmi_id: int) -> None:
+        """Send what a GMI has printed since the last time."""
+        with self._carrying, RunFolder(self.path).log_file(gmi_id).open("rb") as log:
+            log.seek(self._logs[gmi_id])
+            while data := log.read(CHUNK_BYTES):
+                self._say({"say": "log", "gmi": gmi_id}, data)
+                self._logs[gmi_id] += len(data)
+
+    def _tell_logs(self) -> None:
+        while not self._over.wait(LOG_S):
+            for gmi_id in list(self._logs):
+                self.carry_log(gmi_id)
+
+
+def chunks(file: Path) -> Iterator[tuple[int, bytes, bool]]:
+    """What is in a file, in pieces for one message each: from which byte on, and whether it is the last."""
+    size = file.stat().st_size
+    with file.open("rb") as content:
+        for offset in range(0, max(1, size), CHUNK_BYTES):
+            yield offset, content.read(CHUNK_BYTES), offset + CHUNK_BYTES >= size

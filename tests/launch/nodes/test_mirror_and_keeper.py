@@ -1,0 +1,70 @@
+import pytest
+
+from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.launch.nodes import mirror
+from gmi_drl.launch.nodes.keeper import Keeper
+from gmi_drl.launch.nodes.mirror import Mirror
+from gmi_drl.run.folder import RunFolder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = RunFolder(tmp_path / "run")
+    made.create()
+    return made
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 5, 9])
+def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monkeypatch, size):
+    monkeypatch.setattr(mirror, "CHUNK_BYTES", 4)
+    keeper, file, seen = Keeper(folder), "checkpoints/.000001.draft/learner.safetensors", []
+    stale = folder.path / "checkpoints" / ".000001.draft" / ".learner.safetensors.carried"
+    stale.parent.mkdir()
+    stale.write_bytes(b"of a run that was killed")
+
+    def say(message, data):
+        seen.append((folder.path / file).exists())
+        keeper.take(message["file"], message["offset"], data, is_last=message["is_last"])
+
+    with Mirror(folder.path, say) as made:
+        written = made.here(str(folder.path / file))
+        written.parent.mkdir(parents=True)
+        written.write_bytes(bytes(range(size)))
+        made.carry(0, file)
+        assert not written.exists()
+    assert (folder.path / file).read_bytes() == bytes(range(size)) and not stale.exists()
+    assert not any(seen) and len(seen) == max(1, -(-size // 4)) and not made.path.exists()
+
+
+def test_a_mirror_gets_the_setup_and_the_newest_checkpoint(folder):
+    for name in ("layout.yaml", "config.yaml", *(f"checkpoints/00000{number}/checkpoint.json" for number in (1, 2))):
+        (folder.path / name).parent.mkdir(exist_ok=True)
+        (folder.path / name).write_text(name)
+    with Mirror(folder.path, print) as made:
+        for file, data in Keeper(folder).pieces():
+            made.take(file, data)
+        got = {str(file.relative_to(made.path)): file.read_text() for file in made.path.rglob("*") if file.is_file()}
+    assert got == {name: name for name in ("layout.yaml", "config.yaml", "checkpoints/000002/checkpoint.json")}
+
+
+@pytest.mark.parametrize("file", ["/etc/hosts", "../elsewhere", "logs/../../elsewhere"])
+def test_nothing_is_written_outside_of_the_run_folder(folder, file):
+    with pytest.raises(MachineError, match="is no file of the run folder"):
+        Keeper(folder).take(file, 0, b"", is_last=True)
+
+
+def test_only_what_concludes_a_checkpoint_is_done(folder):
+    with pytest.raises(GmiError, match="expected one of require_room, commit, drop_drafts, got 'create'"):
+        Keeper(folder).do("create", {})
+
+
+def test_what_is_printed_is_carried_once_and_in_order(folder):
+    said = []
+    with Mirror(folder.path, lambda message, data: said.append((message["gmi"], data))) as made:
+        log = RunFolder(made.path).log_file(7)
+        log.write_text("one")
+        made.watch_log(7)
+        made.carry_log(7)
+        made.carry_log(7)
+        log.write_text("one two")
+    assert b"".join(data for _, data in said) == b"one two" and {gmi for gmi, _ in said} == {7}

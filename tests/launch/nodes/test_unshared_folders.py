@@ -1,0 +1,66 @@
+"""Trainings whose nodes do not see the run folder: all that stays of them comes to the launcher's."""
+
+import signal
+
+import psutil
+import pytest
+from conftest import two_cores
+from on_two import config, over
+from test_training_on_nodes import learner, trained
+from unshared import needs_mounts, unseen
+
+from gmi_drl.errors import GmiDiedError, MachineError
+from gmi_drl.launch.nodes import keeper
+from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.training import train
+from gmi_drl.run.checkpoint import read_index
+
+pytestmark = [needs_mounts, two_cores]
+
+
+def names(folder):
+    return sorted(str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("nodes", ["a", "b", "ab"], ids="not seen by {}".format)
+def test_a_run_leaves_the_same_files_whoever_sees_its_folder(tmp_path, nodes):
+    seen, here = trained(tmp_path / "seen", over("a", "b"), SubprocessAgents())
+    folder, there = trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, *nodes))
+    assert there.state == "done" and learner(there) == learner(here)
+    assert names(folder) == names(seen)
+    assert read_index(there.checkpoint)["parts"].keys() == read_index(here.checkpoint)["parts"].keys()
+
+
+def test_it_goes_on_from_a_checkpoint_that_no_node_sees(tmp_path):
+    _, whole = trained(tmp_path / "whole", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=4))
+    folder, outcome = trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "a", "b"), config=config(iterations=2))
+    again = train(
+        over("a", "b"), config(iterations=4), folder, resume=outcome.checkpoint, agents=unseen(tmp_path, "a", "b")
+    )
+    assert again.iteration == 4 and learner(again) == learner(whole)
+
+
+def test_the_last_words_of_a_gmi_that_dies_out_of_sight_are_told(tmp_path, tmp_path_factory, monkeypatch):
+    mirrors = tmp_path_factory.mktemp("mirrors")
+    log = tmp_path / "run" / "logs" / "gmi-3.log"
+
+    def abort(row):  # Python tells of it in the log
+        (gmi,) = [one for one in psutil.process_iter() if f"GMI 3 of {mirrors}" in " ".join(one.cmdline())]
+        gmi.send_signal(signal.SIGABRT)
+
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
+    monkeypatch.setenv("TMPDIR", str(mirrors))
+    with pytest.raises(GmiDiedError, match=r"GMI 3 \(process \d+, node b\) was killed by SIGABRT") as caught:
+        trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=10**6), on_row=abort)
+    assert f"its log is {log}" in str(caught.value) and "  | " in str(caught.value)
+    assert "Fatal Python error: Aborted" in log.read_text() and not any(mirrors.iterdir())
+
+
+def test_a_disk_that_takes_no_more_at_the_launcher_ends_the_run(tmp_path, monkeypatch):
+    def full(self, file, offset, data, *, is_last):
+        raise MachineError(f"{file} cannot be written: No space left on device")
+
+    monkeypatch.setattr(keeper.Keeper, "take", full)
+    with pytest.raises(Exception, match="No space left on device") as caught:
+        trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"))
+    assert caught.value.exit_code == MachineError.exit_code

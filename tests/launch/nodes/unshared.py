@@ -1,0 +1,27 @@
+"""Hosts that do not see a folder of this one: mount namespaces in which an empty one lies there."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from gmi_drl.launch.nodes.starters import SubprocessAgents
+
+HIDE = 'mount -t tmpfs none "$0" && exec "$@"'
+
+
+def unseen(folder, *nodes):
+    """Agents of which those of `nodes` do not see what is in a folder."""
+    return SubprocessAgents({node: ["unshare", "--mount", "sh", "-c", HIDE, str(folder)] for node in nodes})
+
+
+def obstacle():
+    """Why that cannot be done here; None if it can."""
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        return "needs root and unshare for mount namespaces"
+    made = subprocess.run(["unshare", "--mount", "sh", "-c", HIDE, "/mnt", "true"], capture_output=True, timeout=20)
+    return f"no mount namespaces here: {made.stderr.decode().strip()}" if made.returncode else None
+
+
+needs_mounts = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
