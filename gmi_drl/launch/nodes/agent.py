@@ -84,7 +84,7 @@ class Agent:
 
     def _watch_input(self) -> None:
         with suppress(OSError):
-            while sys.stdin.buffer.read(1):
+            while os.read(sys.stdin.fileno(), 1):  # unbuffered: a buffer's lock would be held when Python ends
                 pass
         self.leave()
 

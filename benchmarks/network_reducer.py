@@ -1,0 +1,36 @@
+"""The role of `network_cost.py`: how long the sum of a group takes."""
+
+import time
+
+import torch
+
+from gmi_drl import DRL_role
+from gmi_drl.comm.reduction import Reduction
+
+ROUNDS = 10
+"""Sums at least, and to find out how many more there is time for."""
+
+
+class Reducer(DRL_role):
+    """One rank."""
+
+    def GMI_run(self, numel: int, seconds: float) -> float:
+        """Seconds of a sum of so many float32 numbers, when one follows the other."""
+        reduction = self.mgr.reduction(self.mgr.named_group("trainers"))
+        bucket = reduction.bucket(numel)
+        bucket.fill_(1.0)
+        reduction.reduce(bucket)
+        if not (bucket == reduction.group.size).all():
+            raise RuntimeError(f"sums of ones are {bucket.unique().tolist()}")
+        bucket.zero_()  # which all sums of it are, too
+        for _ in range(2):  # TCP's windows grow with what passes: the second time counts
+            own = torch.tensor([seconds / _seconds_of(reduction, bucket, ROUNDS)], dtype=torch.float64)
+            taken = _seconds_of(reduction, bucket, max(ROUNDS, int(reduction.group.gather(own).min())))
+        return taken
+
+
+def _seconds_of(reduction: Reduction, bucket: torch.Tensor, rounds: int) -> float:
+    began = time.perf_counter()
+    for _ in range(rounds):
+        reduction.reduce(bucket)
+    return (time.perf_counter() - began) / rounds
