@@ -1,6 +1,6 @@
 """What a network costs a sum of gradients over two hosts: measured over slow networks, beside the planner's model.
 
-    python benchmarks/network_cost.py -o benchmarks/results/network_cost.json
+    python benchmarks/network_cost.py -o benchmarks/results/network_cost/measured.json
 
 Two network namespaces of this machine are the hosts (root is needed), a relay of ours is the network between them:
 `network_relay.py`. What the relay does by itself is measured first, by one connection: an answer to a byte, and bytes
