@@ -1,19 +1,25 @@
 """Kills what GMIs have started when their launcher is killed: a process beside the launcher, which starts it.
 
-The kernel kills the GMIs then (PR_SET_PDEATHSIG), but not their children, and nobody is left to do it. Run as a script,
-this file imports nothing but the standard library: the guard is there in a moment and small.
+It removes folders that only the launcher would have removed, too. The kernel kills the GMIs then (PR_SET_PDEATHSIG),
+but not their children, and nobody is left to do it. Run as a script, this file imports nothing but the standard
+library: the guard is there in a moment and small.
 """
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
+from pathlib import Path
 from select import POLLIN, poll
 
 LINE = 0  # the guard's end of its line to the launcher
-WORD_BYTES = 64
+WORD_BYTES = 4096
+REMOVED_S = 5.0
+"""For removing a folder into which somebody still writes."""
 
 
 class Guard:
@@ -44,33 +50,50 @@ class Guard:
         """The group has ended: its number may be given to others."""
         self._say(-group)
 
+    def watch_folder(self, folder: Path) -> None:
+        """Have a folder removed with the launcher; one that has gone until then is no matter."""
+        self._say(folder)
+
     def close(self) -> None:
         """End the guard, when all groups have ended."""
         self._line.close()
         self._process.kill()
         self._process.wait()
 
-    def _say(self, number: int) -> None:
+    def _say(self, what: int | Path) -> None:
         with suppress(OSError):  # somebody has killed the guard; a run does without
-            self._line.send(str(number).encode())
+            self._line.send(os.fsencode(str(what)))
 
 
 def main() -> None:
     """Take in groups until the launcher is no more, then kill those that are left."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
-    launcher, groups, events = int(sys.argv[1]), set[int](), poll()
+    launcher, groups, folders, events = int(sys.argv[1]), set[int](), list[bytes](), poll()
     events.register(LINE, POLLIN)
     events.register(launcher, POLLIN)
     while LINE in dict(events.poll()):  # only when all that was said is read does the launcher's end count
         word = os.read(LINE, WORD_BYTES)
         if not word:
             break
+        if word.startswith(b"/"):
+            folders.append(word)
+            continue
         number = int(word)
         groups = groups | {number} if number > 0 else groups - {-number}
     for group in groups:
         with suppress(OSError):
             os.killpg(group, signal.SIGKILL)
+    for folder in folders:
+        remove(folder)
+
+
+def remove(folder: bytes) -> None:
+    """With all that is in it, and what comes meanwhile."""
+    deadline = time.monotonic() + REMOVED_S
+    while os.path.lexists(folder) and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,14 @@
 import subprocess
 import sys
+import threading
+from contextlib import suppress
+from itertools import count
 
 import psutil
 import pytest
 from conftest import environment
+
+from gmi_drl.launch import guard
 
 LAUNCHER = """
 import os, signal, subprocess, sys, time
@@ -56,3 +61,22 @@ def test_a_guard_that_is_closed_kills_nobody(launch):
     watched, forgotten, _, guard = launch("leaves")
     _, left = psutil.wait_procs([guard], timeout=60)
     assert not left and watched.is_running() and forgotten.is_running()
+
+
+def test_a_folder_is_removed_with_all_that_comes_meanwhile(tmp_path):
+    folder, over = tmp_path / "folder", threading.Event()
+    folder.mkdir()
+
+    def fill():
+        for number in count():
+            with suppress(OSError):
+                (folder / str(number)).touch()
+            if over.wait(0.001):
+                return
+
+    writer = threading.Thread(target=fill)
+    writer.start()
+    threading.Timer(0.3, over.set).start()
+    guard.remove(bytes(folder))
+    writer.join()
+    assert not folder.exists()

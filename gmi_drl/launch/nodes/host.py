@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.comm.links.meeting import Meeting
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import parse
 from gmi_drl.gmi import Instances, claimed
 from gmi_drl.gmi_environment import without_mps
@@ -196,6 +196,8 @@ class Host:
                 return
         except ValueError:
             pass  # the launcher knows what to say of that
+        except OSError as error:
+            data = encode(Failed(f"it cannot be carried: {error}", MachineError.exit_code, blames_peer=False))
         except GmiError as error:
             data = encode(Failed(message=str(error), exit_code=error.exit_code, blames_peer=False))
         self._say({"say": "said", "gmi": gmi_id}, data)

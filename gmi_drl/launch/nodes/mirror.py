@@ -8,6 +8,7 @@ from tempfile import mkdtemp
 from types import TracebackType
 from typing import Self
 
+from gmi_drl.launch.guard import Guard
 from gmi_drl.launch.nodes.wire import Message
 from gmi_drl.run.folder import RunFolder
 
@@ -36,6 +37,8 @@ class Mirror:
 
     def __enter__(self) -> Self:
         self.path = Path(mkdtemp(prefix="gmi-drl-run-"))
+        self._guard = Guard()
+        self._guard.watch_folder(self.path)
         folder = RunFolder(self.path)
         folder.create()
         folder.meeting.mkdir()
@@ -50,6 +53,7 @@ class Mirror:
         for gmi_id in self._logs:
             self.carry_log(gmi_id)
         shutil.rmtree(self.path, ignore_errors=True)
+        self._guard.close()
 
     def here(self, path: str) -> Path:
         """Where a path within the launcher's run folder is on this host."""

@@ -1,6 +1,8 @@
 """Trainings whose nodes do not see the run folder: all that stays of them comes to the launcher's."""
 
 import signal
+import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -11,7 +13,7 @@ from unshared import needs_mounts, unseen
 
 from gmi_drl.errors import GmiDiedError, MachineError
 from gmi_drl.launch.nodes import keeper
-from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.nodes.starters import MODULE, SubprocessAgents
 from gmi_drl.launch.training import train
 from gmi_drl.run.checkpoint import read_index
 
@@ -20,6 +22,13 @@ pytestmark = [needs_mounts, two_cores]
 
 def names(folder):
     return sorted(str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file())
+
+
+def running():
+    """What this process has started, and what that has, with their command lines."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            yield process, " ".join(process.cmdline())
 
 
 @pytest.mark.parametrize("nodes", ["a", "b", "ab"], ids="not seen by {}".format)
@@ -45,7 +54,7 @@ def test_the_last_words_of_a_gmi_that_dies_out_of_sight_are_told(tmp_path, tmp_p
     log = tmp_path / "run" / "logs" / "gmi-3.log"
 
     def abort(row):  # Python tells of it in the log
-        (gmi,) = [one for one in psutil.process_iter() if f"GMI 3 of {mirrors}" in " ".join(one.cmdline())]
+        (gmi,) = [one for one, line in running() if f"GMI 3 of {mirrors}" in line]
         gmi.send_signal(signal.SIGABRT)
 
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
@@ -64,3 +73,25 @@ def test_a_disk_that_takes_no_more_at_the_launcher_ends_the_run(tmp_path, monkey
     with pytest.raises(Exception, match="No space left on device") as caught:
         trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"))
     assert caught.value.exit_code == MachineError.exit_code
+
+
+def test_an_agent_that_is_killed_leaves_no_folder(tmp_path, tmp_path_factory, monkeypatch):
+    mirrors, killed = tmp_path_factory.mktemp("mirrors"), []
+
+    def kill(row):
+        if not killed:
+            killed.extend(one for one, line in running() if line.endswith(f"{MODULE} b"))
+            assert any(mirrors.iterdir()), "else there is nothing to see"
+            killed[0].kill()
+
+    monkeypatch.setenv("TMPDIR", str(mirrors))
+    with pytest.raises(GmiDiedError, match=r"node b: its agent .* was lost with its node"):
+        trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=10**6), on_row=kill)
+    assert empty_soon(mirrors)
+
+
+def empty_soon(folder, within_s=20.0):
+    deadline = time.monotonic() + within_s
+    while any(folder.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not any(folder.iterdir())
