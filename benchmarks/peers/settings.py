@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import time
+from pathlib import Path
 
 CORES = len(os.sched_getaffinity(0))
 """What this process may use: the environments are spread over all of them where the peer can do that."""
@@ -63,7 +64,15 @@ class Updates:
         """
         wall_s = time.monotonic() - self.started
         row = {"env_steps": env_steps, "wall_s": wall_s, "return_mean": return_mean, "episodes": episodes}
-        print(json.dumps(row), flush=True)
+        print(json.dumps(row | {"cores_s": busy_s()}), flush=True)
+
+
+def busy_s() -> float:
+    """Seconds for which the cores that this process may use were busy, since the machine's start."""
+    names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    times = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    ticks = sum(sum(map(int, [*of[1:4], *of[6:9]])) for of in times if of[0] in names)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def mean(values: list[float]) -> float | None:

@@ -31,12 +31,14 @@ class Update:
         wall_s: Seconds so far.
         return_mean: Of recent episodes; None before one has ended.
         episodes: How many these are; None where the library does not tell.
+        cores_s: Seconds for which the cores that it may use were busy until then, since the machine's start.
     """
 
     env_steps: int
     wall_s: float
     return_mean: float | None
     episodes: int | None = None
+    cores_s: float = 0.0
 
 
 def obstacle(peer: str, driver: str | None = None) -> str | None:

@@ -26,6 +26,7 @@ from gmi_drl.bench.cases import (
     reduction,
     reductions,
     returns_v5,
+    rllib_cluster,
     sharing,
     uneven,
 )
@@ -51,6 +52,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (figure_10, (figure_10.CASE,)),
     (physics, (physics.CASE,)),
     (ppo_ant_v5, (ppo_ant_v5.CASE,)),
+    (rllib_cluster, (rllib_cluster.CASE,)),
     (returns_v5, returns_v5.CASES),
     (algorithm_2, algorithm_2.CASES),
     (planning, (planning.CASE,)),

@@ -42,7 +42,7 @@ def measure(launcher: str, seconds: float) -> Sample:
     session = Session(layout, default_config(TASK_SPECS["ant"]))
     began_s = time.monotonic()
     with ExitStack() as life:
-        laying = life.enter_context(_held(launcher, layout))
+        laying = life.enter_context(held_by(launcher, layout))
         laid_s = time.monotonic()
         session.start(laying)
         life.callback(session.close)
@@ -66,7 +66,8 @@ def measure(launcher: str, seconds: float) -> Sample:
 
 
 @contextmanager
-def _held(launcher: str, layout: "Layout") -> "Iterator[Claim | Laying]":
+def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | Laying]":
+    """The devices of a layout, by this launcher."""
     from gmi_drl.launch.held import held
     from gmi_drl.launch.launchers import agents_by
 

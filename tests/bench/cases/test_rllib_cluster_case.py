@@ -1,0 +1,35 @@
+import os
+
+import pytest
+from conftest import two_cores
+
+from gmi_drl.bench import peers
+from gmi_drl.bench.cases import find_case
+from gmi_drl.bench.cases import rllib_cluster as case
+from gmi_drl.bench.peers import Update
+
+pytest.importorskip("ray", reason="needs the extra [ray]")
+pytest.importorskip("gymnasium", reason="needs the extra [gymnasium]")
+
+
+@two_cores
+def test_our_sides_train_on_ray_and_tell_what_the_cores_did(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    monkeypatch.setattr(case, "QUICK_SECONDS", 1.0)
+    monkeypatch.setattr(case, "WARM_UP_S", 0.0)
+    with find_case("rllib_cluster").open(True) as sides:
+        assert list(sides) == [*case.OURS, "RLlib"]
+        sample = sides["gmi-drl"]()
+    busiest = 1e6 * os.cpu_count() / sample.value
+    assert sample.value > 0 and 0 < sample.details["cpu_s_per_million_steps"] < 5 * busiest
+
+
+def test_rllibs_figures_are_from_the_end_of_the_warm_up_on(monkeypatch):
+    updates = [
+        Update(env_steps=1000 * (i + 1), wall_s=2.0 * i, return_mean=None, cores_s=cores_s)
+        for i, cores_s in enumerate((50, 51, 52, 53))
+    ]
+    monkeypatch.setattr(peers, "train", lambda *args, **more: updates)
+    monkeypatch.setattr(peers, "packages", lambda peer: ["ray==2"])
+    sample = case.measure_rllib(1.0)
+    assert sample.value == pytest.approx(500) and sample.details["cpu_s_per_million_steps"] == pytest.approx(1000)
