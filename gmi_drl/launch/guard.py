@@ -50,6 +50,10 @@ class Guard:
         """The group has ended: its number may be given to others."""
         self._say(-group)
 
+    def watch_process(self, pid: int) -> None:
+        """Have a process killed with the launcher that leads no group; one that has ended until then is no matter."""
+        self._say(f"={pid}")
+
     def watch_folder(self, folder: Path) -> None:
         """Have a folder removed with the launcher; one that has gone until then is no matter."""
         self._say(folder)
@@ -60,7 +64,7 @@ class Guard:
         self._process.kill()
         self._process.wait()
 
-    def _say(self, what: int | Path) -> None:
+    def _say(self, what: int | str | Path) -> None:
         with suppress(OSError):  # somebody has killed the guard; a run does without
             self._line.send(os.fsencode(str(what)))
 
@@ -69,7 +73,8 @@ def main() -> None:
     """Take in groups until the launcher is no more, then kill those that are left."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
-    launcher, groups, folders, events = int(sys.argv[1]), set[int](), list[bytes](), poll()
+    launcher, events = int(sys.argv[1]), poll()
+    groups, processes, folders = set[int](), list[int](), list[bytes]()
     events.register(LINE, POLLIN)
     events.register(launcher, POLLIN)
     while LINE in dict(events.poll()):  # only when all that was said is read does the launcher's end count
@@ -78,12 +83,18 @@ def main() -> None:
             break
         if word.startswith(b"/"):
             folders.append(word)
-            continue
-        number = int(word)
-        groups = groups | {number} if number > 0 else groups - {-number}
+        elif word.startswith(b"="):
+            with suppress(OSError):
+                processes.append(os.pidfd_open(int(word[1:])))
+        else:
+            number = int(word)
+            groups = groups | {number} if number > 0 else groups - {-number}
     for group in groups:
         with suppress(OSError):
             os.killpg(group, signal.SIGKILL)
+    for process in processes:
+        with suppress(OSError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
     for folder in folders:
         remove(folder)
 

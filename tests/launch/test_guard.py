@@ -18,10 +18,12 @@ watched, forgotten = (subprocess.Popen(["sleep", "600"], process_group=0, stdout
 for process in (watched, forgotten):
     guard.watch(process.pid)
 guard.forget(forgotten.pid)
+child = subprocess.Popen(["sleep", "600"], stdout=sys.stderr)
+guard.watch_process(child.pid)
 fork = os.fork()
 if not fork:
     time.sleep(600)
-print(watched.pid, forgotten.pid, fork, guard._process.pid, flush=True)
+print(watched.pid, child.pid, forgotten.pid, fork, guard._process.pid, flush=True)
 sys.stdin.readline()
 if sys.argv[1] == "dies":
     os.kill(os.getpid(), signal.SIGKILL)
@@ -31,7 +33,7 @@ guard.close()
 
 @pytest.fixture
 def launch():
-    """Let a launcher end somehow: a group that is watched, one that was, a fork of the launcher, and the guard."""
+    """Let a launcher end: a group and a process that are watched, a group that was, a fork of it, and the guard."""
     started = []
 
     def run(how):
@@ -52,15 +54,15 @@ def launch():
 
 def test_what_is_watched_ends_with_a_launcher_that_is_killed(launch):
     """Even though a fork of it still holds its end of the line."""
-    watched, forgotten, fork, guard = launch("dies")
-    _, left = psutil.wait_procs([watched, guard], timeout=60)
+    watched, child, forgotten, fork, guard = launch("dies")
+    _, left = psutil.wait_procs([watched, child, guard], timeout=60)
     assert not left and forgotten.is_running() and fork.is_running()
 
 
 def test_a_guard_that_is_closed_kills_nobody(launch):
-    watched, forgotten, _, guard = launch("leaves")
+    watched, child, forgotten, _, guard = launch("leaves")
     _, left = psutil.wait_procs([guard], timeout=60)
-    assert not left and watched.is_running() and forgotten.is_running()
+    assert not left and watched.is_running() and child.is_running() and forgotten.is_running()
 
 
 def test_a_folder_is_removed_with_all_that_comes_meanwhile(tmp_path):

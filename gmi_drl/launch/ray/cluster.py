@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -13,13 +12,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.launch.ray.own import own_cluster
 
 ADDRESS = "RAY_ADDRESS"
 """Ray's own variable: `HOST:PORT` of a cluster's head, `auto`, or `local` for one of our own."""
 
 CONNECT_S = 5.0
-OBJECT_STORE_BYTES = 80 * 2**20  # near Ray's least: nothing of ours is kept there
 ID_SHOWN = 6
 
 
@@ -113,19 +111,7 @@ def _join(address: str, life: ExitStack) -> None:
         except ConnectionError:
             if address:
                 raise
-    folder = life.enter_context(_folder_of_ray())
-    life.callback(ray.shutdown)  # before its folder goes
-    life.enter_context(_variable("RAY_USAGE_STATS_ENABLED", "0"))
-    ray.init(
-        address="local",
-        num_cpus=len(allowed_cores()),
-        num_gpus=len(visible_gpus()),
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level="error",
-        _temp_dir=folder,
-    )
+    life.enter_context(own_cluster())
 
 
 def _require_head(address: str) -> None:
@@ -137,25 +123,6 @@ def _require_head(address: str) -> None:
         raise MachineError(
             f"no Ray cluster answers at {ADDRESS}={address} ({error}): `ray start --head --port 6379` starts one"
         ) from None
-
-
-@contextmanager
-def _folder_of_ray() -> Iterator[str]:
-    """Where a cluster of our own keeps its sockets, whose paths must be short."""
-    with tempfile.TemporaryDirectory(prefix="gmi-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        yield folder
-
-
-@contextmanager
-def _variable(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import children_of, two_cores
+from conftest import children_of, environment, two_cores
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.files import dump_yaml
@@ -232,14 +234,42 @@ def test_a_layout_without_room_makes_no_folder(cluster, command_line, tmp_path, 
     assert not (tmp_path / "run").exists()
 
 
+KILLED_LAUNCHER = """
+import os, psutil, ray, signal
+from gmi_drl.launch.ray.cluster import connected
+with connected():
+    print(ray._private.worker.global_worker.node.get_temp_dir_path())
+    print(*(daemon.pid for daemon in psutil.Process().children(recursive=True)), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_cluster_of_our_own_ends_with_a_launcher_that_is_killed():
+    variables = environment() | {"RAY_ADDRESS": "local"}
+    launcher = subprocess.run(
+        [sys.executable, "-c", KILLED_LAUNCHER], stdout=subprocess.PIPE, text=True, env=variables, timeout=DEADLINE_S
+    )
+    folder, *daemons = launcher.stdout.split()
+    daemons = [int(pid) for pid in daemons]
+    assert launcher.returncode == -signal.SIGKILL and len(daemons) > 4
+    until = time.monotonic() + 30  # Ray's own agents would stay for 90 s
+    while time.monotonic() < until and (any(map(psutil.pid_exists, daemons)) or Path(folder).exists()):
+        time.sleep(0.1)
+    assert not any(map(psutil.pid_exists, daemons)) and not Path(folder).exists()
+
+
+def set_of_folders():
+    return set(Path("/tmp").glob("gmi-ray-*"))
+
+
 def test_a_cluster_of_our_own_ends_with_its_block(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "local")
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
-    folders, others = set(Path("/tmp").glob("gmi-ray-*")), set(psutil.Process().children(recursive=True))
+    folders, others = set_of_folders(), set(psutil.Process().children(recursive=True))
     with connected():
         (only,) = nodes()
         daemons = set(psutil.Process().children(recursive=True)) - others
         assert only.is_here and daemons
     assert all(has_gone(daemon.pid) for daemon in daemons)
-    assert set(Path("/tmp").glob("gmi-ray-*")) == folders
+    assert set_of_folders() == folders
     assert "RAY_USAGE_STATS_ENABLED" not in os.environ
