@@ -42,7 +42,7 @@ def agents_by(launcher: str, layout: Layout) -> Iterator[AgentStarter | None]:
     if launcher == LOCAL:
         yield None
         return
-    from gmi_drl.launch.ray.agents import ray_agents
+    from gmi_drl.launch.ray.driven import driven_agents
 
-    with ray_agents(layout) as agents:
+    with driven_agents(layout) as agents:
         yield agents

@@ -76,11 +76,12 @@ def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | Laying]":
 
 
 def _cpu_of_ray() -> float:
-    """Of what this process has started and is not ours: Ray's daemons, and the actor that waits for the agent."""
+    """Of Ray's daemons, of the actor that waits for the agent, and of our process that speaks with them."""
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         try:
-            if "gmi_drl" not in " ".join(process.cmdline()):
+            command = " ".join(process.cmdline())
+            if "gmi_drl" not in command or "gmi_drl.launch.ray" in command:
                 times = process.cpu_times()
                 total += times.user + times.system
         except psutil.NoSuchProcess:

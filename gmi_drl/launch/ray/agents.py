@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from gmi_drl.errors import MachineError
+from gmi_drl.launch.nodes.starters import END_S
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
 from gmi_drl.launch.ray.host import AgentHost
 from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned_in_time, placed, shares_of
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from ray.util.placement_group import PlacementGroup
 
 STARTED_S = 60.0
-ENDED_S = 20.0
-"""Until an agent has ended its GMIs, a backend's drain included."""
 
 
 def arguments_of(node: LayoutNode) -> list[str]:
@@ -32,22 +31,20 @@ class RayAgent:
         self.node, self._host = node, host
         self._end = host.run.remote(list(arguments), order)
 
-    def why_gone(self) -> str | None:
-        """How it ended, with the last lines that it printed; None while it runs.
+    def how_it_ended(self) -> str:
+        """Wait for its end, and tell how it came, with the last lines that it printed.
 
         Ray tells late of a node that has died (8 to 22 s).
         """
         import ray
 
         try:
-            code, lines = ray.get(self._end, timeout=0)
-        except TimeoutError:
-            return None
+            code, lines = ray.get(self._end)
         except ray.exceptions.RayError as error:
             return f"Ray lost the agent on {self.node.name}: {str(error).splitlines()[0]}"
         return "\n".join((f"the agent on {self.node.name} {how_it_ended(code)}", *(f"  {line}" for line in lines)))
 
-    def end(self, wait_s: float = ENDED_S) -> None:
+    def end(self, wait_s: float = END_S) -> None:
         """Ask it to end, and kill its actor, with which it ends, after `wait_s` at the latest. May be called twice."""
         import ray
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from conftest import children_of, environment, two_cores
 
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
 from gmi_drl.files import dump_yaml
 from gmi_drl.launch.ray import agents, nodes_report
 from gmi_drl.launch.ray.agents import ray_agents
@@ -116,17 +116,15 @@ def test_an_agent_runs_on_each_node_and_ends_with_its_actor(joined, tmp_path):
         started = {name: starter.start(name, line({"facts": str(tmp_path / name)})) for name in ("a", "b")}
         facts = {name: json.loads(waited_for(tmp_path / name)) for name in started}
         assert len({agent.node.id for agent in started.values()}) == 2
-        assert [agent.why_gone() for agent in started.values()] == [None, None]
         assert facts["a"]["rays"] == []
         assert psutil.Process(facts["a"]["ppid"]).name().startswith("ray::")
         os.kill(facts["a"]["ppid"], signal.SIGKILL)  # the actor: its pipe to the agent closes
         assert has_gone(facts["a"]["pid"])
         started["a"].end()
-        assert "Ray lost the agent" in started["a"].why_gone()
-        assert started["b"].why_gone() is None
+        assert "Ray lost the agent" in started["a"].how_it_ended()
         started["b"].end()
         started["b"].end()
-        assert "exited with code 0" in started["b"].why_gone()
+        assert "exited with code 0" in started["b"].how_it_ended()
         assert has_gone(facts["b"]["pid"]) and (tmp_path / "b.ended").exists()
     assert waited_until_free(4) == 4
 
@@ -135,7 +133,8 @@ def test_an_agent_that_ends_tells_its_code_and_last_words(joined):
     with ray_agents(layout_over(None), arguments_of) as starter:
         agent = starter.start(None, line({"exit": 3}))
         agent.end()
-        assert agent.why_gone().splitlines()[0].endswith("exited with code 3") and "no room left" in agent.why_gone()
+        ended, words = agent.how_it_ended().splitlines()
+        assert ended.endswith("exited with code 3") and words == "  no room left"
 
 
 def test_what_others_use_is_named_after_the_deadline(joined):
@@ -226,11 +225,18 @@ def test_a_role_runs_on_the_node_that_ray_gives(joined, tmp_path):
     assert parent != os.getpid() and not psutil.pid_exists(parent)
 
 
-def test_a_layout_without_room_makes_no_folder(cluster, command_line, tmp_path, monkeypatch):
+def test_a_layout_without_room_is_refused(joined, monkeypatch):
     monkeypatch.setattr(agents, "assigned_in_time", partial(assigned_in_time, wait_s=0.0))
-    (tmp_path / "layout.yaml").write_text(dump_yaml(over("a", "b", "c")))
+    without_room = pytest.raises(LayoutMismatchError, match="no node of the Ray cluster is left for c")
+    with without_room, ray_agents(over("a", "b", "c")):
+        pass
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_and_makes_no_folder(cluster, command_line, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    (tmp_path / "layout.yaml").write_text(dump_yaml(over("a", "b")))
     code, _, err = command_line("train", "layout.yaml", *TINY, "--launcher", "ray", "--run-dir", "run")
-    assert code == 5 and "no node of the Ray cluster is left for c" in err
+    assert code == 4 and "no Ray cluster answers at RAY_ADDRESS=127.0.0.1:1" in err
     assert not (tmp_path / "run").exists()
 
 

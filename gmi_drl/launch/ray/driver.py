@@ -1,0 +1,100 @@
+"""The process that speaks with Ray for a launcher: `python -P -m gmi_drl.launch.ray.driver`, see `driven.py`.
+
+Ray blocks its driver while the head of its cluster is gone, and ends it after a minute; it prints what it likes, and
+takes SIGTERM for itself. None of this may happen to a launcher, so Ray's driver is a process of its own.
+
+It hears JSON, a word per line, on its standard input, and answers on its standard output. The first word is the layout.
+With the end of its input it ends its agents, and the cluster if that is its own.
+"""
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from typing import Any
+
+from gmi_drl.errors import GmiError
+from gmi_drl.launch.ray.agents import RayAgent, RayAgents, ray_agents
+from gmi_drl.layout import Layout
+
+Word = dict[str, Any]
+
+
+def main() -> None:
+    """Obey one launcher until the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    teller = Teller(os.dup(sys.stdout.fileno()))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what Ray prints is no word of ours
+    with ExitStack() as life:
+        first = json.loads(sys.stdin.buffer.readline())
+        try:
+            agents = life.enter_context(ray_agents(Layout.model_validate_json(first["layout"])))
+        except Exception as error:
+            teller.refuse(first, error)
+            return
+        teller.answer(first, {"say": "ready", "address": agents.address})
+        obey(words(), agents, teller)
+
+
+def words() -> "queue.SimpleQueue[Word | None]":
+    """What the launcher says, as it comes; None when it has gone. A thread reads, since Ray may block this one."""
+    heard = queue.SimpleQueue[Word | None]()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            heard.put(json.loads(line))
+        heard.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return heard
+
+
+class Teller:
+    """Says words to the launcher, from any thread."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._output, self._one_at_a_time = os.fdopen(descriptor, "wb", buffering=0), threading.Lock()
+
+    def tell(self, word: Word) -> None:
+        """Say one."""
+        with self._one_at_a_time:
+            self._output.write(f"{json.dumps(word)}\n".encode())
+
+    def answer(self, asked: Word, answer: Word) -> None:
+        """Say what came of a word of the launcher."""
+        self.tell({**answer, "number": asked["number"]})
+
+    def refuse(self, asked: Word, error: Exception) -> None:
+        """Say what went wrong instead."""
+        if isinstance(error, GmiError):
+            self.answer(asked, {"say": "refused", "message": str(error), "exit_code": error.exit_code})
+        else:
+            self.answer(asked, {"say": "refused", "message": f"{type(error).__name__}: {error}", "exit_code": 1})
+
+
+def obey(heard: "queue.SimpleQueue[Word | None]", agents: RayAgents, teller: Teller) -> None:
+    """Start and end agents as the launcher says, and tell it of each that ends."""
+    started: dict[str, RayAgent] = {}
+    while (word := heard.get()) is not None:
+        node = word["node"]
+        try:
+            if word["say"] == "start":
+                started[node] = agents.start(node, word["order"].encode())
+                threading.Thread(target=watch, args=(node, started[node], teller), daemon=True).start()
+            else:
+                started[node].end(word["wait_s"])
+            teller.answer(word, {"say": f"{word['say']}ed"})
+        except Exception as error:
+            teller.refuse(word, error)
+
+
+def watch(node: str, agent: RayAgent, teller: Teller) -> None:
+    """Wait for the end of an agent, and tell how it came."""
+    teller.tell({"say": "gone", "node": node, "why": agent.how_it_ended()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""A Ray cluster over two hosts, by the commands of docs/cluster.md: the launcher's place is the first, node a."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from networks import two_hosts
+
+BIN = Path(sys.executable).parent
+START_S = 60.0
+PORT = 6379
+
+
+class RayHosts:
+    """Two hosts with a Ray node of two CPUs each.
+
+    Attributes:
+        daemons: `ray start`, by node: it and its process group.
+    """
+
+    def __init__(self, hosts, folder):
+        self.hosts, self.folder = hosts, folder
+        self.addresses = {node: f"{hosts.prefix}.{number}" for number, node in enumerate("ab", 2)}
+        self.head = f"{self.addresses['a']}:{PORT}"
+        self.variables = os.environ | {"HOME": str(folder), "RAY_ADDRESS": self.head, "COLUMNS": "120"}
+        self.daemons = {}
+
+    def start(self, node, *words):
+        """Start Ray's node and wait until it says so."""
+        more = ("--num-cpus", "2", "--object-store-memory", str(80 * 2**20), "--disable-usage-stats", "--block")
+        address = ("--node-ip-address", self.addresses[node])
+        log = self.folder / f"ray-{node}.log"
+        with log.open("w") as output:
+            self.daemons[node] = self.popen(
+                node, BIN / "ray", "start", *words, *address, *more, stdout=output, stderr=output, process_group=0
+            )
+        with subprocess.Popen(["tail", "-F", "-n", "+1", log], stdout=subprocess.PIPE, text=True) as follower:
+            try:
+                for line in follower.stdout:
+                    if "Ray runtime started" in line:
+                        return
+                    assert self.daemons[node].poll() is None, log.read_text()
+            finally:
+                follower.kill()
+
+    def popen(self, node, *command, **more):
+        """Start a command on a host."""
+        prefix = self.hosts.prefixes[node]
+        return subprocess.Popen([*prefix, *map(str, command)], env=self.variables, **more)
+
+    def gmi_drl(self, *words, **more):
+        """The command, on the launcher's host."""
+        return self.popen("a", BIN / "gmi-drl", *words, **more)
+
+
+@contextmanager
+def ray_hosts(folder):
+    """Make them, and take all down again.
+
+    Args:
+        folder: For Ray's sockets and logs, whose path must be short.
+    """
+    with two_hosts() as hosts:
+        cluster = RayHosts(hosts, Path(folder))
+        try:
+            cluster.start("a", "--head", "--port", str(PORT), "--include-dashboard", "false", "--temp-dir", folder)
+            cluster.start("b", "--address", cluster.head)
+            yield cluster
+        finally:
+            for daemon in cluster.daemons.values():
+                daemon.terminate()
+            for daemon in cluster.daemons.values():
+                daemon.wait(START_S)
