@@ -1,10 +1,12 @@
 """Soak: random faults over trainings on two hosts, which are network namespaces of this machine (root is needed).
 
     python benchmarks/soak_nodes.py --faults 50
+    python benchmarks/soak_nodes.py --faults 50 --ray
 
 A GMI, an agent or the launcher is killed, an agent stopped, a link cut for five seconds or for good, at a random
-moment. Each run must end as promised (or go on), within its time, with nothing left, and must go on from its
-checkpoint.
+moment. With `--ray`, where a Ray cluster over both hosts starts the agents and the launcher is on the first of them,
+Ray's daemons of the other node or of the head are killed, too, and the process that speaks with Ray. Each run must end
+as promised (or go on), within its time, with nothing left, and must go on from its checkpoint.
 """
 
 import argparse
@@ -16,6 +18,8 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,7 +29,8 @@ HERE = Path(__file__).parent
 sys.path += [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "launch" / "nodes")]
 
 from networks import TwoHosts, obstacle, two_hosts  # noqa: E402
-from soak_nodes_launcher import prefixes_of  # noqa: E402
+from ray_hosts import RayHosts, ray_hosts  # noqa: E402
+from soak_nodes_launcher import RAY  # noqa: E402
 
 ENDS_S = 40.0
 """Until nothing may be left: an agent waits 30 s for a launcher that has gone silent."""
@@ -34,11 +39,15 @@ NAMED_S = 20.0
 START_S = 60.0
 LATEST_S = 6.0
 FAULTS = ("gmi", "agent killed", "agent stopped", "launcher killed", "link down for 5 s", "link down")
+RAY_FAULTS = (*FAULTS, "daemons of a node killed", "head killed", "driver killed")
 SAID = {
     "gmi": "was killed by SIGKILL",
     "agent killed": "was lost with its node",
     "agent stopped": "was lost with its node",
     "link down": "was lost with its node",
+    "daemons of a node killed": "was lost with its node",
+    "head killed": "was lost with its node",
+    "driver killed": "was lost with its node",
 }
 
 
@@ -47,22 +56,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ray", action="store_true", help="have Ray start the agents")
     given = parser.parse_args()
     if why := obstacle():
         parser.error(why)
-    wrong = soaked(given.faults, given.seed)
+    wrong = soaked(given.faults, given.seed, RAY_FAULTS if given.ray else FAULTS)
     print(f"{given.faults} faults, wrong: {wrong or 'none'}")
     return 1 if wrong else 0
 
 
-def soaked(faults: int, seed: int) -> list[str]:
+def soaked(faults: int, seed: int, kinds: Sequence[str]) -> list[str]:
     """What went otherwise than promised, each in a sentence."""
     chance, wrong, seconds = random.Random(seed), list[str](), Counter[str]()
     for number in range(faults):
-        fault = FAULTS[number % len(FAULTS)]
-        with TemporaryDirectory(prefix="gmi-drl-soak-") as path, two_hosts() as hosts:
+        fault = kinds[number % len(kinds)]
+        with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path:
             started = time.monotonic()
-            mistakes = one(fault, Path(path) / "run", hosts, chance)
+            mistakes = one(fault, Path(path), chance, by_ray=kinds is RAY_FAULTS)
             seconds[fault] += round(time.monotonic() - started)
         print(f"{number + 1}: {fault}: {'; '.join(mistakes) or 'as promised'}", flush=True)
         wrong += [f"{number + 1} ({fault}): {mistake}" for mistake in mistakes]
@@ -70,14 +80,24 @@ def soaked(faults: int, seed: int) -> list[str]:
     return wrong
 
 
-def one(fault: str, run: Path, hosts: TwoHosts, chance: random.Random) -> list[str]:
+def one(fault: str, path: Path, chance: random.Random, *, by_ray: bool) -> list[str]:
     """One training with one fault: what was wrong."""
+    with places(path, by_ray=by_ray) as place:
+        mistakes = with_fault(fault, path / "run", place, chance)
+    with places(path, by_ray=by_ray) as place, place.launched(path / "run", "resume") as again:
+        if again.wait(START_S):
+            mistakes.append(f"it did not go on: {again.stderr.read().splitlines()[-1:]}")
+    return mistakes
+
+
+def with_fault(fault: str, run: Path, place: "Place", chance: random.Random) -> list[str]:
+    """What was wrong with how the training ended."""
     mistakes = []
-    with launched(run, hosts) as launcher:
+    with place.launched(run) as launcher:
         await_row(launcher)
         time.sleep(chance.uniform(0, LATEST_S))
-        every = [child.pid for child in psutil.Process(launcher.pid).children(recursive=True)]
-        cause(fault, launcher, hosts, chance)
+        every = place.ours(launcher)
+        cause(fault, launcher, place, chance)
         goes_on = fault == "link down for 5 s"
         if goes_on:
             threading.Thread(target=lambda: [None for _ in launcher.stdout], daemon=True).start()
@@ -91,40 +111,73 @@ def one(fault: str, run: Path, hosts: TwoHosts, chance: random.Random) -> list[s
     elif fault in SAID and SAID[fault] not in said:
         mistakes.append(f"it said {said!r}")
     for node in "ab":
-        hosts.link(node, "up")
-    left = living(every, ENDS_S)
-    if left:
+        place.hosts.link(node, "up")
+    if left := living(every, ENDS_S):
         mistakes.append(f"left: {left}")
-    with launched(run, hosts, "resume") as again:
-        if again.wait(START_S):
-            mistakes.append(f"it did not go on: {again.stderr.read().splitlines()[-1:]}")
     return mistakes
 
 
-def cause(fault: str, launcher: "subprocess.Popen[str]", hosts: TwoHosts, chance: random.Random) -> None:
+def cause(fault: str, launcher: "subprocess.Popen[str]", place: "Place", chance: random.Random) -> None:
     """Bring it about."""
     node = chance.choice("ab")
     if fault == "launcher killed":
         launcher.kill()
     elif fault.startswith("link down"):
-        hosts.link(node, "down")
+        place.hosts.link(node, "down")
         if fault.endswith("5 s"):
-            threading.Timer(5, hosts.link, (node, "up")).start()
+            threading.Timer(5, place.hosts.link, (node, "up")).start()
+    elif fault in ("daemons of a node killed", "head killed"):
+        assert isinstance(place.cluster, RayHosts)
+        os.killpg(place.cluster.daemons["a" if fault == "head killed" else "b"].pid, signal.SIGKILL)
     else:
-        wanted = "gmi_drl.roles.child" if fault == "gmi" else "gmi_drl.launch.nodes.agent"
-        found = [one for one in psutil.Process(launcher.pid).children(recursive=True) if wanted in one.cmdline()]
+        module = {"gmi": "gmi_drl.roles.child", "driver killed": "gmi_drl.launch.ray.driver"}
+        wanted = module.get(fault, "gmi_drl.launch.nodes.agent")
+        found = [one for one in place.ours(launcher) if wanted in one.cmdline()]
         chance.choice(found).send_signal(signal.SIGSTOP if fault == "agent stopped" else signal.SIGKILL)
 
 
-def launched(run: Path, hosts: TwoHosts, *more: str) -> "subprocess.Popen[str]":
-    """A launcher of a training over both hosts."""
-    return subprocess.Popen(
-        [sys.executable, str(HERE / "soak_nodes_launcher.py"), str(run), *prefixes_of(hosts), *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": f"{HERE.parent}:{os.environ.get('PYTHONPATH', '')}"},
-    )
+class Place:
+    """Two hosts, and how a launcher is started that trains over them."""
+
+    def __init__(self, hosts: TwoHosts, cluster: RayHosts | None = None) -> None:
+        self.hosts, self.cluster = hosts, cluster
+
+    def launched(self, run: Path, *more: str) -> "subprocess.Popen[str]":
+        """A launcher; on the first host, if Ray starts the agents."""
+        how = RAY if self.cluster else ",".join((self.hosts.address, *self.hosts.spaces.values()))
+        variables = self.cluster.variables if self.cluster else os.environ
+        return subprocess.Popen(
+            [
+                *(self.hosts.prefixes["a"] if self.cluster else ()),
+                *(sys.executable, str(HERE / "soak_nodes_launcher.py"), str(run), how, *more),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**variables, "PYTHONPATH": f"{HERE.parent}:{os.environ.get('PYTHONPATH', '')}"},
+        )
+
+    def ours(self, launcher: "subprocess.Popen[str]") -> list[psutil.Process]:
+        """What the launcher has started, there and here; nothing of Ray."""
+        listed = [
+            subprocess.run(["ip", "netns", "pids", space], check=True, capture_output=True, text=True, timeout=20)
+            for space in self.hosts.spaces.values()
+        ]
+        pids = {int(pid) for pids in listed for pid in pids.stdout.split()} - {launcher.pid}
+        pids |= {child.pid for child in psutil.Process(launcher.pid).children(recursive=True)}
+        found = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+        return [one for one in found if "gmi_drl" in " ".join(one.cmdline())]
+
+
+@contextmanager
+def places(path: Path, *, by_ray: bool) -> Iterator[Place]:
+    """Two hosts, for the time of a `with` block."""
+    if not by_ray:
+        with two_hosts() as hosts:
+            yield Place(hosts)
+        return
+    with TemporaryDirectory(prefix="gmi-", dir="/tmp", ignore_cleanup_errors=True) as ray, ray_hosts(ray) as cluster:
+        yield Place(cluster.hosts, cluster)
 
 
 def await_row(launcher: "subprocess.Popen[str]") -> None:
@@ -144,15 +197,14 @@ def ended(launcher: "subprocess.Popen[str]", within_s: float) -> str | None:
     return said
 
 
-def living(pids: list[int], within_s: float) -> list[str]:
+def living(processes: list[psutil.Process], within_s: float) -> list[str]:
     """Those that have not ended in time."""
-    deadline = time.monotonic() + within_s
-    while True:
-        left = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
-        names = [" ".join(one.cmdline())[:80] for one in left if one.is_running() and one.status() != "zombie"]
-        if not names or time.monotonic() > deadline:
-            return names
-        time.sleep(0.2)
+    _, left = psutil.wait_procs(processes, timeout=within_s)
+    names = []
+    for one in left:
+        with suppress(psutil.Error):  # zombies are nobody's
+            names.append(" ".join(one.cmdline())[:80])
+    return names
 
 
 if __name__ == "__main__":

@@ -1,33 +1,48 @@
-"""A launcher for `soak_nodes.py`: trains over nodes a and b until it is stopped, or goes on for two iterations."""
+"""A launcher for `soak_nodes.py`: trains over nodes a and b until it is stopped, or goes on for two iterations.
+
+python benchmarks/soak_nodes_launcher.py RUN ray|ADDRESS,SPACE,SPACE [resume]
+"""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from networks import TwoHosts
+    from gmi_drl.launch.nodes.starters import AgentStarter
+    from gmi_drl.layout import Layout
+
+RAY = "ray"
 
 
-def prefixes_of(hosts: "TwoHosts") -> list[str]:
-    """Its arguments: the launcher's address and the namespaces."""
-    return [hosts.address, *hosts.spaces.values()]
+@contextmanager
+def agents_of(how: str, layout: "Layout") -> "Iterator[AgentStarter | None]":
+    """By Ray, or as processes in the namespaces."""
+    from gmi_drl.launch.launchers import agents_by
+    from gmi_drl.launch.nodes.starters import SubprocessAgents
+
+    if how == RAY:
+        with agents_by(RAY, layout) as agents:
+            yield agents
+        return
+    address, *spaces = how.split(",")
+    yield SubprocessAgents(
+        {node: ["ip", "netns", "exec", space] for node, space in zip("ab", spaces, strict=True)}, address
+    )
 
 
 def main() -> None:
     """Train."""
     from gmi_drl.config import RunConfig
-    from gmi_drl.launch.nodes.starters import SubprocessAgents
     from gmi_drl.launch.training import train
     from gmi_drl.layout import GMI, Device, GmiGroup, Layout
     from gmi_drl.learners import PPOConfig
     from gmi_drl.run.checkpoint import list_checkpoints
     from gmi_drl.run.folder import RunFolder
 
-    path, address, *spaces = sys.argv[1:5]
-    resumes = sys.argv[5:] == ["resume"]
-    agents = SubprocessAgents(
-        {node: ["ip", "netns", "exec", space] for node, space in zip("ab", spaces, strict=True)}, address
-    )
+    path, how, *more = sys.argv[1:]
+    resumes = more == ["resume"]
     devices = tuple(
         Device(
             node=node,
@@ -46,7 +61,10 @@ def main() -> None:
     )
     if not resumes:
         folder.create()
-    train(layout, config, folder, resume=saved, agents=agents, on_row=lambda row: print(row["iteration"], flush=True))
+    with agents_of(how, layout) as agents:
+        train(
+            layout, config, folder, resume=saved, agents=agents, on_row=lambda row: print(row["iteration"], flush=True)
+        )
 
 
 if __name__ == "__main__":

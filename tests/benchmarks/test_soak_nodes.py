@@ -1,3 +1,4 @@
+import random
 import sys
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from networks import needs_hosts
 @two_cores
 @needs_hosts
 @pytest.mark.timeout(300)
-def test_a_fault_ends_as_promised_and_the_run_goes_on():
+@pytest.mark.parametrize("fault", ["gmi", "head killed"])
+def test_a_fault_ends_as_promised_and_the_run_goes_on(fault, tmp_path):
     import soak_nodes
 
-    assert soak_nodes.soaked(1, seed=1) == []
+    by_ray = fault not in soak_nodes.FAULTS
+    if by_ray:
+        pytest.importorskip("ray", reason="needs the extra [ray]")
+    assert soak_nodes.one(fault, tmp_path, random.Random(1), by_ray=by_ray) == []

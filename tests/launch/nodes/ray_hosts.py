@@ -1,15 +1,17 @@
 """A Ray cluster over two hosts, by the commands of docs/cluster.md: the launcher's place is the first, node a."""
 
 import os
+import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from networks import two_hosts
 
 BIN = Path(sys.executable).parent
-START_S = 60.0
+END_S = 5.0
+"""Without its head a node would wait for it for half a minute."""
 PORT = 6379
 
 
@@ -72,4 +74,8 @@ def ray_hosts(folder):
             for daemon in cluster.daemons.values():
                 daemon.terminate()
             for daemon in cluster.daemons.values():
-                daemon.wait(START_S)
+                with suppress(subprocess.TimeoutExpired):
+                    daemon.wait(END_S)
+                with suppress(ProcessLookupError):
+                    os.killpg(daemon.pid, signal.SIGKILL)
+                daemon.wait()
