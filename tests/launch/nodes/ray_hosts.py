@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from networks import two_hosts
 
 BIN = Path(sys.executable).parent
+START_S = 60.0
 END_S = 5.0
 """Without its head a node would wait for it for half a minute."""
 PORT = 6379
@@ -26,7 +28,8 @@ class RayHosts:
         self.hosts, self.folder = hosts, folder
         self.addresses = {node: f"{hosts.prefix}.{number}" for number, node in enumerate("ab", 2)}
         self.head = f"{self.addresses['a']}:{PORT}"
-        self.variables = os.environ | {"HOME": str(folder), "RAY_ADDRESS": self.head, "COLUMNS": "120"}
+        own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}  # Ray leaves some
+        self.variables = own | {"HOME": str(folder), "RAY_ADDRESS": self.head, "COLUMNS": "120"}
         self.daemons = {}
 
     def start(self, node, *words):
@@ -38,14 +41,10 @@ class RayHosts:
             self.daemons[node] = self.popen(
                 node, BIN / "ray", "start", *words, *address, *more, stdout=output, stderr=output, process_group=0
             )
-        with subprocess.Popen(["tail", "-F", "-n", "+1", log], stdout=subprocess.PIPE, text=True) as follower:
-            try:
-                for line in follower.stdout:
-                    if "Ray runtime started" in line:
-                        return
-                    assert self.daemons[node].poll() is None, log.read_text()
-            finally:
-                follower.kill()
+        until = time.monotonic() + START_S
+        while "Ray runtime started" not in log.read_text():
+            assert self.daemons[node].poll() is None and time.monotonic() < until, log.read_text()
+            time.sleep(0.1)
 
     def popen(self, node, *command, **more):
         """Start a command on a host."""
