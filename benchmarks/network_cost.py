@@ -1,11 +1,11 @@
-"""What a network costs a sum of gradients over two hosts: measured over slow networks, beside the planner's model.
+"""What a network costs a sum of gradients over hosts: measured over slow networks, beside the planner's model.
 
     python benchmarks/network_cost.py -o benchmarks/results/network_cost/measured.json
 
-Two network namespaces of this machine are the hosts (root is needed), a relay of ours is the network between them:
-`network_relay.py`. What the relay does by itself is measured first, by one connection: an answer to a byte, and bytes
-in one direction. The model is the one that `gmi-drl plan --cluster` goes by, with the network as it is described, and
-with the one that was measured.
+Network namespaces of this machine are the hosts (root is needed), a relay of ours is the network between them:
+`network_relay.py`. What the relay does by itself is measured first: an answer to a byte, and bytes that all hosts send
+to the next one at once, as in a ring. The model is the one that `gmi-drl plan --cluster` goes by, with the network as
+it is described, and with the one that was measured.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -24,7 +25,7 @@ HERE = Path(__file__).parent
 sys.path += [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "launch" / "nodes")]
 
 from network_relay import relayed  # noqa: E402
-from networks import TwoHosts, obstacle, two_hosts  # noqa: E402
+from networks import Hosts, obstacle, some_hosts  # noqa: E402
 
 from gmi_drl.bench.machine import Watch  # noqa: E402
 from gmi_drl.cluster import Cluster, Network, Nodes  # noqa: E402
@@ -38,6 +39,7 @@ from gmi_drl.templates.cost import Communication  # noqa: E402
 from gmi_drl.workload import TASK_SPECS  # noqa: E402
 
 TASKS = ("ant", "humanoid", "shadow_hand")
+NODES = ("ab", "abcd", "abcdefgh")
 NETWORKS = tuple(Network(gbit_per_s=gbit, round_trip_ms=ms) for gbit in (1, 10) for ms in (0.05, 0.5, 5))
 REACHED = 0.8
 """Of the described bandwidth: where the bare relay has less, the network is not what it is called."""
@@ -72,56 +74,57 @@ def main() -> None:
     if why := obstacle():
         parser.error(why)
     watch, rows = Watch(), []
-    for network in NETWORKS:
-        rows.append(measured(network, given.seconds))
-        print(described(rows[-1]), flush=True)
+    for nodes in NODES:
+        for network in NETWORKS:
+            rows.append(measured(nodes, network, given.seconds))
+            print(described(rows[-1]), flush=True)
     facts = {"machine": watch.machine().model_dump(mode="json"), "networks": rows}
     given.output.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def measured(
-    network: Network, seconds: float, tasks: Sequence[str] = TASKS, bulk_bytes: int = BULK_BYTES
+    nodes: str, network: Network, seconds: float, tasks: Sequence[str] = TASKS, bulk_bytes: int = BULK_BYTES
 ) -> dict[str, Any]:
     """What a network does by itself, and milliseconds of a sum of each task's gradients, by the model and measured."""
-    with two_hosts() as hosts:
-        addresses = (f"{hosts.prefix}.2", f"{hosts.prefix}.3")
-        spaces = (hosts.spaces["a"], hosts.spaces["b"])
-        with relayed(spaces, addresses, network.gbit_per_s, network.round_trip_ms):
-            bare = alone(hosts, addresses[1], bulk_bytes)
+    with some_hosts(nodes) as hosts:
+        addresses = {hosts.spaces[node]: address for node, address in hosts.addresses.items()}
+        with relayed(addresses, network.gbit_per_s, network.round_trip_ms):
+            bare = alone(hosts, bulk_bytes)
             sums = {task: compared(hosts, network, bare, task, seconds) for task in tasks}
-    return {**network.model_dump(), "bare": bare.model_dump(), "sums": sums}
+    return {"nodes": len(nodes), **network.model_dump(), "bare": bare.model_dump(), "sums": sums}
 
 
-def compared(hosts: TwoHosts, network: Network, bare: Network, task: str, seconds: float) -> dict[str, float]:
+def compared(hosts: Hosts, network: Network, bare: Network, task: str, seconds: float) -> dict[str, float]:
     """A sum of the gradients of a task."""
     size = default_config(TASK_SPECS[task]).learner.bucket_bytes(TASK_SPECS[task])
     return {
         "bytes": size,
         "measured_ms": round(1000 * summed(hosts, size // 4, seconds), 3),
-        "model_ms": round(1000 * predicted(network, size), 3),
-        "model_of_bare_ms": round(1000 * predicted(bare, size), 3),
+        "model_ms": round(1000 * predicted(network, size, len(hosts.spaces)), 3),
+        "model_of_bare_ms": round(1000 * predicted(bare, size, len(hosts.spaces)), 3),
     }
 
 
-def predicted(network: Network, size: int) -> float:
-    """Seconds of a sum over two nodes, as `plan --cluster` reckons."""
+def predicted(network: Network, size: int, count: int) -> float:
+    """Seconds of a sum over so many nodes, as `plan --cluster` reckons."""
     node = this_node()
-    cluster = Cluster(network=network, nodes=(Nodes(count=2, node=node),))
+    cluster = Cluster(network=network, nodes=(Nodes(count=count, node=node),))
     known = Communication(
-        reduces=1, bucket_bytes=size, architecture=node.cpu.architecture, hosts=2, speeds=cluster.speeds(None)
+        reduces=1, bucket_bytes=size, architecture=node.cpu.architecture, hosts=count, speeds=cluster.speeds(None)
     )
-    return known.seconds([[0], [1]])
+    return known.seconds([[rank] for rank in range(count)])
 
 
-def summed(hosts: TwoHosts, numel: int, seconds: float) -> float:
-    """Seconds of a sum of so many numbers by HAR over one GMI on each host; of the slower one."""
+def summed(hosts: Hosts, numel: int, seconds: float) -> float:
+    """Seconds of a sum of so many numbers by HAR over one GMI on each host; of the slowest one."""
+    cores = len(this_node().cpu.physical)  # which they share, where there are more hosts
     devices = tuple(
-        Device(node=node, kind="cpu", gmis=(GMI(id=number, roles=("agent",), cores=(0,)),))
-        for number, node in enumerate("ab")
+        Device(node=node, kind="cpu", gmis=(GMI(id=number, roles=("agent",), cores=(number % cores,)),))
+        for number, node in enumerate(hosts.spaces)
     )
-    group = GmiGroup(members=(0, 1), reduction="HAR")
+    group = GmiGroup(members=tuple(range(len(devices))), reduction="HAR")
     layout = Layout(devices=devices, share_cores=True, groups={"trainers": group})
-    roles = dict.fromkeys((0, 1), f"{HERE / 'network_reducer.py'}:Reducer")
+    roles = dict.fromkeys(group.members, f"{HERE / 'network_reducer.py'}:Reducer")
     params = {"numel": numel, "seconds": seconds}
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
         folder = RunFolder(Path(path) / "run", stays=False)
@@ -135,19 +138,37 @@ def summed(hosts: TwoHosts, numel: int, seconds: float) -> float:
     return float(max(processes.results.values()))
 
 
-def alone(hosts: TwoHosts, address: str, bulk_bytes: int) -> Network:
-    """The network as one connection between the hosts sees it."""
-    inside = {node: ["ip", "netns", "exec", space, sys.executable, "-c"] for node, space in hosts.spaces.items()}
-    told = [address, str(ANSWERS), str(bulk_bytes)]
-    with subprocess.Popen([*inside["b"], PROBE, *told], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        port = server.stdout.readline().strip()
-        asking = [*inside["a"], ASK, str(HERE), address, port, str(ANSWERS), str(bulk_bytes)]
-        answer = subprocess.run(asking, capture_output=True, text=True, timeout=120)
-        server.kill()
-    if answer.returncode:
-        raise SystemExit(answer.stderr)
-    return Network(**json.loads(answer.stdout))
+def alone(hosts: Hosts, bulk_bytes: int) -> Network:
+    """The network as connections see it, one from each host to the next: the slowest of them."""
+    nodes, answers = list(hosts.spaces), []
+    with ExitStack() as life:
+        ports = []
+        for node in nodes:
+            told = [PROBE, hosts.addresses[node], str(ANSWERS), str(bulk_bytes)]
+            server = life.enter_context(_inside(hosts, node, *told))
+            life.callback(server.kill)
+            assert server.stdout is not None
+            ports.append(server.stdout.readline().strip())
+        for number, node in enumerate(nodes):
+            next_one = (number + 1) % len(nodes)
+            asked = (ASK, str(HERE), hosts.addresses[nodes[next_one]], ports[next_one], str(ANSWERS), str(bulk_bytes))
+            answers.append(life.enter_context(_inside(hosts, node, *asked)))
+        for answer in answers:
+            assert answer.stdout is not None
+            answer.stdout.readline()  # it has been answered: nobody is in the way of anybody
+        for answer in answers:
+            assert answer.stdin is not None
+            answer.stdin.write("on\n")
+            answer.stdin.flush()
+        facts = [json.loads(answer.communicate(timeout=120)[0]) for answer in answers]
+    return Network(
+        gbit_per_s=min(fact["gbit_per_s"] for fact in facts), round_trip_ms=max(fact["round_trip_ms"] for fact in facts)
+    )
+
+
+def _inside(hosts: Hosts, node: str, *program: str) -> "subprocess.Popen[str]":
+    command = [*hosts.prefixes[node], sys.executable, "-c", *program]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def asked(address: str, port: int, answers: int, bulk_bytes: int) -> dict[str, float]:
@@ -160,6 +181,8 @@ def asked(address: str, port: int, answers: int, bulk_bytes: int) -> dict[str, f
         line.sendall(b"?")
         line.recv(1)
         taken.append(time.perf_counter() - began)
+    print("answered", flush=True)
+    sys.stdin.readline()
     piece, began = memoryview(bytes(2**20)), time.perf_counter()
     for sent in range(0, bulk_bytes, len(piece)):
         line.sendall(piece[: bulk_bytes - sent])
@@ -177,9 +200,10 @@ def described(row: dict[str, Any]) -> str:
         f"{one['model_of_bare_ms']:.2f})"
         for task, one in row["sums"].items()
     )
+    nodes, short = row["nodes"], " (not reached)" if falls_short else ""
     return (
-        f"{row['gbit_per_s']:g} Gbit/s, {row['round_trip_ms']:g} ms; bare {bare['gbit_per_s']:g} Gbit/s"
-        f"{' (not reached)' if falls_short else ''}, {bare['round_trip_ms']:g} ms: {sums}"
+        f"{nodes} nodes, {row['gbit_per_s']:g} Gbit/s, {row['round_trip_ms']:g} ms; bare {bare['gbit_per_s']:g} "
+        f"Gbit/s{short}, {bare['round_trip_ms']:g} ms: {sums}"
     )
 
 

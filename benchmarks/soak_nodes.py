@@ -28,7 +28,7 @@ import psutil
 HERE = Path(__file__).parent
 sys.path += [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "launch" / "nodes")]
 
-from networks import TwoHosts, obstacle, two_hosts  # noqa: E402
+from networks import Hosts, obstacle, two_hosts  # noqa: E402
 from ray_hosts import RayHosts, ray_hosts  # noqa: E402
 from soak_nodes_launcher import RAY  # noqa: E402
 
@@ -139,7 +139,7 @@ def cause(fault: str, launcher: "subprocess.Popen[str]", place: "Place", chance:
 class Place:
     """Two hosts, and how a launcher is started that trains over them."""
 
-    def __init__(self, hosts: TwoHosts, cluster: RayHosts | None = None) -> None:
+    def __init__(self, hosts: Hosts, cluster: RayHosts | None = None) -> None:
         self.hosts, self.cluster = hosts, cluster
 
     def launched(self, run: Path, *more: str) -> "subprocess.Popen[str]":

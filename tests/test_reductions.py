@@ -96,7 +96,7 @@ def test_rounds_cost_however_little_is_moved():
         GLOO: Speed(round_s=100, bytes_per_second=1),
     }
     taken = {method.name: method.seconds(even_mapping(3, 2), 0, speeds) for method in (MPR_SHM, MPR_GLOO, MRR, HAR)}
-    assert taken == {"MPR-shm": 2, "MPR-gloo": 200, "MRR": 1 + 10 * (4 + 2 + 2), "HAR": 2 + 40 + 2}
+    assert taken == {"MPR-shm": 2, "MPR-gloo": 200, "MRR": 1 + 10 * (1 + 4 + 2 + 2), "HAR": 2 + 10 * (1 + 4) + 2}
     assert NONE.seconds([[0]], 8_000, speeds) == 0
 
 

@@ -1,4 +1,4 @@
-"""Two hosts on one machine: network namespaces with addresses of their own, joined by a bridge."""
+"""Hosts on one machine: network namespaces with addresses of their own, joined by a bridge."""
 
 import os
 import shutil
@@ -29,13 +29,14 @@ def obstacle():
     return None
 
 
-class TwoHosts(SubprocessAgents):
-    """Starts the agents of nodes a and b in a namespace each; the launcher is outside of both."""
+class Hosts(SubprocessAgents):
+    """Starts the agent of each node in a namespace of its own; the launcher is outside of all."""
 
-    def __init__(self, tag):
+    def __init__(self, tag, nodes):
         self.prefix = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"  # others may do the same just now
-        self.spaces = {node: f"gmi-{tag}-{node}" for node in "ab"}
+        self.spaces = {node: f"gmi-{tag}-{node}" for node in nodes}
         prefixes = {node: ["ip", "netns", "exec", space] for node, space in self.spaces.items()}
+        self.addresses = {node: f"{self.prefix}.{number}" for number, node in enumerate(nodes, 2)}
         super().__init__(prefixes, f"{self.prefix}.1")
 
     def link(self, node, state):
@@ -43,23 +44,28 @@ class TwoHosts(SubprocessAgents):
         ip("-n", self.spaces[node], "link", "set", "eth0", state)
 
 
-@contextmanager
 def two_hosts():
-    """Make them, and take all down again."""
+    """Nodes a and b, see `some_hosts`."""
+    return some_hosts("ab")
+
+
+@contextmanager
+def some_hosts(nodes):
+    """Make a host for each letter, and take all down again."""
     tag = f"{os.getpid() % 100_000}.{next(COUNT)}"  # the kernel takes its time to forget a name
-    bridge, hosts = f"gmi{tag}", TwoHosts(tag)
+    bridge, hosts = f"gmi{tag}", Hosts(tag, nodes)
     with ExitStack() as life:
         ip("link", "add", bridge, "type", "bridge")
         life.callback(ip, "link", "del", bridge)
         ip("addr", "add", f"{hosts.address}/24", "dev", bridge)
         ip("link", "set", bridge, "up")
-        for number, (node, space) in enumerate(hosts.spaces.items(), 2):
+        for node, space in hosts.spaces.items():
             ip("netns", "add", space)
             life.callback(ip, "netns", "del", space)  # and with it its end of the pair
             outside = f"g{tag}{node}"
             ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
             ip("link", "set", outside, "master", bridge, "up")
-            ip("-n", space, "addr", "add", f"{hosts.prefix}.{number}/24", "dev", "eth0")
+            ip("-n", space, "addr", "add", f"{hosts.addresses[node]}/24", "dev", "eth0")
             ip("-n", space, "link", "set", "lo", "up")
             hosts.link(node, "up")
         yield hosts

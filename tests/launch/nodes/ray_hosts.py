@@ -26,8 +26,7 @@ class RayHosts:
 
     def __init__(self, hosts, folder):
         self.hosts, self.folder = hosts, folder
-        self.addresses = {node: f"{hosts.prefix}.{number}" for number, node in enumerate("ab", 2)}
-        self.head = f"{self.addresses['a']}:{PORT}"
+        self.head = f"{self.hosts.addresses['a']}:{PORT}"
         own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}  # Ray leaves some
         self.variables = own | {"HOME": str(folder), "RAY_ADDRESS": self.head, "COLUMNS": "120"}
         self.daemons = {}
@@ -35,7 +34,7 @@ class RayHosts:
     def start(self, node, *words):
         """Start Ray's node and wait until it says so."""
         more = ("--num-cpus", "2", "--object-store-memory", str(80 * 2**20), "--disable-usage-stats", "--block")
-        address = ("--node-ip-address", self.addresses[node])
+        address = ("--node-ip-address", self.hosts.addresses[node])
         log = self.folder / f"ray-{node}.log"
         with log.open("w") as output:
             self.daemons[node] = self.popen(

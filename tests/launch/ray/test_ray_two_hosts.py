@@ -26,7 +26,9 @@ def test_the_example_trains_over_two_machines(tmp_path):
         doctor = cluster.gmi_drl("doctor", "--cluster", "ray", "--format", "json", stdout=-1, text=True)
         checks = json.loads(doctor.communicate(timeout=DEADLINE_S)[0])["checks"]
         assert [check["verdict"] for check in checks] == ["ok", "ok"]
-        assert all(address in check["seen"] for check, address in zip(checks, cluster.addresses.values(), strict=True))
+        assert all(
+            address in check["seen"] for check, address in zip(checks, cluster.hosts.addresses.values(), strict=True)
+        )
         training = cluster.gmi_drl(
             *("train", EXAMPLE, "--launcher", "ray", "--iterations", 2, "--run-dir", tmp_path / "run"),
             *("--set", "learner.epochs=1"),
