@@ -27,7 +27,7 @@ MEMORY, LINK, GLOO, GPU_MEMORY, NCCL = "memory", "link", "gloo", "ipc", "nccl"
 
 OF_CORES: Speeds = {
     MEMORY: Speed(round_s=2e-6, bytes_per_second=17e9),
-    LINK: Speed(round_s=5e-5, bytes_per_second=1e9),
+    LINK: Speed(round_s=3.3e-5, bytes_per_second=1e9),
     GLOO: Speed(round_s=1.5e-4, bytes_per_second=1.2e9),
 }
 """Between GMIs of cores, as measured on two of a Xeon (`profiler.speeds`)."""
