@@ -77,6 +77,20 @@ class GmiGroup(FileModel):
     reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
 
 
+class Channels(FileModel):
+    """How what agents see reaches trainers (paper section 4.2), where a layout has these on GMIs of their own.
+
+    Under `MCC` experience goes in a channel for each kind, by as many steps at a time as make a transfer. Under `UCC`
+    every tensor goes by itself, on one queue, as it is produced: the paper's baseline. `max_lag` is the one knob for
+    how far the policy that acted may lie behind the one that learns from it, in versions: it sets how many rollouts
+    have room, and an agent that finds none waits.
+    """
+
+    mode: Literal["MCC", "UCC"] = "MCC"
+    max_lag: Annotated[int, Field(ge=0)] = 2
+    transfer_bytes: Annotated[int, Field(ge=1)] = 2**20
+
+
 class Projection(FileModel):
     """What a plan expects of the layout. `measured` is False when nothing was run for it."""
 
@@ -91,6 +105,7 @@ class Layout(FileModel):
     Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
     names of letters, digits, `_` and `-`. Which `template` it is by is looked up where that matters. `share_cores` lets
     GMIs have the same cores, where they take turns: slow, but so more of them than cores can be tried at all.
+    `channels` join agents with trainers on other GMIs.
     `made_for` is the node that it was planned for, which another one is compared with. Devices of several machines
     name theirs (`node`); the indices of GPUs and cores then count within each.
     """
@@ -107,6 +122,7 @@ class Layout(FileModel):
     share_cores: bool = False
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
     groups: dict[str, GmiGroup] = Field(default_factory=dict)
+    channels: Channels | None = None
     made_for: MadeFor | None = None
     projection: Projection | None = None
     reasons: tuple[str, ...] = ()
@@ -212,6 +228,10 @@ class Layout(FileModel):
     def num_env(self) -> int:
         """Environments of all GMIs together."""
         return sum(gmi.num_env for gmi in self.gmis)
+
+    def with_role(self, role: Role) -> tuple[GMI, ...]:
+        """The GMIs that have a role, by id."""
+        return tuple(gmi for gmi in self.gmis if role in gmi.roles)
 
     def device_of(self, gmi_id: int) -> Device:
         """The device that a GMI is a part of."""

@@ -130,7 +130,7 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         tells_terms=config.reward_terms,
     )
     require_learnable(config.learner, layout.task)
-    fewest = min(gmi.num_env for gmi in layout.gmis) * config.learner.horizon
+    fewest = min(gmi.num_env for gmi in layout.with_role("simulator")) * config.learner.horizon
     if fewest < config.learner.minibatches:
         wanted = config.learner.minibatches
         raise UsageError(f"a GMI collects {fewest} transitions (num_env x horizon) for {wanted} mini-batches")
@@ -168,7 +168,8 @@ def _train(
         processes = life.enter_context(opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes))
         on_start()
         sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
-        merger = RowMerger(len(layout.gmis), config.learner.horizon * layout.num_env, partial(_usage, sampler))
+        reporters = template.reporters(layout)
+        merger = RowMerger(len(reporters), config.learner.horizon * layout.num_env, partial(_usage, sampler))
         folder.write_state("running")
         drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
         writers.start()

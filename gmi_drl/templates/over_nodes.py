@@ -91,6 +91,10 @@ class OverNodes:
         """See `Template`."""
         return self.inner.leaders(layout)
 
+    def reporters(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`."""
+        return self.inner.reporters(layout)
+
     def _devices(self, kinds: Mapping[str, Layout]) -> Iterator[Device]:
         """Those of each node, with the ids of GMIs in a row over all nodes."""
         first = 0

@@ -81,5 +81,9 @@ class Tcg:
         """See `Template`: all."""
         return tuple(gmi.id for gmi in layout.gmis)
 
+    def reporters(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: all."""
+        return tuple(gmi.id for gmi in layout.gmis)
+
 
 TCG = Tcg()

@@ -104,6 +104,10 @@ class TcgEx:
         """See `Template`: rank 0, whose answer counts for all in the exchange of every iteration."""
         return layout.groups[TRAINERS].members[:1]
 
+    def reporters(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: all."""
+        return tuple(gmi.id for gmi in layout.gmis)
+
 
 def _all_in_one(mapping: MappingList, method: ReductionMethod) -> dict[str, GmiGroup]:
     return {TRAINERS: GmiGroup(members=tuple(chain.from_iterable(mapping)), reduction=method.name)}

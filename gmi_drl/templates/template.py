@@ -79,3 +79,6 @@ class Template(Protocol):
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:
         """The GMIs that the launcher speaks to, and whose results tell how it went."""
+
+    def reporters(self, layout: Layout) -> tuple[int, ...]:
+        """The GMIs that report an iteration: their rows together are one of the run's metrics."""
