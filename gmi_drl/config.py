@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
 from gmi_drl.learners import LEARNERS, OUR_PPO, AnyLearnerConfig, PPOConfig
+from gmi_drl.learners.a3c import A3CConfig
 from gmi_drl.learners.base import Count, Positive
 from gmi_drl.physics import Physics
 from gmi_drl.workload import TaskSpec
@@ -111,6 +112,28 @@ def ppo_of(config: RunConfig) -> PPOConfig:
     """
     if not isinstance(config.learner, PPOConfig):
         raise UsageError(f"this is for learner.kind ppo, the run has {config.learner.kind}")
+    return config.learner
+
+
+def a3c_of(config: RunConfig) -> A3CConfig:
+    """The configuration of A3C.
+
+    Raises:
+        UsageError: if something else learns.
+    """
+    if not isinstance(config.learner, A3CConfig):
+        raise UsageError(f"this is for learner.kind a3c, the run has {config.learner.kind}")
+    return config.learner
+
+
+def acting_of(config: RunConfig) -> PPOConfig | A3CConfig:
+    """The configuration of a learner whose policy an agent of ours acts by.
+
+    Raises:
+        UsageError: if something else learns.
+    """
+    if not isinstance(config.learner, PPOConfig | A3CConfig):
+        raise UsageError(f"this is for policies of ppo and a3c, the run has {config.learner.kind}")
     return config.learner
 
 

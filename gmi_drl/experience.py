@@ -9,8 +9,14 @@ from typing import Literal
 LINE_BYTES = 64
 """Kinds begin at a cache line of their own."""
 
-NUM_FACTS = 8
-"""Numbers that an agent tells of a rollout beside what its worlds met (`comm.channels`)."""
+FACTS = ("version", "predictions", "sim_s", "act_s", "wait_s", "agent", "number", "ended_s")
+"""What an agent tells of a rollout beside what its worlds met.
+
+The version of the policy that acted; predictions since its last rollout that was sent; seconds of simulating, acting
+and waiting for room; its GMI; how many rollouts it has sent with this one; and when it ended, by `time.monotonic()`.
+"""
+
+NUM_FACTS = len(FACTS)
 
 NumberKind = Literal["float32", "float64"]
 _SIZES: dict[NumberKind, int] = {"float32": 4, "float64": 8}

@@ -101,11 +101,14 @@ class TrainingView:
         summary.add_row("env steps", human_count(row["env_steps"]), "steps/s", human_count(row["steps_per_second"]))
         summary.add_row("return", _or_dash(row["return_mean"]), "episode length", _or_dash(row["episode_length_mean"]))
         summary.add_row("learning rate", f"{row['learning_rate']:.1e}", "bad worlds", f"{row['bad_worlds']:.0f}")
+        if "lag_mean" in row:
+            lag = f"{row['lag_mean']:.1f} versions, {row['lag_max']:.0f} at most"
+            summary.add_row("predictions/s", human_count(row["predictions_per_second"]), "lag", lag)
         outer = Table.grid()
         outer.add_row(summary)
         for device, values in row.get("devices", {}).items():
             outer.add_row(f"{device}  {usage_text(values)}")
-        taken = CHROME_LINES + len(row.get("devices", {}))
+        taken = CHROME_LINES + len(row.get("devices", {})) + ("lag_mean" in row)
         outer.add_row(gmi_table(row, self.layout, max(1, self.console.height - taken)))
         return outer
 
@@ -147,7 +150,9 @@ def plain_line(row: Row, iterations: int) -> str:
         f"iteration {row['iteration']}/{iterations}  steps {human_count(row['env_steps'])}  "
         f"{human_count(row['steps_per_second'])} steps/s  return {_or_dash(row['return_mean'])}  "
         f"length {_or_dash(row['episode_length_mean'])}"
-    ) + (f"  bad worlds {row['bad_worlds']:.0f}" if row["bad_worlds"] else "")
+        + (f"  lag {row['lag_mean']:.1f}" if "lag_mean" in row else "")
+        + (f"  bad worlds {row['bad_worlds']:.0f}" if row["bad_worlds"] else "")
+    )
 
 
 def _or_dash(value: float | None) -> str:

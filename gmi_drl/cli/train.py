@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
 @click.option("--task", metavar="NAME", help=f"What to train: {known_tasks()}.  [default: ant]")
-@click.option("--algo", metavar="NAME", help="What learns: ppo (ours), rsl_rl, or a package's.  [default: ppo]")
+@click.option("--algo", metavar="NAME", help="What learns: ppo (ours), a3c, rsl_rl, or a package's.  [default: ppo]")
+@click.option(
+    "--template", metavar="NAME", help="How roles lie on GMIs: TCG_EX, decoupled, or a package's.  [default: TCG_EX]"
+)
 @click.option("--iterations", type=click.IntRange(min=1), help="Iterations in all.  [default: 500]")
 @click.option(
     "--num-env",
@@ -104,6 +107,7 @@ def _begin(
     layout: Path | None,
     task: str | None,
     algo: str | None,
+    template: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
     backend: str | None,
@@ -119,15 +123,16 @@ def _begin(
     from gmi_drl.launch.launchers import layout_for
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.run.folder import RunFolder
-    from gmi_drl.templates import TCG_EX
+    from gmi_drl.templates import TCG_EX, template_named
 
     kind = algo or OUR_PPO.name
     if layout is not None:
-        chosen = read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+        chosen = read_layout(layout, _decided(task, template, num_env, gmis_per_gpu))
         _check_early(chosen.task or "", kind, _without_learner(**rest))
     else:
         _check_early(task or "ant", kind, _without_learner(**rest))
-        chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG_EX)
+        named = template_named(template or TCG_EX.name)
+        chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, named)
     chosen = layout_for(launcher, cut_by(chosen, backend))
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
     config = _configured(base, rsl_rl_config, **rest)
@@ -135,6 +140,13 @@ def _begin(
     _check(chosen, config, launcher, apply_mig=apply_mig)
     folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
     return chosen, config, folder, None
+
+
+def _decided(
+    task: str | None, template: str | None, num_env: int | None, gmis_per_gpu: int | None
+) -> dict[str, object]:
+    """Options that say what a layout file says."""
+    return {"--task": task, "--template": template, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu}
 
 
 def _check_early(task: str, kind: str, config: "RunConfig") -> None:
@@ -191,6 +203,7 @@ def _resume(
     layout: Path | None,
     task: str | None,
     algo: str | None,
+    template: str | None,
     num_env: int | None,
     gmis_per_gpu: int | None,
     backend: str | None,
@@ -221,12 +234,14 @@ def _resume(
         raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
     index = read_index(saved[-1])
     if layout is not None:
-        chosen = read_layout(layout, {"--task": task, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
+        chosen = read_layout(layout, _decided(task, template, num_env, gmis_per_gpu))
     elif gmis_per_gpu is not None or num_env is not None:
         chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
     chosen = layout_for(launcher, cut_by(chosen, backend))
     if algo not in (None, learner):
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
+    if template not in (None, chosen.template):
+        raise UsageError(f"the run is by {chosen.template}: for another --template give a layout by it")
     if chosen.task != name or (task is not None and find_task(task).name != name):
         raise UsageError(f"the run trains {name}: another task is another run")
     check_applied(chosen, apply_mig)
@@ -256,6 +271,8 @@ def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
     """Why the worlds of a checkpoint are of no use for this layout; None if they go on."""
     from gmi_drl.task_names import ForeignTask
 
+    if layout.channels is not None:
+        return f"Agents of {layout.template} save no worlds"
     if isinstance(find_task(layout.task or ""), ForeignTask):
         return f"The simulator of {layout.task} gives no state away"
     if layout.digest == index["layout"]:
@@ -271,7 +288,7 @@ def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: in
 
     assert layout.task is not None
     template = template_of(layout)
-    count = len(make_layout(layout.task, 1, gmis_per_gpu, template).gmis)
+    count = make_layout(layout.task, 1, gmis_per_gpu, template).num_env  # of GMIs that have some
     if num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
     return make_layout(layout.task, num_env or total // count, gmis_per_gpu, template, layout.backend)

@@ -1,9 +1,11 @@
 """What the GMIs of a layout share: memory, connections and mailboxes, made before they start."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+from gmi_drl.comm.channels import create_memory
 from gmi_drl.comm.links.meeting import Meeting
 from gmi_drl.comm.spots import Spots
 from gmi_drl.layout import Layout
@@ -54,7 +56,11 @@ class HostResources:
         self._spots: dict[str, Spots] = {}
         self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
         self._post: Post | None = None
+        self._channels: int | None = None
         with ExitStack() as undone:
+            if layout.channels is not None:
+                self._channels = create_memory()
+                undone.callback(os.close, self._channels)
             self._post = undone.enter_context(closing(create_post(len(layout.gmis))))
             for name, group in layout.groups.items():
                 ranks = {gmi_id: rank for rank, gmi_id in enumerate(group.members) if gmi_id in here}
@@ -84,7 +90,7 @@ class HostResources:
     def __getitem__(self, gmi_id: int) -> Resources:
         """Those of one GMI of this host."""
         ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
-        return Resources({name: self._spots[name][rank] for name, rank in ranks.items()}, self._post)
+        return Resources({name: self._spots[name][rank] for name, rank in ranks.items()}, self._post, self._channels)
 
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""

@@ -1,5 +1,6 @@
 """The actor: simulator and agent take turns on one GMI, `horizon` times (paper section 5.1, stage i)."""
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -54,10 +55,15 @@ class Actor:
         num_terms = len(self.terms.names) if self.terms else 0
         return Slot(Rollout(*sizes, task.device, num_terms), cuda_graphs=self.cuda_graphs)
 
-    @torch.no_grad()
     def collect(self, slot: Slot, clock: PhaseClock) -> None:
         """Play `horizon` steps into the slot and judge them; the time of judging is left to the mark that follows."""
-        rollout, act = slot.rollout, self._act
+        self.play(slot.rollout, clock)
+        slot.run(self._judge)
+
+    @torch.no_grad()
+    def play(self, rollout: Rollout, clock: PhaseClock, after_step: Callable[[int], None] = lambda t: None) -> None:
+        """Play `horizon` steps into a rollout, which nobody judges; `after_step` is called with each of them."""
+        act = self._act
         rollout.bootstrap.zero_()
         rollout.sums.zero_()
         noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
@@ -70,10 +76,10 @@ class Actor:
             rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, info["valid"]
             rollout.sums[4] += info["bad"].sum()
             self._bootstrap(rollout.bootstrap[t], truncated & info["valid"], info["final_obs"])
+            after_step(t)
         self._sum_up(rollout)
         rollout.delta.copy_(self.agent.normaliser.delta(rollout.obs))
         rollout.last_obs.copy_(self.task.obs)
-        slot.run(self._judge)
 
     def state_dict(self) -> dict[str, Tensor]:
         """What the next rollout depends on, beside the agent: the task's state, the generator, running episodes."""

@@ -1,7 +1,8 @@
 """What all GMIs of a group must know alike, once per iteration, in one exchange."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import reduce
 
@@ -24,7 +25,7 @@ class Word(IntEnum):
 class News:
     """Of the whole group: the word of rank 0, sums over the iteration, advantage statistics, normaliser deltas.
 
-    `term_sums` are those of the terms of the reward, where they are told.
+    `term_sums` are those of the terms of the reward, where they are told; `told` is what else a row of metrics has.
     """
 
     word: Word
@@ -37,6 +38,7 @@ class News:
     advantage_mean: float
     advantage_std: float
     deltas: Tensor
+    told: Mapping[str, float] = field(default_factory=dict)
 
 
 def agree(group: Group, word: Word, sums: Tensor, advantages: Tensor, delta: Tensor) -> News:

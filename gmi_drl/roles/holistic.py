@@ -52,13 +52,17 @@ class Holistic(DRL_role):
         return {"iteration": iteration, "stopped": word is Word.STOP}
 
     def _set_up(self, start: int) -> None:
-        """Make the parts of this GMI for iterations after `start`. Policies start alike, worlds and noise do not."""
+        """Make the parts of this GMI for iterations after `start`."""
         self.folder = RunFolder(self.mgr.run_folder)
         self.config = configured(self.mgr)
         self.reduction = self.mgr.reduction(self.group)
         self.checkpointer = Checkpointer(
             self.mgr.home(), self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export
         )
+        self.enter(start)
+
+    def enter(self, start: int) -> None:
+        """Make worlds, and what trains in them. Policies start alike, worlds and noise do not."""
         task_seed = self.seed(start, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
@@ -100,6 +104,11 @@ class Holistic(DRL_role):
         """How many things of so many environments are dealt out to the mini-batches: transitions."""
         return num_env * self.config.learner.horizon
 
+    @property
+    def steps_per_iteration(self) -> int:
+        """Of all worlds of all GMIs."""
+        return self.config.learner.horizon * self.mgr.layout.num_env
+
     def _decide(self) -> Word:
         """What rank 0 says to all: the launcher's words, or that the time is over."""
         limit_s = self.config.time_limit_s
@@ -108,7 +117,7 @@ class Holistic(DRL_role):
 
     def _report(self, iteration: int, news: News) -> None:
         """One row to the launcher. Waits for the device, once."""
-        steps = self.config.learner.horizon * self.mgr.layout.num_env
+        steps = self.steps_per_iteration
         self.env_steps += steps
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
         row["clock_s"] = time.monotonic()
@@ -120,6 +129,7 @@ class Holistic(DRL_role):
                 "length_sum": news.length_sum,
                 "bad_worlds": news.bad_worlds,
                 **self.replica.metrics(),
+                **news.told,
                 **({"reward_terms": self.terms.means(news.term_sums, steps)} if self.terms else {}),
             }
         self.mgr.report(row)

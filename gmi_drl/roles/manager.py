@@ -15,6 +15,7 @@ from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.layout import GMI, Layout
 from gmi_drl.membership import Membership
+from gmi_drl.memory.post import Post
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.roles.far_home import FarHome
 from gmi_drl.roles.line import Line
@@ -162,6 +163,17 @@ class GMI_manager:
     def recv(self, GMI_id: int) -> Any:
         """Wait for the next message of another GMI; its tensors come to this GMI's device. See `Messages.recv`."""
         return self._mailboxes_with(GMI_id).recv(GMI_id, self.device)
+
+    @property
+    def channel_memory(self) -> tuple[int, Post]:
+        """The descriptor of the memory of experience, and the bells of those who share it.
+
+        Raises:
+            UsageError: if the layout has no channels.
+        """
+        if self.resources.channels is None or self.resources.post is None:
+            raise UsageError("this layout has no channels: say `channels: {}`")
+        return self.resources.channels, self.resources.post
 
     def report(self, row: dict[str, Any]) -> None:
         """Send a row of numbers (JSON) to the launcher, never waiting for it."""

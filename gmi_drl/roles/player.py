@@ -10,10 +10,11 @@ from torch import Tensor
 
 from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.flat import FlatParameters
-from gmi_drl.config import RunConfig, ppo_of
+from gmi_drl.config import RunConfig, acting_of
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import Layout
 from gmi_drl.learners import PPOConfig
+from gmi_drl.learners.a3c import A3CConfig
 from gmi_drl.roles.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
@@ -41,7 +42,7 @@ def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
     """
     if layout.task is None:
         raise UsageError(f"{folder.path}: its layout names no task: nothing to play")
-    if not isinstance(config.learner, PPOConfig):
+    if not isinstance(config.learner, PPOConfig | A3CConfig):
         kind = config.learner.kind
         raise UsageError(f"{folder.path} was trained by {kind}: play its files with its own tools (rsl_rl: model_*.pt)")
     return layout.task
@@ -110,7 +111,7 @@ class Player:
 
 def _new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
     """As a run begins, and the vector that its parameters are views of, in the order that checkpoints have."""
-    agent = make_agent(spec, ppo_of(config), device, seed=config.seed)
+    agent = make_agent(spec, acting_of(config), device, seed=config.seed)
     flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=partial(torch.zeros, device=device))
     return agent, flat.vector
 

@@ -15,25 +15,28 @@ class Resources:
     Args:
         spots: Where it meets each of its groups, by the group's name.
         post: The mailboxes of all GMIs; None where nobody sends anything.
+        channels: Descriptor of the memory of experience (`comm.channels.create_memory`); None in a layout without.
     """
 
     spots: Mapping[str, Spot] = field(default_factory=dict)
     post: Post | None = None
+    channels: int | None = None
 
     @property
     def descriptors(self) -> set[int]:
         """All that it inherits."""
         descriptors = {descriptor for spot in self.spots.values() for descriptor in spot.descriptors.values()}
-        return descriptors | ({self.post.memory, *self.post.bells} if self.post else set())
+        descriptors |= {self.post.memory, *self.post.bells} if self.post else set()
+        return descriptors if self.channels is None else descriptors | {self.channels}
 
     def to_order(self) -> dict[str, Any]:
         """As JSON."""
         spots = {name: spot.to_order() for name, spot in self.spots.items()}
-        return {"spots": spots, "post": vars(self.post) if self.post else None}
+        return {"spots": spots, "post": vars(self.post) if self.post else None, "channels": self.channels}
 
     @classmethod
     def from_order(cls, order: Mapping[str, Any]) -> Self:
         """What `to_order` has written, in the process that has inherited it."""
         spots = {name: Spot.from_order(spot) for name, spot in order["spots"].items()}
         post = order["post"]
-        return cls(spots, Post(post["memory"], tuple(post["bells"])) if post else None)
+        return cls(spots, Post(post["memory"], tuple(post["bells"])) if post else None, order["channels"])

@@ -3,6 +3,7 @@
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import Layout
 from gmi_drl.registry import Registry
+from gmi_drl.templates.decoupled import DECOUPLED, Decoupled
 from gmi_drl.templates.even import (
     backend_refusal,
     devices_of,
@@ -17,9 +18,11 @@ from gmi_drl.templates.template import Purpose, Template
 from gmi_drl.units import alternatives
 
 __all__ = [
+    "DECOUPLED",
     "TCG",
     "TCG_EX",
     "TEMPLATES",
+    "Decoupled",
     "Purpose",
     "Template",
     "backend_refusal",
@@ -33,7 +36,7 @@ __all__ = [
     "usual_gmis_per_gpu",
 ]
 
-TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_EX, TCG))
+TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_EX, TCG, DECOUPLED))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `Template`."""
 
 

@@ -1,0 +1,129 @@
+"""The agent of asynchronous training: simulator and policy on one GMI, and nobody who learns (section 5.1)."""
+
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.agent import Agent, make_agent
+from gmi_drl.algo.flat import FlatParameters
+from gmi_drl.comm.channels import AgentEnd
+from gmi_drl.config import a3c_of
+from gmi_drl.experience import FACTS
+from gmi_drl.phases import ACT, SIMULATE
+from gmi_drl.roles.actor import Actor
+from gmi_drl.roles.asynchronous.ends import open_agent_end, rollout_form
+from gmi_drl.roles.asynchronous.recording import Recording
+from gmi_drl.roles.asynchronous.worlds import tell_of_worlds
+from gmi_drl.roles.clock import PhaseClock
+from gmi_drl.roles.configured import configured
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.seeds import seed_of
+from gmi_drl.roles.worlds import make_worlds
+from gmi_drl.tasks.terms import terms_of
+from gmi_drl.templates.tcg_ex import TRAINERS
+
+
+class ExperienceAgent(DRL_role):
+    """Plays one rollout after another with the newest policy, until the trainers want no more."""
+
+    def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
+        """Returns how many rollouts were sent.
+
+        Args:
+            resume: The checkpoint that the trainers go on from; the worlds of an agent begin anew.
+        """
+        config, start = configured(self.mgr), int(Path(resume).name) if resume else 0
+        task_seed = seed_of(config, start, self.GMI_id, "task")
+        torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
+        task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, task_seed)
+        trainers = self.mgr.layout.groups[TRAINERS].members
+        if self.GMI_id == self.mgr.layout.with_role("agent")[0].id:
+            tell_of_worlds(self, task, trainers)
+        terms = terms_of(task)
+        num_terms = len(terms.names) if terms else 0
+        learner, device = a3c_of(config), self.mgr.device
+        agent = make_agent(task.spec, learner, device, seed=config.seed)
+        noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, "agent"))
+        actor = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs)
+        form = rollout_form(self.mgr, config, task.spec, num_terms)
+        assert self.mgr.layout.channels is not None
+        recording = Recording(form, device, is_uni_channel=self.mgr.layout.channels.mode == "UCC")
+        with closing(open_agent_end(self.mgr, config, task.spec, num_terms)) as end, closing(task):
+            return {"rollouts": Playing(actor, recording, end, self.GMI_id).play_on()}
+
+
+class Playing:
+    """An actor that fills places, and follows the policy.
+
+    Args:
+        actor: With an agent whose parameters are replaced by newer ones.
+        recording: Into places.
+        end: Of the channels.
+        gmi_id: Whose facts these are.
+    """
+
+    def __init__(self, actor: Actor, recording: Recording, end: AgentEnd, gmi_id: int) -> None:
+        self.actor, self.recording, self.end, self._gmi_id = actor, recording, end, gmi_id
+        self.clock = PhaseClock(actor.task.device)
+        self.newest = Newest(actor.agent, actor.task.device)
+        self._sent, self._told_wait_s = 0, 0.0
+
+    def play_on(self) -> int:
+        """Fill places until there are no more; how many were."""
+        while (place := self.end.lease()) is not None:
+            self.newest.take_from(self.end)  # after the lease, which is what bounds the lag
+            self.recording.begin(place)
+            self.clock.start()
+            self.actor.play(self.recording.rollout, self.clock, self.recording.after_step)
+            self._judge()
+            self.recording.end(self._facts())
+        return self._sent
+
+    @torch.no_grad()
+    def _judge(self) -> None:
+        """The density of what was done, by the policy that did it."""
+        rollout = self.recording.rollout
+        rollout.log_prob.copy_(self.actor.agent.policy.log_prob(rollout.action, rollout.mean))
+        self.clock.mark(ACT.name)
+
+    def _facts(self) -> Tensor:
+        self._sent += 1
+        phases = self.clock.read()
+        waited_s, self._told_wait_s = self.end.wait_s - self._told_wait_s, self.end.wait_s
+        facts = {
+            "version": self.newest.version,
+            "predictions": self.recording.rollout.transitions,
+            "sim_s": phases[SIMULATE.name],
+            "act_s": phases[ACT.name],
+            "wait_s": waited_s,
+            "agent": self._gmi_id,
+            "number": self._sent,
+            "ended_s": time.monotonic(),
+        }
+        return torch.tensor([float(facts[name]) for name in FACTS], dtype=torch.float64)
+
+
+class Newest:
+    """The newest version of a policy, in an agent that somebody else trains."""
+
+    def __init__(self, agent: Agent, device: torch.device) -> None:
+        def room(count: int) -> Tensor:
+            return torch.zeros(count, device=device)
+
+        self._agent = agent
+        self._vector = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=room).vector
+        self._parameters = torch.zeros(self._vector.shape)  # on the host, as they come
+        self._statistics = torch.zeros_like(agent.normaliser.statistics)
+        self.version = -1
+
+    def take_from(self, end: AgentEnd) -> None:
+        """Take it, if it is newer than what is here; the first one is waited for."""
+        if end.parameters.newest_version() == self.version:
+            return
+        self.version = end.parameters.read_into([self._parameters, self._statistics])
+        self._vector.copy_(self._parameters)
+        self._agent.normaliser.load(self._statistics)

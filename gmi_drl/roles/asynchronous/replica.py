@@ -1,0 +1,117 @@
+"""One update of asynchronous training end to end: a trainer takes experience, learns, and gives its policy back.
+
+take     R rollouts of agents on other GMIs, in the order of their leases            comm/channels
+agree    one exchange between the trainers: sums, what was seen, rank 0's word       roles/asynchronous/agreement.py
+learn    slices: gradient -> sum over the trainers -> Adam                           algo/a3c.py
+publish  the new version, then the places that were learnt from                      comm/channels
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.a3c import A3C
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.algo.experience import ExperienceBatch
+from gmi_drl.comm.channels import TrainerEnd
+from gmi_drl.comm.reduction import Reduction
+from gmi_drl.config import RunConfig, a3c_of
+from gmi_drl.experience import RolloutForm
+from gmi_drl.roles.agreement import News, Word
+from gmi_drl.roles.asynchronous.agreement import Agreement
+from gmi_drl.roles.clock import PhaseClock
+from gmi_drl.workload import TaskSpec
+
+
+class TrainingReplica:
+    """Holds the same learner as the other trainers; see `AnyReplica`.
+
+    Args:
+        spec: The task's sizes.
+        config: Of the run.
+        reduction: Of the trainers.
+        end: Of the channels.
+        form: Of rollouts.
+        device: Where it learns.
+        version: Of the policy that it begins with.
+    """
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        config: RunConfig,
+        reduction: Reduction,
+        end: TrainerEnd,
+        form: RolloutForm,
+        *,
+        device: torch.device,
+        version: int,
+    ) -> None:
+        self.group, self.end, self.form, self.device = reduction.group, end, form, device
+        self.agent = make_agent(spec, a3c_of(config), device, seed=config.seed)
+        self.a3c = A3C(
+            self.agent.policy,
+            self.agent.normaliser,
+            a3c_of(config),
+            sample_share=1 / self.group.size,
+            reduce=reduction.reduce,
+            make_bucket=reduction.bucket,
+            cuda_graphs=config.cuda_graphs,
+        )
+        self.clock = PhaseClock(device)
+        self.version, self._published = version, -1
+        self.sync_s = 0.0
+        self._agreement = Agreement(self.group)
+
+    def iterate(self, decide: Callable[[], Word]) -> News:
+        """Take, agree, learn, publish. See `AnyReplica`."""
+        self._publish()
+        self.clock.start()
+        waited_s = self.end.wait_s + self.group.wait_s
+        taken = self.end.take()
+        batch = ExperienceBatch.over(taken.memory, self.form, taken.rollouts)
+        news = self._agreement.agree(decide(), batch, self.version, sum(self.end.dropped.values()))
+        self.a3c.update(batch)
+        self.agent.normaliser.merge(news.deltas)
+        self.version += 1
+        self._publish()
+        self.end.give_back()
+        self.clock.mark("learn_s")
+        self.sync_s = self.end.wait_s + self.group.wait_s - waited_s
+        return news
+
+    def phases(self) -> dict[str, float]:
+        """Learning and waiting of this trainer; simulating and acting of its agents, which go on meanwhile."""
+        learnt_s = self.clock.read()["learn_s"] - self.sync_s
+        return {**self._agreement.agents_s, "learn_s": learnt_s, "sync_s": self.sync_s}
+
+    def metrics(self) -> dict[str, float]:
+        """See `AnyReplica`."""
+        return self.a3c.metrics()
+
+    def set_learning_rate(self, rate: float) -> None:
+        """See `AnyReplica`."""
+        self.a3c.learning_rate.fill_(rate)
+
+    def learner_state(self) -> dict[str, Tensor]:
+        """See `AnyReplica`."""
+        return {**self.a3c.state_dict(), "normaliser": self.agent.normaliser.statistics}
+
+    def load_learner_state(self, state: dict[str, Tensor]) -> None:
+        """See `AnyReplica`."""
+        self.agent.normaliser.load(state["normaliser"])
+        self.a3c.load_state_dict(state)
+
+    def worlds_state(self) -> dict[str, Tensor]:
+        """Nothing: a trainer has no worlds, and those of agents begin anew."""
+        return {}
+
+    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
+        """See `worlds_state`."""
+
+    def _publish(self) -> None:
+        """Give agents the newest version; all trainers hold the same, so rank 0 does it."""
+        if self.group.rank == 0 and self._published != self.version:
+            self.end.parameters.publish(self.version, [self.a3c.flat.vector, self.agent.normaliser.statistics])
+            self._published = self.version

@@ -1,0 +1,37 @@
+"""The trainer of asynchronous training: learns from what agents on other GMIs send (section 5.1, Figure 6b)."""
+
+from typing import Any
+
+from gmi_drl.roles.asynchronous.ends import open_trainer_end, rollout_form
+from gmi_drl.roles.asynchronous.replica import TrainingReplica
+from gmi_drl.roles.asynchronous.worlds import hear_of_worlds
+from gmi_drl.roles.holistic import Holistic
+from gmi_drl.tasks.terms import RewardTerms
+
+
+class Trainer(Holistic):
+    """Updates, reports and saves as a holistic GMI does, without worlds of its own."""
+
+    replica: TrainingReplica
+
+    def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
+        """See `Holistic`. An iteration is an update of all trainers, and makes a version of the policy."""
+        result = super().GMI_run(resume)
+        self.replica.end.end_experience()
+        self.replica.end.close()
+        return result
+
+    def enter(self, start: int) -> None:
+        """See `Holistic`: the first agent tells what its worlds are."""
+        spec, names = hear_of_worlds(self)
+        device = self.mgr.device
+        self.terms = RewardTerms(names, device) if names else None
+        end = open_trainer_end(self.mgr, self.config, spec, len(names))
+        form = rollout_form(self.mgr, self.config, spec, len(names))
+        self.replica = TrainingReplica(spec, self.config, self.reduction, end, form, device=device, version=start)
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """See `Holistic`: those learnt from."""
+        replica = self.replica
+        return replica.end.sizes.rollouts * replica.form.horizon * replica.form.num_env * replica.group.size

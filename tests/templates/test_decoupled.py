@@ -1,0 +1,66 @@
+"""Agents and trainers on GMIs of their own."""
+
+import pytest
+
+from gmi_drl.cut import Cut
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
+from gmi_drl.hardware import Cpu, CpuDevices, Node
+from gmi_drl.layout import HOLISTIC, Channels
+from gmi_drl.learners import OUR_PPO
+from gmi_drl.templates import DECOUPLED, TCG_EX, Decoupled
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+NODE = Node(name="n", cpus=CpuDevices(cores_each=4, count=2), cpu=Cpu(cores=8, memory_gib=8))
+
+
+def roles(layout):
+    return ["trainer" if gmi.roles == ("trainer",) else "agent" for gmi in layout.gmis]
+
+
+@pytest.mark.parametrize("trainers", [1, 2, 3])
+def test_the_last_gmis_train_and_have_no_worlds(trainers):
+    layout = Decoupled(trainers).lay_out(ANT, NODE, Cut(2, 64))
+    assert roles(layout) == ["agent"] * (4 - trainers) + ["trainer"] * trainers
+    assert [gmi.num_env for gmi in layout.gmis] == [64] * (4 - trainers) + [0] * trainers
+    assert layout.groups["trainers"].members == tuple(range(4 - trainers, 4))
+    assert layout.groups["trainers"].reduction == ("none" if trainers == 1 else "MPR-shm")
+    assert layout.channels == Channels() and Decoupled(trainers).check(layout) == []
+    assert layout.groups == Decoupled(trainers).groups([[0, 1], [2, 3]], NODE.cpu.architecture)
+    assert DECOUPLED.leaders(layout) == (4 - trainers,) and DECOUPLED.reporters(layout) == tuple(range(4 - trainers, 4))
+
+
+def test_somebody_must_be_left_to_act():
+    with pytest.raises(NoFeasiblePlanError, match="needs an agent beside 4 trainers, not 4 GMIs in all"):
+        Decoupled(4).lay_out(ANT, NODE, Cut(2, 64))
+    with pytest.raises(NoFeasiblePlanError, match="share-cores"):
+        DECOUPLED.lay_out(ANT, Node(name="one", cpu=Cpu(cores=1, memory_gib=8)), Cut(1, 64))
+
+
+def test_every_mistake_of_a_layout_is_told():
+    layout = DECOUPLED.lay_out(ANT, NODE, Cut(2, 64))
+    device = layout.devices[0]
+    uneven = (device.gmis[0].model_copy(update={"num_env": 32}), device.gmis[1].model_copy(update={"roles": HOLISTIC}))
+    wrong = layout.model_copy(
+        update={
+            "task": None,
+            "channels": None,
+            "groups": {},
+            "devices": (device.model_copy(update={"gmis": uneven}), layout.devices[1]),
+        }
+    )
+    mistakes = "; ".join(DECOUPLED.check(wrong))
+    for part in ("names none", "see GMIs [1]", "0: 32", "needs the one group", "channels: {}"):
+        assert part in mistakes
+    assert DECOUPLED.check(TCG_EX.lay_out(ANT, NODE, Cut(2, 64)))
+
+
+def test_a_learner_that_acts_where_it_learns_is_refused():
+    with pytest.raises(UsageError, match="take --algo a3c"):
+        DECOUPLED.roles(DECOUPLED.lay_out(ANT, NODE, Cut(2, 64)), OUR_PPO)
+
+
+def test_only_trainers_exchange_gradients():
+    learner = OUR_PPO.model.for_task(ANT)
+    assert DECOUPLED.communication(ANT, learner, NODE).reduces == 0
+    assert Decoupled(2).communication(ANT, learner, NODE).reduces == learner.epochs * learner.minibatches
