@@ -141,7 +141,6 @@ def plan(
     is elsewhere (--node) by a --profile measured there: the best of its points that fits.
     """
     from gmi_drl.files import dump_yaml
-    from gmi_drl.learners import OUR_PPO
     from gmi_drl.scheduler.price import price_per_hour, prices_of
     from gmi_drl.templates import template_named
 
@@ -181,7 +180,9 @@ def plan(
     _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
     over_nodes = chosen.layout.nodes != (None,)
-    train = f"train {output}" + (f" --algo {chosen.learner}" if chosen.learner not in (None, OUR_PPO.name) else "")
+    train = f"train {output}" + (
+        f" --algo {chosen.learner}" if chosen.learner not in (None, asked.template.usual_learner) else ""
+    )
     command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
     command += " --launcher ray" if over_nodes else ""
     command += " --apply-mig" if apply_mig else ""

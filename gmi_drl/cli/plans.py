@@ -1,6 +1,6 @@
 """Plans as `gmi-drl plan` makes them: of an even cut, of a profile, of what is measured here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -87,6 +87,9 @@ def made(asked: Asked, here: "Node") -> "Plan":
         refuse(
             f"the points of a profile are of trainings, not of {asked.template.purpose}", {"--profile": asked.profile}
         )
+    if asked.template.planner:
+        fixed = {"--keep-batch": asked.keep_batch, "--objective": asked.objective, "--profile": asked.profile}
+        refuse(f"GMIs of {asked.template.name} are not alike, so each side is measured by itself", fixed)
     if asked.keep_batch is not None:
         refuse("with --keep-batch all updates have as many samples", {"--objective": asked.objective})
     if asked.profile is not None:
@@ -242,13 +245,13 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
     """The best of what is measured on this machine now."""
     from gmi_drl import scheduler
     from gmi_drl.launch.learnable import usual_config
-    from gmi_drl.learners import OUR_PPO
     from gmi_drl.profiler.backends_here import backends_here
     from gmi_drl.profiler.noise import require_noise_probe
     from gmi_drl.profiler.planning import plan_here
+    from gmi_drl.registry import class_at
     from gmi_drl.scheduler.backend_choice import backends_to_try
 
-    spec, config = usual_config(asked.task, asked.algo or OUR_PPO.name)
+    spec, config = usual_config(asked.task, asked.algo or asked.template.usual_learner)
     if asked.objective == "learning":
         require_noise_probe(config)
     backends, remarks = backends_here(backends_to_try(asked.backend, node), spec, node, asked.template)
@@ -265,6 +268,9 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
     seconds = asked.budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
     learns = f" by {config.learner.kind}" if asked.template.purpose == "training" else ""
     say(f"Measuring {spec.name}{learns} on {node.name}, about {seconds:.0f} s at most (--budget)")
+    if asked.template.planner:
+        plan_by: Callable[..., scheduler.Plan] = class_at(asked.template.planner)
+        return plan_by(spec, config, node, grid, seconds=seconds, fresh=asked.fresh, tell=say, remarks=remarks)
     return plan_here(
         spec,
         config,

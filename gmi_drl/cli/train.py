@@ -121,17 +121,17 @@ def _begin(
     from gmi_drl.config import RunConfig, default_config
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.launchers import layout_for
-    from gmi_drl.learners import OUR_PPO
     from gmi_drl.run.folder import RunFolder
-    from gmi_drl.templates import TCG_EX, template_named
+    from gmi_drl.templates import TCG_EX, template_named, template_of
 
-    kind = algo or OUR_PPO.name
     if layout is not None:
         chosen = read_layout(layout, _decided(task, template, num_env, gmis_per_gpu))
+        kind = algo or template_of(chosen).usual_learner
         _check_early(chosen.task or "", kind, _without_learner(**rest))
     else:
-        _check_early(task or "ant", kind, _without_learner(**rest))
         named = template_named(template or TCG_EX.name)
+        kind = algo or named.usual_learner
+        _check_early(task or "ant", kind, _without_learner(**rest))
         chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, named)
     chosen = layout_for(launcher, cut_by(chosen, backend))
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below

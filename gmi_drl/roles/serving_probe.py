@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from gmi_drl.algo.agent import make_agent
-from gmi_drl.config import ppo_of
+from gmi_drl.config import acting_of
 from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.probe import Probe
@@ -37,6 +37,6 @@ class ServingProbe(Probe):
 
     def enter_worlds(self, task: Task) -> None:
         """See `Probe`."""
-        agent = make_agent(task.spec, ppo_of(self.config), self.mgr.device, seed=self.config.seed)
+        agent = make_agent(task.spec, acting_of(self.config), self.mgr.device, seed=self.config.seed)
         noise = torch.Generator(self.mgr.device).manual_seed(self.seed("agent"))
         self.service = Service(task, agent, noise, cuda_graphs=self.config.cuda_graphs)

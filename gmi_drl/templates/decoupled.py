@@ -38,6 +38,8 @@ class Decoupled:
     name = "decoupled"
     what = "agents send experience to trainers on other GMIs and go on meanwhile (paper sections 4.2 and 5.1)"
     purpose: Purpose = "training"
+    usual_learner = "a3c"
+    planner = "gmi_drl.profiler.decoupled:plan_here"
 
     def lay_out(
         self,

@@ -29,6 +29,7 @@ class OverNodes:
     def __init__(self, inner: Template, cluster: Cluster) -> None:
         self.inner, self.cluster = inner, cluster
         self.name, self.what, self.purpose = inner.name, inner.what, inner.purpose
+        self.usual_learner, self.planner = inner.usual_learner, inner.planner
 
     def lay_out(
         self,

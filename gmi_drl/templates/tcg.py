@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GmiGroup, Layout, Projection, Role
-from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
@@ -23,6 +23,8 @@ class Tcg:
     name = "TCG"
     what = "simulator and agent share a GMI, so nothing crosses its border (paper section 5.1)"
     purpose: Purpose = "serving"
+    usual_learner = OUR_PPO.name
+    planner = None
 
     def lay_out(
         self,

@@ -7,7 +7,7 @@ from gmi_drl.cut import AnyCut
 from gmi_drl.errors import UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import HOLISTIC, GmiGroup, Layout, Projection
-from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.reduction_method import ReductionMethod
 from gmi_drl.reductions import NONE, usual_reduction
@@ -27,6 +27,8 @@ class TcgEx:
     name = "TCG_EX"
     what = "simulator, agent and trainer share a GMI, so only gradients cross its border (paper section 5.1)"
     purpose: Purpose = "training"
+    usual_learner = OUR_PPO.name
+    planner = None
 
     def lay_out(
         self,

@@ -24,11 +24,16 @@ class Template(Protocol):
         name: As layouts have it.
         what: In words.
         purpose: Which command runs its layouts: `gmi-drl train` or `gmi-drl serve`.
+        usual_learner: The kind of learner where nobody says (`learners.LEARNERS`).
+        planner: `module:function` that plans it by measuring, with arguments as of `profiler.planning.plan_here` has
+            them, where its GMIs are not alike; None where one probe measures them all.
     """
 
     name: str
     what: str
     purpose: Purpose
+    usual_learner: str
+    planner: str | None
 
     def lay_out(
         self,

@@ -1,0 +1,127 @@
+"""A plan for asynchronous training on this machine: measure what acts and what learns, each by itself, and divide."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+
+from gmi_drl.config import RunConfig
+from gmi_drl.cut import Cut
+from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.gmi import claimed
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Device, Layout, Projection
+from gmi_drl.made_for import made_for
+from gmi_drl.mapping import by_device
+from gmi_drl.profile import ProfilePoint
+from gmi_drl.profiler.budget import Budget, budget_of
+from gmi_drl.profiler.planning import explore, known_speeds
+from gmi_drl.profiler.session import PATIENCE_S, Session
+from gmi_drl.scheduler import Plan
+from gmi_drl.scheduler.decoupled import AS_GOOD, Waits, chosen, divisions
+from gmi_drl.scheduler.search import Grid
+from gmi_drl.speeds import Speeds
+from gmi_drl.templates import TCG, Decoupled, devices_of, mapping_of
+from gmi_drl.workload import TaskSpec
+
+ACTING = 0.7
+"""Part of the budget for GMIs that act; the rest is for those that learn, which start without worlds."""
+
+MEASURE_S = 1.0
+"""Of updates of each size."""
+
+TOLD = 3
+"""Divisions that the reasons tell of."""
+
+PROBE = "gmi_drl.roles.asynchronous.trainer_probe:TrainerProbe"
+
+
+def plan_here(
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    grid: Grid,
+    *,
+    seconds: float,
+    fresh: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+    remarks: Sequence[str] = (),
+) -> Plan:
+    """Measure both sides and choose. The arguments are those of `profiler.planning.plan_here`.
+
+    Raises:
+        NoFeasiblePlanError: if nothing was measured that leaves a GMI to train.
+        LayoutMismatchError: if a device is in use.
+    """
+    devices, _ = devices_of(node)
+    several = [cut for cut in grid if devices * cut.gmis_per_gpu > 1]
+    if not several:
+        raise NoFeasiblePlanError(f"{node.name} has no room for an agent and a trainer: give it two GMIs")
+    budget = budget_of(seconds, task, config, node, tell)
+    found = explore(task, config, node, several, budget.part(ACTING), template=TCG, fresh=fresh, tell=tell)
+    acting = [point for point in found.profile.points if point.runnable]
+    learning = _learning(task, config, node, acting, budget, tell)
+    speeds = known_speeds(task, config, node, several, template=Decoupled(2), fresh=fresh, tell=tell)
+    horizon = config.learner.horizon
+    ways = divisions(node, acting, learning, horizon, _sums(task, config, node, speeds))
+    best = chosen(ways)
+    why = [f"measured on this machine, each side by itself: {best.described}"]
+    if best is not ways[0]:
+        why.append(f"at least {AS_GOOD:.0%} of the most, with fewer environments, whose steps teach more")
+    why += [f"besides: {way.described}" for way in ways[:TOLD] if way is not best]
+    projection = Projection(measured=True, steps_per_second=best.steps_per_second)
+    layout = Decoupled(best.trainers).lay_out(task, node, best.cut, projection, (*remarks, *why))
+    layout = layout.model_copy(update={"made_for": made_for(node)})
+    return Plan(layout, horizon=horizon, learner=config.learner.kind)
+
+
+def _learning(
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    acting: Sequence[ProfilePoint],
+    budget: Budget,
+    tell: Callable[[str], None],
+) -> dict[Cut, float]:
+    """Steps per second that one GMI of each cut can learn from, as far as the budget goes; one at least."""
+    learning: dict[Cut, float] = {}
+    by_division: dict[tuple[str, int], list[Cut]] = {}
+    for point in acting:
+        by_division.setdefault(point.cut.division, []).append(point.cut)
+    for cuts in by_division.values():
+        layout = _alone(task, node, cuts[0])
+        with (
+            claimed([layout], "gmi-drl is measuring") as claim,
+            closing(Session(layout, config, role=PROBE)) as session,
+        ):
+            budget.start(session, claim)
+            for cut in cuts:
+                if learning and budget.left_s < MEASURE_S:
+                    break
+                measured = session.measure(cut.num_env, MEASURE_S, deadline_s=PATIENCE_S)
+                learning[cut] = measured.steps_per_second
+                tell(f"{cut.described}: one GMI can learn from {measured.steps_per_second:.0f} steps/s")
+    return learning
+
+
+def _alone(task: TaskSpec, node: Node, cut: Cut) -> Layout:
+    """One GMI with its part of the first device."""
+    whole = TCG.lay_out(task, node, cut)
+    device = whole.devices[0]
+    first = Device(kind=device.kind, index=device.index, gmis=device.gmis[:1])
+    return Layout(task=whole.task, template=whole.template, backend=whole.backend, devices=(first,))
+
+
+def _sums(task: TaskSpec, config: RunConfig, node: Node, speeds: Speeds | None) -> Waits:
+    """What the sums of trainers take of an update, by the model."""
+
+    def waits(cut: Cut, trainers: int) -> float:
+        communication = Decoupled(trainers).communication(task, config.learner, node, speeds)
+        return communication.seconds(_last(mapping_of(cut, node), trainers))
+
+    return waits
+
+
+def _last(mapping: Sequence[Sequence[int]], trainers: int) -> list[list[int]]:
+    """The ranks of trainers, which are the last GMIs, by device."""
+    place = {gmi: number for number, gmis in enumerate(mapping) for gmi in gmis}
+    first = len(place) - trainers
+    return by_device(range(trainers), lambda rank: place[first + rank])
