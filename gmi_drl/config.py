@@ -11,8 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
-from gmi_drl.learners import LEARNERS, OUR_PPO, AnyLearnerConfig, PPOConfig
-from gmi_drl.learners.a3c import A3CConfig
+from gmi_drl.learners import LEARNERS, OUR_PPO, A3CConfig, AnyLearnerConfig, PPOConfig
 from gmi_drl.learners.base import Count, Positive
 from gmi_drl.physics import Physics
 from gmi_drl.workload import TaskSpec

@@ -1,6 +1,6 @@
 """A plan for asynchronous training on this machine: measure what acts and what learns, each by itself, and divide."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from gmi_drl.config import RunConfig

@@ -13,8 +13,7 @@ from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.config import RunConfig, acting_of
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import Layout
-from gmi_drl.learners import PPOConfig
-from gmi_drl.learners.a3c import A3CConfig
+from gmi_drl.learners import A3CConfig, PPOConfig
 from gmi_drl.roles.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder

@@ -43,9 +43,9 @@ class Division:
     @property
     def described(self) -> str:
         """In a sentence."""
-        sides = f"{counted(self.agents, 'agent')} of {self.cut.num_env} environments make"
+        sides = f"{counted(self.agents, 'agent')} x {self.cut.num_env} environments:"
         waits = "agents" if self.produced < self.learnt else "trainers"
-        learns = f"{counted(self.trainers, 'trainer')} can learn from {human_count(self.learnt)}"
+        learns = f"{counted(self.trainers, 'trainer')} could learn from {human_count(self.learnt)}"
         return f"{sides} {human_count(self.produced)} steps/s, {learns}: {waits} set the pace"
 
 

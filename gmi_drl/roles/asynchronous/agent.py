@@ -15,7 +15,7 @@ from gmi_drl.config import a3c_of
 from gmi_drl.experience import FACTS
 from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.roles.actor import Actor
-from gmi_drl.roles.asynchronous.ends import open_agent_end, rollout_form
+from gmi_drl.roles.asynchronous.ends import channel_sizes, open_agent_end
 from gmi_drl.roles.asynchronous.recording import Recording
 from gmi_drl.roles.asynchronous.worlds import tell_of_worlds
 from gmi_drl.roles.clock import PhaseClock
@@ -43,33 +43,30 @@ class ExperienceAgent(DRL_role):
         trainers = self.mgr.layout.groups[TRAINERS].members
         if self.GMI_id == self.mgr.layout.with_role("agent")[0].id:
             tell_of_worlds(self, task, trainers)
-        terms = terms_of(task)
-        num_terms = len(terms.names) if terms else 0
-        learner, device = a3c_of(config), self.mgr.device
+        terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
         agent = make_agent(task.spec, learner, device, seed=config.seed)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, "agent"))
-        actor = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs)
-        form = rollout_form(self.mgr, config, task.spec, num_terms)
-        assert self.mgr.layout.channels is not None
-        recording = Recording(form, device, is_uni_channel=self.mgr.layout.channels.mode == "UCC")
-        with closing(open_agent_end(self.mgr, config, task.spec, num_terms)) as end, closing(task):
-            return {"rollouts": Playing(actor, recording, end, self.GMI_id).play_on()}
+        actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, device)
+        sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
+        recording = Recording(sizes, device)
+        with closing(task), closing(open_agent_end(self.mgr, sizes)) as end:
+            return {"rollouts": Playing(actor, newest, recording, end, self.GMI_id).play_on()}
 
 
 class Playing:
     """An actor that fills places, and follows the policy.
 
     Args:
-        actor: With an agent whose parameters are replaced by newer ones.
+        actor: With an agent that somebody else trains.
+        newest: Version of that agent.
         recording: Into places.
         end: Of the channels.
         gmi_id: Whose facts these are.
     """
 
-    def __init__(self, actor: Actor, recording: Recording, end: AgentEnd, gmi_id: int) -> None:
-        self.actor, self.recording, self.end, self._gmi_id = actor, recording, end, gmi_id
+    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd, gmi_id: int) -> None:
+        self.actor, self.newest, self.recording, self.end, self._gmi_id = actor, newest, recording, end, gmi_id
         self.clock = PhaseClock(actor.task.device)
-        self.newest = Newest(actor.agent, actor.task.device)
         self._sent, self._told_wait_s = 0, 0.0
 
     def play_on(self) -> int:
@@ -85,9 +82,11 @@ class Playing:
 
     @torch.no_grad()
     def _judge(self) -> None:
-        """The density of what was done, by the policy that did it."""
-        rollout = self.recording.rollout
-        rollout.log_prob.copy_(self.actor.agent.policy.log_prob(rollout.action, rollout.mean))
+        """The density of what was done, by the policy that did it, and values where they take time-outs' place."""
+        rollout, agent = self.recording.rollout, self.actor.agent
+        if self.actor.config.bootstrap == "last_value":  # says where a value is wanted
+            rollout.bootstrap.mul_(agent.value(rollout.obs))
+        rollout.log_prob.copy_(agent.policy.log_prob(rollout.action, rollout.mean))
         self.clock.mark(ACT.name)
 
     def _facts(self) -> Tensor:
@@ -95,7 +94,7 @@ class Playing:
         phases = self.clock.read()
         waited_s, self._told_wait_s = self.end.wait_s - self._told_wait_s, self.end.wait_s
         facts = {
-            "version": self.newest.version,
+            "version": self.newest.version or 0,
             "predictions": self.recording.rollout.transitions,
             "sim_s": phases[SIMULATE.name],
             "act_s": phases[ACT.name],
@@ -116,14 +115,13 @@ class Newest:
 
         self._agent = agent
         self._vector = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=room).vector
-        self._parameters = torch.zeros(self._vector.shape)  # on the host, as they come
         self._statistics = torch.zeros_like(agent.normaliser.statistics)
-        self.version = -1
+        self.parameters = [self._vector, self._statistics]
+        self.version: int | None = None
 
     def take_from(self, end: AgentEnd) -> None:
         """Take it, if it is newer than what is here; the first one is waited for."""
-        if end.parameters.newest_version() == self.version:
+        if self.version is not None and end.parameters.newest_version() == self.version:
             return
-        self.version = end.parameters.read_into([self._parameters, self._statistics])
-        self._vector.copy_(self._parameters)
+        self.version = end.parameters.read_into(self.parameters)
         self._agent.normaliser.load(self._statistics)

@@ -33,6 +33,7 @@ class Agreement:
         self.group = group
         self.agents_s = {SIMULATE.name: 0.0, ACT.name: 0.0}
         self._last_s = time.monotonic()
+        self._predictions = 0.0
 
     def agree(self, word: Word, batch: ExperienceBatch, version: int, dropped: int) -> News:
         """Exchange. Waits for the device, once.
@@ -66,7 +67,9 @@ class Agreement:
         reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = of_sums.sum(0).tolist()
         now_s = time.monotonic()
         since_s, self._last_s = now_s - self._last_s, now_s
+        self._predictions += predictions
         told = {
+            "predictions": self._predictions,
             "predictions_per_second": predictions / since_s,
             "training_samples_per_second": samples / since_s,
             "lag_mean": lags / rollouts,

@@ -1,22 +1,43 @@
 """The ends of the channels that a GMI of a decoupled layout holds."""
 
 import math
+from collections.abc import Sequence
 
-from gmi_drl.comm.channels import AgentEnd, ChannelSizes, TrainerEnd, agent_end, trainer_end
+from torch import Tensor
+
+from gmi_drl.comm.channels import AgentEnd, ChannelSizes, TrainerEnd, agent_end, packed_bytes, trainer_end
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.experience import RolloutForm
-from gmi_drl.learners.a3c import A3CConfig
+from gmi_drl.learners import A3CConfig
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.templates.tcg_ex import TRAINERS
 from gmi_drl.workload import TaskSpec
 
-STATISTIC_BYTES = 8
 
+def channel_sizes(
+    mgr: GMI_manager, config: RunConfig, spec: TaskSpec, num_terms: int, parameters: Sequence[Tensor]
+) -> ChannelSizes:
+    """What all ends of a layout reckon by.
 
-def rollout_form(mgr: GMI_manager, config: RunConfig, spec: TaskSpec, num_terms: int) -> RolloutForm:
-    """The rollouts of this layout's agents, which are alike."""
-    num_env = mgr.layout.with_role("agent")[0].num_env
-    return RolloutForm(config.learner.horizon, num_env, spec.num_obs, spec.num_actions, num_terms)
+    Args:
+        mgr: Of one of its GMIs.
+        config: Of the run.
+        spec: The task's sizes.
+        num_terms: Terms of the reward that are told.
+        parameters: What goes back, for its size.
+    """
+    layout = mgr.layout
+    assert layout.channels is not None  # as its template has checked
+    agents, trainers = layout.with_role("agent"), layout.groups[TRAINERS].members
+    form = RolloutForm(config.learner.horizon, agents[0].num_env, spec.num_obs, spec.num_actions, num_terms)
+    return ChannelSizes(
+        form,
+        rollouts_of_an_update(a3c_of(config), len(agents), len(trainers)),
+        tuple(gmi.id for gmi in agents),
+        trainers,
+        layout.channels,
+        packed_bytes(parameters),
+    )
 
 
 def rollouts_of_an_update(config: A3CConfig, agents: int, trainers: int) -> int:
@@ -24,29 +45,11 @@ def rollouts_of_an_update(config: A3CConfig, agents: int, trainers: int) -> int:
     return config.rollouts or math.ceil(agents / trainers)
 
 
-def open_agent_end(mgr: GMI_manager, config: RunConfig, spec: TaskSpec, num_terms: int) -> AgentEnd:
-    """That of an agent."""
-    memory, post = mgr.channel_memory
-    return agent_end(memory, post, mgr.gmi.id, _sizes(mgr, config, spec, num_terms), mgr.hang_s)
+def open_agent_end(mgr: GMI_manager, sizes: ChannelSizes) -> AgentEnd:
+    """That of an agent, when the first trainer has made room for all."""
+    return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s)
 
 
-def open_trainer_end(mgr: GMI_manager, config: RunConfig, spec: TaskSpec, num_terms: int) -> TrainerEnd:
-    """That of a trainer; rank 0 makes room for all."""
-    memory, post = mgr.channel_memory
-    return trainer_end(memory, post, mgr.gmi.id, _sizes(mgr, config, spec, num_terms), mgr.hang_s)
-
-
-def _sizes(mgr: GMI_manager, config: RunConfig, spec: TaskSpec, num_terms: int) -> ChannelSizes:
-    layout = mgr.layout
-    assert layout.channels is not None  # as its template has checked
-    agents = tuple(gmi.id for gmi in layout.with_role("agent"))
-    trainers = layout.groups[TRAINERS].members
-    statistics = STATISTIC_BYTES * (1 + 2 * spec.num_obs)
-    return ChannelSizes(
-        rollout_form(mgr, config, spec, num_terms),
-        rollouts_of_an_update(a3c_of(config), len(agents), len(trainers)),
-        agents,
-        trainers,
-        layout.channels,
-        config.learner.bucket_bytes(spec) + statistics,
-    )
+def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:
+    """That of a trainer."""
+    return trainer_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device)

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.comm.channels import Place
-from gmi_drl.experience import RolloutForm
+from gmi_drl.comm.channels import ChannelSizes, Place
 
 
 class Recording:
@@ -15,18 +14,19 @@ class Recording:
     there: under UCC every tensor is copied as it is produced, else every kind once, when it is whole (not yet run).
 
     Args:
-        form: Of the rollouts.
+        sizes: Of the channels.
         device: Of the agent.
-        is_uni_channel: Whether every tensor goes by itself.
     """
 
-    def __init__(self, form: RolloutForm, device: torch.device, *, is_uni_channel: bool) -> None:
-        sizes = form.horizon, form.num_env, form.num_obs, form.num_actions
-        self.rollout = Rollout(*sizes, device, form.num_terms)
+    def __init__(self, sizes: ChannelSizes, device: torch.device) -> None:
+        form = sizes.form
+        shape = form.horizon, form.num_env, form.num_obs, form.num_actions
+        self.rollout = Rollout(*shape, device, form.num_terms)
         self._is_here = device.type == "cpu"
-        self._is_uni_channel = is_uni_channel
-        # What the agent says of its rollout at its end is not of a step, whatever its shape.
-        self._stepwise = [kind.name for kind in form.kinds if kind.is_stepwise and kind.name != "log_prob"]
+        self._is_uni_channel = sizes.channels.mode == "UCC"
+        # What the agent itself says of a rollout it says at its end, whatever its shape.
+        judged = ("log_prob", "bootstrap")
+        self._stepwise = [kind.name for kind in form.kinds if kind.is_stepwise and kind.name not in judged]
         self._at_end = [kind.name for kind in form.kinds if kind.name not in (*self._stepwise, "facts")]
         self._place: Place | None = None
 

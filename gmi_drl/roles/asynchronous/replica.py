@@ -14,10 +14,9 @@ from torch import Tensor
 from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.experience import ExperienceBatch
-from gmi_drl.comm.channels import TrainerEnd
+from gmi_drl.comm.channels import ChannelSizes, TrainerEnd
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config import RunConfig, a3c_of
-from gmi_drl.experience import RolloutForm
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.asynchronous.agreement import Agreement
 from gmi_drl.roles.clock import PhaseClock
@@ -25,30 +24,29 @@ from gmi_drl.workload import TaskSpec
 
 
 class TrainingReplica:
-    """Holds the same learner as the other trainers; see `AnyReplica`.
+    """Holds the same learner as the other trainers; see `AnyReplica`. Before it iterates it joins channels.
 
     Args:
         spec: The task's sizes.
         config: Of the run.
         reduction: Of the trainers.
-        end: Of the channels.
-        form: Of rollouts.
         device: Where it learns.
         version: Of the policy that it begins with.
     """
+
+    end: TrainerEnd
+    sizes: ChannelSizes
 
     def __init__(
         self,
         spec: TaskSpec,
         config: RunConfig,
         reduction: Reduction,
-        end: TrainerEnd,
-        form: RolloutForm,
         *,
         device: torch.device,
         version: int,
     ) -> None:
-        self.group, self.end, self.form, self.device = reduction.group, end, form, device
+        self.group, self.device = reduction.group, device
         self.agent = make_agent(spec, a3c_of(config), device, seed=config.seed)
         self.a3c = A3C(
             self.agent.policy,
@@ -64,13 +62,22 @@ class TrainingReplica:
         self.sync_s = 0.0
         self._agreement = Agreement(self.group)
 
+    @property
+    def published(self) -> list[Tensor]:
+        """What goes back to agents: the parameters, and the normaliser's statistics."""
+        return [self.a3c.flat.vector, self.agent.normaliser.statistics]
+
+    def join(self, end: TrainerEnd, sizes: ChannelSizes) -> None:
+        """Learn from what comes out of these channels."""
+        self.end, self.sizes = end, sizes
+
     def iterate(self, decide: Callable[[], Word]) -> News:
         """Take, agree, learn, publish. See `AnyReplica`."""
         self._publish()
         self.clock.start()
         waited_s = self.end.wait_s + self.group.wait_s
         taken = self.end.take()
-        batch = ExperienceBatch.over(taken.memory, self.form, taken.rollouts)
+        batch = ExperienceBatch.over(taken.memory, self.sizes.form, self.sizes.rollouts)
         news = self._agreement.agree(decide(), batch, self.version, sum(self.end.dropped.values()))
         self.a3c.update(batch)
         self.agent.normaliser.merge(news.deltas)
@@ -113,5 +120,5 @@ class TrainingReplica:
     def _publish(self) -> None:
         """Give agents the newest version; all trainers hold the same, so rank 0 does it."""
         if self.group.rank == 0 and self._published != self.version:
-            self.end.parameters.publish(self.version, [self.a3c.flat.vector, self.agent.normaliser.statistics])
+            self.end.parameters.publish(self.version, self.published)
             self._published = self.version

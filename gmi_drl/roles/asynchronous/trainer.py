@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gmi_drl.roles.asynchronous.ends import open_trainer_end, rollout_form
+from gmi_drl.roles.asynchronous.ends import channel_sizes, open_trainer_end
 from gmi_drl.roles.asynchronous.replica import TrainingReplica
 from gmi_drl.roles.asynchronous.worlds import hear_of_worlds
 from gmi_drl.roles.holistic import Holistic
@@ -26,12 +26,12 @@ class Trainer(Holistic):
         spec, names = hear_of_worlds(self)
         device = self.mgr.device
         self.terms = RewardTerms(names, device) if names else None
-        end = open_trainer_end(self.mgr, self.config, spec, len(names))
-        form = rollout_form(self.mgr, self.config, spec, len(names))
-        self.replica = TrainingReplica(spec, self.config, self.reduction, end, form, device=device, version=start)
+        self.replica = TrainingReplica(spec, self.config, self.reduction, device=device, version=start)
+        sizes = channel_sizes(self.mgr, self.config, spec, len(names), self.replica.published)
+        self.replica.join(open_trainer_end(self.mgr, sizes), sizes)
 
     @property
     def steps_per_iteration(self) -> int:
         """See `Holistic`: those learnt from."""
-        replica = self.replica
-        return replica.end.sizes.rollouts * replica.form.horizon * replica.form.num_env * replica.group.size
+        sizes = self.replica.sizes
+        return len(sizes.trainers) * sizes.rollouts * sizes.form.horizon * sizes.form.num_env

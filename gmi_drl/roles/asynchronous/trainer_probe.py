@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import torch
 
-from gmi_drl.algo.experience import ExperienceBatch
 from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import make_agent
+from gmi_drl.algo.experience import ExperienceBatch
 from gmi_drl.config import a3c_of
 from gmi_drl.device.captured import WARM_UP_CALLS
 from gmi_drl.experience import RolloutForm

@@ -1,0 +1,55 @@
+"""GMIs are divided by what each side can do."""
+
+import pytest
+
+from gmi_drl.cut import Cut
+from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.hardware import Cpu, CpuDevices, Node
+from gmi_drl.profile import ProfilePoint
+from gmi_drl.scheduler.decoupled import chosen, divisions
+
+NODE = Node(name="n", cpus=CpuDevices(cores_each=4, count=1), cpu=Cpu(cores=4, memory_gib=8))
+
+
+def point(gmis, num_env, speed):
+    return ProfilePoint(gmis_per_gpu=gmis, num_env=num_env, runnable=True, steps_per_second=speed)
+
+
+@pytest.mark.parametrize(("learns", "trainers"), [(9000.0, 1), (2900.0, 2), (900.0, 3)])
+def test_the_slower_side_decides_how_many_train(learns, trainers):
+    best = chosen(divisions(NODE, [point(4, 64, 1000.0)], {Cut(4, 64): learns}, horizon=16))
+    assert (best.agents, best.trainers) == (4 - trainers, trainers)
+    assert best.steps_per_second == pytest.approx(min((4 - trainers) * 1000.0, trainers * learns))
+
+
+def test_fewer_environments_are_taken_where_more_gain_little():
+    acting = [point(2, 64, 960.0), point(2, 128, 1000.0), point(2, 32, 900.0)]
+    learning = {one.cut: 1e6 for one in acting}
+    assert chosen(divisions(NODE, acting, learning, horizon=16)).cut == Cut(2, 64)
+
+
+def test_trainers_wait_for_their_sums():
+    acting, learning = [point(3, 64, 1000.0)], {Cut(3, 64): 1024.0}
+    alone, pair = (
+        next(
+            way
+            for way in divisions(NODE, acting, learning, 16, lambda cut, trainers: trainers - 1.0)
+            if way.trainers == n
+        )
+        for n in (1, 2)
+    )
+    assert alone.learnt == pytest.approx(1024.0)  # its two rollouts of 1024 steps take 2 s
+    assert pair.learnt == pytest.approx(2 * 1024 / 2)  # one rollout each, in a second and another of waiting
+
+
+def test_who_sets_the_pace_is_told():
+    (way,) = divisions(NODE, [point(2, 64, 1000.0)], {Cut(2, 64): 500.0}, horizon=16)
+    assert (
+        way.described
+        == "1 agent x 64 environments: 1.0k steps/s, 1 trainer could learn from 500: trainers set the pace"
+    )
+
+
+def test_points_that_leave_nobody_to_train_are_no_plan():
+    with pytest.raises(NoFeasiblePlanError, match="--budget"):
+        chosen(divisions(NODE, [point(1, 64, 1000.0)], {Cut(1, 64): 1e6}, horizon=16))
