@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor
 
+from gmi_drl.errors import MachineError
+from gmi_drl.units import human_bytes
+
 
 def pinned_zeros(*shape: int, device: torch.device) -> Tensor:
     """Float32 zeros on the host that the device reads by itself; ordinary memory where the device is no GPU."""
@@ -32,3 +35,20 @@ class Upload:
         """Wait until the last copy is done, on whichever stream."""
         if self._done is not None:
             self._done.synchronize()
+
+
+def register(memory: Tensor, remedy: str) -> None:
+    """Lock the pages of memory on the host for copies by DMA (not yet run on a GPU).
+
+    Args:
+        memory: Whole pages, which nobody else of this process registers.
+        remedy: What to do where CUDA refuses.
+
+    Raises:
+        MachineError: If it does.
+    """
+    size = memory.numel() * memory.element_size()
+    code = int(torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0))  # type: ignore[no-untyped-call]
+    if code != 0:
+        text = f"CUDA cannot register {human_bytes(size)} of shared memory (error {code})"
+        raise MachineError(f"{text}: is locked memory limited (ulimit -l)? {remedy}")

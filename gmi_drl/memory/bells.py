@@ -2,10 +2,9 @@
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from select import POLLIN, poll
-from typing import NoReturn
 
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 from gmi_drl.memory.post import Post, PostMemory
@@ -29,11 +28,11 @@ class Bells:
     def __init__(self, post: Post, memory: PostMemory, own: int, hang_s: float) -> None:
         self.own = own
         self._bells, self._memory, self._hang_s = post.bells, memory, hang_s
-        self._polls: dict[int, poll] = {}
-        self._pidfds: list[int] = []
+        self._pidfds: dict[int, int] = {}  # of peers that have come: peer by descriptor
+        self._watched: set[int] = set()  # these, and those that had ended before
         self._ended: set[int] = set()
-        self._unwatched = poll()
-        self._unwatched.register(self._bells[own], POLLIN)
+        self._poll = poll()
+        self._poll.register(self._bells[own], POLLIN)
         memory.pids[own] = os.getpid()
         for peer in range(len(self._bells)):
             if peer != own:
@@ -44,74 +43,95 @@ class Bells:
         os.eventfd_write(self._bells[peer], 1)
 
     def wait(self, is_done: Callable[[], bool], peer: int, deed: str) -> None:
-        """Sleep until a peer has done something. What it did before it ended counts.
+        """Sleep until a peer has done something: `wait_for` with one peer."""
+        self.wait_for(is_done, (peer,), deed)
+
+    def wait_for(self, is_done: Callable[[], bool], peers: Sequence[int], deed: str) -> None:
+        """Sleep until peers have done something. What they did before one of them ended counts.
 
         Args:
-            is_done: Whether it has.
-            peer: The id of its GMI.
+            is_done: Whether they have.
+            peers: The ids of their GMIs, one at least.
             deed: What, for errors: "sent a message".
 
         Raises:
-            PeerDiedError: If its process has ended.
-            PeerSilentError: If it has not done it within `hang_s`.
+            PeerDiedError: If the process of one has ended.
+            PeerSilentError: If they have not done it within `hang_s`.
         """
         if is_done():
             return
         waiting = Waiting()
         while True:
             left_s = self._hang_s - waiting.seconds
-            has_ended = self._sleep(peer, min(max(left_s, 0.0), _NAP_S))
+            lost = self.ended(peers) or self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
             if is_done():
                 return
-            if has_ended:
-                self._raise_ended(peer, deed)
-            waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._named(peer)} has {deed}")
+            if lost:
+                raise self._ended_error(lost[0], deed)
+            waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {deed}")
             if waiting.look() > self._hang_s:
-                here = "lives but" if self._memory.pids[peer] else "is not here yet and"
-                text = f"{self._named(peer)} {here} has not {deed} for {self._hang_s:g} s (hang_s)"
+                here = "lives but" if all(self._memory.pids[peer] for peer in peers) else "is not here yet and"
+                text = f"{self._all_named(peers)} {here} has not {deed} for {self._hang_s:g} s (hang_s)"
                 raise PeerSilentError(f"{text} while GMI {self.own} waited: see what it does, or raise hang_s")
 
     def check(self, peer: int, deed: str) -> None:
         """Raise `PeerDiedError` if a peer has ended, who now will never have done something."""
-        if self._sleep(peer, 0.0):
-            self._raise_ended(peer, deed)
+        if self._sleep((peer,), 0.0):
+            raise self._ended_error(peer, deed)
+
+    def look(self, peers: Sequence[int]) -> list[int]:
+        """Those of some peers whose processes have ended by now."""
+        return self._sleep(peers, 0.0)
+
+    def ended(self, peers: Sequence[int]) -> list[int]:
+        """Those of some peers of which this has been seen, by waiting for them or for others, or by looking."""
+        return [peer for peer in peers if peer in self._ended]
 
     def close(self) -> None:
         """Stop watching the peers."""
-        self._polls.clear()
-        while self._pidfds:
-            os.close(self._pidfds.pop())
+        for pidfd in self._pidfds:
+            self._poll.unregister(pidfd)
+            os.close(pidfd)
+        self._pidfds.clear()
+        self._watched.clear()
 
-    def _sleep(self, peer: int, seconds: float) -> bool:
-        """Until the own bell rings or the peer ends, or for so long; whether the peer has ended."""
-        watch = self._watch(peer)
-        if peer not in self._ended:
-            for descriptor, _ in watch.poll(math.ceil(1000 * seconds)):
-                if descriptor == self._bells[self.own]:
-                    with suppress(BlockingIOError):
-                        os.eventfd_read(descriptor)
-                else:
-                    self._ended.add(peer)
-        return peer in self._ended
+    def _sleep(self, peers: Sequence[int], seconds: float) -> list[int]:
+        """Until the own bell rings or one that is watched ends, or for so long; those of the peers that have ended.
 
-    def _watch(self, peer: int) -> poll:
-        """What wakes while a peer is waited for: the own bell and, since it has come, its end."""
-        if peer in self._polls or not self._memory.pids[peer]:
-            return self._polls.get(peer, self._unwatched)
+        Not at all if one of them turns out to have ended before it was watched.
+        """
+        for peer in peers:
+            self._watch(peer)
+        for descriptor, _ in self._poll.poll(0 if self.ended(peers) else math.ceil(1000 * seconds)):
+            if descriptor == self._bells[self.own]:
+                with suppress(BlockingIOError):
+                    os.eventfd_read(descriptor)
+            else:
+                self._poll.unregister(descriptor)
+                os.close(descriptor)
+                self._ended.add(self._pidfds.pop(descriptor))
+        return self.ended(peers)
+
+    def _watch(self, peer: int) -> None:
+        """Let the end of a peer wake this process, once it has come."""
+        if peer in self._watched or not self._memory.pids[peer]:
+            return
         try:
-            self._pidfds.append(pidfd := os.pidfd_open(self._memory.pids[peer]))
+            pidfd = os.pidfd_open(self._memory.pids[peer])
         except ProcessLookupError:
             self._ended.add(peer)
-            return self._unwatched
         except OSError as error:
             raise MachineError(f"{self._named(peer)} cannot be watched: {error.strerror} (ulimit -n)") from error
-        self._polls[peer] = poll()
-        self._polls[peer].register(self._bells[self.own], POLLIN)
-        self._polls[peer].register(pidfd, POLLIN)
-        return self._polls[peer]
+        else:
+            self._pidfds[pidfd] = peer
+            self._poll.register(pidfd, POLLIN)
+        self._watched.add(peer)
 
-    def _raise_ended(self, peer: int, deed: str) -> NoReturn:
-        raise PeerDiedError(f"{self._named(peer)} ended and has not {deed} for GMI {self.own}: its log says why")
+    def _ended_error(self, peer: int, deed: str) -> PeerDiedError:
+        return PeerDiedError(f"{self._named(peer)} ended and has not {deed} for GMI {self.own}: its log says why")
+
+    def _all_named(self, peers: Sequence[int]) -> str:
+        return ", ".join(map(self._named, peers))
 
     def _named(self, peer: int) -> str:
         pid = self._memory.pids[peer]

@@ -129,7 +129,7 @@ class PostMemory:
         return sender * self._size + receiver
 
 
-def check_available(wanted: int) -> None:
+def check_available(wanted: int, what: str = "messages", remedy: str = "use fewer GMIs or send less") -> None:
     """Raise `MachineError` unless the machine has so many bytes to spare.
 
     Without a limit on the file system the kernel would rather kill a process than refuse the room.
@@ -137,7 +137,7 @@ def check_available(wanted: int) -> None:
     available = psutil.virtual_memory().available
     if wanted + SPARE_BYTES > available:
         room = f"{human_bytes(available)} are available, of which {human_bytes(SPARE_BYTES)} are left alone"
-        raise MachineError(f"messages need {human_bytes(wanted)} of memory, but {room}: use fewer GMIs or send less")
+        raise MachineError(f"{what} need {human_bytes(wanted)} of memory, but {room}: {remedy}")
 
 
 def piece_count(most_bytes: int) -> int:

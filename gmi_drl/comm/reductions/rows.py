@@ -8,11 +8,10 @@ from torch import Tensor
 from gmi_drl.comm.group import Group
 from gmi_drl.comm.parts import in_pieces
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket
-from gmi_drl.device.upload import Upload
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.device.upload import Upload, register
+from gmi_drl.errors import UsageError
 from gmi_drl.memory.calls import REDUCE_SLOT, REDUCE_STAGED, call_word
 from gmi_drl.memory.rows import RowMemory, Vectors
-from gmi_drl.units import human_bytes
 
 
 class RowReduction(ABC):
@@ -44,7 +43,7 @@ class RowReduction(ABC):
         self._bucket_in_slot: Tensor | None = None
         self._upload = Upload()
         if self._device.type == "cuda" and rows.slots[row].device.type == "cpu":
-            _register(rows.slots[row])
+            register(rows.slots[row], "MPR-gloo registers none")
 
     def bucket(self, numel: int) -> Tensor:
         """A zeroed vector, where the rows are in this rank's slot; see `Reduction`."""
@@ -94,14 +93,3 @@ class RowReduction(ABC):
                 torch.cuda.current_stream(part.device).synchronize()  # the peers read it next
             self.sum_rows(rows, part.numel(), call)
             self._upload.start(mine, part)
-
-
-def _register(slot: Tensor) -> None:
-    """Lock the slot's pages for copies by DMA."""
-    size = slot.numel() * slot.element_size()
-    code = int(torch.cuda.cudart().cudaHostRegister(slot.data_ptr(), size, 0))  # type: ignore[no-untyped-call]
-    if code != 0:
-        raise MachineError(
-            f"CUDA cannot register {human_bytes(size)} of shared memory (error {code}): is locked memory limited "
-            "(ulimit -l)? MPR-gloo registers none"
-        )

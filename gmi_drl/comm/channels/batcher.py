@@ -1,0 +1,96 @@
+"""The batcher: which steps of which rollouts have come, and when a batch of them is whole (paper section 4.2)."""
+
+from collections.abc import Iterable
+
+from gmi_drl.comm.channels.leases import Leases, agent_of, owner_word
+from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.errors import GmiError
+
+
+class Batcher:
+    """The places of one trainer: what has come of each, each step of each kind once and in order.
+
+    Args:
+        sizes: Of the channels.
+        leases: Whose places.
+        trainer: By rank.
+    """
+
+    def __init__(self, sizes: ChannelSizes, leases: Leases, trainer: int) -> None:
+        self._sizes, self._leases, self._trainer = sizes, leases, trainer
+        self._steps = [sizes.steps_of(kind) for kind in sizes.form.kinds]
+        self._stepwise = [number for number, kind in enumerate(sizes.form.kinds) if kind.is_stepwise]
+        self._numbers = list(range(sizes.places))  # which place each part of the memory stands for now
+        self._came = [[0] * len(self._steps) for _ in self._numbers]
+        self._whole_kinds = [0] * sizes.places
+
+    def arrive(self, agent: int, record: tuple[int, int, int, int, int]) -> bool:
+        """Take in that steps of a kind have come.
+
+        Args:
+            agent: Whose record, by its place in the sizes.
+            record: Place, number of the rollout, kind, first and last + 1 step.
+
+        Returns:
+            Whether all steps of the kind have come now, of that place.
+
+        Raises:
+            GmiError: If the place is another's, or a step is missing or there twice.
+        """
+        place, rollout, kind, first, last = record
+        slot = place % self._sizes.places
+        came = self._came[slot]
+        is_its_own = self._leases.owner(self._trainer, place) == owner_word(agent, rollout)
+        if self._numbers[slot] != place or not is_its_own or came[kind] != first or last > self._steps[kind]:
+            gmi, name = self._sizes.agents[agent], self._sizes.form.kinds[kind].name
+            told = f"steps {first} to {last - 1} of {name!r} in place {place} as its rollout {rollout}"
+            raise GmiError(f"GMI {gmi} has sent {told}, of which {came[kind]} had come: the queue is damaged")
+        came[kind] = last
+        if last < self._steps[kind]:
+            return False
+        self._whole_kinds[slot] += 1
+        return True
+
+    def is_whole(self, batch: int) -> bool:
+        """Whether all rollouts of a batch have come, by its number, from 0 and without end."""
+        return not self.missing(batch)
+
+    def missing(self, batch: int) -> list[int]:
+        """The places of a batch that are not whole."""
+        return [place for place in self.places_of(batch) if not self.is_place_whole(place)]
+
+    def is_place_whole(self, place: int) -> bool:
+        """Whether a rollout has come, of a place whose batch was not given back."""
+        return self._whole_kinds[place % self._sizes.places] == len(self._steps)
+
+    def is_kind_whole(self, batch: int, kind: int) -> bool:
+        """Whether a kind has come of all rollouts of a batch."""
+        return all(self._came[place % self._sizes.places][kind] == self._steps[kind] for place in self.places_of(batch))
+
+    def places_of(self, batch: int) -> range:
+        """The numbers of a batch's places."""
+        return range(batch * self._sizes.rollouts, (batch + 1) * self._sizes.rollouts)
+
+    def unfinished(self, agent: int) -> list[int]:
+        """The places that an agent has leased and not filled, in order."""
+        given_back = min(self._numbers)
+        leased = range(given_back, self._leases.leased(self._trainer))
+        owned = (place for place in leased if agent_of(self._leases.owner(self._trainer, place)) == agent)
+        return [place for place in owned if not self.is_place_whole(place)]
+
+    def steps_come(self, place: int) -> int:
+        """Steps of which everything has come that comes with each step."""
+        return min(self._came[place % self._sizes.places][kind] for kind in self._stepwise)
+
+    def forget(self, places: Iterable[int]) -> None:
+        """What came of these was of a rollout that will not be whole: the next one begins there."""
+        for place in places:
+            slot = place % self._sizes.places
+            self._came[slot] = [0] * len(self._steps)
+            self._whole_kinds[slot] = 0
+
+    def give_back(self, batch: int) -> None:
+        """Let the memory of a batch stand for later places."""
+        self.forget(self.places_of(batch))
+        for place in self.places_of(batch):
+            self._numbers[place % self._sizes.places] = place + self._sizes.places

@@ -1,0 +1,126 @@
+"""The compressor: experience of all agents lies side by side, and goes to a trainer's device in large copies.
+
+Agents write where their rollout's place in a batch is (paper section 4.2: "concatenate multiple tensors from the same
+channel"), so nothing is concatenated by copying. On a CPU a trainer learns from that memory itself.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.batcher import Batcher
+from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
+from gmi_drl.device.upload import register
+
+
+class Batches(ABC):
+    """The batches of a trainer, on its device."""
+
+    @abstractmethod
+    def arrived(self, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+        """Steps of a kind have come: see `Batcher.arrive`."""
+
+    @abstractmethod
+    def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """The memory of a batch and its kinds, to learn from: the current stream has all of it."""
+
+    @abstractmethod
+    def give_back(self) -> None:
+        """The current stream was told all that reads the batch."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Be done with them."""
+
+
+class HostBatches(Batches):
+    """On a CPU: views of the shared memory."""
+
+    def __init__(self, memory: ChannelMemory, trainer: int) -> None:
+        batches = [memory.batch(trainer, batch) for batch in range(memory.sizes.batches)]
+        self._batches = [(batch, kind_views(memory.sizes, batch)) for batch in batches]
+
+    def arrived(self, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+        """Nothing is to be copied."""
+
+    def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """The shared memory itself."""
+        return self._batches[batch]
+
+    def give_back(self) -> None:
+        """Nothing is under way."""
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._batches.clear()
+
+
+class DeviceBatches(Batches):
+    """On another device: copies in a stream of their own, begun when something has come. Not yet run on a GPU.
+
+    Under MCC a kind whose rollout is less than a transfer is copied at once for all rollouts of a batch, when all have
+    come; a larger one as its transfers come. Under UCC every tensor of every step is a copy of its own.
+    """
+
+    def __init__(self, memory: ChannelMemory, trainer: int, batcher: Batcher, device: torch.device) -> None:
+        self._sizes, self._batcher = memory.sizes, batcher
+        self._kinds = self._sizes.form.kinds
+        sources = [memory.batch(trainer, batch) for batch in range(self._sizes.batches)]
+        if device.type == "cuda":
+            for source in sources:
+                register(source, "a smaller max_lag registers less")
+        targets = [torch.empty_like(source, device=device) for source in sources]
+        self._batches = [(target, kind_views(self._sizes, target)) for target in targets]
+        self._pairs = list(zip(sources, targets, strict=True))
+        is_mcc = self._sizes.channels.mode == "MCC"
+        self._goes_together = [is_mcc and self._is_one_transfer(number) for number in range(len(self._kinds))]
+        self._device = device
+        self._stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def arrived(self, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+        """Copy what has come, or wait for the rest of it."""
+        place, _, kind, first, last = record
+        number, row = divmod(place, self._sizes.rollouts)
+        start, nbytes = self._sizes.offsets[kind], self._kinds[kind].nbytes
+        if not self._goes_together[kind]:
+            of_step = nbytes // self._sizes.steps_of(self._kinds[kind])
+            start += row * nbytes + first * of_step
+            self._copy(number, start, (last - first) * of_step)
+        elif is_kind_whole and self._batcher.is_kind_whole(number, kind):
+            self._copy(number, start, self._sizes.rollouts * nbytes)
+
+    def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """The device's own memory."""
+        if self._stream is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self._stream)
+        return self._batches[batch]
+
+    def give_back(self) -> None:
+        """The next copies into the batch come after what reads it."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))
+
+    def close(self) -> None:
+        """Wait for the copies, and let go of the memory."""
+        if self._stream is not None:
+            self._stream.synchronize()
+        self._pairs.clear()
+        self._batches.clear()
+
+    def _is_one_transfer(self, kind: int) -> bool:
+        return self._sizes.steps_of_transfer(self._kinds[kind]) == self._sizes.steps_of(self._kinds[kind])
+
+    def _copy(self, number: int, start: int, count: int) -> None:
+        source, target = self._pairs[number % self._sizes.batches]
+        with torch.cuda.stream(self._stream):
+            target[start : start + count].copy_(source[start : start + count], non_blocking=True)
+
+
+def open_batches(memory: ChannelMemory, trainer: int, batcher: Batcher, device: torch.device) -> Batches:
+    """The batches of a trainer, by its rank, on its device."""
+    if device.type == "cpu":
+        return HostBatches(memory, trainer)
+    return DeviceBatches(memory, trainer, batcher, device)

@@ -1,0 +1,97 @@
+"""The dispenser: what an agent has written goes into channels by kind, as records (paper section 4.2)."""
+
+from collections.abc import Callable
+from itertools import count
+
+from torch import Tensor
+
+from gmi_drl.comm.channels.leases import Lease
+from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.errors import UsageError
+
+Send = Callable[[Lease, int, int, int, int], None]
+"""Tell a lease's trainer: the number of the rollout, the kind, and the first and the last + 1 step."""
+
+
+class Channel:
+    """What one kind of a rollout sends, and how much at a time.
+
+    Args:
+        kind: Its number among the kinds.
+        name: Its name.
+        steps: That a rollout has of it.
+        transfer: Steps that one record tells of.
+    """
+
+    def __init__(self, kind: int, name: str, steps: int, transfer: int) -> None:
+        self.kind, self.name, self.steps, self.transfer = kind, name, steps, transfer
+        self.written = self.sent = self.due = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """A new rollout."""
+        self.written, self.sent = 0, 0
+        self.due = min(self.transfer, self.steps)
+
+
+class Place:
+    """Room for one rollout, which an agent has leased. Tensors are copied into `views`, and then it is told.
+
+    Attributes:
+        trainer: Who learns from it, by rank.
+        number: Of the place, from 0 and without end.
+        rollout: The agent's own number of the rollout, from 0.
+        views: Memory of each kind, by name: `[T, N, ...]`, on the CPU.
+    """
+
+    def __init__(
+        self, lease: Lease, rollout: int, views: dict[str, Tensor], channels: dict[str, Channel], send: Send
+    ) -> None:
+        self.trainer, self.number, self.rollout, self.views = lease.trainer, lease.place, rollout, views
+        self._lease, self._channels, self._send = lease, channels, send
+        self.is_committed = False
+        for channel in channels.values():
+            channel.begin()
+
+    def wrote(self, kind: str, step: int) -> None:
+        """Tell that a step of a kind is in its view. The record goes when there are as many as make a transfer.
+
+        Raises:
+            UsageError: If it is not the kind's next step.
+            PeerDiedError: If the queue is full, and the trainer has ended.
+            PeerSilentError: If it has been full for `hang_s`.
+        """
+        channel = self._channels[kind]
+        if step != channel.written or step >= channel.steps or self.is_committed:
+            raise UsageError(f"step {step} of {kind!r} was written when step {channel.written} was to come")
+        channel.written = written = step + 1
+        if written == channel.due:
+            self._send(self._lease, self.rollout, channel.kind, channel.sent, written)
+            channel.sent = written
+            channel.due = min(written + channel.transfer, channel.steps)
+
+    def wrote_whole(self, kind: str) -> None:
+        """Tell that all of a kind is in its view, or all that was still to come; errors as of `wrote`."""
+        channel = self._channels[kind]
+        for step in range(channel.written, channel.steps):
+            self.wrote(kind, step)
+
+    def commit(self) -> None:
+        """End the rollout: all of it has been told.
+
+        Raises:
+            UsageError: If a kind is not whole.
+        """
+        missing = [f"{c.name} has {c.written} of {c.steps}" for c in self._channels.values() if c.written != c.steps]
+        if missing:
+            raise UsageError(f"a rollout was committed before it was whole: {', '.join(missing)} steps")
+        self.is_committed = True
+
+
+def channels_of(sizes: ChannelSizes) -> dict[str, Channel]:
+    """The channels of one agent, by kind."""
+    numbers = count()
+    return {
+        kind.name: Channel(next(numbers), kind.name, sizes.steps_of(kind), sizes.steps_of_transfer(kind))
+        for kind in sizes.form.kinds
+    }

@@ -1,0 +1,107 @@
+"""The migrator: which trainer a rollout goes to, and in which place of its memory it is made (paper section 4.2)."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gmi_drl.comm.channels.memory import GIVEN_BACK, LEASED, OWNERS, RECLAIMED, ChannelMemory
+from gmi_drl.memory.lock import SharedLock
+
+NOBODY = 0
+"""The owner of a place that was given up."""
+
+_AGENTS = 2**16
+
+
+class Lease(NamedTuple):
+    """Where a rollout goes: a trainer, by rank, and the number of its place, from 0 and without end."""
+
+    trainer: int
+    place: int
+
+
+def owner_word(agent: int, rollout: int) -> int:
+    """An agent, by its place in the sizes, and the number of its rollout, from 0, as one word: never `NOBODY`."""
+    return rollout * _AGENTS + agent + 1
+
+
+def agent_of(owner: int) -> int:
+    """Whose word that is; -1 is `NOBODY`."""
+    return owner % _AGENTS - 1
+
+
+class Leases:
+    """The places of all trainers, as any process sees and takes them.
+
+    What changes under the lock changes by one word last, so that a process may be killed between any two stores: a
+    place is a new agent's when `LEASED` counts it, one that was given up when its owner's word is there.
+
+    Args:
+        memory: Of the run.
+        lock: Of the same memory.
+    """
+
+    def __init__(self, memory: ChannelMemory, lock: SharedLock) -> None:
+        self._memory, self._lock = memory, lock
+        self._places = memory.sizes.places
+        self._tables = [memory.table(trainer) for trainer in range(len(memory.sizes.trainers))]
+
+    def lease(self, agent: int, rollout: int) -> Lease | None:
+        """Take a place: one that was given up, if any, since a batch waits for it; else the next one of a trainer.
+
+        It is that with the least workload: places that were leased and not yet given back.
+
+        Returns:
+            None if none is free, or if experience has ended.
+        """
+        with self._lock.held():
+            if self._memory.is_closed:
+                return None
+            owner = owner_word(agent, rollout)
+            for trainer, table in enumerate(self._tables):
+                if table[RECLAIMED] and (place := self._given_up(table)) is not None:
+                    table[OWNERS + place % self._places] = owner
+                    table[RECLAIMED] -= 1
+                    return Lease(trainer, place)
+            workloads = [table[LEASED] - table[GIVEN_BACK] for table in self._tables]
+            trainer = min(range(len(workloads)), key=workloads.__getitem__)
+            if workloads[trainer] >= self._places:
+                return None
+            table = self._tables[trainer]
+            place = table[LEASED]
+            table[OWNERS + place % self._places] = owner
+            table[LEASED] = place + 1
+            return Lease(trainer, place)
+
+    def owner(self, trainer: int, place: int) -> int:
+        """Whose word is on a place; `NOBODY` also where it is not leased yet."""
+        table = self._tables[trainer]
+        return table[OWNERS + place % self._places] if place < table[LEASED] else NOBODY
+
+    def leased(self, trainer: int) -> int:
+        """Places of a trainer that were leased so far."""
+        return int(self._tables[trainer][LEASED])
+
+    def give_up(self, trainer: int, places: Iterable[int]) -> None:
+        """Let others lease places whose owner has ended. The trainer does it, of its own."""
+        table = self._tables[trainer]
+        with self._lock.held():
+            for place in places:
+                table[OWNERS + place % self._places] = NOBODY
+                table[RECLAIMED] += 1
+
+    def give_back(self, trainer: int, places: int) -> None:
+        """Free all places of a trainer below a number, for others that stand for later ones. The trainer does it."""
+        self._tables[trainer][GIVEN_BACK] = places
+
+    def end(self) -> None:
+        """Lease no more."""
+        with self._lock.held():
+            self._memory.close_experience()
+
+    def _given_up(self, table: memoryview) -> int | None:
+        """The first one. An agent that was killed half-way may have left a count that is too large by one."""
+        for place in range(table[GIVEN_BACK], table[LEASED]):
+            if table[OWNERS + place % self._places] == NOBODY:
+                return place
+        table[RECLAIMED] = 0
+        return None

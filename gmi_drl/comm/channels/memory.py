@@ -1,0 +1,175 @@
+"""The memory of the channels: one memfd of a run, in which experience, its queues and the parameters lie.
+
+After the header, whole pages each: words of the run, a table for each trainer, a ring for each agent and trainer,
+two buffers of parameters, and for each trainer `max_lag + 1` batches.
+"""
+
+import fcntl
+import mmap
+import os
+import struct
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.post import check_available
+from gmi_drl.memory.ring import ring_bytes
+from gmi_drl.memory.segment import LINE_BYTES
+
+LEASED, RECLAIMED = 0, 1
+"""Words of a trainer's table, which change under the lock: places that were leased, and those of them given up."""
+
+GIVEN_BACK = LINE_BYTES // 8
+"""The word of a trainer's table that it alone writes: places that are free again."""
+
+OWNERS = 2 * GIVEN_BACK
+"""From here a word for each place: who has leased it."""
+
+BUFFERS = 2
+
+_HEADER = struct.Struct("8sq")  # magic, bytes of the sizes that follow as JSON
+_MAGIC = b"gmi-chn1"
+_CLOSED, _HOLDER, _PARAMETERS = 0, LINE_BYTES // 8, 2 * LINE_BYTES // 8  # lines of the run's words
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def create_memory() -> int:
+    """The memory of a run's channels, empty: the first trainer gives it its size. Made by the launcher.
+
+    Returns a descriptor for the GMIs to inherit. It has no name and ends with its last holder.
+    """
+    return os.memfd_create("gmi-drl-channels", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
+class ChannelMemory:
+    """The channels' memory in this process, and where in it is what.
+
+    The first trainer sizes it, once and for all (it is sealed), and tells the others, who wait for that.
+
+    Args:
+        descriptor: Of `create_memory`; it stays the caller's to close, when this is of no more use.
+        sizes: Of all that lies in it.
+        bells: Of this GMI.
+
+    Raises:
+        UsageError: If the descriptor is something else, or the memory was made for other sizes.
+        MachineError: If there is not enough memory.
+        PeerDiedError: If the first trainer ended before it had made it.
+        PeerSilentError: If it has not made it within `hang_s`.
+    """
+
+    def __init__(self, descriptor: int, sizes: ChannelSizes, bells: Bells) -> None:
+        self.sizes = sizes
+        self._plan()
+        maker = sizes.trainers[0]
+        if bells.own == maker:
+            self._make(descriptor)
+            for peer in (*sizes.agents, *sizes.trainers[1:]):
+                bells.ring(peer)
+        else:
+            bells.wait(lambda: _is_made(descriptor), maker, "made the memory of the channels")
+            self._check(descriptor)
+        self.memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        self._run = self._words(self._run_at, 4 * LINE_BYTES)
+        self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
+        self.parameter_words = self._run[_PARAMETERS:]
+        self._batches = [self._batches_of(trainer) for trainer in range(len(sizes.trainers))]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a trainer has said that no more experience is needed."""
+        return bool(self._run[_CLOSED])
+
+    def close_experience(self) -> None:
+        """Say so."""
+        self._run[_CLOSED] = 1
+
+    def table(self, trainer: int) -> memoryview:
+        """The words of a trainer, by rank: `LEASED`, `RECLAIMED`, `GIVEN_BACK`, and from `OWNERS` its places."""
+        return self._words(self._tables_at + trainer * self._table_bytes, self._table_bytes)
+
+    def ring_at(self, agent: int, trainer: int) -> int:
+        """Where the ring from an agent to a trainer begins, by their places in the sizes."""
+        return self._rings_at + (agent * len(self.sizes.trainers) + trainer) * ring_bytes(self.sizes.ring_records)
+
+    def parameters(self, buffer: int) -> Tensor:
+        """A buffer of parameters, uint8."""
+        return self._bytes(
+            self._parameters_at + buffer * _in_pages(self.sizes.parameter_bytes), self.sizes.parameter_bytes
+        )
+
+    def batch(self, trainer: int, batch: int) -> Tensor:
+        """The memory of a batch, uint8: kind after kind, `[R, *kind.shape]` each."""
+        return self._batches[trainer][batch]
+
+    def _plan(self) -> None:
+        sizes = self.sizes
+        self._table_bytes = _in_pages(8 * (OWNERS + sizes.places))
+        self._run_at = _in_pages(_HEADER.size + len(sizes.text.encode()))
+        self._tables_at = self._run_at + _in_pages(4 * LINE_BYTES)
+        self._rings_at = self._tables_at + len(sizes.trainers) * self._table_bytes
+        pairs = len(sizes.agents) * len(sizes.trainers)
+        self._parameters_at = self._rings_at + _in_pages(pairs * ring_bytes(sizes.ring_records))
+        self._batches_at = self._parameters_at + BUFFERS * _in_pages(sizes.parameter_bytes)
+        self.nbytes = self._batches_at + len(sizes.trainers) * sizes.batches * _in_pages(sizes.batch_bytes)
+
+    def _make(self, descriptor: int) -> None:
+        remedy = "use fewer agents or environments, or a smaller max_lag"
+        check_available(self.nbytes, "channels", remedy)
+        text = self.sizes.text.encode()
+        try:
+            if os.fstat(descriptor).st_size:
+                raise UsageError(f"descriptor {descriptor} is not the empty memory of create_memory")
+            os.ftruncate(descriptor, self.nbytes)
+            os.posix_fallocate(descriptor, 0, self.nbytes)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+            os.pwrite(descriptor, text, _HEADER.size)
+            os.pwrite(descriptor, _HEADER.pack(_MAGIC, len(text)), 0)  # last: who sees it sees all
+        except OSError as error:
+            raise MachineError(f"no memory for channels: {error.strerror}: {remedy}") from error
+
+    def _check(self, descriptor: int) -> None:
+        _, count = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
+        if difference := self.sizes.difference(os.pread(descriptor, count, _HEADER.size).decode()):
+            raise UsageError(f"the channels' memory was made for other sizes than this GMI's: {difference}")
+
+    def _batches_of(self, trainer: int) -> list[Tensor]:
+        stride = _in_pages(self.sizes.batch_bytes)
+        first = self._batches_at + trainer * self.sizes.batches * stride
+        return [self._bytes(first + batch * stride, self.sizes.batch_bytes) for batch in range(self.sizes.batches)]
+
+    def _words(self, start: int, count: int) -> memoryview:
+        return memoryview(self.memory)[start : start + count].cast("q")
+
+    def _bytes(self, start: int, count: int) -> Tensor:
+        return torch.frombuffer(self.memory, dtype=torch.uint8, count=count, offset=start)
+
+
+def kind_views(sizes: ChannelSizes, batch: Tensor) -> dict[str, Tensor]:
+    """The kinds in a batch's memory, by name: `[R, *kind.shape]`, such as `[R, T, N, O]`."""
+    return {
+        kind.name: batch[start : start + sizes.rollouts * kind.nbytes]
+        .view(_DTYPES[kind.dtype])
+        .view(sizes.rollouts, *kind.shape)
+        for kind, start in zip(sizes.form.kinds, sizes.offsets, strict=False)
+    }
+
+
+def _is_made(descriptor: int) -> bool:
+    try:
+        magic = os.pread(descriptor, len(_MAGIC), 0)
+    except OSError as error:
+        raise UsageError(
+            f"descriptor {descriptor} is not the channels' memory: {error.strerror} (see pass_fds)"
+        ) from error
+    if magic.strip(b"\0") not in (b"", _MAGIC):
+        raise UsageError(f"descriptor {descriptor} is not the channels' memory")
+    return magic == _MAGIC
+
+
+def _in_pages(count: int) -> int:
+    return -(-count // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -1,0 +1,93 @@
+"""How large the channels of a run are. Pure data."""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from gmi_drl.errors import UsageError
+from gmi_drl.experience import Kind, RolloutForm
+from gmi_drl.layout import Channels
+
+
+@dataclass(frozen=True)
+class ChannelSizes:
+    """What all ends of a run's channels must agree on.
+
+    Args:
+        form: Of a rollout.
+        rollouts: R, rollouts of each trainer in an update.
+        agents: The ids of the GMIs that act.
+        trainers: Of those that learn, by rank. The first one makes the memory and publishes the parameters.
+        channels: Of the layout.
+        parameter_bytes: Of the parameters that go back (`parameters.packed_bytes`).
+
+    Raises:
+        UsageError: If a number is too small, or a GMI is there twice.
+    """
+
+    form: RolloutForm
+    rollouts: int
+    agents: tuple[int, ...]
+    trainers: tuple[int, ...]
+    channels: Channels
+    parameter_bytes: int
+
+    def __post_init__(self) -> None:
+        if self.rollouts < 1 or not self.agents or not self.trainers or self.parameter_bytes < 1:
+            numbers = f"not {self.rollouts}, {self.agents}, {self.trainers} and {self.parameter_bytes}"
+            raise UsageError(f"channels need rollouts, agents, trainers and parameter_bytes, one at least, {numbers}")
+        ends = self.agents + self.trainers
+        if len(set(ends)) != len(ends):
+            raise UsageError(f"channels join GMIs, each once: agents {self.agents} and trainers {self.trainers}")
+
+    @property
+    def batches(self) -> int:
+        """Of a trainer, in a ring."""
+        return self.channels.max_lag + 1
+
+    @property
+    def places(self) -> int:
+        """Of a trainer: each is room for one rollout."""
+        return self.batches * self.rollouts
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Where the kinds of a batch begin in its memory, `[R, *kind.shape]` each, and its end."""
+        return self.form.offsets(self.rollouts)
+
+    @property
+    def batch_bytes(self) -> int:
+        """Of R rollouts."""
+        return self.offsets[-1]
+
+    def steps_of_transfer(self, kind: Kind) -> int:
+        """Steps of a kind that one record tells of: as many as make a transfer (MCC), or one (UCC)."""
+        steps = self.steps_of(kind)
+        if self.channels.mode == "UCC":
+            return 1
+        return min(steps, max(1, self.channels.transfer_bytes * steps // max(kind.nbytes, 1)))
+
+    def steps_of(self, kind: Kind) -> int:
+        """T of a kind that grows with every step; another one is whole in one."""
+        return self.form.horizon if kind.is_stepwise else 1
+
+    @cached_property
+    def ring_records(self) -> int:
+        """Records that may be under way from an agent to a trainer: of twice its share of the places.
+
+        So an agent runs ahead of a trainer that learns, in either mode, and one that holds more than that waits.
+        """
+        rollouts = min(self.places, 2 * -(-self.places // len(self.agents)))
+        return rollouts * sum(-(-self.steps_of(kind) // self.steps_of_transfer(kind)) for kind in self.form.kinds)
+
+    @cached_property
+    def text(self) -> str:
+        """As JSON, which is the same where sizes are."""
+        parts = {name: getattr(self, name) for name in ("rollouts", "agents", "trainers", "parameter_bytes")}
+        return json.dumps({**asdict(self.form), **parts, **self.channels.model_dump()})
+
+    def difference(self, text: str) -> str | None:
+        """How another's `text` differs from this one's, that one's numbers first; None if it does not."""
+        theirs, ours = json.loads(text), json.loads(self.text)
+        names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
+        return ", ".join(f"{name} {theirs.get(name)} and {ours.get(name)}" for name in names) or None

@@ -1,0 +1,182 @@
+"""The trainer's end of the channels."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.batcher import Batcher
+from gmi_drl.comm.channels.device_batches import Batches, open_batches
+from gmi_drl.comm.channels.leases import Leases, agent_of
+from gmi_drl.comm.channels.memory import ChannelMemory
+from gmi_drl.comm.channels.parameters import Parameters
+from gmi_drl.errors import GmiError, PeerDiedError, UsageError
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.lock import SharedLock
+from gmi_drl.memory.ring import RingReader
+
+ENDED = "experience ended"
+"""Why rollouts were dropped that nobody needed any more."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """R rollouts, until they are given back.
+
+    Attributes:
+        number: From 0; as many updates came before it.
+        agents: The id of the GMI that each rollout is of.
+        views: `[R, *kind.shape]` of each kind, by name, on the trainer's device.
+        memory: All of it, uint8: kind after kind, as of `RolloutForm.offsets`.
+    """
+
+    number: int
+    agents: tuple[int, ...]
+    views: dict[str, Tensor]
+    memory: Tensor
+
+
+class TrainerEnd:
+    """What a trainer receives, and the parameters, which its first one publishes. One thread uses it at a time.
+
+    Attributes:
+        parameters: `publish` is for the first trainer.
+        dropped: Rollouts that were leased and not trained on, by cause.
+        dropped_steps: The steps of these that had arrived.
+        wait_s: Seconds waited so far for experience.
+    """
+
+    def __init__(self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device) -> None:
+        self.parameters = Parameters(memory, bells)
+        self.dropped: Counter[str] = Counter()
+        self.dropped_steps: Counter[str] = Counter()
+        self.wait_s = 0.0
+        self._memory, self._lock, self._bells = memory, lock, bells
+        self._sizes = sizes = memory.sizes
+        self._rank = rank = sizes.trainers.index(bells.own)
+        self._leases = Leases(memory, lock)
+        self._batcher = Batcher(sizes, self._leases, rank)
+        self._batches: Batches = open_batches(memory, rank, self._batcher, device)
+        self._rings = {
+            gmi: RingReader(memory.memory, memory.ring_at(agent, rank), sizes.ring_records)
+            for agent, gmi in enumerate(sizes.agents)
+        }
+        self._living = list(sizes.agents)
+        self._number = 0  # of the batch that is or will be trained on
+        self._is_out = self._is_ended = False
+
+    def take(self) -> Batch:
+        """The next batch, when all its rollouts have come. It is the trainer's until `give_back`.
+
+        Raises:
+            UsageError: If the last one was not given back.
+            PeerDiedError: If no agent is left.
+            PeerSilentError: If nothing has come for `hang_s`.
+            GmiError: If another trainer has ended the experience.
+        """
+        if self._is_out:
+            raise UsageError(f"batch {self._number} was not given back, and so the next one cannot be taken")
+        began = time.perf_counter()
+        self._look()
+        while missing := self._batcher.missing(self._number):
+            self._await_more(missing)
+        self.wait_s += time.perf_counter() - began
+        self._is_out = True
+        owners = (self._leases.owner(self._rank, place) for place in self._batcher.places_of(self._number))
+        agents = tuple(self._sizes.agents[agent_of(owner)] for owner in owners)
+        memory, views = self._batches.whole(self._number % self._sizes.batches)
+        return Batch(self._number, agents, views, memory)
+
+    def give_back(self) -> None:
+        """Let agents use the room of the batch again, after it was trained on and the new version was published.
+
+        The first trainer has published it by then; the others wait for that.
+
+        Raises:
+            UsageError: If there is no such batch, or the version was not published.
+            PeerDiedError: If the first trainer has ended before it published.
+            PeerSilentError: If it has not published for `hang_s`.
+        """
+        if not self._is_out:
+            raise UsageError("there is no batch to give back: take one first")
+        versions = self._number + 2  # the first one, and one for each update
+        if self._bells.own != self._sizes.trainers[0]:
+            self.parameters.await_published(versions)
+        elif self.parameters.published() < versions:
+            raise UsageError(f"batch {self._number} was given back before version {versions - 1} was published")
+        self._batches.give_back()
+        self._batcher.give_back(self._number)
+        self._number += 1
+        self._is_out = False
+        self._leases.give_back(self._rank, self._number * self._sizes.rollouts)
+        self._ring_agents()
+
+    def end_experience(self) -> None:
+        """Say that no more is needed: agents then lease nothing more. What has not been trained on is dropped."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._leases.end()
+        self._look()
+        first = (self._number + self._is_out) * self._sizes.rollouts
+        left = range(first, self._leases.leased(self._rank))
+        self._drop([place for place in left if self._leases.owner(self._rank, place)], ENDED)
+        self._ring_agents()
+        for trainer in self._sizes.trainers:
+            self._bells.ring(trainer)
+
+    def close(self) -> None:
+        """Stop watching the agents."""
+        self._batches.close()
+        self._bells.close()
+        self._lock.close()
+
+    def _await_more(self, missing: list[int]) -> None:
+        if self._memory.is_closed:
+            raise GmiError(
+                f"the experience that GMI {self._bells.own} waits for was ended, by itself or another trainer"
+            )
+        if not self._living:
+            agents = ", ".join(map(str, self._sizes.agents))
+            raise PeerDiedError(f"all agents (GMIs {agents}) ended while GMI {self._bells.own} waited for experience")
+        self._bells.look(self._living)  # whoever ends wakes us
+        owners = {agent_of(self._leases.owner(self._rank, place)) for place in missing}
+        late = [self._sizes.agents[agent] for agent in sorted(owners) if agent >= 0]
+        self._bells.wait_for(self._look, late or self._living, "sent experience")
+
+    def _look(self) -> bool:
+        """Take in what has come and who has ended; whether there was anything."""
+        ended = self._bells.ended(self._living)  # known before the queues are read: what was sent until then counts
+        has_come = False
+        for agent, gmi in enumerate(self._sizes.agents):
+            if self._rings[gmi].has_more():
+                has_come = True
+                self._take_in(agent, gmi)
+        for gmi in ended:
+            self._living.remove(gmi)
+            self._reclaim(gmi)
+        return has_come or bool(ended) or self._memory.is_closed
+
+    def _take_in(self, agent: int, gmi: int) -> None:
+        for record in self._rings[gmi].take_all():
+            is_kind_whole = self._batcher.arrive(agent, record)
+            self._batches.arrived(record, is_kind_whole)
+        self._bells.ring(gmi)  # it may wait for room
+
+    def _reclaim(self, gmi: int) -> None:
+        places = self._batcher.unfinished(self._sizes.agents.index(gmi))
+        self._drop(places, f"GMI {gmi} ended")
+        self._batcher.forget(places)
+        self._leases.give_up(self._rank, places)
+        self._ring_agents()
+
+    def _drop(self, places: list[int], cause: str) -> None:
+        if places:
+            self.dropped[cause] += len(places)
+            self.dropped_steps[cause] += sum(map(self._batcher.steps_come, places))
+
+    def _ring_agents(self) -> None:
+        for gmi in self._living:
+            self._bells.ring(gmi)
