@@ -17,6 +17,7 @@ from gmi_drl.bench.cases import (
     green_contexts,
     learning,
     learning_against_rsl_rl,
+    learning_asynchronous,
     mjlab_train,
     physics,
     planning,
@@ -28,6 +29,7 @@ from gmi_drl.bench.cases import (
     returns_v5,
     rllib_cluster,
     sharing,
+    table_8,
     uneven,
 )
 from gmi_drl.errors import UsageError, did_you_mean
@@ -41,6 +43,8 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (ppo_update, (ppo_update.CASE,)),
     (learning, learning.CASES),
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),
+    (learning_asynchronous, learning_asynchronous.CASES),
+    (table_8, table_8.CASES),
     (mjlab_train, mjlab_train.CASES),
     (gmis_against_solo, gmis_against_solo.CASES),
     (ray_overhead, (ray_overhead.CASE,)),

@@ -1,0 +1,84 @@
+"""Asynchronous trainings on two cores, as sides of cases: for so many seconds, with what agents and trainers did."""
+
+import time
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.bench.case import Sample
+from gmi_drl.bench.cases import needs
+from gmi_drl.gmi.inventory import this_node
+
+if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
+    from gmi_drl.layout import Channels, Layout
+
+CORES = 2
+WARM_UP_S, QUICK_WARM_UP_S = 4.0, 1.0
+FOREVER = 10**9
+
+
+def layout_of(task: str, num_env: int, *, gmis: int = 2, channels: "Channels | None" = None) -> "Layout":
+    """One trainer and the other GMIs as agents, on two cores; more than two GMIs take turns."""
+    from gmi_drl.cut import Cut
+    from gmi_drl.hardware import Cpu, Node
+    from gmi_drl.layout import Channels, Layout
+    from gmi_drl.templates import Decoupled
+    from gmi_drl.workload import TASK_SPECS
+
+    cpu = this_node().cpu
+    cores = [physical[0] for physical in cpu.physical][:CORES]  # not two threads of one core
+    pair = Node(name="pair", cpu=Cpu(cores=CORES, memory_gib=cpu.memory_gib, architecture=cpu.architecture))
+    template = Decoupled(channels=channels or Channels())
+    plain = template.lay_out(TASK_SPECS[task], pair, Cut(gmis, num_env, share_cores=gmis > CORES)).model_dump()
+    for device in plain["devices"]:
+        for gmi in device["gmis"]:
+            gmi["cores"] = tuple(cores[core] for core in gmi["cores"])
+    return Layout.model_validate(plain)
+
+
+def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: float = WARM_UP_S) -> Sample:
+    """Predictions per second (the paper's PPS); `training_samples_per_second` is its TTOP, lags are in versions."""
+    rows = run(layout, config, warm_up_s + seconds)
+    began_s = rows[0][0]
+    (first_s, first), *_, (last_s, last) = [row for row in rows if row[0] >= began_s + warm_up_s] or rows
+    spent_s = max(last_s - first_s, 1e-9)
+    used = [row for when_s, row in rows if when_s >= first_s]
+    learnt = (last["env_steps"] - first["env_steps"]) / spent_s
+    details = {
+        "training_samples_per_second": learnt,
+        "lag_mean": sum(row["lag_mean"] for row in used) / len(used),
+        "lag_max": max(row["lag_max"] for row in used),
+        "updates": len(used),
+        **{name: sum(row[name] for row in used) / len(used) for name in ("sim_s", "act_s", "learn_s", "sync_s")},
+    }
+    return Sample((last["predictions"] - first["predictions"]) / spent_s, details)
+
+
+def run(layout: "Layout", config: "RunConfig", seconds: float) -> "list[tuple[float, dict[str, Any]]]":
+    """Train for so many seconds in a folder that is gone afterwards: each row with when it came."""
+    from gmi_drl.launch.training import train
+    from gmi_drl.run.folder import RunFolder
+
+    rows: list[tuple[float, dict[str, Any]]] = []
+    timed = config.model_copy(update={"time_limit_s": seconds, "iterations": FOREVER})
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
+        folder = RunFolder(Path(path) / "run", stays=False)
+        folder.create()
+        outcome = train(layout, timed, folder, on_row=lambda row: rows.append((time.monotonic(), row)))
+    if outcome.signal is not None:
+        raise SystemExit(128 + outcome.signal)
+    return rows
+
+
+def seeds() -> "count[int]":
+    """1, 2, 3 and so on: seed 0 is what hyper-parameters were chosen on."""
+    return count(1)
+
+
+def obstacle() -> str | None:
+    """Two physical cores, and MuJoCo."""
+    has = len(this_node().cpu.physical)
+    few = None if has >= CORES else f"it needs {CORES} physical cores, this process may use {has}"
+    return few or needs.package("mujoco", "mujoco")
