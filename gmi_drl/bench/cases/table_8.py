@@ -42,7 +42,7 @@ def case(task: str, papers: str) -> Case:
         obstacle=obstacle,
         reference=f"The paper, on 2 GPUs: {papers}",
         limits="On cores agents and trainers share their memory, so that a message is a record of 40 bytes; real "
-        "physics on a core gives a few thousand predictions a second, where the paper's GPUs give a hundred thousand and more.",
+        "physics on a core gives thousands of predictions a second, where the paper's GPUs give a hundred thousand.",
         repeats=5,
     )
 
