@@ -6,7 +6,7 @@ import pytest
 import torch
 from rollouts import SPEC, N, T, make_policy, make_rollout, normalise
 
-from gmi_drl.algo import ppo as module
+from gmi_drl.algo import flat_learner as module
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of

@@ -1,0 +1,172 @@
+"""What our learners have in common: gradients in one flat bucket, summed over the group, and a step of Adam for each."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.adam import Adam
+from gmi_drl.algo.flat import FlatParameters
+from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.device.captured import Captured
+
+LEARNING_RATE_RANGE = (1e-5, 1e-2)  # rsl_rl's bounds and factor for the adaptive schedule
+LEARNING_RATE_FACTOR = 1.5
+
+
+class StepConfig(Protocol):
+    """How the steps of an update are taken."""
+
+    @property
+    def epochs(self) -> int:
+        """How often an update goes through its samples."""
+
+    @property
+    def minibatches(self) -> int:
+        """Per epoch; each is a step."""
+
+    @property
+    def learning_rate(self) -> float:
+        """What it begins with."""
+
+    @property
+    def schedule(self) -> Literal["adaptive", "fixed"]:
+        """`adaptive` keeps the KL of a step near `desired_kl`."""
+
+    @property
+    def desired_kl(self) -> float:
+        """See `schedule`."""
+
+    @property
+    def max_grad_norm(self) -> float:
+        """Of the policy's and of the value network's gradient."""
+
+
+Config = TypeVar("Config", bound=StepConfig)
+
+
+class FlatLearner(Generic[Config]):
+    """One replica; those of a group stay alike. What is minimised is its subclass's.
+
+    Nothing in an update waits for the device, but for a `reduce` that goes through the host: learning rate, KL and
+    losses stay tensors; a step whose gradients are not finite (on any GMI: the sum carries it) is skipped by Adam on
+    the device and counted.
+
+    Args:
+        policy: The networks, on the device that the update shall run on.
+        config: Hyper-parameters.
+        sample_share: Samples that this GMI learns from divided by those of its whole group.
+        reduce: Sums a float32 vector in place over the group; the identity when alone.
+        make_bucket: Gives memory on the device that `reduce` reads with the fewest copies.
+        cuda_graphs: On a GPU, replay what happens before and after each `reduce` as CUDA graphs.
+
+    Attributes:
+        totals: Sums of `METRICS` over the steps of the last update.
+    """
+
+    METRICS: ClassVar[tuple[str, ...]]
+    """What is measured in each step, in the order of the bucket's tail, one of them "kl"; last "skipped_updates"."""
+
+    def __init__(
+        self,
+        policy: ActorCritic,
+        config: Config,
+        *,
+        sample_share: float = 1.0,
+        reduce: Callable[[Tensor], None] = lambda bucket: None,
+        make_bucket: Callable[[int], Tensor] | None = None,
+        cuda_graphs: bool = True,
+    ) -> None:
+        self.policy, self.config, self.sample_share, self.reduce = policy, config, sample_share, reduce
+        self._cuda_graphs = cuda_graphs
+        device = policy.log_std.device
+        make_bucket = make_bucket or partial(torch.zeros, device=device)
+        self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
+        self.learning_rate = torch.tensor(config.learning_rate, device=device)
+        self.found_inf = torch.zeros((), device=device)
+        self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
+        self.totals = torch.zeros(len(self.METRICS), device=device)
+        self.release()
+
+    def release(self) -> None:
+        """Free the memory for the samples of an update, and let go of all that was captured."""
+        self._gradient_steps: list[Captured] = []
+        self._apply_step = Captured(self._apply, self.totals.device, is_on=self._cuda_graphs)
+
+    @torch.no_grad()
+    def metrics(self) -> dict[str, float]:
+        """Means over the steps of the last update; learning rate, entropy and noise after it. Waits, once."""
+        count = self.config.epochs * self.config.minibatches
+        now = torch.stack((self.learning_rate, self.policy.entropy(), self.policy.log_std.exp().mean()))
+        *sums, skipped, learning_rate, entropy, action_std = torch.cat((self.totals, now)).tolist()
+        rows = dict(zip(self.METRICS, [total / count for total in sums] + [skipped], strict=True))
+        return {**rows, "learning_rate": learning_rate, "entropy": entropy, "action_std": action_std}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything that the next update depends on, as tensors."""
+        return {
+            "parameters": self.flat.vector,
+            "adam.mean": self.adam.mean,
+            "adam.square": self.adam.square,
+            "adam.step": self.adam.steps,
+            "learning_rate": self.learning_rate,
+        }
+
+    def load_state_dict(self, saved: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`."""
+        for name, tensor in self.state_dict().items():
+            tensor.copy_(saved[name])
+
+    def _step_by(self, compute_gradients: Iterable[Callable[[], None]]) -> None:
+        """Steps of an update from now on, each by the gradient that one of these puts into the bucket."""
+        self._gradient_steps = [
+            Captured(compute, self.totals.device, is_on=self._cuda_graphs) for compute in compute_gradients
+        ]
+
+    def _take_steps(self) -> None:
+        """All steps of an update."""
+        self.totals.zero_()
+        for _ in range(self.config.epochs):
+            for compute_gradient in self._gradient_steps:
+                compute_gradient()
+                self.reduce(self.flat.bucket)
+                self._apply_step()
+
+    def _fill_bucket(self, loss: Tensor, *measured: Tensor) -> None:
+        """Put this GMI's share of a loss' gradient into the bucket, and of the `METRICS` that were measured with it.
+
+        A gradient is added to what the bucket holds: `_compute_gradient` begins with zeros.
+        """
+        (loss * self.sample_share).backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            self.flat.tail.copy_(torch.stack([number.detach() for number in measured]) * self.sample_share)
+
+    @torch.no_grad()
+    def _apply(self) -> None:
+        """One step of Adam with the sum in the bucket."""
+        flat = self.flat
+        self._adapt_learning_rate(flat.tail[self.METRICS.index("kl")])
+        self._clip(flat.gradient[: self.policy.actor_size])
+        self._clip(flat.gradient[self.policy.actor_size :])
+        self.found_inf.copy_(1 - flat.gradient.sum().isfinite().float())
+        self.adam.step()
+        self.totals[:-1] += flat.tail
+        self.totals[-1] += self.found_inf
+
+    def _adapt_learning_rate(self, kl: Tensor) -> None:
+        """Keep the KL of a step near `desired_kl`."""
+        if self.config.schedule == "fixed":
+            return
+        slower = self.learning_rate / LEARNING_RATE_FACTOR
+        faster = self.learning_rate * LEARNING_RATE_FACTOR
+        is_small = (kl < self.config.desired_kl / 2) & (kl > 0)
+        rate = torch.where(is_small, faster, self.learning_rate)
+        rate = torch.where(kl > self.config.desired_kl * 2, slower, rate)
+        self.learning_rate.copy_(rate.clamp(*LEARNING_RATE_RANGE))
+
+    def _clip(self, gradient: Tensor) -> None:
+        """Scale a part of the gradient so that its norm is at most `max_grad_norm`."""
+        norm = torch.linalg.vector_norm(gradient)
+        gradient.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
