@@ -193,8 +193,15 @@ RSL_RL = LearnerEntry(
     remedy="pip install 'gmi-drl[rsl-rl]'",
     on_one_host=True,
 )
+A3C = LearnerEntry(
+    "a3c",
+    "our A3C with V-trace, by agents on other GMIs",
+    "gmi_drl.learners.a3c:A3CConfig",
+    None,
+    trainer="gmi_drl.roles.asynchronous.trainer:Trainer",
+)
 
-LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL))
+LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL, A3C))
 """Third parties add entries of their own by entry points: `KIND = "module:ENTRY"`, a `LearnerEntry`."""
 
 

@@ -1,7 +1,6 @@
 """Decoupled, the template of asynchronous training: agents and trainers on GMIs of their own (section 5.1)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
 from gmi_drl.cut import AnyCut
@@ -23,23 +22,22 @@ from gmi_drl.workload import TaskSpec
 AGENT = "gmi_drl.roles.asynchronous.agent:ExperienceAgent"
 
 
-@dataclass(frozen=True)
 class Decoupled:
     """See `Template`. The last GMIs train, the others simulate and act.
 
     Args:
         trainers: How many train, over all devices.
-        channels: By which experience gets to them.
+        channels: By which experience gets to them; None for the usual ones.
     """
-
-    trainers: int = 1
-    channels: Channels = field(default_factory=Channels)
 
     name = "decoupled"
     what = "agents send experience to trainers on other GMIs and go on meanwhile (paper sections 4.2 and 5.1)"
     purpose: Purpose = "training"
     usual_learner = "a3c"
-    planner = "gmi_drl.profiler.decoupled:plan_here"
+    planner: str | None = "gmi_drl.profiler.both_sides:plan_here"
+
+    def __init__(self, trainers: int = 1, channels: Channels | None = None) -> None:
+        self.trainers, self.channels = trainers, channels or Channels()
 
     def lay_out(
         self,
@@ -133,7 +131,7 @@ class Decoupled:
         return {gmi.id: learner.trainer if "trainer" in gmi.roles else AGENT for gmi in layout.gmis}
 
     def probe(self, learner: LearnerEntry) -> str | None:
-        """See `Template`: agents and trainers have one each (`profiler.decoupled`)."""
+        """See `Template`: agents and trainers have one each (`profiler.both_sides`)."""
         return None
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:

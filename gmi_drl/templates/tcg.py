@@ -24,7 +24,7 @@ class Tcg:
     what = "simulator and agent share a GMI, so nothing crosses its border (paper section 5.1)"
     purpose: Purpose = "serving"
     usual_learner = OUR_PPO.name
-    planner = None
+    planner: str | None = None
 
     def lay_out(
         self,

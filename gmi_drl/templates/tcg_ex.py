@@ -28,7 +28,7 @@ class TcgEx:
     what = "simulator, agent and trainer share a GMI, so only gradients cross its border (paper section 5.1)"
     purpose: Purpose = "training"
     usual_learner = OUR_PPO.name
-    planner = None
+    planner: str | None = None
 
     def lay_out(
         self,

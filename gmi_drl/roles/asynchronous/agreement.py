@@ -15,8 +15,8 @@ from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.roles.agreement import News, Word
 
 VERSION, PREDICTIONS, SIM_S, ACT_S = (FACTS.index(name) for name in ("version", "predictions", SIMULATE.name, ACT.name))
-ADDED_UP = 6
-"""Transitions that are valid, those learnt from, predictions, lags, and rollouts: given, and dropped so far."""
+ADDED_UP = 5
+"""Transitions, predictions, lags, and rollouts: those taken, and those dropped so far."""
 
 
 class Agreement:
@@ -31,7 +31,7 @@ class Agreement:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.agents_s = {SIMULATE.name: 0.0, ACT.name: 0.0}
+        self.agents_s: dict[str, float] = {SIMULATE.name: 0.0, ACT.name: 0.0}
         self._last_s = time.monotonic()
         self._predictions = 0.0
 
@@ -49,8 +49,9 @@ class Agreement:
         """
         sums, facts, delta = batch.sums.sum(0), batch.facts.cpu(), reduce(merge_moments, batch.delta)
         lags = version - facts[:, VERSION]
-        counts = [batch.reward.numel(), facts[:, PREDICTIONS].sum(), lags.sum(), len(facts), dropped]
-        added_up = torch.tensor([float(count) for count in counts], dtype=torch.float64)
+        predictions = float(facts[:, PREDICTIONS].sum())
+        counts = [batch.reward.numel(), predictions, float(lags.sum()), len(facts), dropped]
+        added_up = torch.tensor(counts, dtype=torch.float64)
         said = torch.tensor([float(word), float(lags.max())], dtype=torch.float64)
         seen = torch.cat((sums, batch.valid.sum(dtype=torch.float64)[None], delta)).cpu()
         table = self.group.gather(torch.cat((said, added_up, seen)))
@@ -59,7 +60,7 @@ class Agreement:
 
     def _news(self, table: Tensor, num_sums: int) -> News:
         words, most_lag, added_up, of_sums, valid, deltas = torch.split(
-            table, [1, 1, ADDED_UP - 1, num_sums, 1, table.shape[1] - 2 - ADDED_UP - num_sums], dim=1
+            table, [1, 1, ADDED_UP, num_sums, 1, table.shape[1] - 3 - ADDED_UP - num_sums], dim=1
         )
         if not valid.sum() > 0:
             raise GmiError("every world of every GMI went wrong in all steps of a batch: task or policy are broken")

@@ -16,7 +16,7 @@ from gmi_drl.profiler.budget import Budget, budget_of
 from gmi_drl.profiler.planning import explore, known_speeds
 from gmi_drl.profiler.session import PATIENCE_S, Session
 from gmi_drl.scheduler import Plan
-from gmi_drl.scheduler.decoupled import AS_GOOD, Waits, chosen, divisions
+from gmi_drl.scheduler.division import AS_GOOD, Waits, chosen, divisions
 from gmi_drl.scheduler.search import Grid
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates import TCG, Decoupled, devices_of, mapping_of

@@ -6,7 +6,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Cpu, CpuDevices, Node
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.scheduler.decoupled import chosen, divisions
+from gmi_drl.scheduler.division import chosen, divisions
 
 NODE = Node(name="n", cpus=CpuDevices(cores_each=4, count=1), cpu=Cpu(cores=4, memory_gib=8))
 
@@ -15,7 +15,7 @@ def point(gmis, num_env, speed):
     return ProfilePoint(gmis_per_gpu=gmis, num_env=num_env, runnable=True, steps_per_second=speed)
 
 
-@pytest.mark.parametrize(("learns", "trainers"), [(9000.0, 1), (2900.0, 2), (900.0, 3)])
+@pytest.mark.parametrize(("learns", "trainers"), [(9000.0, 1), (1000.0, 2), (300.0, 3)])
 def test_the_slower_side_decides_how_many_train(learns, trainers):
     best = chosen(divisions(NODE, [point(4, 64, 1000.0)], {Cut(4, 64): learns}, horizon=16))
     assert (best.agents, best.trainers) == (4 - trainers, trainers)
