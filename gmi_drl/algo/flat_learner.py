@@ -1,4 +1,4 @@
-"""What our learners have in common: gradients in one flat bucket, summed over the group, and a step of Adam for each."""
+"""What our learners share: gradients in one flat bucket, summed over the group, and a step of Adam for each."""
 
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -27,6 +27,10 @@ class Normaliser:
         """Normalise float32 observations `[..., O]`."""
         return (obs - self.mean) * self.scale
 
+    def scale_(self, obs: Tensor) -> Tensor:
+        """The same in place."""
+        return obs.sub_(self.mean).mul_(self.scale)
+
     def delta(self, obs: Tensor) -> Tensor:
         """What these observations `[..., O]` add, float64 `[1 + 2 O]` on their device."""
         return moments(obs.reshape(-1, self.num_obs))

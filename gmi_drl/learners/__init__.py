@@ -1,7 +1,17 @@
 """What learns: the configuration of each kind of learner, and where its code is. Pure data."""
 
+from gmi_drl.learners.a3c import A3CConfig
 from gmi_drl.learners.base import LEARNERS, OUR_PPO, AnyLearnerConfig, LearnerConfig, LearnerEntry
 from gmi_drl.learners.ppo import PPOConfig
 from gmi_drl.learners.rsl_rl import RslRlConfig
 
-__all__ = ["LEARNERS", "OUR_PPO", "AnyLearnerConfig", "LearnerConfig", "LearnerEntry", "PPOConfig", "RslRlConfig"]
+__all__ = [
+    "LEARNERS",
+    "OUR_PPO",
+    "A3CConfig",
+    "AnyLearnerConfig",
+    "LearnerConfig",
+    "LearnerEntry",
+    "PPOConfig",
+    "RslRlConfig",
+]

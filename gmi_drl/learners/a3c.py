@@ -1,0 +1,93 @@
+"""The configuration of our A3C."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from gmi_drl.learners.base import Count, Fraction, LearnerConfig, Positive
+from gmi_drl.learners.ppo import Activation
+from gmi_drl.workload import TaskSpec
+
+
+class A3CConfig(LearnerConfig):
+    """Asynchronous advantage actor-critic (Mnih et al., arXiv 1602.01783; GMI-DRL, section 5.1) with V-trace.
+
+    Agents on other GMIs act by a policy that may be some versions old. A new run gets its task's `hidden`,
+    `reward_scale` and `init_std`.
+    """
+
+    kind: Literal["a3c"] = "a3c"
+
+    hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (256, 128, 64)
+    """Widths of the hidden layers of the policy and of the value network."""
+
+    activation: Activation = "elu"
+    """Follows each hidden layer."""
+
+    horizon: Count = 16
+    """T: control steps per world of a rollout, and the most that a return looks ahead before it takes a value."""
+
+    rollouts: Count | None = None
+    """R: rollouts that a trainer learns from in one update. None: one from each agent, shared out among the trainers,
+    at least 1."""
+
+    minibatches: Count = 4
+    """Slices of an update, each all steps of some of the worlds: a step of the optimizer, and a reduction."""
+
+    learning_rate: Positive = 1e-3
+    """What it begins with."""
+
+    schedule: Literal["adaptive", "fixed"] = "adaptive"
+    """`adaptive` keeps the KL of a slice, from the policies that acted, near `desired_kl`."""
+
+    desired_kl: Positive = 0.04
+    """The older the policies that act, the smaller become the steps."""
+
+    gamma: Fraction = 0.99
+    """Discount of a step."""
+
+    vtrace: bool = True
+    """Whether experience of another policy is corrected (arXiv 1802.01561). False: it is learnt from as if it were of
+    the policy that learns, by n-step returns, as in the paper."""
+
+    rho_clip: Positive = 1.0
+    """Of V-trace: the most that the ratio of probabilities counts in a step."""
+
+    c_clip: Positive = 1.0
+    """Of V-trace: the most that it counts for the steps before, `rho_clip` at most by its theory."""
+
+    value_loss_coef: Annotated[float, Field(ge=0)] = 0.5
+    """Weight of the squared error of values."""
+
+    entropy_coef: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of the policy's entropy."""
+
+    max_grad_norm: Positive = 1.0
+    """Of the policy's and of the value network's gradient."""
+
+    init_std: Positive = 0.3
+    """Standard deviation of the actions at first. More noise is mostly clipped away by the limits of the actions."""
+
+    bootstrap: Literal["final_obs", "last_value"] = "final_obs"
+    """What follows a time-out: the value of the observation before the reset, or rsl_rl's approximation by the value
+    one step earlier. Both are of the agent that acted."""
+
+    @classmethod
+    def for_task(cls, task: TaskSpec) -> Self:
+        """See `LearnerConfig`."""
+        return cls(hidden=task.hidden, reward_scale=task.reward_scale, init_std=task.init_std)
+
+    @property
+    def epochs(self) -> int:
+        """See `LearnerConfig`: experience is learnt from once."""
+        return 1
+
+    @property
+    def lam(self) -> float:
+        """Of generalised advantage estimation, by which an actor judges: with 1 its returns are those of n steps."""
+        return 1.0
+
+    @property
+    def networks(self) -> Any:
+        """See `LearnerConfig`."""
+        return [self.hidden, self.activation]
