@@ -121,6 +121,7 @@ class TrainerEnd:
             return
         self._is_ended = True
         self._leases.end()
+        self._bells.look(self._living)
         self._look()
         first = (self._number + self._is_out) * self._sizes.rollouts
         left = range(first, self._leases.leased(self._rank))

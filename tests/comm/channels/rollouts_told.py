@@ -34,17 +34,18 @@ def pieces():
     return [(name, step) for step in range(FORM.horizon) for name in STEPWISE] + [(name, 0) for name in WHOLE]
 
 
-def write(place, gmi, kind, step):
-    """Copy a step into the place, and tell it."""
+def write(place, gmi, kind, step, version=0):
+    """Copy a step into the place, and tell it; facts are the version that acted."""
     view = place.views[kind]
-    (view[step] if kind in STEPWISE else view).fill_(number(gmi, place.rollout, kind, step))
+    value = version if kind == "facts" else number(gmi, place.rollout, kind, step)
+    (view[step] if kind in STEPWISE else view).fill_(value)
     place.wrote(kind, step)
 
 
-def send(place, gmi):
+def send(place, gmi, version=0):
     """A whole rollout."""
     for kind, step in pieces():
-        write(place, gmi, kind, step)
+        write(place, gmi, kind, step, version)
     place.commit()
 
 
@@ -57,6 +58,12 @@ def rollouts_in(batch):
         for kind, step in pieces():
             view = batch.views[kind][row]
             part = view[step] if kind in STEPWISE else view
-            assert part.eq(number(gmi, rollout, kind, step)).all(), (gmi, rollout, kind, step)
+            if kind != "facts":
+                assert part.eq(number(gmi, rollout, kind, step)).all(), (gmi, rollout, kind, step)
         came.append((gmi, rollout))
     return came
+
+
+def versions_in(batch):
+    """The versions that acted, for each place of a batch."""
+    return batch.views["facts"][:, 0].int().tolist()
