@@ -1,4 +1,57 @@
-"""Channels of experience between the agents and the trainers of a host, and the parameters that go back."""
+"""Channels of experience between the agents and the trainers of a host, and the parameters that go back.
+
+The four components of the paper's section 4.2, in one memory that all share (`memory.py`):
+
+- the **dispenser** (`dispenser.py`), on each agent: what was written of a rollout goes into channels by kind;
+- the **compressor** (`device_batches.py`): what all agents write of a kind lies side by side, so it moves at once;
+- the **migrator** (`leases.py`): an agent leases its next place from the trainer with the least workload;
+- the **batcher** (`batcher.py`), on each trainer: whole batches, in order, each step once.
+
+**What bounds the lag.** One update trains on a batch of R rollouts of each trainer and makes one version. A trainer has
+`max_lag + 1` batches. It takes them in order, and gives batch k back when version k + 1 is published (versions count
+from 0 here). So place p, which is in batch k = p // R, can be leased only when batch k - max_lag - 1 has come back,
+that is when version k - max_lag is published. An agent that takes the newest parameters after it has leased acts by
+that version or a later one, and batch k is trained on by version k: at most `max_lag` versions lie between. A place
+that its agent left unfinished is leased again later, so its next rollout is by no older version. In an example, an
+agent leases as far ahead as it can before each update:
+
+    >>> import torch
+    >>> from gmi_drl.errors import PeerSilentError
+    >>> from gmi_drl.experience import RolloutForm
+    >>> from gmi_drl.layout import Channels
+    >>> from gmi_drl.memory.post import create_post
+    >>> form = RolloutForm(horizon=2, num_env=1, num_obs=3, num_actions=1)
+    >>> def lags(max_lag):
+    ...     post, memory, weights = create_post(2), create_memory(), [torch.zeros(4)]
+    ...     sizes = ChannelSizes(form, 1, (1,), (0,), Channels(max_lag=max_lag), packed_bytes(weights))
+    ...     trainer = trainer_end(memory, post, 0, sizes, hang_s=0.01)
+    ...     agent = agent_end(memory, post, 1, sizes, hang_s=0.01)
+    ...     trainer.parameters.publish(0, weights)
+    ...     seen = []
+    ...     for version in range(5):
+    ...         try:
+    ...             while place := agent.lease():
+    ...                 place.views["facts"][0] = agent.parameters.read_into(weights)
+    ...                 for kind in place.views:
+    ...                     place.wrote_whole(kind)
+    ...                 place.commit()
+    ...         except PeerSilentError:  # no place is free
+    ...             batch = trainer.take()
+    ...         seen.append(version - int(batch.views["facts"][0, 0]))
+    ...         trainer.parameters.publish(version + 1, weights)
+    ...         trainer.give_back()
+    ...     return seen
+    >>> lags(0), lags(2)
+    ([0, 0, 0, 0, 0], [0, 1, 2, 2, 2])
+
+**Bounded.** The memory has its size from its first moment to its last, and is sealed. An agent without a place waits,
+as does one whose queue is full, and a trainer without a whole batch; all of them sleep, see each other end, and have a
+deadline (`hang_s`).
+
+**Nothing lost, nothing twice.** A record has the number of its place, of its agent's rollout, of its steps and of
+itself; whatever does not follow the one before is an error. An agent that ends leaves what it has sent whole; its
+unfinished rollouts are dropped, counted with that cause, and their places are leased again.
+"""
 
 import platform
 

@@ -1,6 +1,7 @@
 """The agent's end of the channels."""
 
 import time
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -56,9 +57,7 @@ class AgentEnd:
         if ended and not self._memory.is_closed:
             self._bells.check(ended[0], "trained on what is sent")
         if not self._is_served():
-            began = time.perf_counter()
-            self._bells.wait_for(self._is_served, self._sizes.trainers, "given back places")
-            self.wait_s += time.perf_counter() - began
+            self._wait(self._is_served, self._sizes.trainers, "given back places")
         if self._leased is None:
             return None
         self._place = Place(self._leased, self._rollouts, self._views_of(self._leased), self._channels, self._send)
@@ -79,13 +78,18 @@ class AgentEnd:
     def _send(self, lease: Lease, rollout: int, kind: int, first: int, last: int) -> None:
         ring, trainer = self._rings[lease.trainer], self._sizes.trainers[lease.trainer]
         if not ring.has_room():
-            began = time.perf_counter()
-            self._bells.wait_for(lambda: ring.has_room() or self._memory.is_closed, (trainer,), "taken experience")
-            self.wait_s += time.perf_counter() - began
+            self._wait(lambda: ring.has_room() or self._memory.is_closed, (trainer,), "taken experience")
             if not ring.has_room():  # nobody reads it any more
                 return
         ring.put(lease.place, rollout, kind, first, last)
         self._bells.ring(trainer)
+
+    def _wait(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str) -> None:
+        began = time.perf_counter()
+        try:
+            self._bells.wait_for(is_done, trainers, deed)
+        finally:
+            self.wait_s += time.perf_counter() - began
 
     def _views_of(self, lease: Lease) -> dict[str, Tensor]:
         slot = lease.place % self._sizes.places

@@ -20,6 +20,7 @@ class Batcher:
         self._sizes, self._leases, self._trainer = sizes, leases, trainer
         self._steps = [sizes.steps_of(kind) for kind in sizes.form.kinds]
         self._stepwise = [number for number, kind in enumerate(sizes.form.kinds) if kind.is_stepwise]
+        self._places = sizes.places
         self._numbers = list(range(sizes.places))  # which place each part of the memory stands for now
         self._came = [[0] * len(self._steps) for _ in self._numbers]
         self._whole_kinds = [0] * sizes.places
@@ -38,7 +39,7 @@ class Batcher:
             GmiError: If the place is another's, or a step is missing or there twice.
         """
         place, rollout, kind, first, last = record
-        slot = place % self._sizes.places
+        slot = place % self._places
         came = self._came[slot]
         is_its_own = self._leases.owner(self._trainer, place) == owner_word(agent, rollout)
         if self._numbers[slot] != place or not is_its_own or came[kind] != first or last > self._steps[kind]:
@@ -61,11 +62,11 @@ class Batcher:
 
     def is_place_whole(self, place: int) -> bool:
         """Whether a rollout has come, of a place whose batch was not given back."""
-        return self._whole_kinds[place % self._sizes.places] == len(self._steps)
+        return self._whole_kinds[place % self._places] == len(self._steps)
 
     def is_kind_whole(self, batch: int, kind: int) -> bool:
         """Whether a kind has come of all rollouts of a batch."""
-        return all(self._came[place % self._sizes.places][kind] == self._steps[kind] for place in self.places_of(batch))
+        return all(self._came[place % self._places][kind] == self._steps[kind] for place in self.places_of(batch))
 
     def places_of(self, batch: int) -> range:
         """The numbers of a batch's places."""
@@ -80,12 +81,12 @@ class Batcher:
 
     def steps_come(self, place: int) -> int:
         """Steps of which everything has come that comes with each step."""
-        return min(self._came[place % self._sizes.places][kind] for kind in self._stepwise)
+        return min(self._came[place % self._places][kind] for kind in self._stepwise)
 
     def forget(self, places: Iterable[int]) -> None:
         """What came of these was of a rollout that will not be whole: the next one begins there."""
         for place in places:
-            slot = place % self._sizes.places
+            slot = place % self._places
             self._came[slot] = [0] * len(self._steps)
             self._whole_kinds[slot] = 0
 
@@ -93,4 +94,4 @@ class Batcher:
         """Let the memory of a batch stand for later places."""
         self.forget(self.places_of(batch))
         for place in self.places_of(batch):
-            self._numbers[place % self._sizes.places] = place + self._sizes.places
+            self._numbers[place % self._places] = place + self._places

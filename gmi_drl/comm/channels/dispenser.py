@@ -64,11 +64,12 @@ class Place:
         channel = self._channels[kind]
         if step != channel.written or step >= channel.steps or self.is_committed:
             raise UsageError(f"step {step} of {kind!r} was written when step {channel.written} was to come")
-        channel.written = written = step + 1
+        written = step + 1
         if written == channel.due:
             self._send(self._lease, self.rollout, channel.kind, channel.sent, written)
             channel.sent = written
             channel.due = min(written + channel.transfer, channel.steps)
+        channel.written = written  # not before: what could not be sent can be told again
 
     def wrote_whole(self, kind: str) -> None:
         """Tell that all of a kind is in its view, or all that was still to come; errors as of `wrote`."""

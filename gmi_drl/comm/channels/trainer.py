@@ -79,10 +79,12 @@ class TrainerEnd:
         if self._is_out:
             raise UsageError(f"batch {self._number} was not given back, and so the next one cannot be taken")
         began = time.perf_counter()
-        self._look()
-        while missing := self._batcher.missing(self._number):
-            self._await_more(missing)
-        self.wait_s += time.perf_counter() - began
+        try:
+            self._look()
+            while missing := self._batcher.missing(self._number):
+                self._await_more(missing)
+        finally:
+            self.wait_s += time.perf_counter() - began
         self._is_out = True
         owners = (self._leases.owner(self._rank, place) for place in self._batcher.places_of(self._number))
         agents = tuple(self._sizes.agents[agent_of(owner)] for owner in owners)
@@ -119,6 +121,7 @@ class TrainerEnd:
             return
         self._is_ended = True
         self._leases.end()
+        self._bells.look(self._living)
         self._look()
         first = (self._number + self._is_out) * self._sizes.rollouts
         left = range(first, self._leases.leased(self._rank))

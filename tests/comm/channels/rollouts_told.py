@@ -1,0 +1,69 @@
+"""Rollouts whose every number tells whose it is, for tests of the channels."""
+
+import torch
+
+from gmi_drl.comm.channels import ChannelSizes, packed_bytes
+from gmi_drl.experience import RolloutForm
+from gmi_drl.layout import Channels
+
+FORM = RolloutForm(horizon=3, num_env=2, num_obs=5, num_actions=2, num_terms=1)
+KINDS = {kind.name: number for number, kind in enumerate(FORM.kinds)}
+STEPWISE = [kind.name for kind in FORM.kinds if kind.is_stepwise]
+WHOLE = [kind.name for kind in FORM.kinds if not kind.is_stepwise]
+RECORDS = {"MCC": len(KINDS), "UCC": FORM.horizon * len(STEPWISE) + len(WHOLE)}
+"""Of a rollout, where it is less than a transfer."""
+
+
+def parameters(version=0):
+    """Float32 and float64 together, all of one version."""
+    return [torch.full((7,), float(version)), torch.full((2, 3), float(version), dtype=torch.float64)]
+
+
+def sizes_of(rollouts=1, agents=(1,), trainers=(0,), form=FORM, **channels):
+    """Sizes with these parameters."""
+    return ChannelSizes(form, rollouts, agents, trainers, Channels(**channels), packed_bytes(parameters()))
+
+
+def number(gmi, rollout, kind, step):
+    """What all of a step of a kind is, exact in float32."""
+    return ((gmi * 1000 + rollout) * 20 + KINDS[kind]) * 10 + step
+
+
+def pieces():
+    """What is written of a rollout, in the order of acting: kind and step."""
+    return [(name, step) for step in range(FORM.horizon) for name in STEPWISE] + [(name, 0) for name in WHOLE]
+
+
+def write(place, gmi, kind, step, version=0):
+    """Copy a step into the place, and tell it; facts are the version that acted."""
+    view = place.views[kind]
+    value = version if kind == "facts" else number(gmi, place.rollout, kind, step)
+    (view[step] if kind in STEPWISE else view).fill_(value)
+    place.wrote(kind, step)
+
+
+def send(place, gmi, version=0):
+    """A whole rollout."""
+    for kind, step in pieces():
+        write(place, gmi, kind, step, version)
+    place.commit()
+
+
+def rollouts_in(batch):
+    """The agent and the rollout's number of each place of a batch, once every number in it is checked."""
+    came = []
+    for row, gmi in enumerate(batch.agents):
+        first = int(batch.views["obs"][row].flatten()[0])
+        rollout = first // 200 - gmi * 1000
+        for kind, step in pieces():
+            view = batch.views[kind][row]
+            part = view[step] if kind in STEPWISE else view
+            if kind != "facts":
+                assert part.eq(number(gmi, rollout, kind, step)).all(), (gmi, rollout, kind, step)
+        came.append((gmi, rollout))
+    return came
+
+
+def versions_in(batch):
+    """The versions that acted, for each place of a batch."""
+    return batch.views["facts"][:, 0].int().tolist()
