@@ -13,7 +13,7 @@ from conftest import children_of, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.cut import Cut
-from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.errors import GmiDiedError, GmiError, MachineError, UsageError
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
@@ -103,6 +103,25 @@ def test_ctrl_c_keeps_what_was_done(run, tmp_path, monkeypatch):
     assert served.signal is signal.SIGINT and read.index.state == "stopped"
     assert 0 < len(read) == served.gmis[0].env_steps < 10**6
     assert sum(block.steps for block in read.blocks(0)) == served.gmis[0].steps
+
+
+@two_cores
+def test_what_was_whole_when_a_gmi_died_is_kept(run, tmp_path, monkeypatch):
+    events = serving.GMIProcesses.events
+
+    def kill_after_a_shard_of_the_other(processes, **more):
+        for event in events(processes, **more):
+            yield event
+            if isinstance(event, serving.Heard) and isinstance(event.word, serving.Wrote) and event.gmi_id == 1:
+                os.kill(processes._children[0].pid, signal.SIGKILL)
+
+    monkeypatch.setattr(serving.GMIProcesses, "events", kill_after_a_shard_of_the_other)
+    with pytest.raises(GmiDiedError, match=r"GMI 0 .* SIGKILL"):
+        serve(layout(2), run, steps=10**6, experience=tmp_path / "experience")
+    read = ExperienceDataset(tmp_path / "experience")
+    assert read.index.state == "failed" and sum(block.steps for block in read.blocks(1)) >= IN_SHARD
+    assert len(list(read.blocks(0))) == len(read.index.gmis[0].shards)
+    assert not children_of(os.getpid())
 
 
 def small_disk(path):

@@ -68,7 +68,7 @@ def writing(
     finally:
         with suppress(OSError):
             for rest in (folder / MARK, *folder.glob(".*.draft")):
-                rest.unlink()
+                rest.unlink(missing_ok=True)
             if is_new and not any(folder.iterdir()):
                 folder.rmdir()
 
