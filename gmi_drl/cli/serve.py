@@ -41,6 +41,12 @@ SHOWN = 16
 @backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
+@click.option(
+    "--experience",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write what all GMIs see, do and get into a new folder: safetensors, to be read back as a dataset.",
+)
 @launcher_option
 @apply_mig_option
 @simulator_option
@@ -52,17 +58,19 @@ def serve(
     gmis_per_gpu: int | None,
     backend: str | None,
     launcher: str,
+    experience: Path | None,
     format: str,
     **options: Any,
 ) -> None:
     """Let what a RUN has learnt act on all GMIs of a LAYOUT file, or of this machine cut evenly.
 
-    `gmi-drl plan --template serving` makes such a layout. Nobody learns, and nothing is written into the run. Ctrl-C
-    ends it with what was done so far.
+    `gmi-drl plan --template serving` makes such a layout. Nobody learns, and nothing is written into the run. It tells
+    steps/s, returns, and how long a control step took. Ctrl-C ends it with what was done so far.
     """
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
+    from gmi_drl.launch.serving import require_one_machine
     from gmi_drl.launch.serving import serve as launch
     from gmi_drl.launch.signals import SecondSignal
     from gmi_drl.profiler.room import require_room
@@ -80,15 +88,18 @@ def serve(
     chosen = layout_for(launcher, cut_by(chosen, backend))
     template_for(chosen, "serving")
     check_applied(chosen, options["apply_mig"])
+    require_one_machine(experience, is_local=launcher == LOCAL)
     if launcher == LOCAL:
         require_room(chosen, config, task_spec(task), this_node(), tell=say)
     try:
         with agents_by(launcher, chosen) as agents:
-            served = launch(chosen, folder, agents=agents, **options)
+            served = launch(chosen, folder, agents=agents, experience=experience, **options)
     except SecondSignal as second:
         say("gmi-drl: ended at once")
         raise SystemExit(128 + second.signal) from None
     _tell(served, folder, task, format)
+    if experience is not None and format == "table":
+        say(f"Wrote {experience}. Read it with gmi_drl.run.experience.ExperienceDataset({str(experience)!r}).")
     if served.signal is not None:
         raise SystemExit(128 + served.signal)
 
@@ -112,6 +123,7 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
             "return_mean": returns / episodes if episodes else None,
             "episode_length_mean": lengths / episodes if episodes else None,
             "bad": sum(gmi.bad for gmi in served.gmis.values()),
+            "latency_ms": served.latencies.milliseconds(),
             "devices": served.devices,
             "gmis": {str(gmi_id): _document(gmi) for gmi_id, gmi in served.gmis.items()},
         }
@@ -123,6 +135,9 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
     for device, values in served.devices.items():
         console().print(f"{device}: {usage_text(values)}", markup=False)
     _print(served)
+    if latency := served.latencies.milliseconds():
+        times = ", ".join(f"{name} {ms:.3g}" for name, ms in latency.items())
+        console().print(f"A control step of all worlds of a GMI took, in ms: {times}", markup=False)
     if episodes:
         console().print(
             f"Mean of {episodes} finished: return {returns / episodes:.1f}, length {lengths / episodes:.1f}"
@@ -133,20 +148,24 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
 
 def _document(gmi: "ServedGMI") -> dict[str, Any]:
     numbers = ("num_env", "steps", "steps_per_second", "sim_s", "act_s", "episodes", "return_sum", "length_sum", "bad")
-    return {name: getattr(gmi, name) for name in numbers}
+    return {**{name: getattr(gmi, name) for name in numbers}, "latency_ms": gmi.latencies.milliseconds()}
 
 
 def _print(served: "Served") -> None:
     from rich.table import Table
 
     phases = (f"{phase.label} s" for phase in (SIMULATE, ACT))
-    titles = ("GMI", "environments", "steps", "steps/s", *phases, "episodes", "return", "length")
+    times = ("p50 ms", "p95", "p99", "max")
+    titles = ("GMI", "environments", "steps", "steps/s", *phases, *times, "episodes", "return", "length")
     table = Table(*titles, box=None, padding=(0, 2, 0, 0))
     for gmi_id, gmi in list(served.gmis.items())[:SHOWN]:
         means = (gmi.return_sum / gmi.episodes, gmi.length_sum / gmi.episodes) if gmi.episodes else ()
+        latency = gmi.latencies.milliseconds() or {}
         table.add_row(
             *(str(gmi_id), str(gmi.num_env), str(gmi.steps), human_count(gmi.steps_per_second)),
-            *(f"{gmi.sim_s:.2f}", f"{gmi.act_s:.2f}", str(gmi.episodes), *(f"{mean:.1f}" for mean in means)),
+            *(f"{gmi.sim_s:.2f}", f"{gmi.act_s:.2f}"),
+            *((f"{ms:.3g}" for ms in latency.values()) if latency else [""] * len(times)),
+            *(str(gmi.episodes), *(f"{mean:.1f}" for mean in means)),
         )
     console().print(table)
     if len(served.gmis) > SHOWN:

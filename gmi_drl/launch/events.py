@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from gmi_drl.roles.words import Ready, Report
+from gmi_drl.roles.words import Ready, Report, Wrote
 
 
 @dataclass(frozen=True)
 class Heard:
-    """A GMI says that it is ready, or reports. Its other words are the launcher's own affair."""
+    """A GMI says that it is ready, reports, or has written a shard. Its other words are the launcher's own affair."""
 
     gmi_id: int
-    word: Ready | Report
+    word: Ready | Report | Wrote
 
 
 @dataclass(frozen=True)

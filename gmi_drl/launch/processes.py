@@ -28,6 +28,7 @@ from gmi_drl.roles.words import (
     Proved,
     Ready,
     Report,
+    Wrote,
     said_by_gmi,
 )
 from gmi_drl.run.folder import RunFolder
@@ -125,7 +126,7 @@ class GMIProcesses:
         while self._children.keys() != self.results.keys():
             for gmi_id, word in self._receive(TICK_S):
                 heard = Waiting()
-                if isinstance(word, Ready | Report):
+                if isinstance(word, Ready | Report | Wrote):
                     self._has_told = True
                     yield Heard(gmi_id, word)
                     heard = Waiting()  # what the caller took its time for is not the GMIs' silence

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -21,10 +21,13 @@ from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS
 from gmi_drl.roles.checkpointer import LEARNER_PART
+from gmi_drl.roles.latency import Latencies
 from gmi_drl.roles.player import load_agent, newest_learner, require_policy
-from gmi_drl.roles.words import Ready, Start, Stop
+from gmi_drl.roles.server import seed_of
+from gmi_drl.roles.words import Ready, Start, Stop, Wrote
 from gmi_drl.run import checkpoint
-from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.experience import SHARD_BYTES, GMIExperience, Writing, step_bytes, writing
+from gmi_drl.run.folder import RunFolder, versions
 from gmi_drl.task_names import find_task
 from gmi_drl.task_settings import check_settings
 from gmi_drl.templates import template_for
@@ -35,7 +38,8 @@ from gmi_drl.workload import TaskSpec
 class ServedGMI:
     """What one GMI has done, in which time (seconds of `time.monotonic`), and the sums over its whole episodes.
 
-    `bad` counts those that ended because the physics went wrong; their returns are left out.
+    `bad` counts those that ended because the physics went wrong; their returns are left out. `latencies` are of its
+    control steps, each of all its worlds.
     """
 
     num_env: int
@@ -48,6 +52,7 @@ class ServedGMI:
     return_sum: float
     length_sum: float
     bad: int
+    latencies: Latencies
 
     @property
     def env_steps(self) -> int:
@@ -73,6 +78,11 @@ class Served:
     devices: Usage
 
     @property
+    def latencies(self) -> Latencies:
+        """Of the control steps of all GMIs."""
+        return Latencies.joined(gmi.latencies for gmi in self.gmis.values())
+
+    @property
     def steps_per_second(self) -> float:
         """Of all, from the first start to the last end."""
         began_s, ended_s = span(self.gmis)
@@ -93,6 +103,7 @@ def serve(
     stochastic: bool = False,
     apply_mig: bool = False,
     agents: AgentStarter | None = None,
+    experience: Path | None = None,
 ) -> Served:
     """Play the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
 
@@ -107,10 +118,12 @@ def serve(
         stochastic: Act with the noise of training, not by the mean.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
         agents: Starts the agents of the layout's nodes; None for a layout of this machine.
+        experience: A new folder for what all GMIs see, do and get; see `run.experience`.
 
     Raises:
-        UsageError: if the layout is not for serving or of another task, the run has no policy of ours, or its settings
-            are nothing for the layout's devices.
+        UsageError: if the layout is not for serving or of another task, the run has no policy of ours, its settings are
+            nothing for the layout's devices, or the folder for experience is not empty or not of this machine.
+        MachineError: if there is no room for the experience.
         LayoutMismatchError: if the layout does not fit this machine, or a device is in use.
         GmiError: when a GMI fails; its message names it and has the end of its log.
     """
@@ -121,18 +134,53 @@ def serve(
         raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: make one for that")
     _check_settings(run, task, layout, config)
     roles = template.roles(layout, LEARNERS.find(config.learner.kind))
-    params = {"steps": steps, "seed": seed, "stochastic": stochastic}
+    require_one_machine(experience, is_local=agents is None)
+    kept = None if experience is None else experience.resolve()
+    params: dict[str, Any] = {"steps": steps, "seed": seed, "stochastic": stochastic}
+    params |= {"experience": None if kept is None else str(kept), "shard_bytes": SHARD_BYTES}
     slot_bytes = config.learner.bucket_bytes(task_spec(task))
     with _folder_with_policy(run, task_spec(task), config) as (folder, iteration), stop_on_signals() as request:
+        facts = {"run": str(run.path.resolve()), "iteration": iteration, "seed": seed, "stochastic": stochastic}
         with (
+            nullcontext() if kept is None else _writing(kept, layout, steps, facts) as written,
             held(layout, f"gmi-drl serve {run.path}", agents, apply_mig=apply_mig) as claim,
             opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
             Sampler(watched_gpus(layout, processes.instances.environment)) as sampler,
         ):
-            _supervise(processes, template.leaders(layout), config.hang_s, request)
+            _supervise(processes, template.leaders(layout), config.hang_s, request, written)
+            if written and request.signal:
+                written.state = "stopped"
         results: dict[int, dict[str, Any]] = processes.results
+    for result in results.values():
+        result["latencies"] = Latencies.from_json(result["latencies"])
     gmis = {gmi.id: ServedGMI(gmi.num_env, **results[gmi.id]) for gmi in layout.gmis}
     return Served(gmis, iteration, request.signal, sampler.mean(*span(gmis)))
+
+
+def require_one_machine(experience: Path | None, *, is_local: bool) -> None:
+    """GMIs write experience where they are, and the nodes of a cluster may not see a folder of this machine.
+
+    Raises:
+        UsageError: if there is experience to be written and GMIs are elsewhere.
+    """
+    if experience is not None and not is_local:
+        remedy = "serve a layout of this machine, without --launcher, on each machine by itself"
+        raise UsageError(
+            f"{experience}: GMIs of a cluster cannot write experience into a folder of this machine: {remedy}"
+        )
+
+
+def _writing(folder: Path, layout: Layout, steps: int, facts: Mapping[str, Any]) -> AbstractContextManager[Writing]:
+    """See `writing`; refuses before anything is started."""
+    assert layout.task is not None
+    spec = task_spec(layout.task)
+    sizes = {"task": spec.name, "num_obs": spec.num_obs, "num_actions": spec.num_actions, "step_s": spec.step_s}
+    gmis = {
+        gmi.id: GMIExperience(num_env=gmi.num_env, seed=seed_of(gmi.id, facts["seed"]), shards=())
+        for gmi in layout.gmis
+    }
+    need = steps * step_bytes(spec) * sum(gmi.num_env for gmi in layout.gmis)
+    return writing(folder, {**sizes, **facts, "versions": versions()}, gmis, need)
 
 
 def _check_settings(run: RunFolder, task: str, layout: Layout, config: RunConfig) -> None:
@@ -146,7 +194,13 @@ def _check_settings(run: RunFolder, task: str, layout: Layout, config: RunConfig
         raise UsageError(f"{run.config_file}: {error}") from None
 
 
-def _supervise(processes: GMIProcesses, leaders: tuple[int, ...], hang_s: float, request: StopRequest) -> None:
+def _supervise(
+    processes: GMIProcesses,
+    leaders: tuple[int, ...],
+    hang_s: float,
+    request: StopRequest,
+    written: Writing | None,
+) -> None:
     """Let all begin when the last is ready; say stop once a signal asks for it."""
     waiting, is_asked = set(leaders), False
     for event in processes.events(silence_s=hang_s):
@@ -154,6 +208,8 @@ def _supervise(processes: GMIProcesses, leaders: tuple[int, ...], hang_s: float,
             waiting.discard(event.gmi_id)
             for leader in () if waiting or is_asked else leaders:
                 processes.say(leader, Start())
+        if isinstance(event, Heard) and isinstance(event.word, Wrote) and written:
+            written.add(event.gmi_id, event.word.shard)
         if request.signal is not None and not is_asked:
             is_asked = True
             for leader in leaders:

@@ -1,6 +1,7 @@
 """Where the time of an iteration goes."""
 
 import time
+from itertools import pairwise
 
 import torch
 
@@ -35,6 +36,11 @@ class PhaseClock:
             seconds[phase] = seconds.get(phase, 0.0) + _between(before, now)
             before = now
         return seconds
+
+    def laps(self, phase: PhaseName) -> list[float]:
+        """Seconds from each end of a phase to the next, the first from `start`. After `read`, which waits."""
+        ends = [self._marks[0][1], *(now for name, now in self._marks if name == phase)]
+        return [_between(before, now) for before, now in pairwise(ends)]
 
     def _now(self) -> float | torch.cuda.Event:
         if not self._on_gpu:

@@ -2,39 +2,60 @@
 
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.latency import Latencies
 from gmi_drl.roles.player import load_agent
+from gmi_drl.roles.recorder import Recorder
 from gmi_drl.roles.service import Service
-from gmi_drl.roles.words import Ready, Start, Stop
+from gmi_drl.roles.words import Ready, Start, Stop, Wrote
 from gmi_drl.roles.worlds import make_worlds
+from gmi_drl.run.experience import Shard, ShardFiles, step_bytes
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import Task
 
 WAIT_S = 1.0
 REPORT_S = 1.0
 SEEDS = 2**32
 
 
+def seed_of(gmi_id: int, seed: int) -> int:
+    """Of the worlds and the noise of a GMI."""
+    return (seed + gmi_id) % SEEDS
+
+
 class Server(DRL_role):
     """Plays the policy in its run folder: says when it is ready, waits for the others, then serves in blocks."""
 
-    def GMI_run(self, steps: int, seed: int, stochastic: bool) -> dict[str, Any]:
+    def GMI_run(
+        self, steps: int, seed: int, stochastic: bool, experience: str | None, shard_bytes: int
+    ) -> dict[str, Any]:
         """Serve so many control steps, or until the launcher says stop. Returns what was done.
 
-        GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`.
+        GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`. Into the folder `experience`, if any, go
+        shards of about `shard_bytes`.
         """
-        config, own_seed = configured(self.mgr), (seed + self.GMI_id) % SEEDS
+        config, own_seed = configured(self.mgr), seed_of(self.GMI_id, seed)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
         with closing(make_worlds(self.mgr, config, self.mgr.gmi.num_env, own_seed)) as task:
             agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
             noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
-            service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs)
+            recorder = None if experience is None else self._recorder(task, steps, Path(experience), shard_bytes)
+            service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs, recorder=recorder)
             self.mgr.line.deliver(Ready())
-            return self._serve(service, steps if self._may_start() else 0, config.learner.horizon)
+            return self._serve(service, steps if self._may_start() else 0, config.learner.horizon, recorder)
+
+    def _recorder(self, task: Task, steps: int, folder: Path, shard_bytes: int) -> Recorder:
+        def tell(shard: Shard) -> None:
+            self.mgr.line.deliver(Wrote(shard.model_dump()))
+
+        in_shard = max(1, shard_bytes // (step_bytes(task.spec) * task.num_env))
+        return Recorder(task, min(in_shard, steps), ShardFiles(folder, self.GMI_id, tell))
 
     def _may_start(self) -> bool:
         """Wait until all GMIs are ready, so that they serve side by side."""
@@ -42,17 +63,24 @@ class Server(DRL_role):
             for word in self.mgr.line.await_words(WAIT_S):
                 return word == Start()
 
-    def _serve(self, service: Service, steps: int, block: int) -> dict[str, Any]:
+    def _serve(self, service: Service, steps: int, block: int, recorder: Recorder | None) -> dict[str, Any]:
         done, told_s, started_s = 0, time.monotonic(), time.monotonic()
-        phases = {"sim_s": 0.0, "act_s": 0.0}
+        phases, latencies = {"sim_s": 0.0, "act_s": 0.0}, Latencies()
         while done < steps and Stop() not in self.mgr.line.words():
-            service.play(min(block, steps - done))
-            done += min(block, steps - done)
+            now = min(block, steps - done, recorder.room if recorder else block)
+            service.play(now)
+            done += now
             for name, seconds in service.phases().items():
                 phases[name] += seconds
+            latencies.add(service.latencies())
+            if recorder and not recorder.room:
+                recorder.flush()
             if time.monotonic() - told_s > REPORT_S:
                 told_s = time.monotonic()
                 self.mgr.report({"steps": done})
+        if recorder:
+            recorder.close()
         episodes, returns, lengths, bad = service.sums.tolist()
         sums = {"episodes": int(episodes), "return_sum": returns, "length_sum": lengths, "bad": int(bad)}
-        return {"steps": done, "started_s": started_s, "ended_s": time.monotonic(), **phases, **sums}
+        times = {"started_s": started_s, "ended_s": time.monotonic(), "latencies": latencies.to_json()}
+        return {"steps": done, **times, **phases, **sums}

@@ -9,6 +9,7 @@ from gmi_drl.algo.agent import Agent
 from gmi_drl.device.captured import WARM_UP_CALLS
 from gmi_drl.roles.acting import Acting
 from gmi_drl.roles.clock import PhaseClock
+from gmi_drl.roles.recorder import Recorder
 from gmi_drl.tasks import Task
 
 
@@ -20,6 +21,7 @@ class Service:
         agent: Who acts, on the task's device.
         noise: Generator of the noise, on the device; None to act by the mean.
         cuda_graphs: Replay what the agent does as a CUDA graph, on a GPU.
+        recorder: Writes every step down; it must have room for the steps of a block, and whoever plays flushes it.
 
     Attributes:
         sums: Over the episodes that have ended, float64 `[4]`: how many, their returns and their lengths, and how many
@@ -27,9 +29,15 @@ class Service:
     """
 
     def __init__(
-        self, task: Task, agent: Agent, noise: torch.Generator | None = None, *, cuda_graphs: bool = True
+        self,
+        task: Task,
+        agent: Agent,
+        noise: torch.Generator | None = None,
+        *,
+        cuda_graphs: bool = True,
+        recorder: Recorder | None = None,
     ) -> None:
-        self.task, self.clock = task, PhaseClock(task.device)
+        self.task, self.clock, self._recorder = task, PhaseClock(task.device), recorder
         self._act, self._noise = Acting(task, agent, cuda_graphs=cuda_graphs), noise
         self._still = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
         self._total, self._length = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
@@ -47,11 +55,17 @@ class Service:
             _, reward, terminated, truncated, info = self.task.step(self._act.action)
             self.clock.mark("sim_s")
             self._count(reward, terminated | truncated, info["valid"], info["bad"])
+            if self._recorder is not None:
+                self._recorder.add(self._act.obs, self._act.action, reward, terminated, truncated, info)
         self.clock.mark("act_s")
 
     def phases(self) -> dict[str, float]:
         """Seconds of the last block: the paper's T_s and T_a. Waits for the device, once."""
         return self.clock.read()
+
+    def latencies(self) -> list[float]:
+        """Seconds of each step of the last block, all worlds: from one observation to the next. After `phases`."""
+        return self.clock.laps("sim_s")
 
     def close(self) -> None:
         """Close the worlds, and let go of what was made for them."""

@@ -93,6 +93,13 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Wrote:
+    """A shard of experience is kept for good; see `run.experience.Shard`."""
+
+    shard: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Done:
     """The role has returned this (JSON). It is the last word."""
 
@@ -109,7 +116,7 @@ class Failed:
 
 
 LauncherWord = Proved | Kept | Start | Stop | Measure | Reduce
-GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Done | Failed
+GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Wrote | Done | Failed
 _OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
 _OF_GMI = {word.__name__: word for word in get_args(GMIWord)}
 

@@ -74,6 +74,11 @@ def groups_of(task: Task) -> dict[str, Tensor]:
     return {**getattr(task, "groups", {}), "policy": task.obs}
 
 
+def knows_final_obs(task: Task) -> bool:
+    """Whether `final_obs` is what the simulator saw at the end of an episode; else it is the observation before."""
+    return bool(getattr(task, "knows_final_obs", True))
+
+
 def checked_action(action: Tensor, task: Task) -> Tensor:
     """The action `[N, A]` of all worlds as float32.
 

@@ -8,6 +8,7 @@ from gmi_drl.files import dump_yaml, load_yaml
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.layout import Layout
 from gmi_drl.learners import RslRlConfig
+from gmi_drl.run.experience import ExperienceDataset
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import TCG, template_for
 from gmi_drl.workload import TASK_SPECS
@@ -48,10 +49,26 @@ def test_programs_get_numbers(command_line, run, tmp_path):
     document = json.loads(out)
     assert code == 0 and document["schema"] == "gmi-drl/serve/1" and document["state"] == "done"
     assert document["env_steps"] == 400 and document["steps_per_second"] > 0 and list(document["gmis"]) == ["0"]
+    for latency in (document["latency_ms"], document["gmis"]["0"]["latency_ms"]):
+        assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] <= latency["max"]
     _, out, _ = command_line("play", run, "--steps", 100, "--num-env", 4, "--seed", 5, "--format", "json")
     played = json.loads(out)
     for name in ("iteration", "episodes", "return_mean", "episode_length_mean"):
         assert document[name] == pytest.approx(played[name])
+
+
+def test_experience_is_written_and_told_where(command_line, run, tmp_path):
+    serve = ("serve", run, "--steps", 30, "--num-env", 4, "--gmis-per-gpu", 1, "--experience", "seen")
+    code, out, err = command_line(*serve)
+    assert code == 0 and "A control step of all worlds of a GMI took, in ms: p50 " in out
+    assert err.splitlines()[-1] == "Wrote seen. Read it with gmi_drl.run.experience.ExperienceDataset('seen')."
+    read = ExperienceDataset(tmp_path / "seen")
+    assert read[0]["action"].shape == (3,) and len(read) == 30 * sum(gmi.num_env for gmi in read.index.gmis.values())
+    code, out, err = command_line(*serve)
+    assert (code, out) == (2, "") and "seen is not empty" in err
+    code, out, err = command_line(*serve[:-1], "elsewhere", "--launcher", "ray")
+    assert (code, out) == (2, "") and "GMIs of a cluster cannot write experience" in err
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_run_of_another_learner_is_refused(command_line, tmp_path):

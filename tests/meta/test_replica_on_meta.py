@@ -6,6 +6,7 @@ from meta_worlds import go_on, meta_replica, meta_task
 from told import META, Told, meta_device
 
 from gmi_drl.roles.agreement import agree
+from gmi_drl.roles.recorder import Recorder
 from gmi_drl.roles.service import Service
 from gmi_drl.workload import TASK_SPECS
 
@@ -33,6 +34,18 @@ def test_what_serves_does_not_wait_within_a_block(watch):
     replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
     for noise in (None, torch.Generator(META)):
         Service(replica.actor.task, replica.learner.agent, noise).play(2)
+
+
+def test_what_it_sees_is_written_down_by_a_copy_for_each_tensor_and_takes_no_memory(watch):
+    replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
+    task, agent = replica.actor.task, replica.learner.agent
+    recorder = Recorder(task, 2, sink=None)
+    told = []
+    for service in (Service(task, agent), Service(task, agent, recorder=recorder)):
+        with watch.count() as of_service:
+            service.play(2)
+        told.append(of_service)
+    assert told[1] - told[0] == Told(launches=2 * 7) and recorder.room == 0
 
 
 def test_agreement_is_one_transfer(watch):

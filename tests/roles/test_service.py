@@ -77,3 +77,13 @@ def test_times_are_of_simulator_and_agent():
     service = Service(*worlds())
     service.play(2)
     assert set(service.phases()) == {"sim_s", "act_s"} and min(service.phases().values()) > 0
+
+
+def test_a_step_lasts_from_one_observation_to_the_next():
+    service = Service(*worlds())
+    service.play(3)
+    in_all, steps = sum(service.phases().values()), service.latencies()
+    assert len(steps) == 3 and min(steps) > 0 and sum(steps) <= in_all * (1 + 1e-9)
+    service.play(1)
+    service.phases()
+    assert len(service.latencies()) == 1

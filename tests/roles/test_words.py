@@ -12,13 +12,22 @@ from gmi_drl.roles.words import (
     Report,
     Start,
     Stop,
+    Wrote,
     said_by_gmi,
     said_by_launcher,
     to_message,
 )
 
 OF_LAUNCHER = [Start(), Stop(), Measure(256, 1.5), Measure(256, 2), Reduce("MPR-shm")]
-OF_GMI = [Attached(), Ready(), Report({"a": 1, "b": {"c": None}}), Done([1]), Done(None), Failed("oh", 4, True)]
+OF_GMI = [
+    Attached(),
+    Ready(),
+    Report({"a": 1, "b": {"c": None}}),
+    Wrote({"steps": 3}),
+    Done([1]),
+    Done(None),
+    Failed("oh", 4, True),
+]
 
 
 @pytest.mark.parametrize(("heard", "words"), [(said_by_launcher, OF_LAUNCHER), (said_by_gmi, OF_GMI)])
@@ -38,7 +47,7 @@ def test_nobody_says_the_words_of_the_other(heard, words):
 )
 def test_what_is_no_word_is_refused(message):
     with pytest.raises(
-        ValueError, match="expected one of Attached, OnDevice, Keep, AtHome, Ready, Report, Done, Failed"
+        ValueError, match="expected one of Attached, OnDevice, Keep, AtHome, Ready, Report, Wrote, Done, Failed"
     ):
         said_by_gmi(message)
 

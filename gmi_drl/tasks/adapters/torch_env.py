@@ -29,6 +29,7 @@ class TorchEnvTask(AdaptedTask):
         groups: Names of the group of observations that the policy sees; the first that there is counts.
 
     Attributes:
+        knows_final_obs: Whether the environment says that it gives the last observation of an episode.
         log: What the environment has told rsl_rl's logger in the last step (`extras["log"]`): terms of the reward,
             curricula.
 
@@ -41,6 +42,7 @@ class TorchEnvTask(AdaptedTask):
     def __init__(self, env: Any, name: str, groups: Sequence[str] = ("policy", "actor")) -> None:
         self.env = env
         self._is_finite = bool(getattr(getattr(env, "cfg", None), "is_finite_horizon", False))
+        self.knows_final_obs = bool(getattr(getattr(env, "cfg", None), "compute_final_obs", False))
         self.log: Mapping[str, Any] = {}
         spaces = getattr(env.single_observation_space, "spaces", None)
         found = [group for group in groups if isinstance(spaces, Mapping) and group in spaces]

@@ -1,0 +1,160 @@
+"""Experience of real GMIs: what is read back is what the physics did, and however serving ends it can be read."""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+import torch
+from conftest import children_of, tiny_config, tiny_layout, two_cores
+
+from gmi_drl.comm.reductions.alone import Solo
+from gmi_drl.cut import Cut
+from gmi_drl.errors import GmiDiedError, GmiError, MachineError, UsageError
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.launch import serving
+from gmi_drl.launch.serving import serve
+from gmi_drl.roles.player import load_agent
+from gmi_drl.roles.replica import Replica
+from gmi_drl.run import checkpoint
+from gmi_drl.run.experience import ExperienceDataset, step_bytes
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import make
+from gmi_drl.templates import TCG
+from gmi_drl.workload import TASK_SPECS
+
+SPEC = TASK_SPECS["ball_balance"]
+WORLDS, STEPS, IN_SHARD = 6, 150, 64
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
+    folder.create()
+    folder.write_setup(tiny_layout(task="ball_balance"), tiny_config())
+    replica = Replica(SPEC, tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
+    checkpoint.commit(folder.checkpoints, 2, dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": 2}, kept=2)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(serving, "SHARD_BYTES", IN_SHARD * WORLDS * step_bytes(SPEC))
+
+
+def layout(gmis):
+    return TCG.lay_out(SPEC, Node(name="n", cpu=Cpu(cores=gmis, memory_gib=8)), Cut(gmis, WORLDS))
+
+
+@two_cores
+@pytest.mark.parametrize("stochastic", [False, True])
+def test_what_is_read_back_is_what_the_physics_does(run, tmp_path, stochastic):
+    """Each step again, in worlds of the same seed: by the agent, and by the actions that were written."""
+    served = serve(layout(2), run, steps=STEPS, seed=3, stochastic=stochastic, experience=tmp_path / "experience")
+    read = ExperienceDataset(tmp_path / "experience")
+    assert sorted(path.name for path in read.folder.iterdir()) == [
+        *(f"gmi-{gmi}-00000{number}.safetensors" for gmi in (0, 1) for number in range(3)),
+        "index.json",
+    ]
+    assert (read.index.state, read.index.task, read.index.iteration, read.index.stochastic) == (
+        *("done", "ball_balance", 2, stochastic),
+    )
+    assert read.index.run == str(run.path) and len(read) == sum(gmi.env_steps for gmi in served.gmis.values())
+    agent = load_agent(run, SPEC, tiny_config())
+    place = 0
+    for gmi, told in read.index.gmis.items():
+        assert told.seed == 3 + gmi and [shard.steps for shard in told.shards] == [64, 64, 22]
+        task = make("ball_balance", num_env=WORLDS, seed=told.seed)
+        noise = torch.Generator().manual_seed(told.seed)
+        ends = 0
+        for block in read.blocks(gmi):
+            next_obs = block.next_obs()
+            for t in range(block.steps):
+                drawn = torch.randn(WORLDS, SPEC.num_actions, generator=noise) if stochastic else None
+                assert torch.equal(block.obs[t], task.obs) and torch.equal(block.action[t], agent.act(task.obs, drawn))
+                _, reward, terminated, truncated, info = task.step(block.action[t])
+                assert torch.equal(block.reward[t], reward) and torch.equal(block.valid[t], info["valid"])
+                assert torch.equal(block.terminated[t], terminated) and torch.equal(block.truncated[t], truncated)
+                assert torch.equal(next_obs[t], info["final_obs"])
+                for n in range(WORLDS):
+                    assert torch.equal(read[place]["next_obs"], info["final_obs"][n])
+                    place += 1
+            assert torch.equal(block.last_obs, task.obs)
+            ends += len(block.final_obs)
+        assert ends == served.gmis[gmi].episodes > 0
+    assert not children_of(os.getpid())
+
+
+def test_ctrl_c_keeps_what_was_done(run, tmp_path, monkeypatch):
+    say = serving.GMIProcesses.say
+
+    def say_and_interrupt(processes, gmi_id, word):
+        say(processes, gmi_id, word)
+        if word == serving.Start():
+            threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
+
+    monkeypatch.setattr(serving.GMIProcesses, "say", say_and_interrupt)
+    served = serve(layout(1), run, steps=10**6, experience=tmp_path / "experience")
+    read = ExperienceDataset(tmp_path / "experience")
+    assert served.signal is signal.SIGINT and read.index.state == "stopped"
+    assert 0 < len(read) == served.gmis[0].env_steps < 10**6
+    assert sum(block.steps for block in read.blocks(0)) == served.gmis[0].steps
+
+
+@two_cores
+def test_what_was_whole_when_a_gmi_died_is_kept(run, tmp_path, monkeypatch):
+    events = serving.GMIProcesses.events
+
+    def kill_after_a_shard_of_the_other(processes, **more):
+        for event in events(processes, **more):
+            yield event
+            if isinstance(event, serving.Heard) and isinstance(event.word, serving.Wrote) and event.gmi_id == 1:
+                os.kill(processes._children[0].pid, signal.SIGKILL)
+
+    monkeypatch.setattr(serving.GMIProcesses, "events", kill_after_a_shard_of_the_other)
+    with pytest.raises(GmiDiedError, match=r"GMI 0 .* SIGKILL"):
+        serve(layout(2), run, steps=10**6, experience=tmp_path / "experience")
+    read = ExperienceDataset(tmp_path / "experience")
+    assert read.index.state == "failed" and sum(block.steps for block in read.blocks(1)) >= IN_SHARD
+    assert len(list(read.blocks(0))) == len(read.index.gmis[0].shards)
+    assert not children_of(os.getpid())
+
+
+def small_disk(path):
+    """Of 1 MiB, mounted; skips the test where that is not allowed."""
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+    return path
+
+
+def test_a_disk_that_is_full_ends_it_with_what_is_whole(run, tmp_path, monkeypatch):
+    disk = small_disk(tmp_path / "small")
+    try:
+        with pytest.raises(MachineError, match=r"1\.0 MiB are free, the experience needs 6\.4 GiB"):
+            serve(layout(1), run, steps=10**7, experience=disk / "experience")
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 2**60})())
+        with pytest.raises(GmiError, match=r"GMI 0: .*experience cannot be written: No space left on device") as full:
+            serve(layout(1), run, steps=10**7, experience=disk / "experience")
+        assert full.value.exit_code == MachineError.exit_code
+        read = ExperienceDataset(disk / "experience")
+        assert read.index.state == "failed" and len(read) == sum(block.valid.sum() for block in read.blocks(0)) > 0
+        assert not list(read.folder.glob(".*"))
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+    assert not children_of(os.getpid())
+
+
+def test_what_cannot_be_written_is_refused_before_anything_starts(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "held", lambda *args, **more: pytest.fail("devices were claimed"))
+    (tmp_path / "other").touch()
+    with pytest.raises(UsageError, match="is not empty, it has other"):
+        serve(layout(1), run, steps=1, experience=tmp_path)
+    with pytest.raises(UsageError, match="GMIs of a cluster cannot write experience into a folder of this machine"):
+        serve(layout(1), run, steps=1, experience=tmp_path / "new", agents=lambda *args: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
