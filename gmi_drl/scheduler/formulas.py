@@ -13,6 +13,7 @@ from gmi_drl.scheduler.search import SATURATION_THRESHOLD, STANDARD_ERRORS, Cand
 from gmi_drl.speeds import LINK, MEMORY, Speeds
 from gmi_drl.templates import devices_of, mapping_of
 from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.paper_model import reduction_bytes
 from gmi_drl.units import GIB, counted, human_bytes, human_count, human_money
 
 
@@ -179,7 +180,7 @@ def communication_of(cut: AnyCut, basis: Basis) -> list[Formula]:
         (
             "COM = sums per iteration x 2 (n - 1) M_p / n",
             f"{communication.reduces} x 2 x {n - 1} x {human_bytes(size)} / {n}",
-            f"{human_bytes(communication.reduces * 2 * (n - 1) * size / n)} of each GMI",
+            f"{human_bytes(reduction_bytes(size, n, communication.reduces))} of each GMI",
         ),
     )
     return [table_5, _table_2(mapping, communication), _alpha_beta(mapping, communication)]

@@ -30,7 +30,8 @@ from gmi_drl.templates import (
     mapping_of,
     usual_gmis_per_gpu,
 )
-from gmi_drl.templates.cost import Communication, throughput
+from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.paper_model import throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
