@@ -17,7 +17,7 @@ def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str
 
     candidates = [
         {**candidate.point.model_dump(mode="json"), "projected": candidate.projected, "expected": candidate.expected}
-        | {"confirmed": candidate.confirmed, "efficiency": candidate.efficiency}
+        | {"confirmed": candidate.confirmed, "error": candidate.error, "efficiency": candidate.efficiency}
         | {"by_model": {model: point.model_dump(mode="json") for model, point in candidate.by_model} or None}
         | ({} if hourly is None else {COST: cost_per_billion_steps(hourly, candidate.steps_per_second)})
         for candidate in plan.candidates
