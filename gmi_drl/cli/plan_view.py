@@ -27,7 +27,7 @@ SHOWN_GMIS = 16
 def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
     """The best candidates: what each promises for all GMIs together, and costs where the node has a price per hour.
 
-    Where some ran, what equation 2 or 3 expects stands beside, with its error: without prices no number is cut in 80 columns.
+    Where some ran, what equation 2 or 3 expects stands beside, with its error. Prices aside, 80 columns are enough.
     """
     from rich.table import Table
 
