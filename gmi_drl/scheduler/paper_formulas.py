@@ -6,14 +6,21 @@ from gmi_drl.scheduler.formulas import Formula, in_ms
 from gmi_drl.scheduler.paper_terms import KEPT, Known, Needs, known_terms
 from gmi_drl.scheduler.plan import Basis
 from gmi_drl.scheduler.search import Candidate
-from gmi_drl.templates.paper_model import Solution, Terms, gain, penalty, tcg, tcg_ex, tdg, tdg_ex
+from gmi_drl.templates import TCG, TCG_EX
+from gmi_drl.templates.paper_model import Solution, Terms, even_bandwidth, gain, penalty, tcg, tcg_ex, tdg, tdg_ex
 from gmi_drl.units import human_bytes, human_count
+
+COLOCATED = (TCG.name, TCG_EX.name)
+"""Templates whose GMIs were measured as the model wants them: each role on all of a GMI."""
 
 
 def paper_terms(candidate: Candidate, basis: Basis) -> Known | None:
-    """What the model can be given of a candidate; None where it says nothing: of unlike GPUs, and of several hosts."""
+    """What the model can be given of a candidate; None where it says nothing.
+
+    That is of unlike GPUs, of several hosts, and where GMIs were measured that are not colocated.
+    """
     communication = basis.communication
-    if candidate.by_model or communication.hosts > 1:
+    if candidate.by_model or communication.hosts > 1 or basis.template.name not in COLOCATED:
         return None
     return known_terms(basis.profile, candidate.point.cut, basis.node, basis.task, basis.learner, communication.reduces)
 
@@ -39,6 +46,8 @@ def paper_formulas(candidate: Candidate, basis: Basis) -> list[Formula]:
         f"a prediction: {dedicated.name} was not run; {colocated.name} takes {more}; BW is "
         f"{human_bytes(known.terms.BW)}/s, {source}"
     )
+    if even := even_bandwidth(colocated, dedicated):
+        told += f"; by ways slower than {human_bytes(even)}/s {colocated.name} wins"
     speeds = f"{human_count(colocated.steps_per_second)} / {human_count(dedicated.steps_per_second)}"
     ratio = Formula(names, ("steps/s / steps/s", speeds, f"{gain(colocated, dedicated):.2f}x"), told)
     return [
@@ -70,13 +79,14 @@ def paper_document(candidate: Candidate, basis: Basis) -> dict[str, object] | No
         "solutions": {row.name: asdict(row) for row in rows} if rows else None,
         "penalty": penalty(rows[1], rows[0]) if rows else None,
         "gain": gain(rows[1], rows[0]) if rows else None,
+        "even_bandwidth": even_bandwidth(rows[1], rows[0]) if rows else None,
     }
 
 
 def _equation_1(needs: Needs, terms: Terms | None) -> list[Formula]:
     if needs.compute is None or needs.memory is None:
         return []
-    sizes = f"{needs.compute:.2f} against {needs.memory:.2f}"
+    sizes = f"{needs.compute:.2f} {'<' if needs.compute < needs.memory else '>='} {needs.memory:.2f}"
     roles = f"; R_s {terms.R_s:.2f}, R_a {terms.R_a:.2f}, R_t {terms.R_t:.2f} of a device" if terms else ""
     return [
         Formula(

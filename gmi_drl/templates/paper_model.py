@@ -160,6 +160,16 @@ def gain(colocated: Solution, dedicated: Solution) -> float:
     return colocated.steps_per_second / dedicated.steps_per_second
 
 
+def even_bandwidth(colocated: Solution, dedicated: Solution) -> float | None:
+    """The BW in bytes per second at which both are as fast: by slower ways sharing a GMI wins, by faster ones not.
+
+    None where one wins at any: R (T + COM/BW) is then the smaller for both, at no COM and with all of it.
+    """
+    moved = dedicated.resource * dedicated.moved_bytes - colocated.resource * colocated.moved_bytes
+    held = colocated.resource * colocated.iteration_s - dedicated.resource * dedicated.iteration_s
+    return moved / held if moved > 0 and held > 0 else None
+
+
 def _solution(name: str, terms: Terms, resource: float, iteration_s: float, moved_bytes: float) -> Solution:
     speed = throughput(terms.R_all / resource, _steps(terms), iteration_s, moved_bytes / terms.BW)
     return Solution(name, resource, iteration_s, moved_bytes, speed)

@@ -44,7 +44,7 @@ def test_a_process_needs_the_smallest_share_that_keeps_95_percent_of_its_rate():
 
 def test_bandwidth_that_nobody_measured_is_said_to_be_usual():
     found, usual = known(WHOLE, HALF), OF_CORES[MEMORY].bytes_per_second
-    assert found.terms.BW == usual and not found.speeds_measured
+    assert usual == found.terms.BW and not found.speeds_measured
 
 
 def test_where_nothing_is_learnt_no_parameters_are_moved():

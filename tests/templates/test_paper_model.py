@@ -7,6 +7,7 @@ import pytest
 from gmi_drl.templates.paper_model import (
     Terms,
     dominant,
+    even_bandwidth,
     gain,
     penalty,
     reduction_bytes,
@@ -56,6 +57,16 @@ def test_a_step_moves_the_vectors_of_all_environments():
     assert tdg(served).moved_bytes == 16 * 512 * (480 + 32 + 4)
     trained = replace(TRAINING, S=240, A=32, W=4, num_env=512, m=16, M_p=1000)
     assert tdg_ex(trained).moved_bytes == 16 * 512 * (240 + 32 + 4) + 1000
+
+
+def test_there_is_a_bandwidth_at_which_both_are_as_fast():
+    for given, dedicated, colocated in (SERVING, tdg, tcg), (replace(TRAINING, n=4), tdg_ex, tcg_ex):
+        even = even_bandwidth(colocated(given), dedicated(given))
+        same, faster = replace(given, BW=even), replace(given, BW=2 * even)
+        assert gain(colocated(same), dedicated(same)) == pytest.approx(1)
+        assert gain(colocated(faster), dedicated(faster)) < 1 < gain(colocated(given), dedicated(given))
+    alike = replace(SERVING, R_a=10, alpha=1)
+    assert even_bandwidth(tcg(alike), tdg(alike)) is None, "it moves less and holds no more"
 
 
 def test_steps_are_those_of_all_gmis_that_the_resources_allow():
