@@ -38,10 +38,10 @@ def test_the_numbers_of_the_page_are_those_of_the_code():
 
 
 def test_the_papers_model_is_filled_in_as_the_page_shows(tmp_path):
-    shutil.copytree(ROOT / "examples" / "plans", tmp_path / "examples" / "plans")
-    command, shown = re.search(
-        r"`gmi-drl (plan [^`]*h100-shares[^`]*)`[^`]*```text\n(.*?)```", PAGE, re.DOTALL
-    ).groups()
+    for folder in ("nodes", "planning"):
+        shutil.copytree(ROOT / "examples" / folder, tmp_path / "examples" / folder)
+    example = r"`gmi-drl (plan [^`]*shares.json[^`]*)`[^`]*```\n(.*?)```"
+    command, shown = re.search(example, PAGE, re.DOTALL).groups()
     run = gmi_drl(command.split(), tmp_path)
     assert run.returncode == 0 and shown in run.stdout, run.stdout
     numbers = (
