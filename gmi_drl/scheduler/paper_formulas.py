@@ -87,7 +87,8 @@ def _equation_1(needs: Needs, terms: Terms | None) -> list[Formula]:
     if needs.compute is None or needs.memory is None:
         return []
     sizes = f"{needs.compute:.2f} {'<' if needs.compute < needs.memory else '>='} {needs.memory:.2f}"
-    roles = f"; R_s {terms.R_s:.2f}, R_a {terms.R_a:.2f}, R_t {terms.R_t:.2f} of a device" if terms else ""
+    trains = f", R_t {terms.R_t:.2f}" if terms and terms.T_t else ""
+    roles = f"; R_s {terms.R_s:.2f}, R_a {terms.R_a:.2f}{trains} of a device" if terms else ""
     return [
         Formula(
             "Dominant resource (equation 1)",

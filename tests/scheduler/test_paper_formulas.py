@@ -57,6 +57,7 @@ def test_serving_is_foretold_by_table_4_and_equation_2():
     moved = f"{16 * 512 * (2 * 240 + 32 + 4) / 2**20:.1f} MiB"
     assert moved in found["Throughput of TDG (Table 4, equation 2), a prediction"].remark
     assert found["TCG over TDG (Table 4, equation 2)"].lines[-1].endswith("x")
+    assert "R_a 0.50 of a device" in found["Dominant resource (equation 1)"].remark
     assert "T_t" not in " ".join(found["Resource size of TDG (Table 4)"].lines)
 
 
