@@ -1,5 +1,6 @@
 """docs/planning.md tells what the code does: its numbers, and what the commands print."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from pages import gmi_drl, lines, transcripts
 
 from gmi_drl.profiler.planning import CONFIRMED
 from gmi_drl.scheduler.memory import SPARE
+from gmi_drl.scheduler.paper_terms import KEPT
 from gmi_drl.scheduler.search import (
     GPU_NUM_ENVS,
     IN_A_ROW,
@@ -33,6 +35,22 @@ def test_the_numbers_of_the_page_are_those_of_the_code():
         f"must leave {SPARE:.0%}".replace("%", " %") + " of the GPU free",
     ):
         assert told in PAGE, told
+
+
+def test_the_papers_model_is_filled_in_as_the_page_shows(tmp_path):
+    for folder in ("nodes", "planning"):
+        shutil.copytree(ROOT / "examples" / folder, tmp_path / "examples" / folder)
+    example = r"`gmi-drl (plan [^`]*shares.json[^`]*)`[^`]*```\n(.*?)```"
+    command, shown = re.search(example, PAGE, re.DOTALL).groups()
+    run = gmi_drl(command.split(), tmp_path)
+    assert run.returncode == 0 and shown in run.stdout, run.stdout
+    numbers = (
+        f"keeps {KEPT:.0%}",
+        "0.163 and 0.466",
+        "2.58 times",
+        "5.46 times",
+    )  # tests/templates/test_paper_model.py
+    assert numbers[0] in shown and all(number in PAGE for number in numbers[1:])
 
 
 @pytest.mark.parametrize(("arguments", "shown"), transcripts(PAGE), ids=["what-if", "explain"])

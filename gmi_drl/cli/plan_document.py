@@ -13,11 +13,12 @@ def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str
     from dataclasses import asdict
 
     from gmi_drl.scheduler.explain import explain as explained
+    from gmi_drl.scheduler.paper_formulas import paper_document
     from gmi_drl.scheduler.price import cost_per_billion_steps
 
     candidates = [
         {**candidate.point.model_dump(mode="json"), "projected": candidate.projected, "expected": candidate.expected}
-        | {"confirmed": candidate.confirmed, "efficiency": candidate.efficiency}
+        | {"confirmed": candidate.confirmed, "error": candidate.error, "efficiency": candidate.efficiency}
         | {"by_model": {model: point.model_dump(mode="json") for model, point in candidate.by_model} or None}
         | ({} if hourly is None else {COST: cost_per_billion_steps(hourly, candidate.steps_per_second)})
         for candidate in plan.candidates
@@ -28,6 +29,7 @@ def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str
         "noise": noise.model_dump(mode="json") if plan.basis and (noise := plan.basis.profile.noise) else None,
         "price_per_hour": hourly,
         "candidates": candidates,
+        "paper_model": paper_document(plan.candidates[0], plan.basis) if plan.basis else None,
         "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
         "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
         **({"explained": [asdict(one) for one in explained(plan, hourly)]} if explain else {}),

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from gmi_drl.profile import Profile
     from gmi_drl.scheduler import Candidate, Plan
 
+MANY_COLUMNS = 9
+"""From so many on columns stand closer."""
+
 SHOWN_CANDIDATES = 8
 SHOWN_INFEASIBLE = 4
 SHOWN_DEVICES = 8
@@ -22,7 +25,10 @@ SHOWN_GMIS = 16
 
 
 def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
-    """The best candidates: what each promises for all GMIs together, and costs where the node has a price per hour."""
+    """The best candidates: what each promises for all GMIs together, and costs where the node has a price per hour.
+
+    Where some ran, what equation 2 or 3 expects stands beside, with its error. Prices aside, 80 columns are enough.
+    """
     from rich.table import Table
 
     from gmi_drl.scheduler.price import cost_per_billion_steps
@@ -37,9 +43,8 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
         "environments each",
         *(["samples per update"] if learns else []),
         "memory of a GMI",
-        "projected",
-        *(["with communication"] if learns else []),
-        *(["ran together"] if ran else []),
+        *(["expected", "ran together"] if ran else ["projected", *(["with communication"] if learns else [])]),
+        *(["error"] if _foretold(plan) else []),
         *(["useful"] if plan.knows_what_pays else []),
         *(["cost of 1G steps"] if hourly is not None else []),
     )
@@ -48,7 +53,8 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
         cost = () if hourly is None else (human_money(cost_per_billion_steps(hourly, candidate.steps_per_second)),)
         backend = (candidate.point.backend,) if several else ()
         rows.append([*backend, *_cells(candidate, plan, learns, ran), *cost])
-    table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False)
+    padding = (0, 1) if len(titles) < MANY_COLUMNS else (0, 1, 0, 0)
+    table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False, padding=padding)
     for title, cells in zip(titles, zip(*rows, strict=True), strict=True):  # a number that is cut says nothing
         table.add_column(title, justify="right", overflow="fold", min_width=max(map(len, cells)))
     for place, row in enumerate(rows):
@@ -78,7 +84,7 @@ def point_table(profile: "Profile") -> "Table":
 
 
 def notes(plan: "Plan", node: "Node") -> list[str]:
-    """Memory of the sizes in the table, cores, and what could not run, in a line each."""
+    """Memory of the sizes in the table, cores, what the error is, and what could not run, in a line each."""
     from gmi_drl.scheduler.memory import host_bytes_of
 
     chosen = plan.candidates[0]
@@ -93,6 +99,8 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
     host = host_bytes_of(chosen, node)
     of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
     lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
+    if _foretold(plan):
+        lines.append(f"error: expected, by equation {3 if plan.learner else 2}, over ran together, less 1")
     lines += [f"not runnable: {point.cut.described}: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
     if len(plan.infeasible) > SHOWN_INFEASIBLE:
         lines.append(f"and {len(plan.infeasible) - SHOWN_INFEASIBLE} more that are not runnable (--format json)")
@@ -144,11 +152,17 @@ def _cells(candidate: "Candidate", plan: "Plan", learns: bool, ran: bool) -> lis
         _of_each(candidate, "num_env"),
         *([human_count(plan.samples_per_update(candidate))] if learns else []),
         human_bytes(candidate.memory_bytes) if candidate.memory_bytes else "-",
-        human_count(candidate.projected),
-        *([human_count(candidate.expected)] if learns else []),
+        *([] if ran else [human_count(candidate.projected)]),
+        *([human_count(candidate.expected)] if ran or learns else []),
         *([together] if ran else []),
+        *(["" if candidate.error is None else f"{candidate.error:+.1%}"] if _foretold(plan) else []),
         *([human_count(candidate.useful_steps_per_second or 0.0)] if plan.knows_what_pays else []),
     ]
+
+
+def _foretold(plan: "Plan") -> bool:
+    """Whether something stands beside what equation 2 or 3 expected of it."""
+    return any(candidate.error is not None for candidate in plan.candidates)
 
 
 def _of_each(candidate: "Candidate", name: str) -> str:

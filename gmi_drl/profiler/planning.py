@@ -119,6 +119,7 @@ def plan_here(
         _with_rivals(grid, cuts),
         template=template,
         confirmed=confirmed,
+        from_run=[cut for cut in confirmed if found.profile.point(cut) is None],
         unmeasured=[cut for cut in found.unmeasured if cut not in confirmed],
         remarks=remarks,
         objective=aim,

@@ -22,6 +22,7 @@ from gmi_drl.scheduler.formulas import (
 from gmi_drl.scheduler.memory import memory_models
 from gmi_drl.scheduler.models import gpus_of, points_of
 from gmi_drl.scheduler.objective import Objective, worth
+from gmi_drl.scheduler.paper_formulas import paper_formulas
 from gmi_drl.scheduler.plan import Basis, Plan
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import devices_of
@@ -61,7 +62,9 @@ def explain(plan: Plan, hourly: float | None = None) -> list[Explained]:
     best, *others = plan.candidates
     return [
         Explained(
-            f"chosen: {_named(best)}", _formulas(best, plan, plan.basis, hourly), _ends(best, plan.basis.objective)
+            f"chosen: {_named(best)}",
+            (*_formulas(best, plan, plan.basis, hourly), *paper_formulas(best, plan.basis)),
+            _ends(best, plan.basis.objective),
         ),
         *(
             Explained(
@@ -124,7 +127,8 @@ def _ends(best: Candidate, objective: Objective) -> str:
     if best.confirmed is None:
         return f"{speed} {kind} are the most of all candidates by these formulas; it has not been run"
     by_formula = human_count(worth(replace(best, confirmed=None), objective))
-    return f"{speed} {kind} when all its GMIs ran together, which goes before {by_formula} by formula"
+    error = "" if best.error is None else f", whose error is {best.error:+.1%}"
+    return f"{speed} {kind} when all its GMIs ran together, which goes before {by_formula} by formula{error}"
 
 
 def _loses(other: Candidate, best: Candidate, objective: Objective) -> str:

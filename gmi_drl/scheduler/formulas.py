@@ -13,6 +13,7 @@ from gmi_drl.scheduler.search import SATURATION_THRESHOLD, STANDARD_ERRORS, Cand
 from gmi_drl.speeds import LINK, MEMORY, Speeds
 from gmi_drl.templates import devices_of, mapping_of
 from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.paper_model import reduction_bytes
 from gmi_drl.units import GIB, counted, human_bytes, human_count, human_money
 
 
@@ -81,7 +82,7 @@ def throughput_of(candidate: Candidate, basis: Basis) -> Formula:
         f"Throughput (equation {number})",
         (
             f"GMIs x environments x steps / ({times} + COM/BW)",
-            f"{size_of(mapping)} x {point.num_env} x {horizon} / ({_time(iteration_s)} + {_time(waits_s)})",
+            f"{size_of(mapping)} x {point.num_env} x {horizon} / ({in_ms(iteration_s)} + {in_ms(waits_s)})",
             f"{human_count(candidate.expected)} steps/s",
         ),
         _phases(point, measured_with),
@@ -111,10 +112,10 @@ def uneven_of(candidate: Candidate, basis: Basis) -> Formula:
         "Throughput of unlike GPUs (equation 3)",
         (
             "sum of GPUs x GMIs x environments x steps / (longest T_s + T_a + T_t + COM/BW)",
-            f"({worlds}) x {horizon} / ({_time(iteration_s)} + {_time(waits_s)})",
+            f"({worlds}) x {horizon} / ({in_ms(iteration_s)} + {in_ms(waits_s)})",
             told,
         ),
-        f"each model takes the cut with the most environments that iterates in {_time(iteration_s)}",
+        f"each model takes the cut with the most environments that iterates in {in_ms(iteration_s)}",
     )
 
 
@@ -179,7 +180,7 @@ def communication_of(cut: AnyCut, basis: Basis) -> list[Formula]:
         (
             "COM = sums per iteration x 2 (n - 1) M_p / n",
             f"{communication.reduces} x 2 x {n - 1} x {human_bytes(size)} / {n}",
-            f"{human_bytes(communication.reduces * 2 * (n - 1) * size / n)} of each GMI",
+            f"{human_bytes(reduction_bytes(size, n, communication.reduces))} of each GMI",
         ),
     )
     return [table_5, _table_2(mapping, communication), _alpha_beta(mapping, communication)]
@@ -226,7 +227,7 @@ def _table_2(mapping: MappingList, communication: Communication) -> Formula:
     }[strategy]
     whose = "each" if shortest(mapping) == t else "the largest"
     told = f"the paper's choice by the layout alone: g = {counted(g, 'device')}, t = {t} of {whose}"
-    return Formula(f"One sum by {strategy} (Algorithm 1, Table 2)", (formula, numbers, _time(seconds)), told)
+    return Formula(f"One sum by {strategy} (Algorithm 1, Table 2)", (formula, numbers, in_ms(seconds)), told)
 
 
 def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
@@ -234,16 +235,16 @@ def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
     method, speeds = communication.method(mapping), communication.known_speeds(mapping)
     legs = [leg for leg in method.legs(mapping) if leg.rounds]
     terms = [
-        f"{leg.rounds} x {_time(speeds[leg.way].round_s)} + {leg.share:.3g} x {human_bytes(communication.bucket_bytes)}"
+        f"{leg.rounds} x {in_ms(speeds[leg.way].round_s)} + {leg.share:.3g} x {human_bytes(communication.bucket_bytes)}"
         f" / {human_bytes(speeds[leg.way].bytes_per_second)}/s"
         for leg in legs
     ]
     seconds = method.seconds(mapping, communication.bucket_bytes, speeds)
     return Formula(
         f"One sum by {method.name} (alpha-beta model)",
-        ("rounds x alpha + share x M_p / BW, for each way", " + ".join(terms), _time(seconds)),
+        ("rounds x alpha + share x M_p / BW, for each way", " + ".join(terms), in_ms(seconds)),
         f"ways: {' and '.join(dict.fromkeys(leg.way for leg in legs))}, by {_source(communication, speeds)}; "
-        f"{communication.reduces} sums per iteration: COM/BW = {_time(communication.seconds(mapping))}",
+        f"{communication.reduces} sums per iteration: COM/BW = {in_ms(communication.seconds(mapping))}",
     )
 
 
@@ -255,7 +256,7 @@ def _phases(point: ProfilePoint, remark: str) -> str:
     if point.phases is None:
         return remark
     phases = point.phases
-    parts = f"T_s {_time(phases.sim_s)}, T_a {_time(phases.act_s)}, T_t {_time(phases.learn_s + phases.sync_s)}"
+    parts = f"T_s {in_ms(phases.sim_s)}, T_a {in_ms(phases.act_s)}, T_t {in_ms(phases.learn_s + phases.sync_s)}"
     return f"measured: {parts}" + (f"; {remark}" if remark else "")
 
 
@@ -269,5 +270,6 @@ def _room(name: str, gmis: int, each: int, size_gib: float) -> Formula:
     )
 
 
-def _time(seconds: float) -> str:
+def in_ms(seconds: float) -> str:
+    """In milliseconds, with three digits or all before the point."""
     return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{1000 * seconds:.0f} ms"

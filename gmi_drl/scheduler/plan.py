@@ -1,6 +1,6 @@
 """From a workload and a node to a layout."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -30,7 +30,8 @@ from gmi_drl.templates import (
     mapping_of,
     usual_gmis_per_gpu,
 )
-from gmi_drl.templates.cost import Communication, throughput
+from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.paper_model import throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
@@ -140,6 +141,7 @@ def plan_measured(
     *,
     template: Template = TCG_EX,
     confirmed: Confirmed | None = None,
+    from_run: Collection[Cut] = (),
     unmeasured: Sequence[Cut] = (),
     remarks: Sequence[str] = (),
     objective: Objective = "steps",
@@ -156,6 +158,7 @@ def plan_measured(
         grid: Which of its points may be chosen.
         template: What a GMI does.
         confirmed: What ran together. What was confirmed goes before what is only expected.
+        from_run: Of these, whose points were measured in that run only.
         unmeasured: Points that there was no time for; the reasons list them.
         remarks: Further reasons.
         objective: What to make the most of.
@@ -176,7 +179,8 @@ def plan_measured(
         if every and not profile.points and not refused:
             raise NoFeasiblePlanError(f"no point of the profile can be used: {no_common_point(node, every)}")
         raise NoFeasiblePlanError(_nothing_left(profile, node, refused, unmeasured))
-    alike = _confirmed(candidates, confirmed or {}, profile, judge_of(task, learner, node, profile, template))
+    judge = judge_of(task, learner, node, profile, template)
+    alike = _confirmed(candidates, confirmed or {}, from_run, profile, judge)
     known = ranked(with_uneven(uneven, alike, objective), objective)
     best = next(candidate for candidate in known if candidate.by_model or candidate.point.cut in grid)
     projection = Projection(
@@ -299,13 +303,17 @@ def unfit(point: ProfilePoint, node: Node) -> str | None:
 def _confirmed(
     candidates: Sequence[Candidate],
     confirmed: Confirmed,
+    from_run: Collection[Cut],
     profile: Profile,
     judge: Callable[[ProfilePoint], Candidate],
 ) -> list[Candidate]:
     """The candidates with what ran together. What was run beside them is one, though it lies in no grid."""
     in_grid = {candidate.point.cut: candidate for candidate in candidates}
     beside = {cut: judge(point) for cut in confirmed if (point := profile.point(cut)) is not None}
-    return [replace(candidate, confirmed=confirmed.get(cut)) for cut, candidate in (beside | in_grid).items()]
+    return [
+        replace(candidate, confirmed=confirmed.get(cut), from_run=cut in from_run)
+        for cut, candidate in (beside | in_grid).items()
+    ]
 
 
 def _uncuttable(points: Sequence[ProfilePoint], node: Node, grid: Grid) -> list[ProfilePoint]:

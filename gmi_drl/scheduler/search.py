@@ -46,6 +46,7 @@ class Candidate:
         confirmed: Steps per second of all GMIs run together; None if that was not done.
         efficiency: What a step teaches in an update of so many, from 0 to 1 (`NoiseScale`); None if it is not known.
         by_model: Where unlike GPUs are cut each in its own way, each model with its point; `point` is the slowest then.
+        from_run: Whether `point` is from that very run of all GMIs, so that `expected` foretells nothing.
     """
 
     point: ProfilePoint
@@ -54,6 +55,7 @@ class Candidate:
     confirmed: float | None = None
     efficiency: float | None = None
     by_model: tuple[tuple[str, ProfilePoint], ...] = ()
+    from_run: bool = False
 
     @property
     def cut(self) -> AnyCut:
@@ -79,6 +81,11 @@ class Candidate:
     def steps_per_second(self) -> float:
         """The best that is known."""
         return self.expected if self.confirmed is None else self.confirmed
+
+    @property
+    def error(self) -> float | None:
+        """How much too fast equation 2 or 3 has foretold it, e.g. 0.05; None where it was not foretold, or not run."""
+        return None if self.from_run or not self.confirmed else self.expected / self.confirmed - 1
 
     @property
     def useful_steps_per_second(self) -> float | None:

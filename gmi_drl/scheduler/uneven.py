@@ -12,6 +12,7 @@ from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import Template, environments_of, mapping_of
 from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.paper_model import throughput
 from gmi_drl.units import human_count
 
 PAYS = 1.01
@@ -168,4 +169,5 @@ class _Promise:
         samples = environments_of(candidate.cut, self.node) * self.learner.horizon
         everyone, together = mapping_of(candidate.cut, self.node), [range(candidate.point.gmis_per_gpu)]
         waits_s = self.communication.seconds(everyone) - self.communication.seconds(together)
-        return replace(candidate, expected=samples / (samples / candidate.projected + waits_s))
+        iteration_s = samples / candidate.projected
+        return replace(candidate, expected=throughput(1, samples, iteration_s, waits_s))

@@ -1,4 +1,4 @@
-"""What communication costs a template (paper section 5.1, equations 2 and 3, Tables 4 and 5)."""
+"""What communication costs a template: COM / BW of Table 5 by the alpha-beta model (paper section 5.1)."""
 
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -83,11 +83,6 @@ def by_host(mapping: MappingList, hosts: int) -> MappingList:
 
 NO_COMMUNICATION = Communication()
 """Of GMIs whose borders nothing crosses."""
-
-
-def throughput(num_gmis: int, steps: int, iteration_s: float, communication_s: float) -> float:
-    """Equations 2 and 3 in steps per second: all GMIs do `steps` in T_s + T_a (+ T_t), `iteration_s`, and COM / BW."""
-    return num_gmis * steps / (iteration_s + communication_s)
 
 
 def milliseconds(seconds: float) -> str:

@@ -5,7 +5,7 @@ import pytest
 from gmi_drl.mapping import even_mapping
 from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
 from gmi_drl.speeds import GLOO, LINK, MEMORY, OF_CORES, Speed
-from gmi_drl.templates.cost import NO_COMMUNICATION, Communication, throughput
+from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
 
 ON_CORES = Communication(reduces=16, bucket_bytes=10**6, architecture="x86_64")
 
@@ -55,7 +55,3 @@ def test_speeds_that_are_none_of_such_devices_are_a_doubt():
 
 def test_nothing_costs_nothing():
     assert NO_COMMUNICATION.seconds([[0]]) == NO_COMMUNICATION.seconds(even_mapping(2, 4)) == 0
-
-
-def test_throughput_is_equation_3():
-    assert throughput(4, steps=100, iteration_s=0.75, communication_s=0.25) == 400
