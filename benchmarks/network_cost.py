@@ -110,7 +110,11 @@ def predicted(network: Network, size: int, count: int) -> float:
     node = this_node()
     cluster = Cluster(network=network, nodes=(Nodes(count=count, node=node),))
     known = Communication(
-        reduces=1, bucket_bytes=size, architecture=node.cpu.architecture, hosts=count, speeds=cluster.speeds(None)
+        reduces=1,
+        bucket_bytes=size,
+        architecture=node.cpu.architecture,
+        devices_by_host=(1,) * count,
+        speeds=cluster.speeds(None),
     )
     return known.seconds([[rank] for rank in range(count)])
 

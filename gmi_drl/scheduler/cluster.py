@@ -60,6 +60,7 @@ def plan_cluster(
             objective=objective,
         )
 
+    cluster = cluster.in_devices
     over = OverNodes(template, cluster)
     together = on(cluster.whole, over, remarks)
     best = together.candidates[0]
@@ -68,7 +69,7 @@ def plan_cluster(
     samples = together.samples_per_update(best)
     iteration_s = samples / best.projected if best.projected else 0.0
     told = [about_network(communication, mapping, cluster, iteration_s)] if communication.reduces else []
-    alone = _best_alone(cluster, lambda node: on(node, template, remarks))
+    alone = _best_alone(cluster, lambda node: on(node, template, remarks), objective)
     if alone is None:
         return _with_reasons(together, told)
     single = alone.candidates[0]
@@ -79,7 +80,7 @@ def plan_cluster(
     return _with_reasons(together, [*told, f"{gain:.2f}x one node ({single.cut.described})"])
 
 
-def _best_alone(cluster: Cluster, on: Callable[[Node], Plan]) -> Plan | None:
+def _best_alone(cluster: Cluster, on: Callable[[Node], Plan], objective: Objective) -> Plan | None:
     """The best of one node of each kind; None where none can be planned alone."""
     plans = []
     for part in cluster.nodes:
@@ -87,7 +88,7 @@ def _best_alone(cluster: Cluster, on: Callable[[Node], Plan]) -> Plan | None:
             plans.append(on(part.kind))
         except NoFeasiblePlanError:
             continue
-    return max(plans, key=lambda plan: plan.candidates[0].steps_per_second, default=None)
+    return max(plans, key=lambda plan: worth(plan.candidates[0], objective), default=None)
 
 
 def _with_reasons(plan: Plan, reasons: Sequence[str]) -> Plan:

@@ -27,7 +27,7 @@ class OverNodes:
     """
 
     def __init__(self, inner: Template, cluster: Cluster) -> None:
-        self.inner, self.cluster = inner, cluster
+        self.inner, self.cluster = inner, cluster.in_devices
         self.name, self.what, self.purpose = inner.name, inner.what, inner.purpose
 
     def lay_out(
@@ -50,7 +50,7 @@ class OverNodes:
         if communication is None and groups:
             # Nothing is known of speeds: what crosses hosts wherever GMIs lie on their devices.
             groups = {name: GmiGroup(members=everyone, reduction=USUAL) for name in groups}
-        reasons = [*why, *dict.fromkeys(chain.from_iterable(layout.reasons[:2] for layout in kinds.values()))]
+        reasons = [*why, *self._described(kinds, devices), f"{self.name}: {self.what}"]
         if communication and method is not NONE:
             reasons += [f"{method.name}: {method.how}", communication.why(mapping)]
         return Layout(
@@ -77,7 +77,7 @@ class OverNodes:
     ) -> Communication:
         """See `Template`: links leave a node, at the network's speed."""
         within = self.inner.communication(task, learner, node, speeds)
-        return replace(within, hosts=self.cluster.count, speeds=self.cluster.speeds(speeds))
+        return replace(within, devices_by_host=self.cluster.devices_by_node, speeds=self.cluster.speeds(speeds))
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`."""
@@ -90,6 +90,15 @@ class OverNodes:
     def leaders(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`."""
         return self.inner.leaders(layout)
+
+    def _described(self, kinds: Mapping[str, Layout], devices: Sequence[Device]) -> Iterator[str]:
+        """How many GMIs, devices and nodes there are in all, and the form of each kind of node, in sentences."""
+        what = "GPU" if devices[0].kind == "gpu" else "CPU device"
+        gmis, count = sum(len(device.gmis) for device in devices), self.cluster.count
+        yield f"{counted(gmis, 'GMI')} on the {counted(len(devices), what)} of {counted(count, 'node')} in all"
+        for part in self.cluster.nodes:
+            form = kinds[part.kind.name].reasons[0]
+            yield f"on each of {part.count} nodes: {form}" if part.count > 1 else form
 
     def _devices(self, kinds: Mapping[str, Layout]) -> Iterator[Device]:
         """Those of each node, with the ids of GMIs in a row over all nodes."""
