@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from gmi_drl.cluster import Cluster
+from gmi_drl.cluster import Cluster, Network
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Device, GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.reductions import NONE, REDUCTIONS
-from gmi_drl.speeds import Speeds
+from gmi_drl.speeds import LINK, OF_CORES, Speeds
 from gmi_drl.templates.cost import Communication, milliseconds
 from gmi_drl.templates.template import UNMEASURED, Template
 from gmi_drl.units import counted, human_bytes
@@ -112,6 +112,18 @@ class OverNodes:
 
 USUAL = REDUCTIONS.find("HAR").name
 """Between hosts, where nobody knows speeds."""
+
+
+def sum_seconds(network: Network, bucket_bytes: int, nodes: int, architecture: str) -> float:
+    """Seconds of one sum over so many nodes with a GMI each, by the model."""
+    known = Communication(
+        reduces=1,
+        bucket_bytes=bucket_bytes,
+        architecture=architecture,
+        devices_by_host=(1,) * nodes,
+        speeds={**OF_CORES, LINK: network.speed},
+    )
+    return known.seconds([[rank] for rank in range(nodes)])
 
 
 def about_network(communication: Communication, mapping: MappingList, cluster: Cluster, iteration_s: float) -> str:
