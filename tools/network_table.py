@@ -106,11 +106,10 @@ def with_tables(page: str, tables: Sequence[str]) -> str:
     for new in tables:
         first = re.match(r"\| [^|]* \| [^|]* \|", new)
         assert first is not None
-        page, count = re.subn(
-            rf"^{re.escape(first[0])}.*\n(?:\|.*\n)*", lambda _, new=new: new, page, flags=re.MULTILINE
-        )
-        if count != 1:
-            raise SystemExit(f"{PAGE} has {count} tables that begin with {first[0]}")
+        olds = re.findall(rf"^{re.escape(first[0])}.*\n(?:\|.*\n)*", page, flags=re.MULTILINE)
+        if len(olds) != 1:
+            raise SystemExit(f"the page has {len(olds)} tables that begin with {first[0]}")
+        page = page.replace(olds[0], new)
     return page
 
 
