@@ -38,7 +38,8 @@ NAMED_S = 20.0
 """Until a launcher must have ended with an error: a node is lost after 8 s."""
 STOPPED_S = HANG_S + NAMED_S
 """The same where a GMI is stopped, for which its peers wait before they name it."""
-START_S = 60.0
+AGAIN_S = 150.0
+"""For a run that goes on for two iterations: it and its cluster start anew."""
 LATEST_S = 6.0
 FAULTS = ("gmi", "gmi stopped", "agent killed", "agent stopped", "launcher killed", "link down for 5 s", "link down")
 RAY_FAULTS = (*FAULTS, "daemons of a node killed", "head killed", "driver killed")
@@ -96,8 +97,9 @@ def one(fault: str, path: Path, chance: random.Random, *, by_ray: bool) -> list[
     with places(path, by_ray=by_ray) as place:
         mistakes = with_fault(fault, path / "run", place, chance)
     with places(path, by_ray=by_ray) as place, place.launched(path / "run", "resume") as again:
-        if again.wait(START_S):
-            mistakes.append(f"it did not go on: {again.stderr.read().splitlines()[-1:]}")
+        said = ended(again, AGAIN_S)
+        if again.returncode:
+            mistakes.append("it did not go on: " + (f"{said.splitlines()[-1:]}" if said else f"not in {AGAIN_S:.0f} s"))
     return mistakes
 
 

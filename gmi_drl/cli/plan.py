@@ -181,6 +181,8 @@ def plan(
     _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
     over_nodes = chosen.layout.nodes != (None,)
+    if cluster and not over_nodes and chosen.layout.made_for:
+        where = f", on {chosen.layout.made_for.name}"
     train = f"train {output}" + (f" --algo {chosen.learner}" if chosen.learner not in (None, OUR_PPO.name) else "")
     command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
     command += " --launcher ray" if over_nodes else ""

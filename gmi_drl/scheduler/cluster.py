@@ -75,7 +75,9 @@ def plan_cluster(
     single = alone.candidates[0]
     if worth(single, objective) >= worth(best, objective):
         speed, of_all = human_count(single.steps_per_second), human_count(best.steps_per_second)
-        return _with_reasons(alone, [f"one node is best: {speed} steps/s, all {cluster.count} do {of_all}", *told])
+        name = alone.layout.made_for.name if alone.layout.made_for else ""
+        why = f"one node is best, {name}: {speed} steps/s, all {cluster.count} do {of_all}"
+        return _with_reasons(alone, [why, *told])
     gain = best.steps_per_second / single.steps_per_second if single.steps_per_second else float("inf")
     return _with_reasons(together, [*told, f"{gain:.2f}x one node ({single.cut.described})"])
 

@@ -52,7 +52,7 @@ def test_what_the_network_costs_is_told_and_grows_with_it():
 def test_one_node_is_planned_where_more_are_slower():
     plan = planned(cluster(SLOW))
     assert plan.layout.nodes == (None,) and len(plan.layout.devices) == 2
-    assert any("one node is best: " in reason and "all 3 do" in reason for reason in plan.layout.reasons)
+    assert any("one node is best, dgx: " in reason and "all 3 do" in reason for reason in plan.layout.reasons)
 
 
 def test_serving_sends_nothing_so_nodes_add_up():
