@@ -28,14 +28,14 @@ from network_relay import relayed  # noqa: E402
 from networks import Hosts, obstacle, some_hosts  # noqa: E402
 
 from gmi_drl.bench.machine import Watch  # noqa: E402
-from gmi_drl.cluster import Cluster, Network, Nodes  # noqa: E402
+from gmi_drl.cluster import Network  # noqa: E402
 from gmi_drl.config import RunConfig, default_config  # noqa: E402
 from gmi_drl.gmi.inventory import this_node  # noqa: E402
 from gmi_drl.launch.held import held  # noqa: E402
 from gmi_drl.launch.opened import opened  # noqa: E402
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout  # noqa: E402
 from gmi_drl.run.folder import RunFolder  # noqa: E402
-from gmi_drl.templates.cost import Communication  # noqa: E402
+from gmi_drl.templates.over_nodes import sum_seconds  # noqa: E402
 from gmi_drl.workload import TASK_SPECS  # noqa: E402
 
 TASKS = ("ant", "humanoid", "shadow_hand")
@@ -107,12 +107,7 @@ def compared(hosts: Hosts, network: Network, bare: Network, task: str, seconds: 
 
 def predicted(network: Network, size: int, count: int) -> float:
     """Seconds of a sum over so many nodes, as `plan --cluster` reckons."""
-    node = this_node()
-    cluster = Cluster(network=network, nodes=(Nodes(count=count, node=node),))
-    known = Communication(
-        reduces=1, bucket_bytes=size, architecture=node.cpu.architecture, hosts=count, speeds=cluster.speeds(None)
-    )
-    return known.seconds([[rank] for rank in range(count)])
+    return sum_seconds(network, size, count, this_node().cpu.architecture)
 
 
 def summed(hosts: Hosts, numel: int, seconds: float) -> float:

@@ -3,10 +3,10 @@
     python benchmarks/soak_nodes.py --faults 50
     python benchmarks/soak_nodes.py --faults 50 --ray
 
-A GMI, an agent or the launcher is killed, an agent stopped, a link cut for five seconds or for good, at a random
-moment. With `--ray`, where a Ray cluster over both hosts starts the agents and the launcher is on the first of them,
-Ray's daemons of the other node or of the head are killed, too, and the process that speaks with Ray. Each run must end
-as promised (or go on), within its time, with nothing left, and must go on from its checkpoint.
+A GMI, an agent or the launcher is killed, a GMI or an agent stopped, a link cut for five seconds or for good, at a
+random moment. With `--ray`, where a Ray cluster over both hosts starts the agents and the launcher is on the first of
+them, Ray's daemons of the other node or of the head are killed, too, and the process that speaks with Ray. Each run
+must end as promised (or go on), within its time, with nothing left, and must go on from its checkpoint.
 """
 
 import argparse
@@ -30,18 +30,28 @@ sys.path += [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "launch" / 
 
 from networks import Hosts, obstacle, two_hosts  # noqa: E402
 from ray_hosts import RayHosts, ray_hosts  # noqa: E402
-from soak_nodes_launcher import RAY  # noqa: E402
+from soak_nodes_launcher import HANG_S, RAY  # noqa: E402
 
 ENDS_S = 40.0
 """Until nothing may be left: an agent waits 30 s for a launcher that has gone silent."""
 NAMED_S = 20.0
 """Until a launcher must have ended with an error: a node is lost after 8 s."""
-START_S = 60.0
+STOPPED_S = HANG_S + NAMED_S
+"""The same where a GMI is stopped, for which its peers wait before they name it."""
+AGAIN_S = 150.0
+"""For a run that goes on for two iterations: it and its cluster start anew."""
 LATEST_S = 6.0
-FAULTS = ("gmi", "agent killed", "agent stopped", "launcher killed", "link down for 5 s", "link down")
+FAULTS = ("gmi", "gmi stopped", "agent killed", "agent stopped", "launcher killed", "link down for 5 s", "link down")
 RAY_FAULTS = (*FAULTS, "daemons of a node killed", "head killed", "driver killed")
+MODULES = {
+    "gmi": "gmi_drl.roles.child",
+    "gmi stopped": "gmi_drl.roles.child",
+    "driver killed": "gmi_drl.launch.ray.driver",
+}
+"""Whose process it is; else an agent's."""
 SAID = {
     "gmi": "was killed by SIGKILL",
+    "gmi stopped": "hang_s",
     "agent killed": "was lost with its node",
     "agent stopped": "was lost with its node",
     "link down": "was lost with its node",
@@ -60,7 +70,9 @@ def main() -> int:
     given = parser.parse_args()
     if why := obstacle():
         parser.error(why)
-    wrong = soaked(given.faults, given.seed, RAY_FAULTS if given.ray else FAULTS)
+    with TemporaryDirectory(prefix="gmi-claims-", dir="/tmp") as claims:
+        os.environ["GMI_DRL_CLAIMS"] = claims  # what else holds cores here is no fault
+        wrong = soaked(given.faults, given.seed, RAY_FAULTS if given.ray else FAULTS)
     print(f"{given.faults} faults, wrong: {wrong or 'none'}")
     return 1 if wrong else 0
 
@@ -85,8 +97,9 @@ def one(fault: str, path: Path, chance: random.Random, *, by_ray: bool) -> list[
     with places(path, by_ray=by_ray) as place:
         mistakes = with_fault(fault, path / "run", place, chance)
     with places(path, by_ray=by_ray) as place, place.launched(path / "run", "resume") as again:
-        if again.wait(START_S):
-            mistakes.append(f"it did not go on: {again.stderr.read().splitlines()[-1:]}")
+        said = ended(again, AGAIN_S)
+        if again.returncode:
+            mistakes.append("it did not go on: " + (f"{said.splitlines()[-1:]}" if said else f"not in {AGAIN_S:.0f} s"))
     return mistakes
 
 
@@ -105,7 +118,7 @@ def with_fault(fault: str, run: Path, place: "Place", chance: random.Random) -> 
             if launcher.poll() is not None:
                 mistakes.append("the run has ended")
             launcher.send_signal(signal.SIGINT)
-        said = ended(launcher, ENDS_S if goes_on else NAMED_S)
+        said = ended(launcher, ENDS_S if goes_on else STOPPED_S if fault == "gmi stopped" else NAMED_S)
     if said is None:
         mistakes.append("it has not ended in time")
     elif fault in SAID and SAID[fault] not in said:
@@ -130,10 +143,9 @@ def cause(fault: str, launcher: "subprocess.Popen[str]", place: "Place", chance:
         assert isinstance(place.cluster, RayHosts)
         os.killpg(place.cluster.daemons["a" if fault == "head killed" else "b"].pid, signal.SIGKILL)
     else:
-        module = {"gmi": "gmi_drl.roles.child", "driver killed": "gmi_drl.launch.ray.driver"}
-        wanted = module.get(fault, "gmi_drl.launch.nodes.agent")
+        wanted = MODULES.get(fault, "gmi_drl.launch.nodes.agent")
         found = [one for one in place.ours(launcher) if wanted in one.cmdline()]
-        chance.choice(found).send_signal(signal.SIGSTOP if fault == "agent stopped" else signal.SIGKILL)
+        chance.choice(found).send_signal(signal.SIGSTOP if fault.endswith("stopped") else signal.SIGKILL)
 
 
 class Place:

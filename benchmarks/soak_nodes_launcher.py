@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gmi_drl.layout import Layout
 
 RAY = "ray"
+HANG_S = 20.0
+"""For which GMIs wait for one that is stopped."""
 
 
 @contextmanager
@@ -57,7 +59,7 @@ def main() -> None:
     saved = list_checkpoints(folder.checkpoints)[-1] if resumes else None
     learner = PPOConfig(horizon=4, epochs=2, minibatches=2)
     config = RunConfig(
-        iterations=int(saved.name) + 2 if saved else 10**6, checkpoint_every=5, hang_s=60, learner=learner
+        iterations=int(saved.name) + 2 if saved else 10**6, checkpoint_every=5, hang_s=HANG_S, learner=learner
     )
     if not resumes:
         folder.create()

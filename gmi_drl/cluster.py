@@ -48,6 +48,12 @@ class Nodes(FileModel):
         assert self.node is not None
         return self.node
 
+    def cut_by(self, cores: int) -> "Nodes":
+        """Those of more cores than so many are several devices of so many."""
+        count = self.kind.cpu.cores // cores
+        cpus = CpuDevices(cores_each=cores, count=count) if count > 1 else None
+        return Nodes(count=self.count, node=self.kind.model_copy(update={"cpus": cpus}))
+
 
 class Cluster(FileModel):
     """A cluster file (`version: 1`)."""
@@ -71,11 +77,38 @@ class Cluster(FileModel):
                 yield from ((f"{part.kind.name}-{number}", part.kind) for number in range(part.count))
 
     @cached_property
+    def in_devices(self) -> "Cluster":
+        """The same, its devices alike: a node that has k times as many cores as the smallest is k devices.
+
+        So each GMI has as many cores, and as many environments, and a larger node more GMIs. Nodes with GPUs, and
+        those of cores that are alike, stay as they are.
+
+        Raises:
+            UsageError: if cores are not multiples of the smallest node's, or nodes say themselves how they are cut.
+        """
+        if any(part.kind.num_gpus for part in self.nodes):
+            return self
+        sizes = sorted({part.kind.cores_of_a_device for part in self.nodes})
+        if len(sizes) == 1:
+            return self
+        said, least = f"{self.name} has nodes of {' and '.join(map(str, sizes))} cores", sizes[0]
+        if any(part.kind.cpus for part in self.nodes):
+            raise UsageError(f"{said}, which `cpus` of theirs cuts otherwise: leave that out")
+        if any(size % least for size in sizes):
+            raise UsageError(f"{said}: take such whose cores are multiples of the smallest's, {least}")
+        return self.model_copy(update={"nodes": tuple(part.cut_by(least) for part in self.nodes)})
+
+    @property
+    def devices_by_node(self) -> tuple[int, ...]:
+        """How many devices each machine has."""
+        return tuple(part.kind.num_devices for part in self.nodes for _ in range(part.count))
+
+    @cached_property
     def whole(self) -> Node:
         """All of them as if they were one machine: how many devices of which models, cores and memory there are.
 
         Raises:
-            UsageError: if some have GPUs and others none, or unlike numbers of cores and no GPUs.
+            UsageError: if some have GPUs and others none, or of those without the cores are not as `in_devices` wants.
         """
         kinds = [part.kind for part in self.nodes]
         cores = sum(part.count * part.kind.cpu.cores for part in self.nodes)
@@ -94,10 +127,9 @@ class Cluster(FileModel):
             return Node(name=self.name, gpus=gpus if len(gpus) > 1 else gpus[0], link="pcie", cpu=cpu)
         if any(kind.num_gpus for kind in kinds):
             raise UsageError(f"{self.name} has nodes with GPUs and nodes without: make a cluster file of each")
-        each = {kind.cpu.cores for kind in kinds}
-        if len(each) > 1 or any(kind.cpus for kind in kinds):
-            raise UsageError(f"{self.name} has nodes of {' and '.join(map(str, sorted(each)))} cores: take nodes alike")
-        return Node(name=self.name, cpus=CpuDevices(cores_each=each.pop(), count=self.count), cpu=cpu)
+        alike = self.in_devices
+        cpus = CpuDevices(cores_each=alike.nodes[0].kind.cores_of_a_device, count=sum(alike.devices_by_node))
+        return Node(name=self.name, cpus=cpus, cpu=cpu)
 
     def speeds(self, within: Speeds | None) -> Speeds:
         """Of the ways between GMIs: those `within` a node, but for links, which leave it."""

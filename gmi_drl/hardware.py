@@ -147,6 +147,16 @@ class Node(FileModel):
         return tuple(part.model for part in self.gpu_models for _ in range(part.count))
 
     @property
+    def num_devices(self) -> int:
+        """What is cut: its GPUs that are used, or else its parts of cores, or else all cores as one."""
+        return self.num_gpus or (self.cpus.count if self.cpus else 1)
+
+    @property
+    def cores_of_a_device(self) -> int:
+        """Of a node without GPUs."""
+        return self.cpus.cores_each if self.cpus else self.cpu.cores
+
+    @property
     def gpu_memory_gib(self) -> float | None:
         """Memory of the smallest GPU that is used; None if there is none or a model's is not known."""
         sizes = [part.known_memory_gib for part in self.used_models]

@@ -16,6 +16,9 @@ def gpus(name, model, count):
     return {"name": name, "gpus": {"model": model, "count": count}, "cpu": {"cores": 16, "memory_gib": 64.0}}
 
 
+PARTS = {**cores("b", 8), "cpus": {"cores_each": 2, "count": 4}}
+
+
 def cluster(*nodes, **more):
     return parse(Cluster, {"network": NETWORK, "nodes": list(nodes), **more}, "cluster")
 
@@ -38,13 +41,22 @@ def test_all_nodes_together_have_what_each_has():
     assert whole.cpu.cores == 48 and whole.cpu.memory_gib == 192
     whole = cluster({"count": 3, "node": cores()}).whole
     assert whole.cpus.count == 3 and whole.cpus.cores_each == 8
+    parts = cluster({"count": 2, "node": PARTS})
+    assert parts.whole.cpus.count == 8 and parts.devices_by_node == (4, 4)
+
+
+def test_a_node_of_more_cores_is_several_devices():
+    unlike = cluster({"count": 2, "node": cores("a", 4)}, {"node": cores("b", 12)})
+    assert unlike.whole.cpus.count == 5 and unlike.whole.cpus.cores_each == 4
+    assert unlike.in_devices.devices_by_node == (1, 1, 3) and unlike.in_devices.in_devices == unlike.in_devices
 
 
 @pytest.mark.parametrize(
     ("nodes", "said"),
     [
         ([{"node": cores("a")}, {"node": gpus("b", "A30", 1)}], "nodes with GPUs and nodes without"),
-        ([{"node": cores("a", 4)}, {"node": cores("b", 8)}], "nodes of 4 and 8 cores: take nodes alike"),
+        ([{"node": cores("a", 4)}, {"node": cores("b", 6)}], "of 4 and 6 cores: take such whose cores are multiples"),
+        ([{"node": cores("a", 4)}, {"node": PARTS}], "of 2 and 4 cores, which `cpus` of theirs cuts otherwise"),
     ],
 )
 def test_nodes_that_cannot_be_planned_together_are_refused(nodes, said):

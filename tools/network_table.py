@@ -1,6 +1,15 @@
-"""The table of docs/planning.md of what nodes do over networks: `python -m tools.network_table`. Computed, not run."""
+"""The tables of docs/planning.md of what nodes do over networks.
 
+python -m tools.network_table               # steps/s of many nodes: computed, not run
+python -m tools.network_table --measured    # sums over hosts: as benchmarks/network_cost.py has measured them
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gmi_drl.cluster import Cluster, Network, Nodes
 from gmi_drl.config import default_config
@@ -8,11 +17,17 @@ from gmi_drl.files import load_yaml
 from gmi_drl.hardware import Node
 from gmi_drl.profile import load_profile
 from gmi_drl.scheduler import plan_cluster
-from gmi_drl.units import human_count
+from gmi_drl.templates.over_nodes import sum_seconds
+from gmi_drl.units import human_bytes, human_count
 from gmi_drl.workload import TASK_SPECS
 
-EXAMPLES = Path(__file__).parent.parent / "examples" / "nodes"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "planning.md"
+EXAMPLES = ROOT / "examples" / "nodes"
 COUNTS = (1, 2, 4, 8, 64, 1000)
+MEASURED = ROOT / "benchmarks" / "results" / "network_cost" / "measured.json"
+ARCHITECTURE = "x86_64"
+TITLES = {"ant": "Ant", "humanoid": "Humanoid", "shadow_hand": "ShadowHand"}
 NETWORKS = tuple(Network(gbit_per_s=gbit, round_trip_ms=ms) for gbit in (1, 10) for ms in (0.05, 0.5, 5))
 
 
@@ -21,7 +36,7 @@ def table() -> str:
     titles = [f"{network.gbit_per_s:g} Gbit/s, {network.round_trip_ms:g} ms" for network in NETWORKS]
     rows = [["nodes", *titles], ["---:"] * (1 + len(titles))]
     rows += [[f"{count:,}", *(cell(count, network) for network in NETWORKS)] for count in COUNTS]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    return _markdown(rows)
 
 
 def cell(count: int, network: Network) -> str:
@@ -33,5 +48,83 @@ def cell(count: int, network: Network) -> str:
     return human_count(plan.candidates[0].expected) if count == 1 or len(plan.layout.nodes) > 1 else "one is best"
 
 
+def measured_table(result: Mapping[str, Any]) -> str:
+    """Markdown: a row for each network that was measured, with the model as it is now beside each sum.
+
+    A cell is what a sum took, what the model says of the network as it is described, and how many times as long it took
+    as the model says of the network that one connection sees.
+
+    Args:
+        result: As `benchmarks/network_cost.py` writes it. Rows without `nodes` are of two.
+    """
+    networks = result["networks"]
+    sums = {task: human_bytes(one["bytes"]) for row in networks for task, one in row["sums"].items()}
+    titles = [
+        "nodes",
+        "network",
+        "as one connection sees it",
+        *(f"{TITLES[task]}, {size}" for task, size in sums.items()),
+    ]
+    rows = [titles, ["---:", *["---"] * (len(titles) - 1)]]
+    for row in networks:
+        nodes, called, seen = row.get("nodes", 2), _network(row), _network(row["bare"])
+        cells = [_sum_cell(row["sums"][task], called, seen, nodes) for task in sums]
+        name = f"{called.gbit_per_s:g} Gbit/s, {called.round_trip_ms:g} ms"
+        rows.append([str(nodes), name, f"{seen.gbit_per_s:.1f} Gbit/s, {seen.round_trip_ms:.2g} ms", *cells])
+    return _markdown(rows)
+
+
+def times_the_network(result: Mapping[str, Any]) -> list[float]:
+    """How many times as long each sum took as the model says of the network that one connection sees."""
+    return [
+        one["measured_ms"] / _model_ms(_network(row["bare"]), one["bytes"], row.get("nodes", 2))
+        for row in result["networks"]
+        for one in row["sums"].values()
+    ]
+
+
+def _network(row: Mapping[str, Any]) -> Network:
+    return Network(gbit_per_s=row["gbit_per_s"], round_trip_ms=row["round_trip_ms"])
+
+
+def _model_ms(network: Network, size: int, nodes: int) -> float:
+    return 1000 * sum_seconds(network, size, nodes, ARCHITECTURE)
+
+
+def _sum_cell(one: Mapping[str, Any], called: Network, seen: Network, nodes: int) -> str:
+    took_ms, size = one["measured_ms"], one["bytes"]
+    model_ms, seen_ms = _model_ms(called, size, nodes), _model_ms(seen, size, nodes)
+    return f"{took_ms:.1f} ms; {model_ms:.1f}, {took_ms / seen_ms:.2f}x"
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+def with_tables(page: str, tables: Sequence[str]) -> str:
+    """The page with these tables in the place of those that it has, of which the first cells are the same."""
+    for new in tables:
+        first = re.match(r"\| [^|]* \| [^|]* \|", new)
+        assert first is not None
+        olds = re.findall(rf"^{re.escape(first[0])}.*\n(?:\|.*\n)*", page, flags=re.MULTILINE)
+        if len(olds) != 1:
+            raise SystemExit(f"the page has {len(olds)} tables that begin with {first[0]}")
+        page = page.replace(olds[0], new)
+    return page
+
+
+def main() -> None:
+    """Print both, or write them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--result", type=Path, default=MEASURED, help="of benchmarks/network_cost.py")
+    parser.add_argument("--write", action="store_true", help="put them into docs/planning.md")
+    given = parser.parse_args()
+    tables = [table(), measured_table(json.loads(given.result.read_text()))]
+    if given.write:
+        PAGE.write_text(with_tables(PAGE.read_text(), tables))
+    else:
+        print("\n".join(tables), end="")
+
+
 if __name__ == "__main__":
-    print(table(), end="")
+    main()

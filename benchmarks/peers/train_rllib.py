@@ -1,8 +1,15 @@
-"""RLlib: PPO of the new API stack, one env runner per core, the learner in the driver's process."""
+"""RLlib: PPO of the new API stack, one env runner per core, the learner in the driver's process.
 
+With `--nodes N` on a cluster of so many node daemons on this machine, among which the cores are divided.
+"""
+
+import argparse
 import logging
 import os
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import ray
 import settings
@@ -44,21 +51,38 @@ def make_config(num_env: int, runners: int, seed: int) -> PPOConfig:
     )
 
 
+@contextmanager
+def joined(nodes: int) -> Iterator[None]:
+    """Be the driver of a cluster of our own."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:  # short: it holds sockets
+        if nodes == 1:
+            size = {"num_cpus": settings.CORES + 1, "object_store_memory": 300 * 2**20}
+            ray.init(address="local", include_dashboard=False, _temp_dir=folder, **size, **quiet)
+            yield
+            ray.shutdown()
+            return
+        from ray.cluster_utils import Cluster
+
+        os.environ["RAY_TMPDIR"] = folder
+        cluster = Cluster()
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=settings.CORES // nodes, object_store_memory=150 * 2**20, include_dashboard=False)
+        ray.init(address=cluster.address, **quiet)
+        yield
+        ray.shutdown()
+        cluster.shutdown()
+
+
 def main() -> None:
     """Train for the time given."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--nodes", type=int, default=1)
+    more, sys.argv[1:] = parser.parse_known_args()
     arguments = read_arguments(__doc__)
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     torch.set_num_threads(arguments.threads)
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a short path: it holds sockets
-        ray.init(
-            address="local",
-            num_cpus=settings.CORES + 1,
-            include_dashboard=False,
-            object_store_memory=300 * 2**20,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            _temp_dir=folder,
-        )
+    with joined(more.nodes):
         algorithm = make_config(arguments.num_env, settings.CORES, arguments.seed).build_algo()
         updates, env_steps = Updates(arguments.seconds), 0
         while not updates.is_over:
@@ -67,7 +91,6 @@ def main() -> None:
             value = result.get("episode_return_mean")
             updates.report(env_steps, None if value is None or value != value else float(value))
         algorithm.stop()
-        ray.shutdown()
 
 
 if __name__ == "__main__":

@@ -180,9 +180,10 @@ def plan(
     _show(chosen, here, hourly, explain)
     where = f", on the machine of {node}" if node else ""
     over_nodes = chosen.layout.nodes != (None,)
-    train = f"train {output}" + (
-        f" --algo {chosen.learner}" if chosen.learner not in (None, asked.template.usual_learner) else ""
-    )
+    if cluster and not over_nodes and chosen.layout.made_for:
+        where = f", on {chosen.layout.made_for.name}"
+    other = chosen.learner not in (None, asked.template.usual_learner)
+    train = f"train {output}" + (f" --algo {chosen.learner}" if other else "")
     command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
     command += " --launcher ray" if over_nodes else ""
     command += " --apply-mig" if apply_mig else ""

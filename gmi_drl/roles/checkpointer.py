@@ -1,6 +1,6 @@
 """Checkpoints of a run, written and read by its GMIs together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Checkpointer:
     ) -> None:
         self.home, self.layout, self.group, self.config = home, layout, group, config
         self.part, self._export = f"gmi-{gmi_id}", export
+        self._here = len(layout.part_on(layout.device_of(gmi_id).node)[1])
 
     def is_due(self, iteration: int) -> bool:
         """Whether a checkpoint belongs after this iteration."""
@@ -57,6 +58,7 @@ class Checkpointer:
             MachineError: if the disk does not take it, or has no room for all that will be kept.
         """
         digest = self._write_parts(replica, iteration)
+        self.home.require_own_room(self._here * self._written_bytes)
         if self.group.rank == 0:
             self.home.require_room(iteration, self.config.checkpoints_kept + 1)
             if keep:
@@ -93,11 +95,18 @@ class Checkpointer:
         digest = tensor_digest(*learner.values())
         self._check_replicas(digest, iteration)
         draft = checkpoint.draft(self.home.checkpoints, iteration)
-        self.home.keep(checkpoint.write_part(draft, self.part, replica.worlds_state()))
+        self._written_bytes = self._keep(draft, self.part, replica.worlds_state())
         if self.group.rank == 0:
-            self.home.keep(checkpoint.write_part(draft, LEARNER_PART, learner))
+            self._written_bytes += self._keep(draft, LEARNER_PART, learner)
         self.group.barrier()
         return digest
+
+    def _keep(self, draft: Path, name: str, tensors: Mapping[str, torch.Tensor]) -> int:
+        """Write a part, and have it kept. Returns its bytes."""
+        file = checkpoint.write_part(draft, name, tensors)
+        size = file.stat().st_size
+        self.home.keep(file)
+        return size
 
     def _check_replicas(self, digest: str, iteration: int) -> None:
         """Replicas that have parted are a fault that training would hide."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from gmi_drl.roles.line import Line
 from gmi_drl.roles.words import AtHome, Keep, Kept
+from gmi_drl.run.checkpoint import require_free
 from gmi_drl.run.home import Home
 
 KEEP_S = 600.0
@@ -33,6 +34,10 @@ class FarHome(Home):
     def require_room(self, iteration: int, more: int) -> None:
         """See `Home`."""
         self._at_home("require_room", iteration=iteration, more=more)
+
+    def require_own_room(self, need: int) -> None:
+        """See `Home`: until they have been carried the parts lie here."""
+        require_free(self.checkpoints, need, "the parts of a checkpoint that its GMIs write there need")
 
     def commit(self, iteration: int, facts: Mapping[str, Any], kept: int) -> None:
         """See `Home`."""

@@ -82,10 +82,23 @@ def require_room(folder: Path, more: int) -> None:
         MachineError: with the numbers.
     """
     need = more * sum(file.stat().st_size for file in folder.iterdir())
+    require_free(folder.parent, need, "the checkpoints to come need")
+
+
+def require_free(folder: Path, need: int, what: str) -> None:
+    """Check that the disk of a folder has so many bytes left.
+
+    Args:
+        folder: Which is there.
+        need: Bytes.
+        what: Says for the error what needs them.
+
+    Raises:
+        MachineError: with the numbers.
+    """
     free = shutil.disk_usage(folder).free
     if free < need:
-        has, wants = human_bytes(free), human_bytes(need)
-        raise MachineError(f"{folder.parent.resolve()}: {has} are free, the checkpoints to come need {wants}")
+        raise MachineError(f"{folder.resolve()}: {human_bytes(free)} are free, {what} {human_bytes(need)}")
 
 
 def list_checkpoints(checkpoints: Path) -> list[Path]:

@@ -28,6 +28,13 @@ class Home:
         """See `checkpoint.require_room`, for checkpoints like the draft of this iteration."""
         checkpoint.require_room(checkpoint.draft(self.checkpoints, iteration), more)
 
+    def require_own_room(self, need: int) -> None:
+        """Check that this host has room for what its GMIs write until it is kept, if that is not where it is kept.
+
+        Raises:
+            MachineError: with the numbers.
+        """
+
     def commit(self, iteration: int, facts: Mapping[str, Any], kept: int) -> None:
         """See `checkpoint.commit`."""
         checkpoint.commit(self.checkpoints, iteration, facts, kept)

@@ -60,6 +60,7 @@ def plan_cluster(
             objective=objective,
         )
 
+    cluster = cluster.in_devices
     over = OverNodes(template, cluster)
     together = on(cluster.whole, over, remarks)
     best = together.candidates[0]
@@ -68,18 +69,20 @@ def plan_cluster(
     samples = together.samples_per_update(best)
     iteration_s = samples / best.projected if best.projected else 0.0
     told = [about_network(communication, mapping, cluster, iteration_s)] if communication.reduces else []
-    alone = _best_alone(cluster, lambda node: on(node, template, remarks))
+    alone = _best_alone(cluster, lambda node: on(node, template, remarks), objective)
     if alone is None:
         return _with_reasons(together, told)
     single = alone.candidates[0]
     if worth(single, objective) >= worth(best, objective):
         speed, of_all = human_count(single.steps_per_second), human_count(best.steps_per_second)
-        return _with_reasons(alone, [f"one node is best: {speed} steps/s, all {cluster.count} do {of_all}", *told])
+        name = alone.layout.made_for.name if alone.layout.made_for else ""
+        why = f"one node is best, {name}: {speed} steps/s, all {cluster.count} do {of_all}"
+        return _with_reasons(alone, [why, *told])
     gain = best.steps_per_second / single.steps_per_second if single.steps_per_second else float("inf")
     return _with_reasons(together, [*told, f"{gain:.2f}x one node ({single.cut.described})"])
 
 
-def _best_alone(cluster: Cluster, on: Callable[[Node], Plan]) -> Plan | None:
+def _best_alone(cluster: Cluster, on: Callable[[Node], Plan], objective: Objective) -> Plan | None:
     """The best of one node of each kind; None where none can be planned alone."""
     plans = []
     for part in cluster.nodes:
@@ -87,7 +90,7 @@ def _best_alone(cluster: Cluster, on: Callable[[Node], Plan]) -> Plan | None:
             plans.append(on(part.kind))
         except NoFeasiblePlanError:
             continue
-    return max(plans, key=lambda plan: plan.candidates[0].steps_per_second, default=None)
+    return max(plans, key=lambda plan: worth(plan.candidates[0], objective), default=None)
 
 
 def _with_reasons(plan: Plan, reasons: Sequence[str]) -> Plan:

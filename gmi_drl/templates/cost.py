@@ -1,7 +1,8 @@
 """What communication costs a template: COM / BW of Table 5 by the alpha-beta model (paper section 5.1)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 
 from gmi_drl.mapping import MappingList, select_by_layout
 from gmi_drl.reduction_method import Kind, ReductionMethod
@@ -20,7 +21,7 @@ class Communication:
         architecture: Of the processor, which allows some methods alone.
         kind: Of the devices of the GMIs.
         speeds: Of the ways between them; None where nobody has measured them.
-        hosts: On how many machines the GMIs are.
+        devices_by_host: How many devices each machine has, where the GMIs are on several.
     """
 
     reduces: int = 0
@@ -28,7 +29,12 @@ class Communication:
     architecture: str = ""
     kind: Kind = "cpu"
     speeds: Speeds | None = None
-    hosts: int = 1
+    devices_by_host: tuple[int, ...] = (1,)
+
+    @property
+    def hosts(self) -> int:
+        """On how many machines the GMIs are."""
+        return len(self.devices_by_host)
 
     def method(self, mapping: MappingList) -> ReductionMethod:
         """The fastest way to reduce over GMIs that lie so on devices, by the model."""
@@ -67,17 +73,22 @@ class Communication:
         return known or self._known(mapping, OF_CORES)  # which know a way of every processor
 
     def _known(self, mapping: MappingList, speeds: Speeds) -> list[tuple[float, ReductionMethod]]:
-        met = mapping if self.hosts == 1 else by_host(mapping, self.hosts)
+        met = mapping if self.hosts == 1 else by_host(mapping, self.devices_by_host)
         known = by_speed(met, self.bucket_bytes, speeds, self.kind, self.architecture, self.hosts)
         # The rings of MRR would share a host's way out, which the model does not know.
         return known if self.hosts == 1 else [pair for pair in known if pair[1] is not MRR]
 
 
-def by_host(mapping: MappingList, hosts: int) -> MappingList:
-    """Devices in a row, as many for each host: all GMIs of a host count as on one device, since they share memory."""
-    if len(mapping) <= hosts:
+def by_host(mapping: MappingList, devices: Sequence[int]) -> MappingList:
+    """All GMIs of a host as on one device, since they share memory.
+
+    Args:
+        mapping: Of all devices, host after host; of fewer it stays as it is.
+        devices: How many each host has.
+    """
+    if len(mapping) != sum(devices):
         return mapping
-    ends = [round(len(mapping) * i / hosts) for i in range(hosts + 1)]
+    ends = [0, *accumulate(devices)]
     return [list(chain.from_iterable(mapping[start:end])) for start, end in pairwise(ends)]
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from gmi_drl.cluster import Cluster
+from gmi_drl.cluster import Cluster, Network
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Device, GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.reductions import NONE, REDUCTIONS
-from gmi_drl.speeds import Speeds
+from gmi_drl.speeds import LINK, OF_CORES, Speeds
 from gmi_drl.templates.cost import Communication, milliseconds
 from gmi_drl.templates.template import UNMEASURED, Template
 from gmi_drl.units import counted, human_bytes
@@ -27,7 +27,7 @@ class OverNodes:
     """
 
     def __init__(self, inner: Template, cluster: Cluster) -> None:
-        self.inner, self.cluster = inner, cluster
+        self.inner, self.cluster = inner, cluster.in_devices
         self.name, self.what, self.purpose = inner.name, inner.what, inner.purpose
         self.usual_learner, self.planner = inner.usual_learner, inner.planner
 
@@ -51,7 +51,7 @@ class OverNodes:
         if communication is None and groups:
             # Nothing is known of speeds: what crosses hosts wherever GMIs lie on their devices.
             groups = {name: GmiGroup(members=everyone, reduction=USUAL) for name in groups}
-        reasons = [*why, *dict.fromkeys(chain.from_iterable(layout.reasons[:2] for layout in kinds.values()))]
+        reasons = [*why, *self._described(kinds, devices), f"{self.name}: {self.what}"]
         if communication and method is not NONE:
             reasons += [f"{method.name}: {method.how}", communication.why(mapping)]
         return Layout(
@@ -78,7 +78,7 @@ class OverNodes:
     ) -> Communication:
         """See `Template`: links leave a node, at the network's speed."""
         within = self.inner.communication(task, learner, node, speeds)
-        return replace(within, hosts=self.cluster.count, speeds=self.cluster.speeds(speeds))
+        return replace(within, devices_by_host=self.cluster.devices_by_node, speeds=self.cluster.speeds(speeds))
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`."""
@@ -96,6 +96,15 @@ class OverNodes:
         """See `Template`."""
         return self.inner.reporters(layout)
 
+    def _described(self, kinds: Mapping[str, Layout], devices: Sequence[Device]) -> Iterator[str]:
+        """How many GMIs, devices and nodes there are in all, and the form of each kind of node, in sentences."""
+        what = "GPU" if devices[0].kind == "gpu" else "CPU device"
+        gmis, count = sum(len(device.gmis) for device in devices), self.cluster.count
+        yield f"{counted(gmis, 'GMI')} on the {counted(len(devices), what)} of {counted(count, 'node')} in all"
+        for part in self.cluster.nodes:
+            form = kinds[part.kind.name].reasons[0]
+            yield f"on each of {part.count} nodes: {form}" if part.count > 1 else form
+
     def _devices(self, kinds: Mapping[str, Layout]) -> Iterator[Device]:
         """Those of each node, with the ids of GMIs in a row over all nodes."""
         first = 0
@@ -108,6 +117,18 @@ class OverNodes:
 
 USUAL = REDUCTIONS.find("HAR").name
 """Between hosts, where nobody knows speeds."""
+
+
+def sum_seconds(network: Network, bucket_bytes: int, nodes: int, architecture: str) -> float:
+    """Seconds of one sum over so many nodes with a GMI each, by the model."""
+    known = Communication(
+        reduces=1,
+        bucket_bytes=bucket_bytes,
+        architecture=architecture,
+        devices_by_host=(1,) * nodes,
+        speeds={**OF_CORES, LINK: network.speed},
+    )
+    return known.seconds([[rank] for rank in range(nodes)])
 
 
 def about_network(communication: Communication, mapping: MappingList, cluster: Cluster, iteration_s: float) -> str:

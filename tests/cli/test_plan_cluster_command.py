@@ -25,6 +25,24 @@ def test_a_plan_for_two_machines(command_line, tmp_path, examples):
     assert out.splitlines()[-1] == "Wrote layout.yaml. Next: gmi-drl train layout.yaml --launcher ray"
 
 
+def test_one_machine_is_named_where_the_network_is_too_slow(command_line, tmp_path, examples):
+    slow = "network: {gbit_per_s: 0.01, round_trip_ms: 100}\nnodes: [{count: 2, file: examples/nodes/h100-x8.yaml}]\n"
+    (tmp_path / "slow.yaml").write_text(slow)
+    code, out, err = command_line("plan", "--cluster", "slow.yaml", *PROFILE)
+    assert code == 0, err
+    assert out.splitlines()[-1] == "Wrote layout.yaml. Next, on h100-x8: gmi-drl train layout.yaml"
+
+
+def test_nodes_of_two_and_four_cores_get_two_and_four_gmis(command_line, tmp_path):
+    kinds = "".join(f"- node: {{name: n{cores}, cpu: {{cores: {cores}, memory_gib: 8}}}}\n" for cores in (2, 4))
+    (tmp_path / "unlike.yaml").write_text(f"network: {{gbit_per_s: 10, round_trip_ms: 0.1}}\nnodes:\n{kinds}")
+    code, _, err = command_line("plan", "--cluster", "unlike.yaml", "--num-env", 64)
+    assert code == 0, err
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert [len(layout.part_on(node)[1]) for node in ("n2", "n4")] == [2, 4]
+    assert layout.groups["trainers"].reduction == "HAR" and layout.num_env == 6 * 64
+
+
 def test_machines_are_cut_evenly_where_nothing_was_measured(command_line, tmp_path, examples):
     code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", "--num-env", 64)
     layout = load_yaml(Layout, tmp_path / "layout.yaml")

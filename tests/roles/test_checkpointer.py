@@ -66,6 +66,17 @@ def make_checkpointer(tmp_path, exported):
     return make
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_host_is_asked_for_what_its_gmis_write_at_once(make_checkpointer, tmp_path, monkeypatch, rank):
+    asked = []
+    monkeypatch.setattr(Home, "require_own_room", lambda self, need: asked.append(need))
+    group = Second() if rank else Alone()
+    make_checkpointer(rank, group).prove_disk(Held(1.0), 0, 0, keep=True)
+    draft = tmp_path / "checkpoints" / ("000000" if rank == 0 else ".000000.draft")
+    parts = [f"gmi-{rank}", *(["learner"] if rank == 0 else [])]
+    assert asked == [len(LAYOUT.gmis) * sum((draft / f"{part}.safetensors").stat().st_size for part in parts)]
+
+
 def test_checkpoints_are_due_now_and_then_and_at_the_end(make_checkpointer):
     checkpointer = make_checkpointer()
     assert [iteration for iteration in range(1, 8) if checkpointer.is_due(iteration)] == [3, 6, 7]

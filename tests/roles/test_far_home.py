@@ -1,9 +1,10 @@
+import socket
 import threading
 from pathlib import Path
 
 import pytest
 
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.roles import far_home
 from gmi_drl.roles.far_home import FarHome
 from gmi_drl.roles.line import MAX_BYTES, Line, decode, encode, line_pair
@@ -23,8 +24,11 @@ def far(tmp_path):
             for word in (Stop(), Kept()):
                 ours.send(encode(word))
 
-    threading.Thread(target=answer, daemon=True).start()
+    launcher = threading.Thread(target=answer, daemon=True)
+    launcher.start()
     yield home, heard
+    ours.shutdown(socket.SHUT_RDWR)
+    launcher.join()
     ours.close()
 
 
@@ -42,6 +46,14 @@ def test_files_are_named_within_the_run_folder_and_conclusions_said(far, tmp_pat
         AtHome("commit", {"iteration": 1, "facts": {"env_steps": 8}, "kept": 2}),
         AtHome("drop_drafts", {}),
     ]
+
+
+def test_the_disk_of_its_own_host_is_asked_here(far):
+    home, heard = far
+    home.require_own_room(1)
+    with pytest.raises(MachineError, match=r"are free, the parts of a checkpoint .* need 1048576.0 TiB"):
+        home.require_own_room(2**60)
+    assert heard == []
 
 
 def test_a_launcher_that_does_not_keep_is_an_error(tmp_path, monkeypatch):

@@ -52,7 +52,7 @@ def test_what_the_network_costs_is_told_and_grows_with_it():
 def test_one_node_is_planned_where_more_are_slower():
     plan = planned(cluster(SLOW))
     assert plan.layout.nodes == (None,) and len(plan.layout.devices) == 2
-    assert any("one node is best: " in reason and "all 3 do" in reason for reason in plan.layout.reasons)
+    assert any("one node is best, dgx: " in reason and "all 3 do" in reason for reason in plan.layout.reasons)
 
 
 def test_serving_sends_nothing_so_nodes_add_up():
@@ -73,6 +73,25 @@ def test_nodes_of_cores_are_cut_evenly_without_a_profile():
     assert layout.groups["trainers"].reduction == "HAR"
 
 
+def test_larger_nodes_of_cores_get_more_gmis_with_as_many_environments():
+    kinds = [Node(name=name, cpu=Cpu(cores=cores, memory_gib=8)) for name, cores in (("small", 2), ("large", 6))]
+    unlike = Cluster(network=QUICK, nodes=tuple(Nodes(node=kind) for kind in kinds))
+    chosen = planned(unlike)
+    layout = chosen.layout
+    by_node = {node: [gmi for device in layout.devices_on(node) for gmi in device.gmis] for node in layout.nodes}
+    assert len(by_node["large"]) == 3 * len(by_node["small"]) and {gmi.num_env for gmi in layout.gmis} == {1024}
+    assert sorted(core for gmi in by_node["large"] for core in gmi.cores) == list(range(6))
+    assert [len(ranks) for ranks in layout.ranks_by_device("trainers")] == [2, 6]
+    assert chosen.samples_per_update(chosen.candidates[0]) == 8 * 1024 * PPO.horizon
+
+
+def test_reasons_count_all_nodes_and_gpus():
+    told = planned(cluster()).layout.reasons
+    assert "12 GMIs on the 6 GPUs of 3 nodes in all" in told
+    assert any(reason.startswith("on each of 3 nodes: 4 GMIs on the 2 GPU devices of dgx") for reason in told)
+
+
 def test_all_gmis_of_a_host_count_as_on_one_device():
-    assert by_host([[0, 1], [2], [3], [4, 5]], 2) == [[0, 1, 2], [3, 4, 5]]
-    assert by_host([[0], [1]], 2) == [[0], [1]] and by_host([[0, 1]], 2) == [[0, 1]]
+    assert by_host([[0, 1], [2], [3], [4, 5]], (2, 2)) == [[0, 1, 2], [3, 4, 5]]
+    assert by_host([[0, 1], [2], [3], [4, 5]], (1, 3)) == [[0, 1], [2, 3, 4, 5]]
+    assert by_host([[0], [1]], (1, 1)) == [[0], [1]] and by_host([[0, 1]], (2, 2)) == [[0, 1]]

@@ -56,7 +56,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (figure_10, (figure_10.CASE,)),
     (physics, (physics.CASE,)),
     (ppo_ant_v5, (ppo_ant_v5.CASE,)),
-    (rllib_cluster, (rllib_cluster.CASE,)),
+    (rllib_cluster, rllib_cluster.CASES),
     (returns_v5, returns_v5.CASES),
     (algorithm_2, algorithm_2.CASES),
     (planning, (planning.CASE,)),

@@ -4,19 +4,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 import psutil
 
 from gmi_drl.bench.case import Case, Sample, Sides
 from gmi_drl.bench.cases import gmis_against_solo, needs
-from gmi_drl.bench.cores import PURPOSE
+from gmi_drl.bench.cases.own_clusters import held_by
 from gmi_drl.gmi.inventory import this_node
-
-if TYPE_CHECKING:
-    from gmi_drl.gmi import Claim
-    from gmi_drl.launch.ground import Laying
-    from gmi_drl.layout import Layout
 
 NUM_ENV = 256
 SECONDS, QUICK_SECONDS = 10.0, 1.0
@@ -65,16 +59,6 @@ def measure(launcher: str, seconds: float) -> Sample:
     )
 
 
-@contextmanager
-def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | Laying]":
-    """The devices of a layout, by this launcher."""
-    from gmi_drl.launch.held import held
-    from gmi_drl.launch.launchers import agents_by
-
-    with agents_by(launcher, layout) as agents, held(layout, PURPOSE, agents) as laying:
-        yield laying
-
-
 def _cpu_of_ray() -> float:
     """Of Ray's daemons, of the actor that waits for the agent, and of our process that speaks with them."""
     total = 0.0
@@ -103,6 +87,7 @@ CASE = Case(
     open=open_sides,
     obstacle=_obstacle,
     reference="Aimed at 0.97, or what Ray's own processes take of the cores (`share_of_cores`) explains the rest",
-    limits="One machine, so nothing goes over a network. Ray's processes may also use cores that the GMIs have not.",
+    limits="One machine, and a cluster of the case's own, so nothing goes over a network. Ray's processes may also use "
+    "cores that the GMIs have not.",
     repeats=5,
 )

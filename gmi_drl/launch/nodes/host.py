@@ -90,6 +90,7 @@ class Host:
         layout: Mapping[str, Any],
         run_folder: str,
         token: str,
+        begins_with: int,
         purpose: str,
         apply_mig: bool,
         cpus: list[int],
@@ -106,7 +107,7 @@ class Host:
             claim = undone.enter_context(claimed([part], purpose, apply_mig=apply_mig))
             self._instances: Instances = undone.enter_context(claim.cut(part))
             if not _sees(home, token):
-                self._mirror = undone.enter_context(Mirror(home, self._say))
+                self._mirror = undone.enter_context(Mirror(home, self._say, begins_with))
             self._starter: Starter = undone.enter_context(processes_here())
             undone.callback(self._end_all)
             self._life = undone.pop_all()

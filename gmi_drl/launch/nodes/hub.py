@@ -154,6 +154,7 @@ class Nodes:
                 "layout": layout.model_dump(mode="json"),
                 "run_folder": str(folder.path.resolve()),
                 "token": secret,
+                "begins_with": Keeper(folder).size(),
             }
             whole = {**opens, "purpose": self._purpose, "apply_mig": self._apply_mig}
             shares = cpus_of(layout, self._nodes)

@@ -30,9 +30,12 @@ class Keeper:
 
     def files(self) -> Iterator[Path]:
         """What a mirror needs at first, within the run folder: the setup, and the newest checkpoint."""
-        newest = list_checkpoints(self._folder.checkpoints)[-1:]
-        for file in (self._folder.layout_file, self._folder.config_file, *(f for one in newest for f in one.iterdir())):
+        for file in (self._folder.layout_file, self._folder.config_file, *self._newest()):
             yield file.relative_to(self._folder.path)
+
+    def size(self) -> int:
+        """Bytes of the newest checkpoint; the setup, which may not be written yet, is small."""
+        return sum(file.stat().st_size for file in self._newest())
 
     def take(self, file: str, offset: int, data: bytes, *, is_last: bool) -> None:
         """Add a piece to a file, which gets its name with the last one.
@@ -66,6 +69,11 @@ class Keeper:
         if what not in self._does:
             raise GmiError(f"expected one of {', '.join(self._does)}, got {what!r}")
         self._does[what](**given)
+
+    def _newest(self) -> Iterator[Path]:
+        """Files of the newest checkpoint."""
+        for one in list_checkpoints(self._folder.checkpoints)[-1:]:
+            yield from one.iterdir()
 
     def pieces(self) -> Iterator[tuple[str, bytes]]:
         """`files`, each in pieces for one message."""

@@ -4,12 +4,13 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from types import TracebackType
 from typing import Self
 
 from gmi_drl.launch.guard import Guard
 from gmi_drl.launch.nodes.wire import Message
+from gmi_drl.run.checkpoint import require_free
 from gmi_drl.run.folder import RunFolder
 
 CHUNK_BYTES = 2**20
@@ -27,15 +28,20 @@ class Mirror:
     Args:
         home: The launcher's run folder.
         say: Tells the launcher.
+        begins_with: Bytes of the checkpoint that it will be given.
+
+    Raises:
+        MachineError: on entry, if this host has no room for these.
     """
 
-    def __init__(self, home: Path, say: Say) -> None:
-        self._home, self._say = home, say
+    def __init__(self, home: Path, say: Say, begins_with: int = 0) -> None:
+        self._home, self._say, self._begins_with = home, say, begins_with
         self._logs: dict[int, int] = {}  # bytes that were carried
         self._carrying, self._over = threading.Lock(), threading.Event()
         self._teller = threading.Thread(target=self._tell_logs, daemon=True)
 
     def __enter__(self) -> Self:
+        require_free(Path(gettempdir()), self._begins_with, "what the run goes on from needs")
         self.path = Path(mkdtemp(prefix="gmi-drl-run-"))
         self._guard = Guard()
         self._guard.watch_folder(self.path)

@@ -6,23 +6,25 @@ from gmi_drl.cluster import Cluster, Network, Nodes
 from gmi_drl.errors import MachineError
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
+from gmi_drl.launch.ray.network import measured_network
 from gmi_drl.units import GIB
 
 ASSUMED = Network(gbit_per_s=10, round_trip_ms=0.2)
-"""Ray tells nothing of the network; in a cluster file it can be said."""
+"""Where it cannot be measured; in a cluster file it can be said."""
 
 
 def described_cluster() -> Cluster:
-    """Its nodes as Ray knows them, and a network that is assumed.
+    """Its nodes as Ray knows them, and its network as it is measured to this node.
 
     Raises:
         MachineError: if there is no cluster to be had, or it has no node with cores.
     """
     with connected():
         found = [node for node in nodes() if node.cpus]
-    if not found:
-        raise MachineError("no node of the Ray cluster has cores to give away")
-    return Cluster(name="ray", network=ASSUMED, nodes=tuple(Nodes(node=described(node)) for node in found))
+        if not found:
+            raise MachineError("no node of the Ray cluster has cores to give away")
+        network = measured_network(found) or ASSUMED
+    return Cluster(name="ray", network=network, nodes=tuple(Nodes(node=described(node)) for node in found))
 
 
 def described(node: RayNode) -> Node:

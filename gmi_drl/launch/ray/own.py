@@ -23,7 +23,7 @@ def own_cluster() -> Iterator[None]:
     """
     import ray
 
-    with _folder_of_ray() as folder, closing(Guard()) as guard, _variable("RAY_USAGE_STATS_ENABLED", "0"):
+    with folder_of_ray() as folder, closing(Guard()) as guard, variable("RAY_USAGE_STATS_ENABLED", "0"):
         guard.watch_folder(folder)
         others = set(psutil.Process().children(recursive=True))
         try:
@@ -45,14 +45,15 @@ def own_cluster() -> Iterator[None]:
 
 
 @contextmanager
-def _folder_of_ray() -> Iterator[Path]:
-    """Where it keeps its sockets, whose paths must be short."""
+def folder_of_ray() -> Iterator[Path]:
+    """Where a cluster keeps its sockets, whose paths must be short."""
     with tempfile.TemporaryDirectory(prefix="gmi-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 @contextmanager
-def _variable(name: str, value: str) -> Iterator[None]:
+def variable(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment for the time of a `with` block."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

@@ -9,7 +9,7 @@ pytest.importorskip("ray", reason="needs the extra [ray]")
 
 @two_cores
 def test_both_sides_train_and_only_one_has_processes_of_ray(monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "local")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # nobody's: the case has a cluster of its own
     monkeypatch.setattr(case, "NUM_ENV", 8)
     monkeypatch.setattr(case, "WARM_UP_S", 0.0)
     with find_case("ray_overhead").open(True) as sides:

@@ -47,6 +47,21 @@ def test_a_mirror_gets_the_setup_and_the_newest_checkpoint(folder):
     assert got == {name: name for name in ("layout.yaml", "config.yaml", "checkpoints/000002/checkpoint.json")}
 
 
+def test_a_host_without_room_for_what_a_run_begins_with_makes_no_mirror(folder, tmp_path, monkeypatch):
+    assert Keeper(folder).size() == 0, "a new run has not even a setup yet"
+    for number in (1, 2):
+        (folder.checkpoints / f"00000{number}").mkdir()
+        (folder.checkpoints / f"00000{number}" / "checkpoint.json").write_text("x" * number)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert Keeper(folder).size() == 2
+    with (
+        pytest.raises(MachineError, match=r"are free, what the run goes on from needs 1048576.0 TiB"),
+        Mirror(folder.path, print, begins_with=2**60),
+    ):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 @pytest.mark.parametrize("file", ["/etc/hosts", "../elsewhere", "logs/../../elsewhere"])
 def test_nothing_is_written_outside_of_the_run_folder(folder, file):
     with pytest.raises(MachineError, match="is no file of the run folder"):

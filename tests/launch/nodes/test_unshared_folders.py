@@ -75,6 +75,20 @@ def test_a_disk_that_takes_no_more_at_the_launcher_ends_the_run(tmp_path, monkey
     assert caught.value.exit_code == MachineError.exit_code
 
 
+def test_a_node_without_room_for_the_checkpoint_is_named_before_it_gets_any_of_it(
+    tmp_path, tmp_path_factory, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("mirrors")))
+    folder, outcome = trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=2))
+    with pytest.raises(Exception, match=r"^node b: .*64.0 KiB are free, what the run goes on from needs") as caught:
+        train(
+            *(over("a", "b"), config(iterations=4), folder),
+            resume=outcome.checkpoint,
+            agents=unseen(tmp_path, "b", small=True),
+        )
+    assert caught.value.exit_code == MachineError.exit_code
+
+
 def test_an_agent_that_is_killed_leaves_no_folder(tmp_path, tmp_path_factory, monkeypatch):
     mirrors, killed = tmp_path_factory.mktemp("mirrors"), []
 

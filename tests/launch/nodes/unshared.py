@@ -11,9 +11,19 @@ from gmi_drl.launch.nodes.starters import SubprocessAgents
 HIDE = 'mount -t tmpfs none "$0" && exec "$@"'
 
 
-def unseen(folder, *nodes):
-    """Agents of which those of `nodes` do not see what is in a folder."""
-    return SubprocessAgents({node: ["unshare", "--mount", "sh", "-c", HIDE, str(folder)] for node in nodes})
+SMALL = 'mount -t tmpfs -o size=64k none "$TMPDIR" && '
+
+
+def unseen(folder, *nodes, small=False):
+    """Agents of which those of `nodes` do not see what is in a folder.
+
+    Args:
+        folder: Which one.
+        nodes: By name.
+        small: Whether they have 64 KiB for temporary files.
+    """
+    hide = SMALL * small + HIDE
+    return SubprocessAgents({node: ["unshare", "--mount", "sh", "-c", hide, str(folder)] for node in nodes})
 
 
 def obstacle():

@@ -20,6 +20,8 @@ from gmi_drl.files import dump_yaml
 from gmi_drl.launch.ray import agents, nodes_report
 from gmi_drl.launch.ray.agents import ray_agents
 from gmi_drl.launch.ray.cluster import connected, nodes
+from gmi_drl.launch.ray.described import ASSUMED, described_cluster
+from gmi_drl.launch.ray.network import measured_network
 from gmi_drl.launch.ray.placement import Share, assigned_in_time, placed
 from gmi_drl.launch.run_role import run_role
 from gmi_drl.layout import GMI, Device, Layout
@@ -158,6 +160,16 @@ def test_every_node_reports_its_versions_and_reaches_the_launcher(joined):
     reports = nodes_report.report(nodes())
     assert [one.fault for one in reports] == ["", ""] and all(one.reaches for one in reports)
     assert reports[0].versions["python"] and reports[0].versions == reports[1].versions
+
+
+def test_the_network_is_measured_between_nodes(cluster):
+    made = described_cluster()
+    assert made.count == 2 and made.network != ASSUMED
+    assert made.network.gbit_per_s > 0.1 and 0 < made.network.round_trip_ms < 100, "they are on one machine"
+
+
+def test_of_one_node_there_is_no_network_to_measure(joined):
+    assert measured_network(nodes()[:1]) is None
 
 
 def test_doctor_has_a_row_for_each_node(cluster, command_line):

@@ -1,0 +1,81 @@
+"""The network between this node of a Ray cluster and others, measured: Ray tells nothing of it."""
+
+import socket
+import time
+from collections.abc import Sequence
+from statistics import median
+
+from gmi_drl.cluster import Network
+from gmi_drl.launch.ray.cluster import RayNode
+
+ASKED = 4
+"""Nodes at most: a cluster of a thousand is taken to be joined alike."""
+ANSWERS = 50
+BULK_S = 0.5
+"""For which bytes are sent."""
+ANSWER_S = 30.0
+"""Until a node must have begun, and until it must be done."""
+_PIECE = 2**20
+
+
+def measured_network(nodes: Sequence[RayNode]) -> Network | None:
+    """What the slowest way to this node carries of those from some others, one after the other.
+
+    Args:
+        nodes: Of the cluster, of which this process is a part; this one among them.
+
+    Returns:
+        None where there is no other node, or one does not answer or cannot reach this one.
+    """
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    known = []
+    with socket.create_server((ray.util.get_node_ip_address(), 0)) as here:
+        here.settimeout(ANSWER_S)
+        for node in [node for node in nodes if not node.is_here][:ASKED]:
+            place = NodeAffinitySchedulingStrategy(node.id, soft=False)
+            asking = ray.remote(_ask).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
+            asked = asking.remote(*here.getsockname()[:2])
+            try:
+                _answer(here)
+                known.append(ray.get(asked, timeout=ANSWER_S))
+            except (OSError, ray.exceptions.RayError):
+                return None
+    if not known:
+        return None
+    bits_per_s, round_trip_s = min(bits for bits, _ in known), max(trip for _, trip in known)
+    return Network(gbit_per_s=round(bits_per_s / 1e9, 3), round_trip_ms=round(1000 * round_trip_s, 3))
+
+
+def _answer(here: socket.socket) -> None:
+    """Give the next one its bytes back, then take what it sends, and say so."""
+    line, _ = here.accept()
+    with line:
+        line.settimeout(ANSWER_S)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(ANSWERS):
+            line.sendall(line.recv(1))
+        room = memoryview(bytearray(_PIECE))
+        while line.recv_into(room):
+            pass
+        line.sendall(b"!")
+
+
+def _ask(host: str, port: int) -> tuple[float, float]:
+    """On another node: bits per second to the one that answers, and seconds that an answer takes in the median."""
+    with socket.create_connection((host, port), ANSWER_S) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        taken = []
+        for _ in range(ANSWERS):
+            began_s = time.perf_counter()
+            line.sendall(b"?")
+            line.recv(1)
+            taken.append(time.perf_counter() - began_s)
+        piece, sent, began_s = bytes(_PIECE), 0, time.perf_counter()
+        while time.perf_counter() - began_s < BULK_S:
+            line.sendall(piece)
+            sent += _PIECE
+        line.shutdown(socket.SHUT_WR)
+        line.recv(1)
+        return 8 * sent / (time.perf_counter() - began_s), median(taken)
