@@ -169,7 +169,9 @@ def test_an_agent_that_is_stopped_half_way_is_named_by_who_waits():
     with started(sizes_of(rollouts=2, agents=(1, 2)), hang_s=1.0, updates=10**6, stops=(1, 3)) as run:
         *_, error = run.said(0)
         assert isinstance(error, PeerSilentError)
-        assert str(error).startswith(f"GMI 1 (process {run.processes[1].pid}) lives but has not sent experience for 1 s")
+        assert str(error).startswith(
+            f"GMI 1 (process {run.processes[1].pid}) lives but has not sent experience for 1 s"
+        )
 
 
 def test_agents_give_up_a_trainer_that_is_stopped():
