@@ -69,10 +69,14 @@ def test_it_is_free_when_its_holder_is_killed(descriptor, holder):
 
 def test_who_holds_it_for_long_is_named(descriptor, holder):
     holder[0] = 8  # the child's own word is not shared here
-    with holding(descriptor, holder), closing(SharedLock(descriptor, holder, 1, hang_s=0.05)) as lock:
-        with pytest.raises(PeerSilentError, match=r"GMI 7 has held a lock for 0.05 s \(hang_s\) while GMI 1 waited"):
-            with lock.held():
-                pass
+    words = r"GMI 7 has held a lock for 0.05 s \(hang_s\) while GMI 1 waited"
+    with (
+        holding(descriptor, holder),
+        closing(SharedLock(descriptor, holder, 1, hang_s=0.05)) as lock,
+        pytest.raises(PeerSilentError, match=words),
+        lock.held(),
+    ):
+        pass
 
 
 def test_it_is_free_after_an_error_and_nothing_is_left_open(descriptor, holder):

@@ -1,8 +1,8 @@
 import os
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from tests.comm.channels.rollouts_told import FORM, sizes_of
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.memory import BUFFERS, ChannelMemory
@@ -10,6 +10,7 @@ from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.post import SPARE_BYTES, PostMemory, create_post
 from gmi_drl.memory.ring import ring_bytes
+from tests.comm.channels.rollouts_told import FORM, sizes_of
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_nothing_overlaps(descriptor, post):
     tensors += [memory.batch(trainer, batch) for trainer in range(2) for batch in range(2)]
     parts += [(part.data_ptr() - base, part.data_ptr() - base + part.numel()) for part in tensors]
     parts.sort()
-    assert all(end <= start for (_, end), (start, _) in zip(parts, parts[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in pairwise(parts))
     assert parts[-1][1] <= memory.nbytes
     assert memory.batch(1, 1).numel() == FORM.offsets(2)[-1]
     assert all((memory.batch(*where).data_ptr() - base) % 4096 == 0 for where in ((0, 1), (1, 0)))

@@ -1,7 +1,7 @@
 import pytest
-from tests.comm.channels.rollouts_told import FORM, RECORDS, sizes_of
 
 from gmi_drl.errors import UsageError
+from tests.comm.channels.rollouts_told import FORM, RECORDS, sizes_of
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import os
 
 import pytest
 import torch
-from tests.comm.channels.rollouts_told import FORM, RECORDS, pieces, rollouts_in, send, sizes_of, write
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.device_batches import DeviceBatches
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.memory.post import create_post
+from tests.comm.channels.rollouts_told import FORM, RECORDS, pieces, rollouts_in, send, sizes_of, write
 
 ROLLOUTS = 3
 

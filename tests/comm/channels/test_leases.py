@@ -5,7 +5,6 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
-from tests.comm.channels.rollouts_told import sizes_of
 
 from gmi_drl.comm.channels import create_memory
 from gmi_drl.comm.channels.leases import Leases, agent_of, owner_word
@@ -13,9 +12,10 @@ from gmi_drl.comm.channels.memory import ChannelMemory
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.post import PostMemory, create_post
+from tests.comm.channels.rollouts_told import sizes_of
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Where a process would be no more."""
 
 
@@ -30,7 +30,7 @@ class Mortal:
 
     def __setitem__(self, place, value):
         if not self.stores:
-            raise Killed
+            raise KilledError
         self.stores -= 1
         self.table[place] = value
 
@@ -79,7 +79,7 @@ def test_an_agent_that_is_killed_while_it_leases_costs_no_place(leases, stores, 
     leases.give_up(0, given_up)
     real = leases._tables
     leases._tables = [Mortal(table, stores) for table in real]
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         leases.lease(0, 1)
     leases._tables = real
     for trainer in (0, 1):  # as its trainers do when they see its end

@@ -3,11 +3,11 @@ import threading
 
 import pytest
 import torch
-from tests.comm.channels.rollouts_told import parameters, sizes_of
 
 from gmi_drl.comm.channels import agent_end, create_memory, packed_bytes, trainer_end
 from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from gmi_drl.memory.post import create_post
+from tests.comm.channels.rollouts_told import parameters, sizes_of
 from tests.comm.ranks import FORK
 
 
