@@ -63,7 +63,8 @@ def _case(task: str) -> Case:
         name=f"channels_{task}",
         claim=f"Experience of {task} (rollouts of {HORIZON} steps of {NUM_ENV} worlds) from one process to another, "
         "on a core each, without simulation and learning: in multi-channel mode, in uni-channel mode, where every "
-        f"tensor of every step is a message of its own, through a multiprocessing.Queue of the same tensors, and {COPY}.",
+        "tensor of every step is a message of its own, through a multiprocessing.Queue of the same tensors, and "
+        f"{COPY}.",
         unit="MB/s",
         open=partial(open_sides, task),
         obstacle=_obstacle,
