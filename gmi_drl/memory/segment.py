@@ -46,6 +46,14 @@ def create_segment(size: int, slot_bytes: int) -> int:
     return fd
 
 
+def create_empty(name: str) -> int:
+    """Shared memory without a size, for a launcher that does not know it: one who inherits it sets and seals it.
+
+    Returns a descriptor as `create_segment` does.
+    """
+    return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
 def map_segment(fd: int, size: int) -> tuple[mmap.mmap, int]:
     """Map what `create_segment` made: the memory and its `slot_bytes`.
 

@@ -81,3 +81,38 @@ def test_who_waits_sleeps(post, memory):
         bells.wait(lambda: looks.append(1), 1, "spoken")
     assert len(looks) < 10  # a look at once, one after each half a second, and the last
     bells.close()
+
+
+def test_the_end_of_any_who_is_waited_for_ends_the_wait_and_is_remembered(post, memory, ended):
+    bells, other = Bells(post, memory, 0, hang_s=60), Bells(post, memory, 2, hang_s=60)
+    assert bells.ended((1, 2)) == []
+    with pytest.raises(PeerDiedError, match=r"GMI 1 \(process \d+\) ended and has not spoken"):
+        bells.wait_for(lambda: False, (2, 1), "spoken")
+    assert bells.ended((2, 1)) == bells.look((2, 1)) == [1]
+    bells.wait_for(iter([False, True]).__next__, (2, 1), "spoken")
+    for bell in (bells, other):
+        bell.close()
+
+
+def test_the_end_of_one_who_is_watched_wakes_who_waits_for_another(post, memory, monkeypatch):
+    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", NAP_S)
+    started = time.monotonic()
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    bells, other = Bells(post, memory, 0, hang_s=60), Bells(post, memory, 2, hang_s=60)
+    memory.pids[1] = process.pid
+    assert bells.look((1,)) == []
+    process.stdin.close()
+    bells.wait_for(lambda: bells.ended((1,)) == [1], (2,), "spoken")
+    assert time.monotonic() - started < NAP_S, "woken, not awake by itself"
+    process.wait()
+    for bell in (bells, other):
+        bell.close()
+
+
+def test_all_who_are_silent_are_named(post, memory):
+    bells, other = Bells(post, memory, 0, hang_s=0.05), Bells(post, memory, 2, hang_s=60)
+    here = r"GMI 2 \(process \d+\)"
+    with pytest.raises(PeerSilentError, match=rf"{here}, GMI 1 is not here yet and has not spoken for 0.05 s"):
+        bells.wait_for(lambda: False, (2, 1), "spoken")
+    for bell in (bells, other):
+        bell.close()

@@ -27,7 +27,7 @@ class Batches(ABC):
 
     @abstractmethod
     def give_back(self) -> None:
-        """The current stream was told all that reads the batch."""
+        """The current stream was told all that reads the batch, and agents will write to the shared memory of it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -77,8 +77,10 @@ class DeviceBatches(Batches):
         self._goes_together = [is_mcc and self._is_one_transfer(number) for number in range(len(self._kinds))]
         self._device = device
         self._stream: torch.cuda.Stream | None = None
+        self._copied: torch.cuda.Event | None = None  # what the batch that is out consists of
         if device.type == "cuda":
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
 
     def arrived(self, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
         """Copy what has come, or wait for the rest of it."""
@@ -94,13 +96,18 @@ class DeviceBatches(Batches):
 
     def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
         """The device's own memory."""
-        if self._stream is not None:
-            torch.cuda.current_stream(self._device).wait_stream(self._stream)
+        if self._stream is not None and self._copied is not None:
+            self._copied.record(self._stream)
+            torch.cuda.current_stream(self._device).wait_event(self._copied)
         return self._batches[batch]
 
     def give_back(self) -> None:
-        """The next copies into the batch come after what reads it."""
-        if self._stream is not None:
+        """The next copies into the batch come after what reads it, and what they were made from is of no more use.
+
+        The host waits for the copies, which were over before the update was.
+        """
+        if self._stream is not None and self._copied is not None:
+            self._copied.synchronize()
             self._stream.wait_stream(torch.cuda.current_stream(self._device))
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.post import check_available
 from gmi_drl.memory.ring import ring_bytes
-from gmi_drl.memory.segment import LINE_BYTES
+from gmi_drl.memory.segment import LINE_BYTES, create_empty
 
 LEASED, RECLAIMED = 0, 1
 """Words of a trainer's table, which change under the lock: places that were leased, and those of them given up."""
@@ -38,11 +38,11 @@ _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 def create_memory() -> int:
-    """The memory of a run's channels, empty: the first trainer gives it its size. Made by the launcher.
+    """The memory of a run's channels, empty: the first trainer gives it its size.
 
-    Returns a descriptor for the GMIs to inherit. It has no name and ends with its last holder.
+    Returns a descriptor for the GMIs to inherit. A launcher, which does without torch, calls `create_empty` itself.
     """
-    return os.memfd_create("gmi-drl-channels", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    return create_empty("gmi-drl-channels")
 
 
 class ChannelMemory:

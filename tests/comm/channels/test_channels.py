@@ -101,7 +101,7 @@ def test_what_is_written_out_of_turn_is_refused(run):
     for kind, step in (("obs", 0), ("obs", 2), ("action", 1), ("facts", 1)):
         with pytest.raises(UsageError, match=f"step {step} of '{kind}' was written when step"):
             place.wrote(kind, step)
-    with pytest.raises(UsageError, match="obs has 1 of 3, action has 0 of 3.*facts has 0 of 1 steps"):
+    with pytest.raises(UsageError, match=r"obs has 1 of 3, action has 0 of 3.*facts has 0 of 1 steps"):
         place.commit()
     for kind in place.views:
         place.wrote_whole(kind)
@@ -260,7 +260,7 @@ def test_what_does_not_follow_is_an_error(run, spoil):
     run = run(rollouts=2, max_lag=0, mode="UCC")
     run.agents[1].lease()
     run.agents[1]._rings[0].put(*spoil)
-    with pytest.raises(GmiError, match="GMI 1 has sent steps .* of which 0 had come: the queue is damaged"):
+    with pytest.raises(GmiError, match=r"GMI 1 has sent steps .* of which 0 had come: the queue is damaged"):
         run.trainer.take()
 
 

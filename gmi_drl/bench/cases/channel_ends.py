@@ -1,0 +1,191 @@
+"""Both ends of the channels' case: a process that sends rollouts made before, and one that takes them."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.queues import Queue
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.bench.case import Sample
+from gmi_drl.comm.channels import (
+    AgentEnd,
+    ChannelSizes,
+    TrainerEnd,
+    agent_end,
+    create_memory,
+    packed_bytes,
+    trainer_end,
+)
+from gmi_drl.errors import GmiError
+from gmi_drl.experience import Kind, RolloutForm
+from gmi_drl.layout import Channels
+from gmi_drl.memory.post import Post, create_post
+from gmi_drl.roles.child import die_with
+
+ROLLOUTS = 2
+QUEUE = "queue"
+MODES: tuple[Any, ...] = ("MCC", "UCC")
+HANG_S = 60.0
+
+_FORK = get_context("fork")  # both have the descriptors
+_VERSION = [torch.zeros(16)]
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What both processes have of one mode."""
+
+    memory: int
+    post: Post
+    sizes: ChannelSizes
+
+
+class Sender:
+    """The process that sends, on a core of its own: so many rollouts by the way that it is told."""
+
+    def __init__(self, form: RolloutForm, core: int) -> None:
+        self.form = form
+        self.shared = {
+            mode: Shared(
+                create_memory(),
+                create_post(2),
+                ChannelSizes(form, ROLLOUTS, (1,), (0,), Channels(mode=mode), packed_bytes(_VERSION)),
+            )
+            for mode in MODES
+        }
+        most = self.shared["UCC"].sizes.ring_records
+        self.queue: Queue[tuple[int, int, Any]] = _FORK.Queue(most)
+        self.orders, theirs = _FORK.Pipe()
+        self.process = _FORK.Process(target=self._live, args=(theirs, core, os.getpid()), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def close(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.join()
+        self.orders.close()
+        self.queue.close()
+        for shared in self.shared.values():
+            os.close(shared.memory)
+            shared.post.close()
+
+    def _live(self, orders: Connection, core: int, parent: int) -> None:
+        die_with(parent)
+        os.sched_setaffinity(0, [core])
+        torch.set_num_threads(1)
+        rollout = [(number, kind, _made(kind)) for number, kind in enumerate(self.form.kinds)]
+        ends = {name: agent_end(one.memory, one.post, 1, one.sizes, HANG_S) for name, one in self.shared.items()}
+        while True:
+            way, count = orders.recv()
+            for _ in range(count):
+                if way == QUEUE:
+                    _put(rollout, self.form.horizon, self.queue)
+                else:
+                    send(rollout, self.form.horizon, ends[way])
+
+
+def send(rollout: list[tuple[int, Kind, Tensor]], horizon: int, end: AgentEnd) -> None:
+    """One rollout through channels, a step of every kind after the other, as an agent writes it."""
+    place = end.lease()
+    if place is None:
+        raise GmiError("the channels were closed while their case ran")
+    views = place.views
+    for step in range(horizon):
+        for _, kind, made in rollout:
+            if kind.is_stepwise:
+                views[kind.name][step].copy_(made[step])
+                place.wrote(kind.name, step)
+    for _, kind, made in rollout:
+        if not kind.is_stepwise:
+            views[kind.name].copy_(made)
+            place.wrote_whole(kind.name)
+    place.commit()
+
+
+def _put(rollout: list[tuple[int, Kind, Tensor]], horizon: int, queue: "Queue[tuple[int, int, Any]]") -> None:
+    """The same through a queue: pickled, and through a pipe."""
+    for step in range(horizon):
+        for number, kind, made in rollout:
+            if kind.is_stepwise:
+                queue.put((number, step, made[step].numpy()))
+    for number, kind, made in rollout:
+        if not kind.is_stepwise:
+            queue.put((number, 0, made.numpy()))
+
+
+class Receiver:
+    """This process: takes batches by each way, and tells how long that took."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._form = sender.form
+        self._ends = {
+            name: trainer_end(one.memory, one.post, 0, one.sizes, HANG_S) for name, one in sender.shared.items()
+        }
+        for end in self._ends.values():
+            end.parameters.publish(0, _VERSION)
+        self._source = torch.ones(self._form.nbytes // 4)
+        self._targets = torch.zeros(sender.shared["MCC"].sizes.places, self._form.nbytes // 4)
+
+    def channels(self, mode: str, batches: int) -> Sample:
+        """Through channels: a trainer learns from the memory that the agent wrote."""
+        return self._timed(lambda: self._take(self._ends[mode], mode, batches), batches, _records(self._sender, mode))
+
+    def through_queue(self, batches: int) -> Sample:
+        """Through a `multiprocessing.Queue`: each tensor arrives as an array of its own."""
+        count = _records(self._sender, "UCC")
+        return self._timed(lambda: self._get(batches * ROLLOUTS * count, batches), batches, count)
+
+    def copy(self, batches: int) -> Sample:
+        """As many bytes within this process, a rollout at a time, to as many places by turns as channels have."""
+
+        def copy() -> None:
+            for rollout in range(batches * ROLLOUTS):
+                self._targets[rollout % len(self._targets)].copy_(self._source)
+
+        return self._timed(copy, batches, 1)
+
+    def close(self) -> None:
+        """Stop."""
+        for end in self._ends.values():
+            end.close()
+
+    def _take(self, end: TrainerEnd, mode: str, batches: int) -> None:
+        self._sender.orders.send((mode, batches * ROLLOUTS))
+        for _ in range(batches):
+            end.take()
+            end.parameters.publish(end.parameters.published(), _VERSION)
+            end.give_back()
+
+    def _get(self, count: int, batches: int) -> None:
+        self._sender.orders.send((QUEUE, batches * ROLLOUTS))
+        for _ in range(count):
+            self._sender.queue.get(timeout=HANG_S)
+
+    def _timed(self, move: Callable[[], None], batches: int, messages: int) -> Sample:
+        began, began_cpu = time.perf_counter(), time.process_time()
+        move()
+        seconds, rollouts = time.perf_counter() - began, batches * ROLLOUTS
+        details = {
+            "messages_per_second": messages * rollouts / seconds,
+            "receivers_cpu_s_of_rollout": (time.process_time() - began_cpu) / rollouts,
+            "rollout_s": seconds / rollouts,
+        }
+        return Sample(self._form.nbytes * rollouts / seconds / 1e6, details)
+
+
+def _records(sender: Sender, mode: str) -> int:
+    sizes = sender.shared[mode].sizes
+    return sum(-(-sizes.steps_of(kind) // sizes.steps_of_transfer(kind)) for kind in sender.form.kinds)
+
+
+def _made(kind: Kind) -> Tensor:
+    return torch.ones(kind.shape, dtype=_DTYPES[kind.dtype])

@@ -1,0 +1,88 @@
+import os
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+
+from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels.memory import BUFFERS, ChannelMemory
+from gmi_drl.errors import MachineError, PeerSilentError, UsageError
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.post import SPARE_BYTES, PostMemory, create_post
+from gmi_drl.memory.ring import ring_bytes
+from tests.comm.channels.rollouts_told import FORM, sizes_of
+
+
+@pytest.fixture
+def post():
+    post = create_post(5)
+    yield post
+    post.close()
+
+
+@pytest.fixture
+def descriptor():
+    descriptor = create_memory()
+    yield descriptor
+    os.close(descriptor)
+
+
+def opened(descriptor, post, sizes, gmi=0):
+    return ChannelMemory(descriptor, sizes, Bells(post, PostMemory(post.memory, 5), gmi, hang_s=0.01))
+
+
+def test_it_is_as_large_as_it_is_from_the_first_moment(descriptor, post):
+    memory = opened(descriptor, post, sizes_of())
+    assert os.fstat(descriptor).st_size == memory.nbytes <= os.fstat(descriptor).st_blocks * 512
+    for size in (0, 2 * memory.nbytes):
+        with pytest.raises(PermissionError):
+            os.ftruncate(descriptor, size)
+
+
+def test_nothing_overlaps(descriptor, post):
+    sizes = sizes_of(rollouts=2, agents=(2, 3, 4), trainers=(0, 1), max_lag=1)
+    memory = opened(descriptor, post, sizes)
+    base = memory._bytes(0, 1).data_ptr()
+    parts = [(0, len(sizes.text) + 16), (memory._run_at, memory._run_at + 8 * len(memory._run))]
+    parts += [(memory._tables_at + rank * memory._table_bytes,) * 2 for rank in range(2)]
+    parts = [(start, end if end > start else start + 8 * len(memory.table(0))) for start, end in parts]
+    rings = [memory.ring_at(agent, trainer) for agent in range(3) for trainer in range(2)]
+    parts += [(start, start + ring_bytes(sizes.ring_records)) for start in rings]
+    tensors = [memory.parameters(buffer) for buffer in range(BUFFERS)]
+    tensors += [memory.batch(trainer, batch) for trainer in range(2) for batch in range(2)]
+    parts += [(part.data_ptr() - base, part.data_ptr() - base + part.numel()) for part in tensors]
+    parts.sort()
+    assert all(end <= start for (_, end), (start, _) in pairwise(parts))
+    assert parts[-1][1] <= memory.nbytes
+    assert memory.batch(1, 1).numel() == FORM.offsets(2)[-1]
+    assert all((memory.batch(*where).data_ptr() - base) % 4096 == 0 for where in ((0, 1), (1, 0)))
+
+
+def test_the_first_trainer_makes_it_and_the_others_wait(descriptor, post):
+    for gmi in (1, 2):
+        with pytest.raises(PeerSilentError, match="GMI 0 is not here yet and has not made the memory of the channels"):
+            opened(descriptor, post, sizes_of(agents=(2,), trainers=(0, 1)), gmi)
+
+
+def test_other_sizes_are_refused_with_both(descriptor, post):
+    trainer = trainer_end(descriptor, post, 0, sizes_of(max_lag=1), hang_s=0.01)
+    with pytest.raises(UsageError, match="for other sizes than this GMI's: max_lag 1 and 2"):
+        agent_end(descriptor, post, 1, sizes_of(max_lag=2), hang_s=0.01)
+    trainer.close()
+
+
+def test_what_is_no_memory_of_channels_is_refused(descriptor, post):
+    with pytest.raises(UsageError, match=f"descriptor {post.memory} is not the channels' memory"):
+        opened(post.memory, post, sizes_of(), 1)
+    with pytest.raises(UsageError, match="is not the empty memory of create_memory"):
+        opened(post.memory, post, sizes_of())
+    with pytest.raises(UsageError, match="descriptor 10000 is not the channels' memory: Bad file descriptor"):
+        opened(10_000, post, sizes_of(), 1)
+
+
+def test_a_lack_of_memory_is_an_error_before_anything_is_taken(descriptor, post, monkeypatch):
+    scarce = SimpleNamespace(available=SPARE_BYTES)
+    monkeypatch.setattr("gmi_drl.memory.post.psutil.virtual_memory", lambda: scarce)
+    with pytest.raises(MachineError, match=r"channels need .* of memory, .* or a smaller max_lag"):
+        opened(descriptor, post, sizes_of())
+    assert os.fstat(descriptor).st_size == 0

@@ -1,0 +1,58 @@
+import mmap
+
+import pytest
+
+from gmi_drl.errors import GmiError
+from gmi_drl.memory.ring import RingReader, RingWriter, ring_bytes
+from gmi_drl.memory.segment import LINE_BYTES
+
+CAPACITY = 3
+OFFSET = 2 * LINE_BYTES
+
+
+@pytest.fixture
+def memory():
+    return mmap.mmap(-1, OFFSET + ring_bytes(CAPACITY) + LINE_BYTES)
+
+
+@pytest.fixture
+def ends(memory):
+    return RingWriter(memory, OFFSET, CAPACITY), RingReader(memory, OFFSET, CAPACITY)
+
+
+def test_records_come_in_order_however_often_the_ring_goes_round(memory, ends):
+    writer, reader = ends
+    sent = [(number, -number, 2**40 + number, 0, 2) for number in range(20)]
+    came = []
+    for record in sent:
+        while not writer.has_room():
+            came.extend(reader.take_all())
+        writer.put(*record)
+    assert reader.has_more()
+    came.extend(reader.take_all())
+    assert came == sent and not reader.has_more() and list(reader.take_all()) == []
+    assert not any(memory[:OFFSET]) and not any(memory[OFFSET + ring_bytes(CAPACITY) :])
+
+
+def test_there_is_room_for_as_many_as_were_taken(ends):
+    writer, reader = ends
+    for _ in range(CAPACITY):
+        assert writer.has_room()
+        writer.put(1, 2, 3, 4, 5)
+    assert not writer.has_room()
+    taking = reader.take_all()
+    next(taking)
+    assert not writer.has_room(), "not before the reader is done with them"
+    assert len(list(taking)) == CAPACITY - 1 and writer.has_room()
+
+
+def test_a_record_that_is_another_is_noticed(memory, ends):
+    writer, reader = ends
+    writer.put(1, 2, 3, 4, 5)
+    memory[OFFSET : OFFSET + 1] = b"\x02"  # counted, and not written
+    with pytest.raises(GmiError, match="record 2 of a ring has the number 0"):
+        list(reader.take_all())
+
+
+def test_whole_lines():
+    assert ring_bytes(1) == 3 * LINE_BYTES and ring_bytes(9) % LINE_BYTES == 0
