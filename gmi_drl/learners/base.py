@@ -124,7 +124,8 @@ class LearnerEntry:
         name: The configuration's `learner.kind`, and what `--algo` takes.
         what: In words.
         config: `module:class` of its `LearnerConfig`.
-        role: `module:class` of the role of a GMI that trains by it (`roles.drl_role.DRL_role`).
+        role: `module:class` of the role of a GMI that acts and trains by it (`roles.drl_role.DRL_role`); None where it
+            learns from agents on other GMIs alone.
         probe: `module:class` of the role that measures an iteration of it (`roles.probe.Probe`), for plans; None where
             our PPO, with as many steps, epochs and mini-batches, is to be measured in its place, which users are told.
         noise_probe: The same of the role that measures its gradient noise scale beside (`roles.noise_probe`); None
@@ -132,17 +133,20 @@ class LearnerEntry:
         needs: Packages, with the oldest version that will do, e.g. `("rsl-rl-lib", "5.4")`. What was measured is
             remembered for the installed ones.
         remedy: How these are installed.
+        trainer: `module:class` of the role of a GMI that trains from channels, for templates whose agents are on other
+            GMIs; None where it cannot.
         on_one_host: Whether its GMIs must be on one host, as what it exchanges by itself does not leave that.
     """
 
     name: str
     what: str
     config: str
-    role: str
+    role: str | None
     probe: str | None = None
     noise_probe: str | None = None
     needs: tuple[tuple[str, str], ...] = ()
     remedy: str = ""
+    trainer: str | None = None
     on_one_host: bool = False
 
     def obstacle(self) -> str | None:

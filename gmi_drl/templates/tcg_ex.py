@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from gmi_drl.cut import AnyCut
+from gmi_drl.errors import UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import HOLISTIC, GmiGroup, Layout, Projection
 from gmi_drl.learners import LearnerConfig, LearnerEntry
@@ -93,8 +94,14 @@ class TcgEx:
         )
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
-        """See `Template`."""
-        return {gmi.id: learner.role for gmi in layout.gmis}
+        """See `Template`.
+
+        Raises:
+            UsageError: if the learner has no role that acts, too.
+        """
+        if learner.role is None:
+            raise UsageError(f"{learner.name} learns from agents on other GMIs: --template decoupled")
+        return dict.fromkeys((gmi.id for gmi in layout.gmis), learner.role)
 
     def probe(self, learner: LearnerEntry) -> str | None:
         """See `Template`: the learner's."""
