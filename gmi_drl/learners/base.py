@@ -133,7 +133,8 @@ class LearnerEntry:
         needs: Packages, with the oldest version that will do, e.g. `("rsl-rl-lib", "5.4")`. What was measured is
             remembered for the installed ones.
         remedy: How these are installed.
-        trainer: `module:class` of the role of a GMI that trains by experience from other GMIs; None where it cannot.
+        trainer: `module:class` of the role of a GMI that trains from channels, for templates whose agents are on other
+            GMIs; None where it cannot.
         on_one_host: Whether its GMIs must be on one host, as what it exchanges by itself does not leave that.
     """
 
@@ -145,8 +146,8 @@ class LearnerEntry:
     noise_probe: str | None = None
     needs: tuple[tuple[str, str], ...] = ()
     remedy: str = ""
-    on_one_host: bool = False
     trainer: str | None = None
+    on_one_host: bool = False
 
     def obstacle(self) -> str | None:
         """Why this machine cannot run it, with the remedy; None if it can. Imports nothing."""

@@ -99,11 +99,11 @@ class TcgEx:
         """See `Template`.
 
         Raises:
-            UsageError: if the learner needs agents on other GMIs.
+            UsageError: if the learner has no role that acts, too.
         """
         if learner.role is None:
-            raise UsageError(f"{learner.name} learns from agents on other GMIs: take --template decoupled")
-        return {gmi.id: learner.role for gmi in layout.gmis}
+            raise UsageError(f"{learner.name} learns from agents on other GMIs: --template decoupled")
+        return dict.fromkeys((gmi.id for gmi in layout.gmis), learner.role)
 
     def probe(self, learner: LearnerEntry) -> str | None:
         """See `Template`: the learner's."""

@@ -62,13 +62,20 @@ def test_one_gmi_is_spoken_of_as_one(template):
 def test_every_gmi_has_a_role_and_the_launcher_somebody_to_speak_to(template):
     layout = template.lay_out(ANT, NODE, Cut(2, 64))
     for learner in map(LEARNERS.find, LEARNERS.names):
-        roles = template.roles(layout, learner)
-        assert list(roles) == [0, 1, 2, 3]
+        if learner.role or template.purpose == "serving":
+            assert list(template.roles(layout, learner)) == [0, 1, 2, 3]
         assert template.probe(learner) == (learner.probe if template.purpose == "training" else template.probe(OUR_PPO))
     roles = template.roles(layout, OUR_PPO)
     assert all(issubclass(load_role(role), DRL_role) for role in set(roles.values()))
     assert template.leaders(layout) and set(template.leaders(layout)) <= set(roles)
     assert issubclass(load_role(template.probe(OUR_PPO)), Probe)
+
+
+def test_who_learns_from_agents_on_other_gmis_is_refused_where_all_are_on_one():
+    layout, apart = TCG_EX.lay_out(ANT, NODE, Cut(2, 64)), replace(OUR_PPO, name="apart", role=None)
+    with pytest.raises(UsageError, match="^apart learns from agents on other GMIs: --template decoupled$"):
+        TCG_EX.roles(layout, apart)
+    assert TCG.roles(layout, apart) == TCG.roles(layout, OUR_PPO)
 
 
 @each_template
