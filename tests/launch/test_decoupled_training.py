@@ -1,0 +1,119 @@
+"""Asynchronous trainings of real processes: agents and trainers on GMIs of their own."""
+
+import os
+import signal
+
+import pytest
+
+from gmi_drl.config import RunConfig
+from gmi_drl.cut import Cut
+from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.launch.restarts import train_on
+from gmi_drl.launch.training import check_trainable, train
+from gmi_drl.layout import Channels
+from gmi_drl.learners import A3CConfig, PPOConfig
+from gmi_drl.run.checkpoint import list_checkpoints, read_index
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
+from gmi_drl.templates import Decoupled
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+NUM_ENV, HORIZON = 4, 8
+
+
+def layout_of(agents=1, trainers=1, **channels):
+    cut = Cut(agents + trainers, NUM_ENV, share_cores=True)
+    return Decoupled(trainers, Channels(**channels)).lay_out(ANT, this_node().model_copy(update={"gpus": None}), cut)
+
+
+def config_of(iterations=4, **learner):
+    small = {"hidden": (16,), "horizon": HORIZON, "minibatches": 1, "schedule": "fixed", **learner}
+    return RunConfig(iterations=iterations, checkpoint_every=iterations, hang_s=60.0, learner=A3CConfig(**small))
+
+
+def start(path, layout, config, **more):
+    folder = RunFolder(path)
+    folder.create()
+    return folder, train(layout, config, folder, **more)
+
+
+@pytest.mark.parametrize("mode", ["MCC", "UCC"])
+def test_with_no_lag_experience_is_of_the_very_policy_that_learns(tmp_path, mode):
+    """So densities on both sides are the same: parameters and statistics have come to the agent whole."""
+    folder, outcome = start(tmp_path / "run", layout_of(mode=mode, max_lag=0), config_of(5))
+    rows = read_metrics(folder.metrics_file)
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
+    for row in rows:
+        assert row["lag_mean"] == row["lag_max"] == 0 and row["kl"] < 1e-9 and row["rho"] == pytest.approx(1, abs=1e-5)
+    assert len({row["value_loss"] for row in rows}) == 5  # it learns, from other steps each time
+
+
+@pytest.mark.parametrize(("agents", "trainers"), [(2, 1), (1, 2), (3, 2)])
+def test_any_ratio_of_agents_and_trainers_keeps_to_its_lag(tmp_path, agents, trainers):
+    """Trainers compare what they hold when they save: replicas stay alike."""
+    folder, outcome = start(tmp_path / "run", layout_of(agents, trainers, max_lag=1), config_of(6))
+    rows = read_metrics(folder.metrics_file)
+    rollouts = trainers * -(-agents // trainers)
+    assert outcome.state == "done" and len(rows) == 6
+    assert rows[-1]["env_steps"] == rows[-1]["predictions"] == 6 * rollouts * NUM_ENV * HORIZON
+    assert max(row["lag_max"] for row in rows) == 1 and rows[-1]["dropped_rollouts"] == 0
+    assert set(rows[-1]["gmis"]) == {str(agents + rank) for rank in range(trainers)}
+    assert all(row["predictions_per_second"] > 0 and row["training_samples_per_second"] > 0 for row in rows)
+    assert all(row["sim_s"] > 0 and row["act_s"] > 0 and row["learn_s"] > 0 for row in rows)
+
+
+def test_a_resumed_run_goes_on_with_its_learner_and_its_versions(tmp_path):
+    layout = layout_of(max_lag=1)
+    folder, outcome = start(tmp_path / "run", layout, config_of(3))
+    before = read_index(outcome.checkpoint)
+    assert set(before["parts"]) == {"learner.safetensors", "gmi-1.safetensors"}
+    again = train(layout, config_of(5), folder, resume=outcome.checkpoint)
+    rows = read_metrics(folder.metrics_file)
+    assert again.iteration == 5 and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
+    assert rows[-1]["env_steps"] == 5 * NUM_ENV * HORIZON and rows[3]["lag_max"] <= 1
+    assert read_index(list_checkpoints(folder.checkpoints)[-1])["learner"] != before["learner"]
+
+
+def kill(path, gmi_id):
+    """Kill a GMI of a run, by the log that it writes into."""
+    log = os.path.realpath(path / "logs" / f"gmi-{gmi_id}.log")
+    for process in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            if os.path.realpath(f"/proc/{process}/fd/1") == log:
+                os.kill(int(process), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+@pytest.mark.parametrize("killed", [0, 1], ids=["agent", "trainer"])
+def test_a_death_is_an_error_that_names_the_gmi_and_keeps_the_checkpoint(tmp_path, killed):
+    def on_row(row):
+        if row["iteration"] == 2:
+            kill(tmp_path / "run", killed)
+
+    with pytest.raises(GmiError, match=rf"GMI {killed} .* was killed by SIGKILL"):
+        start(tmp_path / "run", layout_of(), config_of(10**6), on_row=on_row)
+    assert len(list_checkpoints(RunFolder(tmp_path / "run").checkpoints)) == 1
+
+
+def test_with_restarts_the_run_goes_on_after_an_agents_death(tmp_path):
+    folder, told, deaths = RunFolder(tmp_path / "run"), [], []
+    folder.create()
+
+    def on_row(row):
+        if row["iteration"] == 3 and not deaths:
+            deaths.append(0)
+            kill(folder.path, 0)
+
+    config = config_of(6).model_copy(update={"checkpoint_every": 2})
+    outcome = train_on(layout_of(), config, folder, restarts=1, tell=told.append, on_row=on_row)
+    assert outcome.state == "done" and outcome.iteration == 6
+    assert any("GMI 0" in line for line in told)
+    assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_learners_and_templates_that_are_not_for_each_other_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="take --algo a3c"):
+        check_trainable(layout_of(), RunConfig(learner=PPOConfig()))
