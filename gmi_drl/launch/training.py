@@ -120,7 +120,7 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
     if learner.on_one_host and len(layout.nodes) > 1:
         nodes = ", ".join(str(node) for node in layout.nodes)
         raise UsageError(f"{learner.name} trains on one host, the layout is over {nodes}: take one node, or --algo ppo")
-    template_for(layout, "training")
+    template_for(layout, "training").roles(layout, learner)
     assert layout.task is not None
     check_settings(
         find_task(layout.task),

@@ -13,12 +13,16 @@ from gmi_drl.templates.even import (
 )
 from gmi_drl.templates.tcg import TCG
 from gmi_drl.templates.tcg_ex import TCG_EX
+from gmi_drl.templates.tdg import TDG
+from gmi_drl.templates.tdg_ex import TDG_EX
 from gmi_drl.templates.template import Purpose, Template
 from gmi_drl.units import alternatives
 
 __all__ = [
     "TCG",
     "TCG_EX",
+    "TDG",
+    "TDG_EX",
     "TEMPLATES",
     "Purpose",
     "Template",
@@ -33,7 +37,7 @@ __all__ = [
     "usual_gmis_per_gpu",
 ]
 
-TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_EX, TCG))
+TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_EX, TCG, TDG_EX, TDG))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `Template`."""
 
 

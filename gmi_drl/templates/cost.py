@@ -12,7 +12,9 @@ from gmi_drl.units import human_bytes
 
 @dataclass(frozen=True)
 class Communication:
-    """The gradient reductions of one iteration.
+    """What crosses the borders of GMIs in one iteration: gradient reductions, and messages where roles are apart.
+
+    Nobody has measured how fast messages go: only reductions have seconds.
 
     Args:
         reduces: How many an iteration has.
@@ -21,6 +23,7 @@ class Communication:
         kind: Of the devices of the GMIs.
         speeds: Of the ways between them; None where nobody has measured them.
         hosts: On how many machines the GMIs are.
+        message_bytes_per_env: Of the messages that carry what one environment met.
     """
 
     reduces: int = 0
@@ -29,6 +32,7 @@ class Communication:
     kind: Kind = "cpu"
     speeds: Speeds | None = None
     hosts: int = 1
+    message_bytes_per_env: int = 0
 
     def method(self, mapping: MappingList) -> ReductionMethod:
         """The fastest way to reduce over GMIs that lie so on devices, by the model."""
