@@ -17,7 +17,7 @@ from gmi_drl.cli.output import (
     simulator_option,
 )
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
-from gmi_drl.phases import ACT, SIMULATE
+from gmi_drl.phases import ACT, SIMULATE, WAIT
 from gmi_drl.units import human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -132,21 +132,34 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
 
 
 def _document(gmi: "ServedGMI") -> dict[str, Any]:
-    numbers = ("num_env", "steps", "steps_per_second", "sim_s", "act_s", "episodes", "return_sum", "length_sum", "bad")
+    numbers = (
+        "num_env",
+        "steps",
+        "steps_per_second",
+        "sim_s",
+        "act_s",
+        "sync_s",
+        "episodes",
+        "return_sum",
+        "length_sum",
+        "bad",
+    )
     return {name: getattr(gmi, name) for name in numbers}
 
 
 def _print(served: "Served") -> None:
     from rich.table import Table
 
-    phases = (f"{phase.label} s" for phase in (SIMULATE, ACT))
+    waits = any(gmi.sync_s for gmi in served.gmis.values())
+    phases = (f"{phase.label} s" for phase in (SIMULATE, ACT, *([WAIT] if waits else [])))
     titles = ("GMI", "environments", "steps", "steps/s", *phases, "episodes", "return", "length")
     table = Table(*titles, box=None, padding=(0, 2, 0, 0))
     for gmi_id, gmi in list(served.gmis.items())[:SHOWN]:
         means = (gmi.return_sum / gmi.episodes, gmi.length_sum / gmi.episodes) if gmi.episodes else ()
         table.add_row(
             *(str(gmi_id), str(gmi.num_env), str(gmi.steps), human_count(gmi.steps_per_second)),
-            *(f"{gmi.sim_s:.2f}", f"{gmi.act_s:.2f}", str(gmi.episodes), *(f"{mean:.1f}" for mean in means)),
+            *(f"{gmi.sim_s:.2f}", f"{gmi.act_s:.2f}", *([f"{gmi.sync_s:.2f}"] if waits else [])),
+            *(str(gmi.episodes), *(f"{mean:.1f}" for mean in means)),
         )
     console().print(table)
     if len(served.gmis) > SHOWN:

@@ -94,7 +94,7 @@ def form_of(devices: tuple[Device, ...], cut: AnyCut, node: Node, others: tuple[
     shared = " or ".join(counted(size, "simulator") for size in sizes)
     return [
         described(devices, cut, node, each=" for each simulator"),
-        f"on each device {shared} to one {' and one '.join(others)}",
+        f"each device has {shared} for one {' and one '.join(others)}",
     ]
 
 
