@@ -14,6 +14,10 @@ from gmi_drl.templates.template import UNMEASURED, Purpose
 from gmi_drl.workload import TaskSpec
 
 OTHERS: tuple[Role, ...] = ("agent",)
+ROLES: dict[Role, str] = {
+    "simulator": "gmi_drl.roles.dedicated.simulator:ServingSimulator",
+    "agent": "gmi_drl.roles.dedicated.server:DedicatedServer",
+}
 
 
 class Tdg:
@@ -63,11 +67,7 @@ class Tdg:
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`."""
-        agents = self.leaders(layout)
-        of_agent, of_simulator = "server:DedicatedServer", "simulator:ServingSimulator"
-        return {
-            gmi.id: f"gmi_drl.roles.dedicated.{of_agent if gmi.id in agents else of_simulator}" for gmi in layout.gmis
-        }
+        return {gmi.id: ROLES[gmi.roles[0]] for gmi in layout.gmis}
 
     def probe(self, learner: LearnerEntry) -> str | None:
         """See `Template`: its GMIs are unlike."""

@@ -27,6 +27,11 @@ from gmi_drl.templates.template import UNMEASURED, Purpose
 from gmi_drl.workload import TaskSpec
 
 OTHERS: tuple[Role, ...] = ("agent", "trainer")
+ROLES: dict[Role, str] = {
+    "simulator": "gmi_drl.roles.dedicated.simulator:TrainingSimulator",
+    "agent": "gmi_drl.roles.dedicated.agent:TrainingAgent",
+    "trainer": "gmi_drl.roles.dedicated.trainer:Trainer",
+}
 
 
 class TdgEx:
@@ -108,12 +113,7 @@ class TdgEx:
         if learner.name != OUR_PPO.name:
             remedy = f"take --algo {OUR_PPO.name}, or a layout by {TCG_EX.name}"
             raise UsageError(f"{self.name} trains by our PPO alone, not by {learner.name}: {remedy}")
-        classes: dict[Role, str] = {
-            "simulator": "simulator:TrainingSimulator",
-            "agent": "agent:TrainingAgent",
-            "trainer": "trainer:Trainer",
-        }
-        return {gmi.id: f"gmi_drl.roles.dedicated.{classes[gmi.roles[0]]}" for gmi in layout.gmis}
+        return {gmi.id: ROLES[gmi.roles[0]] for gmi in layout.gmis}
 
     def probe(self, learner: LearnerEntry) -> str | None:
         """See `Template`: its GMIs are unlike."""

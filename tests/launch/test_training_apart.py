@@ -8,7 +8,7 @@ import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.cut import Cut
-from gmi_drl.errors import GmiDiedError, UsageError
+from gmi_drl.errors import GmiDiedError, GmiError, UsageError
 from gmi_drl.hardware import Cpu, CpuDevices, Node
 from gmi_drl.launch.training import check_trainable, train
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
@@ -94,6 +94,22 @@ def test_a_killed_gmi_ends_the_run_and_is_named(tmp_path, victim):
         start(tmp_path / "run", apart(), tiny_config(iterations=10**6), on_row=kill)
     assert str(killed[0]) in str(error.value) and not children_of(os.getpid())
     assert RunFolder(tmp_path / "run").read_state()["state"] == "failed"
+
+
+@two_cores
+def test_a_simulator_that_hangs_is_named_by_its_agent_though_all_wait(tmp_path):
+    stopped = []
+
+    def stop(row):
+        for child in children_of(os.getpid()):
+            if not stopped and re.match(r"GMI 0 of ", child.cmdline()[-1]):
+                stopped.append(child)
+                child.suspend()
+
+    config = tiny_config(iterations=10**6, hang_s=8)
+    with pytest.raises(GmiError, match=r"GMI 1: GMI 0 \(process \d+\) lives but has not sent a message for 8 s"):
+        start(tmp_path / "run", apart(), config, on_row=stop)
+    assert not stopped[0].is_running()
 
 
 @two_cores
