@@ -136,7 +136,8 @@ def layout_tree(layout: "Layout") -> "Tree":
             branch.label = f"{branch.label}  {_summary(device)}"
             continue
         for gmi in device.gmis:
-            branch.add(f"GMI {gmi.id}: {gmi.num_env} environments on {_cores(gmi.cores)}")
+            what = f"{gmi.num_env} environments" if gmi.num_env else " and ".join(gmi.roles)
+            branch.add(f"GMI {gmi.id}: {what} on {_cores(gmi.cores)}")
     if len(layout.devices) > SHOWN_DEVICES:
         tree.add(f"and {len(layout.devices) - SHOWN_DEVICES} more devices")
     reasons = tree.add("why")

@@ -90,6 +90,7 @@ def made(asked: Asked, here: "Node") -> "Plan":
     if asked.template.planner:
         fixed = {"--keep-batch": asked.keep_batch, "--objective": asked.objective, "--profile": asked.profile}
         refuse(f"GMIs of {asked.template.name} are not alike, so each side is measured by itself", fixed)
+    require_measurable(asked)
     if asked.keep_batch is not None:
         refuse("with --keep-batch all updates have as many samples", {"--objective": asked.objective})
     if asked.profile is not None:
@@ -115,6 +116,22 @@ def made(asked: Asked, here: "Node") -> "Plan":
 
         template = OverNodes(template, asked.nodes)
     return even_plan(asked.task, here, template, asked.num_env, asked.gmis_per_gpu, backend, asked.share_cores, remarks)
+
+
+def require_measurable(asked: Asked) -> None:
+    """Refuse to choose by what one GMI does where GMIs are unlike.
+
+    Raises:
+        UsageError: with how a layout by the template is made.
+    """
+    from gmi_drl.learners import OUR_PPO
+
+    if asked.goes_by_points and asked.template.probe(OUR_PPO) is None and not asked.template.planner:
+        name = asked.template.name
+        raise UsageError(
+            f"the GMIs of {name} are unlike, so that none tells by itself how fast a layout is: plan it unmeasured "
+            f"(--template {name} --budget 0 --gmis-per-gpu K --num-env N), then run it"
+        )
 
 
 def node_for(asked: Asked) -> "Node":

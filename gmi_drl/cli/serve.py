@@ -17,7 +17,7 @@ from gmi_drl.cli.output import (
     simulator_option,
 )
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
-from gmi_drl.phases import ACT, SIMULATE
+from gmi_drl.phases import ACT, SIMULATE, WAIT
 from gmi_drl.units import human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -147,14 +147,26 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
 
 
 def _document(gmi: "ServedGMI") -> dict[str, Any]:
-    numbers = ("num_env", "steps", "steps_per_second", "sim_s", "act_s", "episodes", "return_sum", "length_sum", "bad")
+    numbers = (
+        "num_env",
+        "steps",
+        "steps_per_second",
+        "sim_s",
+        "act_s",
+        "sync_s",
+        "episodes",
+        "return_sum",
+        "length_sum",
+        "bad",
+    )
     return {**{name: getattr(gmi, name) for name in numbers}, "latency_ms": gmi.latencies.milliseconds()}
 
 
 def _print(served: "Served") -> None:
     from rich.table import Table
 
-    phases = (f"{phase.label} s" for phase in (SIMULATE, ACT))
+    waits = any(gmi.sync_s for gmi in served.gmis.values())
+    phases = (f"{phase.label} s" for phase in (SIMULATE, ACT, *([WAIT] if waits else [])))
     times = ("p50 ms", "p95", "p99", "max")
     titles = ("GMI", "environments", "steps", "steps/s", *phases, *times, "episodes", "return", "length")
     table = Table(*titles, box=None, padding=(0, 2, 0, 0))
@@ -163,7 +175,7 @@ def _print(served: "Served") -> None:
         latency = gmi.latencies.milliseconds() or {}
         table.add_row(
             *(str(gmi_id), str(gmi.num_env), str(gmi.steps), human_count(gmi.steps_per_second)),
-            *(f"{gmi.sim_s:.2f}", f"{gmi.act_s:.2f}"),
+            *(f"{gmi.sim_s:.2f}", f"{gmi.act_s:.2f}", *([f"{gmi.sync_s:.2f}"] if waits else [])),
             *((f"{ms:.3g}" for ms in latency.values()) if latency else [""] * len(times)),
             *(str(gmi.episodes), *(f"{mean:.1f}" for mean in means)),
         )

@@ -288,7 +288,7 @@ def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: in
 
     assert layout.task is not None
     template = template_of(layout)
-    count = make_layout(layout.task, 1, gmis_per_gpu, template).num_env  # of GMIs that have some
+    count = len(make_layout(layout.task, 1, gmis_per_gpu, template).with_role("simulator"))
     if num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
     return make_layout(layout.task, num_env or total // count, gmis_per_gpu, template, layout.backend)

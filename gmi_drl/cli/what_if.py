@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.backends import AUTO
 from gmi_drl.cli.output import console, named_backend, print_json
-from gmi_drl.cli.plans import Asked, node_of, profile_of, refuse
+from gmi_drl.cli.plans import Asked, node_of, profile_of, refuse, require_measurable
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.units import human_count, human_money
 
@@ -34,6 +34,7 @@ def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", f
         raise UsageError("--what-if goes by what was measured: add --profile FILE, as `gmi-drl profile` writes it")
     if format not in ("table", "json"):
         raise UsageError(f"--format {format} tells of one layout, and --what-if makes none: take table or json")
+    require_measurable(asked)
     profile = profile_of(asked)
     spec = task_spec(asked.task)
     learner = default_config(spec, asked.algo or profile.learner).learner

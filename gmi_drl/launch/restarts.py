@@ -68,15 +68,16 @@ def _what_is_left(layout: Layout, error: GmiDiedError) -> Layout | None:
 def without_node(layout: Layout, node: str | None) -> Layout:
     """A layout without one of its nodes, with as many environments in all."""
     kept = [device for device in layout.devices if device.node != node]
-    count = sum(len(device.gmis) for device in kept)
-    each, more = divmod(layout.num_env, count)
+    simulating = [gmi.id for device in kept for gmi in device.gmis if "simulator" in gmi.roles]
+    each, more = divmod(layout.num_env, len(simulating))
+    num_env = {gmi_id: each + (number < more) for number, gmi_id in enumerate(simulating)}
     new_ids: dict[int, int] = {}
     devices = []
     for device in kept:
         gmis = []
         for gmi in device.gmis:
-            number = new_ids[gmi.id] = len(new_ids)
-            gmis.append(gmi.model_copy(update={"id": number, "num_env": each + (number < more)}))
+            new_ids[gmi.id] = len(new_ids)
+            gmis.append(gmi.model_copy(update={"id": new_ids[gmi.id], "num_env": num_env.get(gmi.id, 0)}))
         devices.append(device.model_copy(update={"gmis": tuple(gmis)}))
     groups = {name: _kept(group, new_ids) for name, group in layout.groups.items()}
     return Layout(

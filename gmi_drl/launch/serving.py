@@ -38,6 +38,8 @@ from gmi_drl.workload import TaskSpec
 class ServedGMI:
     """What one GMI has done, in which time (seconds of `time.monotonic`), and the sums over its whole episodes.
 
+    Where simulators are apart from agents it is an agent, with the worlds of all its simulators; `sync_s` is what
+    crossing their borders took.
     `bad` counts those that ended because the physics went wrong; their returns are left out. `latencies` are of its
     control steps, each of all its worlds.
     """
@@ -48,6 +50,7 @@ class ServedGMI:
     ended_s: float
     sim_s: float
     act_s: float
+    sync_s: float
     episodes: int
     return_sum: float
     length_sum: float
@@ -151,9 +154,9 @@ def serve(
             if written and request.signal:
                 written.state = "stopped"
         results: dict[int, dict[str, Any]] = processes.results
-    for result in results.values():
-        result["latencies"] = Latencies.from_json(result["latencies"])
-    gmis = {gmi.id: ServedGMI(gmi.num_env, **results[gmi.id]) for gmi in layout.gmis}
+    for gmi_id in template.reporters(layout):
+        results[gmi_id]["latencies"] = Latencies.from_json(results[gmi_id]["latencies"])
+    gmis = {gmi_id: ServedGMI(**results[gmi_id]) for gmi_id in template.reporters(layout)}
     return Served(gmis, iteration, request.signal, sampler.mean(*span(gmis)))
 
 

@@ -9,6 +9,7 @@ from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
+from gmi_drl.learners import OUR_PPO
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
@@ -56,6 +57,9 @@ def require_room(
     else:
         generous = FIXED_BYTES + PLENTY_BYTES * most + learning
         if _shortage(layout, node, generous, generous) is None:
+            return
+        if template_of(layout).probe(OUR_PPO) is None:
+            tell(f"{layout.num_env} environments are many; GMIs of {layout.template} are unlike, so none is measured")
             return
         tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
     try:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from gmi_drl.algo.rollout import sample_share_of
+from gmi_drl.layout import GMI
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.roles.checkpointer import Checkpointer
@@ -59,9 +60,9 @@ class Holistic(DRL_role):
         self.checkpointer = Checkpointer(
             self.mgr.home(), self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export
         )
-        self.enter(start)
+        self.set_up_replica(start)
 
-    def enter(self, start: int) -> None:
+    def set_up_replica(self, start: int) -> None:
         """Make worlds, and what trains in them. Policies start alike, worlds and noise do not."""
         task_seed = self.seed(start, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
@@ -97,8 +98,14 @@ class Holistic(DRL_role):
     @property
     def sample_share(self) -> float:
         """Samples that this GMI learns from divided by those of the whole group."""
-        group = [self.divided(gmi.num_env) for gmi in self.mgr.layout.gmis]
-        return sample_share_of(self.divided(self.mgr.gmi.num_env), group, self.config.learner.minibatches)
+        members = [self.mgr.layout.gmis[gmi_id] for gmi_id in self.group.members]
+        group = [self.divided(self.num_env_of(gmi)) for gmi in members]
+        mine = self.divided(self.num_env_of(self.mgr.gmi))
+        return sample_share_of(mine, group, self.config.learner.minibatches)
+
+    def num_env_of(self, gmi: GMI) -> int:
+        """The worlds from which a GMI of the group learns."""
+        return gmi.num_env
 
     def divided(self, num_env: int) -> int:
         """How many things of so many environments are dealt out to the mini-batches: transitions."""

@@ -37,7 +37,7 @@ class Learner:
         device: torch.device,
         seed: int,
     ) -> None:
-        self.group, self.device = reduction.group, device
+        self.spec, self.group, self.device = spec, reduction.group, device
         self.agent = make_agent(spec, ppo_of(config), device, seed=config.seed)
         self.ppo = PPO(
             self.agent.policy,

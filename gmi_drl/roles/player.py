@@ -49,7 +49,7 @@ def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
 
 def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
     """The agent that a run begins with, on the CPU."""
-    return _new_agent(spec, config, CPU)[0]
+    return new_agent(spec, config, CPU)[0]
 
 
 def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: torch.device = CPU) -> Agent:
@@ -58,7 +58,7 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: tor
     Raises:
         UsageError: There is none, it is broken, or its sizes are not those of the task and the configuration.
     """
-    agent, parameters = _new_agent(spec, config, device)
+    agent, parameters = new_agent(spec, config, device)
     iteration, learner = newest_learner(folder)
     saved = learner["parameters"]
     if saved.shape != parameters.shape:
@@ -108,7 +108,7 @@ class Player:
         self._total[world], self._length[world] = 0, 0
 
 
-def _new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
+def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
     """As a run begins, and the vector that its parameters are views of, in the order that checkpoints have."""
     agent = make_agent(spec, acting_of(config), device, seed=config.seed)
     flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=partial(torch.zeros, device=device))

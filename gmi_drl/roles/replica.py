@@ -8,6 +8,7 @@ learn   epochs x mini-batches: gradient -> sum over the group -> Adam           
 
 import gc
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -24,13 +25,32 @@ from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
 
+class AnyActor(Protocol):
+    """What a replica needs of an actor, be it here or on another GMI."""
+
+    def make_slot(self) -> Slot:
+        """Room for a rollout."""
+
+    def collect(self, slot: Slot, clock: PhaseClock) -> None:
+        """Fill a slot with a judged rollout."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What the next rollout depends on, beside the learner."""
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`."""
+
+    def close(self) -> None:
+        """Close the worlds."""
+
+
 class Replica:
     """Holds the same learner as the other GMIs of its group, and worlds of its own. For arguments see `Learner`.
 
     A probe may have it learn by a `learner_class` of its own.
     """
 
-    actor: Actor
+    actor: AnyActor
     slot: Slot
 
     def __init__(
@@ -52,8 +72,11 @@ class Replica:
     def enter_worlds(self, task: Task, seed: int) -> None:
         """Act in these worlds from now on; `seed` is of the noise."""
         noise = torch.Generator(self.device).manual_seed(seed)
-        self.actor = Actor(task, self.learner.agent, ppo_of(self.config), noise, cuda_graphs=self.config.cuda_graphs)
-        self.slot = self.actor.make_slot()
+        self.act_by(Actor(task, self.learner.agent, ppo_of(self.config), noise, cuda_graphs=self.config.cuda_graphs))
+
+    def act_by(self, actor: AnyActor) -> None:
+        """Learn from this actor from now on."""
+        self.actor, self.slot = actor, actor.make_slot()
 
     def iterate(self, decide: Callable[[], Word]) -> News:
         """Act, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""
@@ -75,7 +98,7 @@ class Replica:
 
     def leave_worlds(self) -> None:
         """Close the worlds, and let go of all that was made for them."""
-        self.actor.task.close()
+        self.actor.close()
         del self.actor, self.slot
         self.learner.ppo.release()
         gc.collect()  # an actor is part of a cycle

@@ -1,11 +1,24 @@
 """What GMIs draw from."""
 
 import hashlib
+from pathlib import Path
 
 from gmi_drl.config import RunConfig
+
+SEEDS = 2**32
 
 
 def seed_of(config: RunConfig, iteration: int, gmi_id: int, purpose: str) -> int:
     """A seed that no other GMI, purpose or point of restart shares."""
     text = f"{config.seed}/{iteration}/{gmi_id}/{purpose}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+
+
+def start_of(resume: str | None) -> int:
+    """The iteration after which a run goes on: that of the checkpoint with this path, or 0."""
+    return int(Path(resume).name) if resume else 0
+
+
+def worlds_seed(seed: int, number: int) -> int:
+    """What GMI `number` draws from where a policy is served."""
+    return (seed + number) % SEEDS

@@ -7,11 +7,14 @@ from typing import Any
 
 import torch
 
+from gmi_drl.config import RunConfig
+from gmi_drl.phases import ACT, SIMULATE, WAIT
 from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.latency import Latencies
 from gmi_drl.roles.player import load_agent
 from gmi_drl.roles.recorder import Recorder
+from gmi_drl.roles.seeds import worlds_seed
 from gmi_drl.roles.service import Service
 from gmi_drl.roles.words import Ready, Start, Stop, Wrote
 from gmi_drl.roles.worlds import make_worlds
@@ -21,12 +24,6 @@ from gmi_drl.tasks import Task
 
 WAIT_S = 1.0
 REPORT_S = 1.0
-SEEDS = 2**32
-
-
-def seed_of(gmi_id: int, seed: int) -> int:
-    """Of the worlds and the noise of a GMI."""
-    return (seed + gmi_id) % SEEDS
 
 
 class Server(DRL_role):
@@ -40,9 +37,9 @@ class Server(DRL_role):
         GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`. Into the folder `experience`, if any, go
         shards of about `shard_bytes`.
         """
-        config, own_seed = configured(self.mgr), seed_of(self.GMI_id, seed)
+        config, own_seed = configured(self.mgr), worlds_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
-        with closing(make_worlds(self.mgr, config, self.mgr.gmi.num_env, own_seed)) as task:
+        with closing(self.make_task(config, own_seed)) as task:
             agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
             noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
             recorder = None if experience is None else self._recorder(task, steps, Path(experience), shard_bytes)
@@ -57,6 +54,19 @@ class Server(DRL_role):
         in_shard = max(1, shard_bytes // (step_bytes(task.spec) * task.num_env))
         return Recorder(task, min(in_shard, steps), ShardFiles(folder, self.GMI_id, tell))
 
+    @property
+    def number(self) -> int:
+        """Which of those that serve this is."""
+        return self.GMI_id
+
+    def make_task(self, config: RunConfig, seed: int) -> Task:
+        """The worlds to serve."""
+        return make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)
+
+    def phases(self, service: Service) -> dict[str, float]:
+        """Seconds of the last block by phase. Waits for the device, once."""
+        return {**service.phases(), WAIT.name: 0.0}
+
     def _may_start(self) -> bool:
         """Wait until all GMIs are ready, so that they serve side by side."""
         while True:
@@ -65,12 +75,13 @@ class Server(DRL_role):
 
     def _serve(self, service: Service, steps: int, block: int, recorder: Recorder | None) -> dict[str, Any]:
         done, told_s, started_s = 0, time.monotonic(), time.monotonic()
-        phases, latencies = {"sim_s": 0.0, "act_s": 0.0}, Latencies()
+        phases: dict[str, float] = {phase.name: 0.0 for phase in (SIMULATE, ACT, WAIT)}
+        latencies = Latencies()
         while done < steps and Stop() not in self.mgr.line.words():
             now = min(block, steps - done, recorder.room if recorder else block)
             service.play(now)
             done += now
-            for name, seconds in service.phases().items():
+            for name, seconds in self.phases(service).items():
                 phases[name] += seconds
             latencies.add(service.latencies())
             if recorder and not recorder.room:
@@ -83,4 +94,4 @@ class Server(DRL_role):
         episodes, returns, lengths, bad = service.sums.tolist()
         sums = {"episodes": int(episodes), "return_sum": returns, "length_sum": lengths, "bad": int(bad)}
         times = {"started_s": started_s, "ended_s": time.monotonic(), "latencies": latencies.to_json()}
-        return {"steps": done, **times, **phases, **sums}
+        return {"num_env": service.task.num_env, "steps": done, **times, **phases, **sums}

@@ -14,6 +14,8 @@ from gmi_drl.templates.even import (
 )
 from gmi_drl.templates.tcg import TCG
 from gmi_drl.templates.tcg_ex import TCG_EX
+from gmi_drl.templates.tdg import TDG
+from gmi_drl.templates.tdg_ex import TDG_EX
 from gmi_drl.templates.template import Purpose, Template
 from gmi_drl.units import alternatives
 
@@ -21,6 +23,8 @@ __all__ = [
     "DECOUPLED",
     "TCG",
     "TCG_EX",
+    "TDG",
+    "TDG_EX",
     "TEMPLATES",
     "Decoupled",
     "Purpose",
@@ -36,7 +40,7 @@ __all__ = [
     "usual_gmis_per_gpu",
 ]
 
-TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_EX, TCG, DECOUPLED))
+TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_EX, TCG, TDG_EX, TDG, DECOUPLED))
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `Template`."""
 
 

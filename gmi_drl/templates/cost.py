@@ -13,7 +13,9 @@ from gmi_drl.units import human_bytes
 
 @dataclass(frozen=True)
 class Communication:
-    """The gradient reductions of one iteration.
+    """What crosses the borders of GMIs in one iteration: gradient reductions, and messages where roles are apart.
+
+    Nobody has measured how fast messages go: only reductions have seconds.
 
     Args:
         reduces: How many an iteration has.
@@ -22,6 +24,7 @@ class Communication:
         kind: Of the devices of the GMIs.
         speeds: Of the ways between them; None where nobody has measured them.
         devices_by_host: How many devices each machine has, where the GMIs are on several.
+        message_bytes_per_env: Of the messages that carry what one environment met.
     """
 
     reduces: int = 0
@@ -30,6 +33,7 @@ class Communication:
     kind: Kind = "cpu"
     speeds: Speeds | None = None
     devices_by_host: tuple[int, ...] = (1,)
+    message_bytes_per_env: int = 0
 
     @property
     def hosts(self) -> int:

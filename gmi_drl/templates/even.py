@@ -79,12 +79,13 @@ def usual_gmis_per_gpu(node: Node) -> int:
     return 1 if node.num_gpus else len(_core_shares(node)[0])
 
 
-def described(devices: Sequence[Device], cut: AnyCut, node: Node) -> str:
-    """The form of an even layout in a sentence."""
+def described(devices: Sequence[Device], cut: AnyCut, node: Node, each: str | None = None) -> str:
+    """The form of an even layout in a sentence; `each` says whose the environments are, by default each GMI's."""
     num_gmis, kind = sum(len(device.gmis) for device in devices), devices[0].kind.upper()
     where = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
-    each = " each" if num_gmis > 1 else ""
-    turns = ", which take turns on cores, so that no speed of it says anything" if shares_cores(devices) else ""
+    speed = "" if each else ", so that no speed of it says anything"  # those with unlike roles wait for each other
+    each = each or (" each" if num_gmis > 1 else "")
+    turns = f", which take turns on cores{speed}" if shares_cores(devices) else ""
     gives = BACKENDS.find(cut.backend).gives
     told = {model: gives(model, cut.of(model).gmis_per_gpu) for model in _models(node)} if gives else {}
     parts = "; ".join(

@@ -45,12 +45,13 @@ class OverNodes:
         devices = tuple(self._devices(kinds))
         mapping = [[gmi.id for gmi in device.gmis] for device in devices]
         first = next(iter(kinds.values()))
+        members = {name: group.members for name, group in self.inner.groups(mapping, "").items()}
+        summing = set(chain.from_iterable(members.values()))
+        mapping = [[gmi_id for gmi_id in device if gmi_id in summing] for device in mapping]
         method = communication.method(mapping) if communication and communication.reduces else NONE
-        everyone = tuple(chain.from_iterable(mapping))
-        groups = {name: GmiGroup(members=everyone, reduction=method.name) for name in first.groups}
-        if communication is None and groups:
-            # Nothing is known of speeds: what crosses hosts wherever GMIs lie on their devices.
-            groups = {name: GmiGroup(members=everyone, reduction=USUAL) for name in groups}
+        # Where nothing is known of speeds: what crosses hosts wherever GMIs lie on their devices.
+        name_of = USUAL if communication is None else method.name
+        groups = {name: GmiGroup(members=ids, reduction=name_of) for name, ids in members.items()}
         reasons = [*why, *self._described(kinds, devices), f"{self.name}: {self.what}"]
         if communication and method is not NONE:
             reasons += [f"{method.name}: {method.how}", communication.why(mapping)]

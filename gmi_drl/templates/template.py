@@ -79,7 +79,8 @@ class Template(Protocol):
     def probe(self, learner: LearnerEntry) -> str | None:
         """`module:class` of the role that measures one iteration of its GMIs (`roles.probe.Probe`).
 
-        None if it is the learner's to say and that brings none.
+        None if it is the learner's to say and that brings none, and for every learner if its GMIs are unlike, so that
+        one of them does not tell how a cut runs: its cuts are not measured before they run.
         """
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:

@@ -9,8 +9,11 @@ import psutil
 import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
+from gmi_drl.cluster import Cluster, Network, Nodes
+from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.files import load_yaml
+from gmi_drl.hardware import Cpu, Node
 from gmi_drl.launch.nodes.starters import SubprocessAgents
 from gmi_drl.launch.restarts import train_on, without_node
 from gmi_drl.launch.training import train
@@ -18,6 +21,9 @@ from gmi_drl.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
+from gmi_drl.templates import TDG_EX
+from gmi_drl.templates.over_nodes import OverNodes
+from gmi_drl.workload import TASK_SPECS
 
 sys.path.append(str(Path(__file__).parent / "nodes"))
 from on_two import over
@@ -106,3 +112,11 @@ def test_environments_are_dealt_out_as_evenly_as_they_divide():
     assert layout.groups["trainers"].members == (0, 1, 2, 3) and layout.groups["trainers"].reduction == "HAR"
     alone = without_node(over("a", "b", gmis=1), "b")
     assert alone.groups["trainers"].reduction == "none" and layout.reasons[-1] == "goes on without node a"
+
+
+def test_where_roles_are_apart_simulators_take_over_the_environments():
+    kind = Node(name="n", cpu=Cpu(cores=4, memory_gib=8))
+    cluster = Cluster(nodes=(Nodes(count=2, node=kind),), network=Network(gbit_per_s=10.0, round_trip_ms=0.1))
+    layout = OverNodes(TDG_EX, cluster).lay_out(TASK_SPECS["ant"], cluster.whole, Cut(4, 5))
+    left = without_node(layout, layout.nodes[0])
+    assert [gmi.num_env for gmi in left.gmis] == [10, 10, 0, 0] and TDG_EX.check(left) == []

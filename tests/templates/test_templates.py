@@ -28,47 +28,78 @@ from gmi_drl.workload import TASK_SPECS
 ANT = TASK_SPECS["ant"]
 NODE = Node(name="n", cpus=CpuDevices(cores_each=4, count=2), cpu=Cpu(cores=8, memory_gib=8))
 ONLY_GLOO = {GLOO: Speed(round_s=1.0, bytes_per_second=1e9)}
+FEWEST = {"TDG": 2, "TDG_EX": 3}
+"""GMIs that a device must have, where one is too few."""
+
 each_template = pytest.mark.parametrize(
     "template", [TEMPLATES.find(name) for name in TEMPLATES.names], ids=TEMPLATES.names
 )
 
 
+def fewest(template):
+    return FEWEST.get(template.name, 1)
+
+
 @each_template
 def test_a_cut_is_laid_out_and_keeps_to_its_template(template):
-    layout = template.lay_out(ANT, NODE, Cut(2, 64), why=["because"])
-    assert [[gmi.cores for gmi in device.gmis] for device in layout.devices] == [[(0, 1), (2, 3)], [(4, 5), (6, 7)]]
-    assert {gmi.num_env for gmi in layout.gmis} == {64} and layout.task == "ant"
-    assert layout.reasons[:2] == ("because", "4 GMIs on the 2 CPU devices of n, 64 environments each")
+    layout = template.lay_out(ANT, NODE, Cut(4, 64), why=["because"])
+    assert [[gmi.cores for gmi in device.gmis] for device in layout.devices] == [
+        [(0,), (1,), (2,), (3,)],
+        [(4,), (5,), (6,), (7,)],
+    ]
+    assert {gmi.num_env for gmi in layout.with_role("simulator")} == {64} and layout.task == "ant"
+    assert {gmi.num_env for gmi in layout.gmis if "simulator" not in gmi.roles} <= {0}
+    assert layout.reasons[0] == "because"
+    assert layout.reasons[1].startswith("8 GMIs on the 2 CPU devices of n, 64 environments ")
     assert template_of(layout) is template and template.check(layout) == []
     assert template_for(layout, template.purpose) is template
     assert parse(Layout, json.loads(layout.model_dump_json()), "again") == layout
-    assert layout.groups == template.groups([[0, 1], [2, 3]], NODE.cpu.architecture)
+    assert layout.groups == template.groups([[0, 1, 2, 3], [4, 5, 6, 7]], NODE.cpu.architecture)
 
 
 @each_template
 def test_a_layout_names_the_backend_of_its_cut(template, install):
     install_backend(install)
-    assert template.lay_out(ANT, NODE, Cut(2, 64)).backend == "process"
-    assert template.lay_out(ANT, NODE, Cut(2, 64, "toy")).backend == "toy"
+    assert template.lay_out(ANT, NODE, Cut(3, 64)).backend == "process"
+    assert template.lay_out(ANT, NODE, Cut(3, 64, "toy")).backend == "toy"
 
 
 @each_template
-def test_one_gmi_is_spoken_of_as_one(template):
+def test_one_gmi_is_spoken_of_as_one_where_it_can_be_alone(template):
+    if fewest(template) > 1:
+        with pytest.raises(NoFeasiblePlanError, match=rf"{template.name} needs {fewest(template)} GMIs .* not 1 GMI"):
+            template.lay_out(ANT, NODE, Cut(1, 64))
+        return
     layout = template.lay_out(ANT, Node(name="n", cpu=Cpu(cores=2, memory_gib=8)), Cut(1, 64))
     assert layout.reasons[0] == "1 GMI on the CPU of n, 64 environments"
 
 
 @each_template
 def test_every_gmi_has_a_role_and_the_launcher_somebody_to_speak_to(template):
-    layout = template.lay_out(ANT, NODE, Cut(2, 64))
+    layout = template.lay_out(ANT, NODE, Cut(3, 64))
     for learner in map(LEARNERS.find, LEARNERS.names):
-        if learner.role or template.purpose == "serving":
-            assert list(template.roles(layout, learner)) == [0, 1, 2, 3]
-        assert template.probe(learner) == (learner.probe if template.purpose == "training" else template.probe(OUR_PPO))
+        try:
+            roles = template.roles(layout, learner)
+        except UsageError as refusal:
+            assert learner is not OUR_PPO and "take --algo ppo" in str(refusal)
+        else:
+            assert list(roles) == [0, 1, 2, 3, 4, 5]
     roles = template.roles(layout, OUR_PPO)
     assert all(issubclass(load_role(role), DRL_role) for role in set(roles.values()))
-    assert template.leaders(layout) and set(template.leaders(layout)) <= set(roles)
-    assert issubclass(load_role(template.probe(OUR_PPO)), Probe)
+    for some in (template.leaders(layout), template.reporters(layout)):
+        assert some and set(some) <= set(roles)
+
+
+@each_template
+def test_what_measures_its_gmis_is_the_learners_or_its_own_where_they_are_alike(template):
+    probes = {template.probe(learner) for learner in map(LEARNERS.find, LEARNERS.names)}
+    if fewest(template) > 1:
+        assert probes == {None}
+    elif template.purpose == "training":
+        assert probes == {learner.probe for learner in map(LEARNERS.find, LEARNERS.names)}
+    else:
+        assert len(probes) == 1
+    assert all(issubclass(load_role(probe), Probe) for probe in (template.probe(OUR_PPO),) if probe)
 
 
 def test_who_learns_from_agents_on_other_gmis_is_refused_where_all_are_on_one():
@@ -91,8 +122,8 @@ def test_more_gmis_than_cores_are_no_layout(template):
         template.lay_out(ANT, NODE, Cut(5, 64))
 
 
-@each_template
-def test_every_template_is_planned_by_the_same_search(template):
+@pytest.mark.parametrize("template", [TCG_EX, TCG], ids=["TCG_EX", "TCG"])
+def test_templates_of_gmis_that_are_alike_are_planned_by_the_same_search(template):
     points = tuple(
         ProfilePoint(gmis_per_gpu=size, num_env=64, runnable=True, steps_per_second=speed)
         for size, speed in ((1, 9.0), (2, 7.0))
@@ -122,7 +153,7 @@ def with_other_groups(layout):
 @each_template
 @pytest.mark.parametrize("broken", [without_task, with_other_roles, with_other_groups])
 def test_what_is_no_layout_of_the_template_is_told(template, broken):
-    whole = template.lay_out(ANT, NODE, Cut(1, 64)).model_dump(mode="json")
+    whole = template.lay_out(ANT, NODE, Cut(fewest(template), 64)).model_dump(mode="json")
     layout = parse(Layout, broken(whole), "broken")
     (mistake,) = template.check(layout)
     assert template.name in mistake

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cases.pair import on_two_cores
 from gmi_drl.bench.cases.sessions import of_layouts, training_side
 from gmi_drl.gmi.inventory import this_node
 
@@ -27,21 +28,10 @@ TOTALS = (256, 512, 1024, 2048, 4096)
 def layouts() -> "Mapping[str, Layout]":
     """Two cores as two GMIs, and as one with 1 or 2 torch threads (the physics of all uses both cores)."""
     from gmi_drl.cut import Cut
-    from gmi_drl.hardware import Cpu, Node
-    from gmi_drl.layout import Layout
     from gmi_drl.templates import TCG_EX
-    from gmi_drl.workload import TASK_SPECS
-
-    cpu = this_node().cpu
-    cores = [physical[0] for physical in cpu.physical][:2]  # not two threads of one core
-    pair = Node(name="pair", cpu=Cpu(cores=2, memory_gib=cpu.memory_gib, architecture=cpu.architecture))
 
     def cut(gmis: int, threads: int | None = None) -> Layout:
-        plain = TCG_EX.lay_out(TASK_SPECS["ant"], pair, Cut(gmis, TOTAL // gmis)).model_dump()
-        for device in plain["devices"]:
-            for gmi in device["gmis"]:
-                gmi |= {"threads": threads, "cores": tuple(cores[core] for core in gmi["cores"])}
-        return Layout.model_validate(plain)
+        return on_two_cores(TCG_EX, Cut(gmis, TOTAL // gmis), threads)
 
     return {OURS: cut(2), BEST_SOLO: cut(1), DEFAULTS: cut(1), ONE_THREAD: cut(1, threads=1)}
 

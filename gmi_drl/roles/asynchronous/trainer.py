@@ -21,7 +21,7 @@ class Trainer(Holistic):
         self.replica.end.close()
         return result
 
-    def enter(self, start: int) -> None:
+    def set_up_replica(self, start: int) -> None:
         """See `Holistic`: the first agent tells what its worlds are."""
         spec, names = hear_of_worlds(self)
         device = self.mgr.device

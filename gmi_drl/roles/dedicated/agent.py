@@ -1,0 +1,67 @@
+"""The agent on a GMI of its own in a training: it acts in its simulators' worlds and judges, for a trainer (TDG_EX)."""
+
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.rollout import MiniBatch, Rollout
+from gmi_drl.config import ppo_of
+from gmi_drl.roles.actor import Actor
+from gmi_drl.roles.clock import PhaseClock
+from gmi_drl.roles.configured import configured
+from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.roles.dedicated.remote_task import RemoteTask
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.player import new_agent
+from gmi_drl.roles.seeds import seed_of, start_of
+from gmi_drl.templates.dedicated import chain_of
+
+SENT = (*MiniBatch.__dataclass_fields__, "log_std", "delta", "sums")
+"""What a trainer needs of a judged rollout."""
+
+TRAINERS_TURNS = 2
+"""A trainer may wait for other trainers."""
+
+
+class TrainingAgent(DRL_role):
+    """Plays a rollout whenever its trainer asks for one, with the parameters that come along."""
+
+    def GMI_run(self, resume: str | None = None) -> None:
+        """Serve until the trainer closes; `resume` as of `Holistic`."""
+        config, chain = configured(self.mgr), chain_of(self.mgr.layout, self.GMI_id)
+        trainer = Peer(self.mgr, chain.trainer, TRAINERS_TURNS * self.mgr.hang_s)
+        simulators = [Peer(self.mgr, gmi_id) for gmi_id in chain.simulators]
+        with closing(RemoteTask(simulators, self.mgr.device)) as task:
+            noise = torch.Generator(self.mgr.device)
+            noise.manual_seed(seed_of(config, start_of(resume), chain.number, "agent"))
+            agent, parameters = new_agent(task.spec, config, self.mgr.device)
+            actor = Actor(task, agent, ppo_of(config), noise, cuda_graphs=config.cuda_graphs)
+            slot, clock = actor.make_slot(), PhaseClock(self.mgr.device)
+
+            def collect(asked: dict[str, Tensor]) -> dict[str, Any]:
+                parameters.copy_(asked["parameters"])
+                agent.normaliser.load(asked["normaliser"].cpu())
+                task.simulated_s = 0.0
+                clock.start()
+                actor.collect(slot, clock)
+                clock.mark("act_s")  # judging, too
+                phases = {"sim_s": task.simulated_s, "act_s": clock.read()["act_s"]}
+                return {"rollout": sent(slot.rollout), "phases": phases}
+
+            names = list(actor.terms.names) if actor.terms else []
+            trainer.say({"spec": asdict(task.spec), "num_env": task.num_env, "terms": names})
+            trainer.serve(
+                {
+                    "collect": collect,
+                    "save": lambda _: actor.state_dict(),
+                    "load": lambda state: actor.load_state_dict({name: part.cpu() for name, part in state.items()}),
+                }
+            )
+
+
+def sent(rollout: Rollout) -> dict[str, Tensor]:
+    """What of a rollout travels."""
+    return {name: getattr(rollout, name) for name in SENT}

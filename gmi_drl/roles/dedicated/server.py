@@ -1,0 +1,32 @@
+"""The agent on a GMI of its own in serving: it acts in the worlds of its simulators (TDG, paper section 5.1)."""
+
+from gmi_drl.config import RunConfig
+from gmi_drl.phases import SIMULATE, WAIT
+from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.roles.dedicated.remote_task import RemoteTask
+from gmi_drl.roles.server import Server
+from gmi_drl.roles.service import Service
+from gmi_drl.templates.dedicated import chain_of
+
+
+class DedicatedServer(Server):
+    """Serves as `Server` does, in worlds on other GMIs. What it reports is of all GMIs of its device."""
+
+    task: RemoteTask
+
+    @property
+    def number(self) -> int:
+        """See `Server`."""
+        return chain_of(self.mgr.layout, self.GMI_id).number
+
+    def make_task(self, config: RunConfig, seed: int) -> RemoteTask:
+        """See `Server`: the worlds have seeds of their own."""
+        simulators = chain_of(self.mgr.layout, self.GMI_id).simulators
+        self.task = RemoteTask([Peer(self.mgr, gmi_id) for gmi_id in simulators], self.mgr.device)
+        return self.task
+
+    def phases(self, service: Service) -> dict[str, float]:
+        """See `Server`: what steps took beside the simulators' own time is waiting, for borders."""
+        phases, simulated_s = super().phases(service), self.task.simulated_s
+        self.task.simulated_s = 0.0
+        return {**phases, SIMULATE.name: simulated_s, WAIT.name: phases[SIMULATE.name] - simulated_s}

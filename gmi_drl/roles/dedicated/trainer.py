@@ -1,0 +1,59 @@
+"""The trainer on a GMI of its own: it learns from what its agent has met (TDG_EX, paper section 5.1)."""
+
+from typing import Any
+
+import torch
+
+from gmi_drl.layout import GMI
+from gmi_drl.roles.dedicated.peer import LOADING_S, Peer
+from gmi_drl.roles.dedicated.remote_actor import RemoteReplica
+from gmi_drl.roles.holistic import Holistic
+from gmi_drl.roles.seeds import seed_of
+from gmi_drl.tasks.terms import RewardTerms
+from gmi_drl.templates.dedicated import Chain, chain_of
+from gmi_drl.workload import TaskSpec
+
+AGENTS_TURNS = 2
+"""An agent may wait for its simulators."""
+
+
+class Trainer(Holistic):
+    """Trains as `Holistic` does, by the same replica; only who acts, and where worlds are, is elsewhere.
+
+    Its part of a checkpoint has the worlds of all its simulators, and its rows tell of all GMIs of its device.
+    """
+
+    replica: "RemoteReplica"
+
+    def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
+        """See `Holistic`; at the end the other GMIs of the device are let go."""
+        result = super().GMI_run(resume)
+        self.replica.leave_worlds()
+        return result
+
+    def set_up_replica(self, start: int) -> None:
+        """See `Holistic`."""
+        agent = Peer(self.mgr, self._chain.agent, AGENTS_TURNS * self.mgr.hang_s)
+        told = agent.hear(LOADING_S)
+        self.terms = RewardTerms(told["terms"], torch.device("cpu")) if told["terms"] else None
+        self.replica = RemoteReplica(
+            TaskSpec(**told["spec"]),
+            self.config,
+            self.reduction,
+            sample_share=self.sample_share,
+            device=self.mgr.device,
+            seed=self.seed(start, "learner"),
+        )
+        self.replica.learn_from(agent, told["num_env"], len(told["terms"]))
+
+    def seed(self, start: int, purpose: str) -> int:
+        """See `Holistic`: as that GMI of TCG_EX which has the same rank."""
+        return seed_of(self.config, start, self._chain.number, purpose)
+
+    def num_env_of(self, gmi: GMI) -> int:
+        """See `Holistic`: the worlds of the simulators of its device."""
+        return sum(self.mgr.layout.gmis[one].num_env for one in chain_of(self.mgr.layout, gmi.id).simulators)
+
+    @property
+    def _chain(self) -> Chain:
+        return chain_of(self.mgr.layout, self.GMI_id)

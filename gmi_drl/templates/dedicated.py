@@ -1,0 +1,137 @@
+"""GMIs that have one role each: what TDG and TDG_EX have in common (paper section 5.1)."""
+
+from dataclasses import dataclass
+
+from gmi_drl.cut import AnyCut
+from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.hardware import Node
+from gmi_drl.layout import GMI, Device, Layout, Role
+from gmi_drl.templates.even import described, even_devices, shares_cores
+from gmi_drl.units import counted
+from gmi_drl.workload import TaskSpec
+
+SIMULATOR: tuple[Role, ...] = ("simulator",)
+
+FLOAT_BYTES = 4
+FLAGS = 4
+"""A byte each for every world and step: terminated, truncated, bad, valid."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The GMIs of one device, which work for each other.
+
+    Args:
+        number: Of all chains, from 0. In a training it is the rank of the trainer.
+        first: How many simulators the chains before have.
+        simulators: Ids, in order.
+        others: Ids of the GMIs that simulate nothing, in the order of their roles: the agent, then the trainer.
+    """
+
+    number: int
+    first: int
+    simulators: tuple[int, ...]
+    others: tuple[int, ...]
+
+    @property
+    def agent(self) -> int:
+        """Who acts."""
+        return self.others[0]
+
+    @property
+    def trainer(self) -> int:
+        """Who learns, where anybody does."""
+        return self.others[1]
+
+    def place_of(self, simulator: int) -> int:
+        """The place of one of its simulators among those of all chains, from 0."""
+        return self.first + self.simulators.index(simulator)
+
+
+def chains(layout: Layout) -> tuple[Chain, ...]:
+    """One for each device of a layout that keeps to its template."""
+    made: list[Chain] = []
+    first = 0
+    for device in layout.devices:
+        simulators = tuple(gmi.id for gmi in device.gmis if gmi.roles == SIMULATOR)
+        others = sorted((gmi for gmi in device.gmis if gmi.roles != SIMULATOR), key=lambda gmi: gmi.roles)
+        made.append(Chain(len(made), first, simulators, tuple(gmi.id for gmi in others)))
+        first += len(simulators)
+    return tuple(made)
+
+
+def chain_of(layout: Layout, gmi_id: int) -> Chain:
+    """The one that a GMI is part of."""
+    return next(chain for chain in chains(layout) if gmi_id in (*chain.simulators, *chain.others))
+
+
+def dedicated_devices(name: str, node: Node, cut: AnyCut, others: tuple[Role, ...]) -> tuple[Device, ...]:
+    """Cut every device of the node evenly. Its last GMIs have the `others`, one each, and the rest simulate.
+
+    Raises:
+        NoFeasiblePlanError: if a device has fewer GMIs than roles, or the node cannot hold so many.
+    """
+    devices = even_devices(node, cut, SIMULATOR)
+    fewest, wanted = min(len(device.gmis) for device in devices), len(others) + 1
+    if fewest < wanted:
+        roles = ", ".join((*SIMULATOR, *others))
+        remedy = f"ask for {wanted} or more (--gmis-per-gpu), where cores are fewer with --share-cores"
+        raise NoFeasiblePlanError(
+            f"{name} needs {wanted} GMIs on each device ({roles}), not {counted(fewest, 'GMI')}: {remedy}"
+        )
+    return tuple(device.model_copy(update={"gmis": _with_roles(device.gmis, others)}) for device in devices)
+
+
+def _with_roles(gmis: tuple[GMI, ...], others: tuple[Role, ...]) -> tuple[GMI, ...]:
+    rest = gmis[-len(others) :]
+    given = (gmi.model_copy(update={"roles": (role,), "num_env": 0}) for gmi, role in zip(rest, others, strict=True))
+    return (*gmis[: -len(others)], *given)
+
+
+def form_of(devices: tuple[Device, ...], cut: AnyCut, node: Node, others: tuple[Role, ...]) -> list[str]:
+    """The form of such a layout, and who shares whom, in a sentence each."""
+    sizes = sorted({len(device.gmis) - len(others) for device in devices})
+    shared = " or ".join(counted(size, "simulator") for size in sizes)
+    return [
+        described(devices, cut, node, each=" for each simulator"),
+        f"each device has {shared} for one {' and one '.join(others)}",
+    ]
+
+
+def shares(devices: tuple[Device, ...], cut: AnyCut) -> bool:
+    """Whether the layout has to say that GMIs take turns on cores."""
+    return cut.share_cores and shares_cores(devices)
+
+
+def role_mistakes(name: str, layout: Layout, others: tuple[Role, ...]) -> list[str]:
+    """What keeps a layout from being one of GMIs that have one role each."""
+    if layout.task is None:
+        return [f"{name} needs a task, this layout names none"]
+    wanted = sorted((role,) for role in others)
+    for device in layout.devices:
+        has = [gmi.roles for gmi in device.gmis]
+        if sorted(roles for roles in has if roles != SIMULATOR) != wanted or SIMULATOR not in has:
+            found = ", ".join("+".join(roles) for roles in has)
+            parts = " and ".join(f"one {role}" for role in others)
+            text = f"{name} needs on each device {parts} beside its simulators, each on a GMI of its own"
+            return [f"{text}: {device.kind} {device.index} has {found}"]
+    if idle := [gmi.id for gmi in layout.gmis if gmi.roles != SIMULATOR and gmi.num_env]:
+        return [f"{name} has environments on simulators alone: leave num_env of GMIs {idle} out"]
+    return []
+
+
+def step_bytes(task: TaskSpec) -> int:
+    """What crosses borders for one environment in one control step: state, reward and flags one way, action the other.
+
+    Tables 4 and 5 have S + A + W, and in serving S once more: the last state of an episode goes only where one ended.
+    """
+    return FLOAT_BYTES * (task.num_obs + task.num_actions + 1) + FLAGS
+
+
+LEARNT_NUMBERS = 5
+"""Of a transition beside observation, action and mean: density, value, return, advantage, valid (`MiniBatch`)."""
+
+
+def experience_bytes(task: TaskSpec) -> int:
+    """What an agent sends a trainer of one environment and control step, once it is judged."""
+    return FLOAT_BYTES * (task.num_obs + 2 * task.num_actions + LEARNT_NUMBERS)
