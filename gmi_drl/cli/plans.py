@@ -251,7 +251,7 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
         from gmi_drl.profiler.backends_here import backends_here
 
         known = list(dict.fromkeys(cut.backend for cut in grid))
-        possible, remarks = backends_here(known, spec, node, asked.template)
+        possible, remarks = backends_here(known, spec, node)
         grid = tuple(cut for cut in grid if cut.backend in possible)
     return scheduler.plan_measured(
         spec, learner, node, profile, grid, template=asked.template, remarks=remarks, objective=objective
@@ -271,7 +271,7 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
     spec, config = usual_config(asked.task, asked.algo or asked.template.usual_learner)
     if asked.objective == "learning":
         require_noise_probe(config)
-    backends, remarks = backends_here(backends_to_try(asked.backend, node), spec, node, asked.template)
+    backends, remarks = backends_here(backends_to_try(asked.backend, node), spec, node)
     grid = scheduler.search_grid(
         node,
         config.learner.horizon,

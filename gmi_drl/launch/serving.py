@@ -23,7 +23,7 @@ from gmi_drl.learners import LEARNERS
 from gmi_drl.roles.checkpointer import LEARNER_PART
 from gmi_drl.roles.latency import Latencies
 from gmi_drl.roles.player import load_agent, newest_learner, require_policy
-from gmi_drl.roles.server import seed_of
+from gmi_drl.roles.seeds import worlds_seed
 from gmi_drl.roles.words import Ready, Start, Stop, Wrote
 from gmi_drl.run import checkpoint
 from gmi_drl.run.experience import SHARD_BYTES, GMIExperience, Writing, step_bytes, writing
@@ -31,6 +31,7 @@ from gmi_drl.run.folder import RunFolder, versions
 from gmi_drl.task_names import find_task
 from gmi_drl.task_settings import check_settings
 from gmi_drl.templates import template_for
+from gmi_drl.templates.tcg import SERVING
 from gmi_drl.workload import TaskSpec
 
 
@@ -176,10 +177,12 @@ def require_one_machine(experience: Path | None, *, is_local: bool) -> None:
 def _writing(folder: Path, layout: Layout, steps: int, facts: Mapping[str, Any]) -> AbstractContextManager[Writing]:
     """See `writing`; refuses before anything is started."""
     assert layout.task is not None
+    if apart := [gmi.id for gmi in layout.gmis if gmi.roles != SERVING]:
+        raise UsageError(f"{folder}: GMIs that simulate and act write experience, and GMIs {apart} do not do both")
     spec = task_spec(layout.task)
     sizes = {"task": spec.name, "num_obs": spec.num_obs, "num_actions": spec.num_actions, "step_s": spec.step_s}
     gmis = {
-        gmi.id: GMIExperience(num_env=gmi.num_env, seed=seed_of(gmi.id, facts["seed"]), shards=())
+        gmi.id: GMIExperience(num_env=gmi.num_env, seed=worlds_seed(facts["seed"], gmi.id), shards=())
         for gmi in layout.gmis
     }
     need = steps * step_bytes(spec) * sum(gmi.num_env for gmi in layout.gmis)

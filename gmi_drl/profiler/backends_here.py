@@ -6,13 +6,11 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.hardware import Node
 from gmi_drl.profiler.points import SMALL, refusal
-from gmi_drl.templates import Template, devices_of
+from gmi_drl.templates import TCG, devices_of
 from gmi_drl.workload import TaskSpec
 
 
-def backends_here(
-    names: Sequence[str], task: TaskSpec, node: Node, template: Template
-) -> tuple[tuple[str, ...], list[str]]:
+def backends_here(names: Sequence[str], task: TaskSpec, node: Node) -> tuple[tuple[str, ...], list[str]]:
     """Those of some backends that can cut each device in two, and why not the others, in sentences.
 
     One that is alone need only be able to give whole devices.
@@ -21,7 +19,7 @@ def backends_here(
         LayoutMismatchError: if this machine can have none of them.
     """
     gmis = min(2, devices_of(node)[1]) if len(names) > 1 else 1
-    refused = {name: refusal(node, template.lay_out(task, node, Cut(gmis, SMALL[0], name))) for name in names}
+    refused = {name: refusal(node, TCG.lay_out(task, node, Cut(gmis, SMALL[0], name))) for name in names}
     told = [f"backend {name} is left out, it cannot be had here: {why}" for name, why in refused.items() if why]
     if all(refused.values()):
         raise LayoutMismatchError("; ".join(told))

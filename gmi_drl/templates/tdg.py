@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GmiGroup, Layout, Projection, Role
-from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
@@ -26,6 +26,8 @@ class Tdg:
     name = "TDG"
     what = "simulators and an agent on GMIs of their own, so each control step crosses borders (paper section 5.1)"
     purpose: Purpose = "serving"
+    usual_learner = OUR_PPO.name
+    planner: str | None = None
 
     def lay_out(
         self,

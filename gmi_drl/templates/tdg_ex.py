@@ -43,6 +43,8 @@ class TdgEx:
     name = "TDG_EX"
     what = "simulators, an agent and a trainer on GMIs of their own, so experience crosses borders (paper section 5.1)"
     purpose: Purpose = "training"
+    usual_learner = OUR_PPO.name
+    planner: str | None = None
 
     def lay_out(
         self,

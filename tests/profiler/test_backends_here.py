@@ -3,7 +3,6 @@ import pytest
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.profiler.backends_here import backends_here
-from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -15,7 +14,7 @@ def test_what_cannot_be_had_here_is_left_out_with_the_reason(fake_nvml, monkeypa
 
     fake_nvml.add(FakeGpu(name="NVIDIA A30"))
     monkeypatch.setenv("PATH", "/nowhere")
-    names, told = backends_here(("process", "mps", "mig"), ANT, NODE, TCG_EX)
+    names, told = backends_here(("process", "mps", "mig"), ANT, NODE)
     assert names == ("process",) and len(told) == 2
     assert told[0].startswith("backend mps is left out, it cannot be had here: nvidia-cuda-mps-control is not on")
     assert told[1].startswith("backend mig is left out, it cannot be had here: ")
@@ -27,5 +26,5 @@ def test_where_none_can_be_had_the_reason_is_told_once(fake_nvml, monkeypatch):
     fake_nvml.add(FakeGpu(name="NVIDIA A30"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(LayoutMismatchError, match=r"^backend mps is left out, it cannot be had here: nvidia-cuda-mps"):
-        backends_here(("mps",), ANT, NODE, TCG_EX)
-    assert backends_here(("process",), ANT, NODE, TCG_EX) == (("process",), [])
+        backends_here(("mps",), ANT, NODE)
+    assert backends_here(("process",), ANT, NODE) == (("process",), [])

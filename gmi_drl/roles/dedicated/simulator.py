@@ -49,8 +49,8 @@ class TrainingSimulator(Simulator):
 class ServingSimulator(Simulator):
     """Has the worlds that `Server` has on the GMI of the same place."""
 
-    def GMI_run(self, steps: int, seed: int, stochastic: bool) -> None:
-        """Serve an agent; how many steps it is asked for is the agent's business."""
+    def GMI_run(self, seed: int, **agents: Any) -> None:
+        """Serve an agent; what else is asked of the agents is their business."""
         self.simulate(configured(self.mgr), worlds_seed(seed, self.chain.place_of(self.GMI_id)))
 
 
