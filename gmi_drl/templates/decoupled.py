@@ -58,8 +58,8 @@ class Decoupled:
         if count <= self.trainers:
             remedy = "ask for more with --gmis-per-gpu, on one core with --share-cores"
             raise NoFeasiblePlanError(
-                f"{self.name} needs an agent beside {counted(self.trainers, 'trainer')}, not {counted(count, 'GMI')} "
-                f"in all: {remedy}"
+                f"{self.name} needs {self.trainers + 1} GMIs at least, of which one acts, not {counted(count, 'GMI')}: "
+                f"{remedy}"
             )
         devices = tuple(_with_trainers(device, first=count - self.trainers) for device in even)
         agents = sum(gmi.num_env > 0 for device in devices for gmi in device.gmis)
