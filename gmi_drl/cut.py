@@ -11,7 +11,7 @@ class Cut:
 
     Args:
         gmis_per_gpu: GMIs of each device, be it a GPU or a CPU.
-        num_env: Environments of each GMI.
+        num_env: Environments of each GMI that simulates.
         backend: By which (`backends.BACKENDS`).
         share_cores: Whether GMIs may have the same cores, where a device has fewer cores than GMIs.
     """
