@@ -108,7 +108,7 @@ def runs(draw):
     return sizes, draw(st.lists(turn, max_size=60)), draw(st.lists(st.integers(0, agents - 1), max_size=agents))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(runs())
 def test_every_rollout_arrives_once_or_is_counted_as_dropped(drawn):
     sizes, turns, ends = drawn
