@@ -255,7 +255,10 @@ def test_a_trainer_without_agents_says_so(run):
         run.trainer.take()
 
 
-@pytest.mark.parametrize("spoil", [(0, 0, 0, 1, 2), (0, 1, 0, 0, 1), (1, 0, 0, 0, 1), (2, 0, 0, 0, 1), (0, 0, 0, 0, 4)])
+@pytest.mark.parametrize(
+    "spoil",
+    [(0, 0, 0, 1, 2), (0, 1, 0, 0, 1), (1, 0, 0, 0, 1), (2, 0, 0, 0, 1), (-2, 0, 0, 0, 1), (0, 0, 0, 0, 4)],
+)
 def test_what_does_not_follow_is_an_error(run, spoil):
     run = run(rollouts=2, max_lag=0, mode="UCC")
     run.agents[1].lease()
