@@ -148,7 +148,7 @@ def test_a_batch_comes_back_after_its_version_and_not_before(run):
         trainer.take()
         with pytest.raises(UsageError, match="batch 0 was not given back"):
             trainer.take()
-    with pytest.raises(UsageError, match="batch 0 was given back before version 1 was published"):
+    with pytest.raises(UsageError, match="batch 0 was given back after 1 versions, not 2: publish one"):
         run.trainers[0].give_back()
     with pytest.raises(PeerSilentError, match="has not published parameters"):
         run.trainers[1].give_back()
@@ -157,6 +157,16 @@ def test_a_batch_comes_back_after_its_version_and_not_before(run):
         trainer.give_back()
         with pytest.raises(UsageError, match="there is no batch to give back"):
             trainer.give_back()
+
+
+def test_one_version_for_each_update(run):
+    run = run()
+    send(run.agents[1].lease(), 1)
+    run.trainer.take()
+    for version in (1, 2):
+        run.trainer.parameters.publish(version, parameters(version))
+    with pytest.raises(UsageError, match="batch 0 was given back after 3 versions, not 2: publish one before all"):
+        run.trainer.give_back()
 
 
 @pytest.mark.parametrize("mode", ["MCC", "UCC"])
