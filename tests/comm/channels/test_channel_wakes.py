@@ -90,6 +90,22 @@ def test_an_agent_without_a_place_by_the_end(run):
     assert woken(run.agent.lease, run.second.end_experience) is None
 
 
+def test_an_agent_without_a_place_by_one_whose_agent_has_ended(run):
+    run = run(max_lag=0)
+    process = subprocess.Popen(["sleep", "1000"])
+    PostMemory(run.post.memory, 4).pids[3] = process.pid
+    for _ in range(2):  # which it leaves as they are
+        run.other._place = None
+        run.other.lease()
+    trainer = threading.Thread(target=run.first.take, daemon=True)
+    trainer.start()
+    place = woken(run.agent.lease, process.kill)
+    process.wait()
+    send(place, 2)
+    trainer.join(WOKEN_S)
+    assert run.first.dropped == {"GMI 3 ended": 1} and not trainer.is_alive()
+
+
 def test_an_agent_whose_queue_is_full_by_room(run):
     run = run(rollouts=4, max_lag=0)
     place = run.agent.lease()

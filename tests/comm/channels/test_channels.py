@@ -83,7 +83,9 @@ def test_a_batch_has_the_rollouts_in_order_and_its_memory_is_theirs(run, mode):
     assert not run.trainer.dropped
 
 
-@pytest.mark.parametrize(("mode", "transfer_bytes", "told"), [("MCC", 2**20, 1), ("MCC", 48, 3), ("UCC", 2**20, 3)])
+@pytest.mark.parametrize(
+    ("mode", "transfer_bytes", "told"), [("MCC", 2**20, 1), ("MCC", 80, 2), ("MCC", 48, 3), ("UCC", 2**20, 3)]
+)
 def test_records_tell_of_as_many_steps_as_make_a_transfer(run, mode, transfer_bytes, told):
     run = run(mode=mode, transfer_bytes=transfer_bytes)
     place, ring = run.agents[1].lease(), run.agents[1]._rings[0]
