@@ -46,33 +46,36 @@ class Bells:
         """Sleep until a peer has done something: `wait_for` with one peer."""
         self.wait_for(is_done, (peer,), deed)
 
-    def wait_for(self, is_done: Callable[[], bool], peers: Sequence[int], deed: str) -> None:
+    def wait_for(self, is_done: Callable[[], bool], peers: Sequence[int], deed: str, patience: int = 1) -> None:
         """Sleep until peers have done something. What they did before one of them ended counts.
 
         Args:
             is_done: Whether they have.
             peers: The ids of their GMIs, one at least.
             deed: What, for errors: "sent a message".
+            patience: How many times `hang_s` this waits. More than once where a peer may itself wait for another, whom
+                it then names.
 
         Raises:
             PeerDiedError: If the process of one has ended.
-            PeerSilentError: If they have not done it within `hang_s`.
+            PeerSilentError: If they have not done it within that time.
         """
         if is_done():
             return
-        waiting = Waiting()
+        waiting, most_s = Waiting(), patience * self._hang_s
         while True:
-            left_s = self._hang_s - waiting.seconds
+            left_s = most_s - waiting.seconds
             lost = self.ended(peers) or self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
             if is_done():
                 return
             if lost:
                 raise self._ended_error(lost[0], deed)
             waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {deed}")
-            if waiting.look() > self._hang_s:
+            if waiting.look() > most_s:
                 here = "lives but" if all(self._memory.pids[peer] for peer in peers) else "is not here yet and"
-                text = f"{self._all_named(peers)} {here} has not {deed} for {self._hang_s:g} s (hang_s)"
-                raise PeerSilentError(f"{text} while GMI {self.own} waited: see what it does, or raise hang_s")
+                waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience} x hang_s'})"
+                text = f"{self._all_named(peers)} {here} has not {deed} for {waited} while GMI {self.own} waited"
+                raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
 
     def check(self, peer: int, deed: str) -> None:
         """Raise `PeerDiedError` if a peer has ended, who now will never have done something."""

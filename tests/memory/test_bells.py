@@ -75,6 +75,13 @@ def test_who_comes_rings_for_all_others(post, memory):
         os.eventfd_read(post.bells[1])
 
 
+def test_who_may_wait_for_another_is_waited_for_longer(post, memory):
+    bells = Bells(post, memory, 0, hang_s=0.05)
+    with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not spoken for 0.15 s \(3 x hang_s\) while GMI 0 waited"):
+        bells.wait_for(lambda: False, (1,), "spoken", patience=3)
+    bells.close()
+
+
 def test_who_waits_sleeps(post, memory):
     bells, looks = Bells(post, memory, 0, hang_s=0.8), []
     with pytest.raises(PeerSilentError, match=r"GMI 1 is not here yet and has not spoken for 0.8 s"):

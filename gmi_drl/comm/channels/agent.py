@@ -49,7 +49,8 @@ class AgentEnd:
         Raises:
             UsageError: If the last place was not committed.
             PeerDiedError: If a trainer has ended.
-            PeerSilentError: If none was free for `hang_s`.
+            PeerSilentError: If none was free for twice `hang_s`: trainers that wait for an agent which stands still
+                name it after `hang_s`.
         """
         if self._place is not None and not self._place.is_committed:
             raise UsageError("the last place was not committed, and so the next one cannot be leased")
@@ -57,7 +58,7 @@ class AgentEnd:
         if ended and not self._memory.is_closed:
             self._bells.check(ended[0], "trained on what is sent")
         if not self._is_served():
-            self._wait(self._is_served, self._sizes.trainers, "given back places")
+            self._wait(self._is_served, self._sizes.trainers, "given back places", patience=2)
         if self._leased is None:
             return None
         self._place = Place(self._leased, self._rollouts, self._views_of(self._leased), self._channels, self._send)
@@ -84,10 +85,10 @@ class AgentEnd:
         ring.put(lease.place, rollout, kind, first, last)
         self._bells.ring(trainer)
 
-    def _wait(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str) -> None:
+    def _wait(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str, patience: int = 1) -> None:
         began = time.perf_counter()
         try:
-            self._bells.wait_for(is_done, trainers, deed)
+            self._bells.wait_for(is_done, trainers, deed, patience)
         finally:
             self.wait_s += time.perf_counter() - began
 

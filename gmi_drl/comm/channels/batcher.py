@@ -21,8 +21,8 @@ class Batcher:
         self._steps = [sizes.steps_of(kind) for kind in sizes.form.kinds]
         self._stepwise = [number for number, kind in enumerate(sizes.form.kinds) if kind.is_stepwise]
         self._places = sizes.places
-        self._numbers = list(range(sizes.places))  # which place each part of the memory stands for now
-        self._came = [[0] * len(self._steps) for _ in self._numbers]
+        self._given_back = 0  # places below this one
+        self._came = [[0] * len(self._steps) for _ in range(sizes.places)]
         self._whole_kinds = [0] * sizes.places
 
     def arrive(self, agent: int, record: tuple[int, int, int, int, int]) -> bool:
@@ -42,7 +42,7 @@ class Batcher:
         slot = place % self._places
         came = self._came[slot]
         is_its_own = self._leases.owner(self._trainer, place) == owner_word(agent, rollout)
-        if self._numbers[slot] != place or not is_its_own or came[kind] != first or last > self._steps[kind]:
+        if place < self._given_back or not is_its_own or came[kind] != first or last > self._steps[kind]:
             gmi, name = self._sizes.agents[agent], self._sizes.form.kinds[kind].name
             told = f"steps {first} to {last - 1} of {name!r} in place {place} as its rollout {rollout}"
             raise GmiError(f"GMI {gmi} has sent {told}, of which {came[kind]} had come: the queue is damaged")
@@ -74,8 +74,7 @@ class Batcher:
 
     def unfinished(self, agent: int) -> list[int]:
         """The places that an agent has leased and not filled, in order."""
-        given_back = min(self._numbers)
-        leased = range(given_back, self._leases.leased(self._trainer))
+        leased = range(self._given_back, self._leases.leased(self._trainer))
         owned = (place for place in leased if agent_of(self._leases.owner(self._trainer, place)) == agent)
         return [place for place in owned if not self.is_place_whole(place)]
 
@@ -93,5 +92,4 @@ class Batcher:
     def give_back(self, batch: int) -> None:
         """Let the memory of a batch stand for later places."""
         self.forget(self.places_of(batch))
-        for place in self.places_of(batch):
-            self._numbers[place % self._places] = place + self._places
+        self._given_back = self.places_of(batch).stop

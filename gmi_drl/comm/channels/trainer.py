@@ -97,7 +97,7 @@ class TrainerEnd:
         The first trainer has published it by then; the others wait for that.
 
         Raises:
-            UsageError: If there is no such batch, or the version was not published.
+            UsageError: If there is no such batch, or not one version was published for each update.
             PeerDiedError: If the first trainer has ended before it published.
             PeerSilentError: If it has not published for `hang_s`.
         """
@@ -106,8 +106,9 @@ class TrainerEnd:
         versions = self._number + 2  # the first one, and one for each update
         if self._bells.own != self._sizes.trainers[0]:
             self.parameters.await_published(versions)
-        elif self.parameters.published() < versions:
-            raise UsageError(f"batch {self._number} was given back before version {versions - 1} was published")
+        elif (published := self.parameters.published()) != versions:
+            text = f"batch {self._number} was given back after {published} versions, not {versions}"
+            raise UsageError(f"{text}: publish one before all updates, and one after each")
         self._batches.give_back()
         self._batcher.give_back(self._number)
         self._number += 1

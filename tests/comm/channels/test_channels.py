@@ -83,7 +83,9 @@ def test_a_batch_has_the_rollouts_in_order_and_its_memory_is_theirs(run, mode):
     assert not run.trainer.dropped
 
 
-@pytest.mark.parametrize(("mode", "transfer_bytes", "told"), [("MCC", 2**20, 1), ("MCC", 48, 3), ("UCC", 2**20, 3)])
+@pytest.mark.parametrize(
+    ("mode", "transfer_bytes", "told"), [("MCC", 2**20, 1), ("MCC", 80, 2), ("MCC", 48, 3), ("UCC", 2**20, 3)]
+)
 def test_records_tell_of_as_many_steps_as_make_a_transfer(run, mode, transfer_bytes, told):
     run = run(mode=mode, transfer_bytes=transfer_bytes)
     place, ring = run.agents[1].lease(), run.agents[1]._rings[0]
@@ -148,7 +150,7 @@ def test_a_batch_comes_back_after_its_version_and_not_before(run):
         trainer.take()
         with pytest.raises(UsageError, match="batch 0 was not given back"):
             trainer.take()
-    with pytest.raises(UsageError, match="batch 0 was given back before version 1 was published"):
+    with pytest.raises(UsageError, match="batch 0 was given back after 1 versions, not 2: publish one"):
         run.trainers[0].give_back()
     with pytest.raises(PeerSilentError, match="has not published parameters"):
         run.trainers[1].give_back()
@@ -157,6 +159,16 @@ def test_a_batch_comes_back_after_its_version_and_not_before(run):
         trainer.give_back()
         with pytest.raises(UsageError, match="there is no batch to give back"):
             trainer.give_back()
+
+
+def test_one_version_for_each_update(run):
+    run = run()
+    send(run.agents[1].lease(), 1)
+    run.trainer.take()
+    for version in (1, 2):
+        run.trainer.parameters.publish(version, parameters(version))
+    with pytest.raises(UsageError, match="batch 0 was given back after 3 versions, not 2: publish one before all"):
+        run.trainer.give_back()
 
 
 @pytest.mark.parametrize("mode", ["MCC", "UCC"])
@@ -255,7 +267,10 @@ def test_a_trainer_without_agents_says_so(run):
         run.trainer.take()
 
 
-@pytest.mark.parametrize("spoil", [(0, 0, 0, 1, 2), (0, 1, 0, 0, 1), (1, 0, 0, 0, 1), (2, 0, 0, 0, 1), (0, 0, 0, 0, 4)])
+@pytest.mark.parametrize(
+    "spoil",
+    [(0, 0, 0, 1, 2), (0, 1, 0, 0, 1), (1, 0, 0, 0, 1), (2, 0, 0, 0, 1), (-2, 0, 0, 0, 1), (0, 0, 0, 0, 4)],
+)
 def test_what_does_not_follow_is_an_error(run, spoil):
     run = run(rollouts=2, max_lag=0, mode="UCC")
     run.agents[1].lease()

@@ -1,0 +1,186 @@
+"""Who waits in channels is woken by what it waits for: here nobody awakes by itself."""
+
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+
+from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.errors import PeerDiedError
+from gmi_drl.memory.post import PostMemory, create_post
+from tests.comm.channels.rollouts_told import parameters, send, sizes_of
+
+NAP_S = 600.0  # longer than anything here takes
+WOKEN_S = 60
+
+
+@pytest.fixture(autouse=True)
+def long_naps(monkeypatch):
+    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", NAP_S)
+
+
+class Run:
+    """Trainers 0 and 1 and agents 2 and 3, of which the first trainer has published nothing yet."""
+
+    def __init__(self, **sizes):
+        self.sizes = sizes_of(agents=(2, 3), trainers=(0, 1), **sizes)
+        self.post, self.memory = create_post(4), create_memory()
+        self.first, self.second = (trainer_end(self.memory, self.post, gmi, self.sizes, NAP_S) for gmi in (0, 1))
+        self.agent, self.other = (agent_end(self.memory, self.post, gmi, self.sizes, NAP_S) for gmi in (2, 3))
+
+    def fill(self):
+        """Every place of both trainers, by the other agent."""
+        for _ in range(2 * self.sizes.places):
+            send(self.other.lease(), 3)
+
+    def close(self):
+        for end in (self.first, self.second, self.agent, self.other):
+            end.close()
+        os.close(self.memory)
+        self.post.close()
+
+
+@pytest.fixture
+def run():
+    runs = []
+
+    def start(**sizes):
+        runs.append(Run(**sizes))
+        return runs[-1]
+
+    yield start
+    for made in runs:
+        made.close()
+
+
+def woken(wait, deed):
+    """What `wait` returns after a deed, or its error, when it was asleep before."""
+    said = []
+
+    def live():
+        try:
+            said.append(wait())
+        except PeerDiedError as error:
+            said.append(error)
+
+    waiting = threading.Thread(target=live, daemon=True)
+    waiting.start()
+    time.sleep(0.1)
+    assert not said
+    deed()
+    waiting.join(WOKEN_S)
+    assert said, "slept on"
+    return said[0]
+
+
+def test_an_agent_without_a_place_by_one_that_comes_back(run):
+    run = run(max_lag=0)
+    run.first.parameters.publish(0, parameters())
+    run.fill()
+    run.first.take()
+    run.first.parameters.publish(1, parameters(1))
+    assert woken(run.agent.lease, run.first.give_back).number == 1
+
+
+def test_an_agent_without_a_place_by_the_end(run):
+    run = run(max_lag=0)
+    run.fill()
+    assert woken(run.agent.lease, run.second.end_experience) is None
+
+
+def test_an_agent_without_a_place_by_one_whose_agent_has_ended(run):
+    run = run(max_lag=0)
+    process = subprocess.Popen(["sleep", "1000"])
+    PostMemory(run.post.memory, 4).pids[3] = process.pid
+    for _ in range(2):  # which it leaves as they are
+        run.other._place = None
+        run.other.lease()
+    trainer = threading.Thread(target=run.first.take, daemon=True)
+    trainer.start()
+    place = woken(run.agent.lease, process.kill)
+    process.wait()
+    send(place, 2)
+    trainer.join(WOKEN_S)
+    assert run.first.dropped == {"GMI 3 ended": 1} and not trainer.is_alive()
+
+
+def test_an_agent_whose_queue_is_full_by_room(run):
+    run = run(rollouts=4, max_lag=0)
+    place = run.agent.lease()
+    ring = run.agent._rings[place.trainer]
+    while ring.has_room():
+        ring.put(0, 0, 0, 0, 0)
+    trainer = run.first._rings[2]
+
+    def drain():
+        list(trainer.take_all())
+        run.first._bells.ring(2)
+
+    woken(lambda: place.wrote_whole("obs"), drain)
+    assert [record[2:] for record in trainer.take_all()] == [(0, 0, 3)]
+
+
+def test_taking_rings_for_who_waits_for_room(run):
+    run = run()
+    send(run.agent.lease(), 2)
+    with pytest.raises(BlockingIOError):
+        os.eventfd_read(run.post.bells[2])
+    run.first._look()
+    assert os.eventfd_read(run.post.bells[2]) == 1
+
+
+def test_a_trainer_by_the_last_record_of_a_batch(run):
+    run = run()
+    place = run.agent.lease()
+    *others, last = place.views
+    for kind in others:
+        place.wrote_whole(kind)
+    assert woken(run.first.take, lambda: place.wrote_whole(last)).agents == (2,)
+
+
+def test_a_trainer_by_the_end_of_the_last_agent(run):
+    run = run()
+    pids, agents = PostMemory(run.post.memory, 4).pids, [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+    for gmi, agent in zip((2, 3), agents, strict=True):
+        pids[gmi] = agent.pid
+    agents[0].kill()
+    error = woken(run.first.take, agents[1].kill)
+    for agent in agents:
+        agent.wait()
+    assert "all agents (GMIs 2, 3) ended" in str(error)
+
+
+def test_a_trainer_that_gives_back_by_the_new_version(run):
+    run = run(max_lag=0)
+    run.first.parameters.publish(0, parameters())
+    run.fill()
+    run.second.take()
+    woken(run.second.give_back, lambda: run.first.parameters.publish(1, parameters(1)))
+    assert run.agent.lease().number == 1
+
+
+def test_who_reads_by_the_first_version(run):
+    run = run()
+    assert (
+        woken(
+            lambda: run.agent.parameters.read_into(parameters()), lambda: run.first.parameters.publish(7, parameters())
+        )
+        == 7
+    )
+
+
+def test_who_comes_early_by_the_memory():
+    sizes, post, memory = sizes_of(), create_post(2), create_memory()
+    ends = []
+    ends.append(
+        woken(
+            lambda: agent_end(memory, post, 1, sizes, NAP_S),
+            lambda: ends.append(trainer_end(memory, post, 0, sizes, NAP_S)),
+        )
+    )
+    for end in ends:
+        end.close()
+    os.close(memory)
+    post.close()
