@@ -73,7 +73,7 @@ def test_every_gmi_has_a_role_and_the_launcher_somebody_to_speak_to(template):
 
 def test_who_learns_from_agents_on_other_gmis_is_refused_where_all_are_on_one():
     layout, apart = TCG_EX.lay_out(ANT, NODE, Cut(2, 64)), replace(OUR_PPO, name="apart", role=None)
-    with pytest.raises(UsageError, match="^apart learns from agents on other GMIs: --template decoupled$"):
+    with pytest.raises(UsageError, match=r"^apart learns from agents on other GMIs: --template decoupled$"):
         TCG_EX.roles(layout, apart)
     assert TCG.roles(layout, apart) == TCG.roles(layout, OUR_PPO)
 
