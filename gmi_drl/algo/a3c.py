@@ -177,8 +177,11 @@ class A3C(FlatLearner[A3CConfig]):
         log_prob = self.policy.log_prob(part.action, self.policy.actor(part.obs))
         with torch.no_grad():
             change = log_prob - part.log_prob
-            rho = change.exp().clamp(max=config.rho_clip) * part.valid
+            ratio = change.exp()
+            rho = ratio.clamp(max=config.rho_clip) * part.valid
             weight = rho if config.vtrace else part.valid
+            if config.clip is not None:
+                weight = weight * ((ratio - 1) * part.advantage.sign() <= config.clip)
             kl = 0.5 * (change.square() * part.valid).mean()
         policy_loss = -(log_prob * weight * part.advantage).mean()
         value_loss = ((self.policy.value(part.obs) - part.target).square() * part.valid).mean()

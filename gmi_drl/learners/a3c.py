@@ -56,6 +56,10 @@ class A3CConfig(LearnerConfig):
     c_clip: Positive = 1.0
     """Of V-trace: the most that it counts for the steps before, `rho_clip` at most by its theory."""
 
+    clip: Positive | None = 0.2
+    """How far the ratio may have moved from 1 the way that an action's advantage asks for, before the action moves the
+    policy no more, as with PPO. None: however far, as published."""
+
     value_loss_coef: Annotated[float, Field(ge=0)] = 0.5
     """Weight of the squared error of values."""
 
