@@ -1,7 +1,7 @@
 """A3C over a flat bucket: one pass over experience of policies that are some versions old, corrected by V-trace."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -12,50 +12,70 @@ from gmi_drl.algo.experience import ExperienceBatch
 from gmi_drl.algo.flat_learner import FlatLearner
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
-from gmi_drl.algo.vtrace import Judgement, Steps, n_step_returns, vtrace
+from gmi_drl.algo.vtrace import Steps, n_step_returns, vtrace
+from gmi_drl.device.captured import Captured
 from gmi_drl.errors import UsageError
 from gmi_drl.learners import A3CConfig
 
 
 @dataclass
-class Trajectories:
-    """What an update learns from, world after world: each `[W, T, ...]`, `last_obs [W, O]`; see `ExperienceBatch`."""
+class Samples:
+    """Transitions in the order in which they are learnt from, each `[B, ...]`; observations are scaled."""
 
     obs: Tensor
     action: Tensor
     log_prob: Tensor
-    reward: Tensor
-    done: Tensor
+    """By the policy that acted."""
+
     valid: Tensor
-    bootstrap: Tensor
-    last_obs: Tensor
+    target: Tensor
+    """Of the value."""
 
-    @classmethod
-    def like(cls, batch: ExperienceBatch) -> Self:
-        """Room for the worlds of all rollouts of a batch, W = R N."""
-        return cls(**{name: torch.empty(to.shape, device=to.device).flatten(0, 1) for name, to in _by_worlds(batch)})
-
-    def fill(self, batch: ExperienceBatch, normaliser: Normaliser) -> None:
-        """Copy a batch, its observations scaled."""
-        for name, tensor in _by_worlds(batch):
-            getattr(self, name).view(tensor.shape).copy_(tensor)
-        normaliser.scale_(self.obs)
-        normaliser.scale_(self.last_obs)
+    advantage: Tensor
 
     def split(self, parts: int) -> list[Self]:
-        """Views of equally many worlds; the rest of a division goes unused."""
-        size = self.last_obs.shape[0] // parts
+        """Views of equal length; the rest of a division goes unused."""
+        size = len(self.obs) // parts
         return [
             type(self)(**{name: tensor[i * size : (i + 1) * size] for name, tensor in vars(self).items()})
             for i in range(parts)
         ]
 
 
-def _by_worlds(batch: ExperienceBatch) -> Iterator[tuple[str, Tensor]]:
-    """Views `[R, N, T, ...]` of what `Trajectories` has of a batch, and `[R, N, O]`, by name."""
-    for field in fields(Trajectories):
-        tensor = getattr(batch, field.name)
-        yield field.name, tensor if field.name == "last_obs" else tensor.transpose(1, 2)
+class Experience:
+    """What an update learns from: memory of its own for a batch of one size.
+
+    A value or a density is the same in any order, so observations lie here in that of the samples alone; what is
+    judged along time lies in the order of the batch, `[R, T, N]`.
+    """
+
+    def __init__(self, like: ExperienceBatch) -> None:
+        shape, device = like.reward.shape, like.reward.device
+        order = torch.randperm(shape.numel(), generator=torch.Generator(device).manual_seed(0), device=device)
+        self.order, self.place = order, order.argsort()
+        self.samples = Samples(
+            **{name: torch.zeros_like(getattr(like, name)).flatten(0, 2) for name in ("obs", "action", "log_prob")},
+            **{name: torch.zeros(shape.numel(), device=device) for name in ("valid", "target", "advantage")},
+        )
+        self.reward, self.done, self.valid, self.bootstrap, self.log_prob = torch.zeros(5, *shape, device=device)
+        self.last_obs = torch.zeros_like(like.last_obs)
+
+    def fill(self, batch: ExperienceBatch, normaliser: Normaliser) -> None:
+        """Copy a batch of this size, its observations scaled."""
+        for name in ("obs", "action", "log_prob", "valid"):
+            self.shuffle(getattr(batch, name), getattr(self.samples, name))
+        for name in ("reward", "done", "valid", "bootstrap", "log_prob", "last_obs"):
+            getattr(self, name).copy_(getattr(batch, name))
+        normaliser.scale_(self.samples.obs)
+        normaliser.scale_(self.last_obs)
+
+    def shuffle(self, ordered: Tensor, into: Tensor) -> None:
+        """Put `[R, T, N, ...]` in the order of the samples."""
+        torch.index_select(ordered.flatten(0, 2), 0, self.order, out=into)
+
+    def in_time(self, samples: Tensor) -> Tensor:
+        """Of numbers of samples `[B]` a copy in the order of the batch, `[R, T, N]`."""
+        return samples.index_select(0, self.place).view(self.reward.shape)
 
 
 class A3C(FlatLearner[A3CConfig]):
@@ -96,59 +116,74 @@ class A3C(FlatLearner[A3CConfig]):
         """Learn from a batch.
 
         Raises:
-            UsageError: if it has fewer worlds than an update has slices.
+            UsageError: if it has fewer transitions than an update has slices.
         """
-        self._room_for(batch).fill(batch, self.normaliser)  # from here on the batch is not read
+        experience, judge = self._room_for(batch)
+        experience.fill(batch, self.normaliser)  # from here on the batch is not read
+        judge()
         self._take_steps()
 
     def release(self) -> None:
         """See `FlatLearner`."""
-        self._trajectories: Trajectories | None = None
+        self._room: tuple[Experience, Captured] | None = None
         super().release()
 
-    def _room_for(self, batch: ExperienceBatch) -> Trajectories:
-        """Memory of our own for the experience of an update, and a step for each slice of it.
+    def _room_for(self, batch: ExperienceBatch) -> tuple[Experience, Captured]:
+        """Memory of our own for the experience of an update, what judges it, and a step for each slice of it.
 
-        They stay as long as batches have as many worlds, whichever they are: those by turns need no new graphs.
+        They stay as long as batches have the same size, whichever they are: those by turns need no new graphs.
         """
-        if self._trajectories is None or len(self._trajectories.obs) != batch.worlds:
-            slices = self.config.minibatches
-            if batch.worlds < slices:
+        if self._room is None or self._room[0].reward.shape != batch.reward.shape:
+            slices, transitions = self.config.minibatches, batch.reward.numel()
+            if transitions < slices:
                 raise UsageError(
-                    f"{batch.worlds} environments make no {slices} slices: more environments or rollouts, or "
-                    f"--set learner.minibatches={batch.worlds}"
+                    f"{transitions} transitions make no {slices} slices: more environments or a longer horizon, or "
+                    f"--set learner.minibatches={transitions}"
                 )
-            self._trajectories, self._gradient_steps = None, []  # before there is room for others
-            self._trajectories = Trajectories.like(batch)
-            self._step_by(partial(self._compute_gradient, part) for part in self._trajectories.split(slices))
-        return self._trajectories
+            self._room, self._gradient_steps = None, []  # before there is room for others
+            experience = Experience(batch)
+            self._room = experience, self._captured(partial(self._judge, experience))
+            self._step_by(partial(self._compute_gradient, part) for part in experience.samples.split(slices))
+        return self._room
 
-    def _compute_gradient(self, part: Trajectories) -> None:
+    @torch.no_grad()
+    def _judge(self, experience: Experience) -> None:
+        """Targets and advantages of all samples, by the policy and the values that an update begins with.
+
+        Only what follows a time-out is a value of the agent that acted, which alone has seen it.
+        """
+        config, samples = self.config, experience.samples
+        value = experience.in_time(self.policy.value(samples.obs))
+        last_value = self.policy.value(experience.last_obs)
+        steps = Steps(
+            reward=config.reward_scale * experience.reward + config.gamma * experience.bootstrap,
+            discount=config.gamma * (1 - experience.done),
+            valid=experience.valid,
+            value=value,
+            next_value=torch.cat((value[:, 1:], last_value[:, None]), 1),
+        )
+        if config.vtrace:
+            log_prob = experience.in_time(self.policy.log_prob(samples.action, self.policy.actor(samples.obs)))
+            judgement = vtrace(steps, (log_prob - experience.log_prob).exp(), config.rho_clip, config.c_clip)
+        else:
+            judgement = n_step_returns(steps)
+        experience.shuffle(judgement.target, samples.target)
+        experience.shuffle(judgement.advantage, samples.advantage)
+
+    def _compute_gradient(self, part: Samples) -> None:
         """Fill the bucket: gradients of this GMI's share of the loss, and what else is to be summed."""
         config = self.config
         self.flat.bucket.zero_()
-        value = self.policy.value(part.obs)
         log_prob = self.policy.log_prob(part.action, self.policy.actor(part.obs))
         with torch.no_grad():
             change = log_prob - part.log_prob
             ratio = change.exp()
-            target, advantage = self._judge(part, value, ratio)
+            rho = ratio.clamp(max=config.rho_clip) * part.valid
+            weight = rho if config.vtrace else part.valid
+            if config.clip is not None:
+                weight = weight * ((ratio - 1) * part.advantage.sign() <= config.clip)
             kl = 0.5 * (change.square() * part.valid).mean()
-            rho = (ratio.clamp(max=config.rho_clip) * part.valid).mean()
-        policy_loss = -(log_prob * advantage).mean()
-        value_loss = (value - target).square().mean()  # where a transition is not valid the target is the value
+        policy_loss = -(log_prob * weight * part.advantage).mean()
+        value_loss = ((self.policy.value(part.obs) - part.target).square() * part.valid).mean()
         loss = policy_loss + config.value_loss_coef * value_loss - config.entropy_coef * self.policy.entropy()
-        self._fill_bucket(loss, policy_loss, value_loss, kl, rho)
-
-    def _judge(self, part: Trajectories, value: Tensor, ratio: Tensor) -> Judgement:
-        """By the values of the policy that learns, but for what follows a time-out, which only who acted has seen."""
-        config = self.config
-        last_value = self.policy.value(part.last_obs)
-        steps = Steps(
-            reward=config.reward_scale * part.reward + config.gamma * part.bootstrap,
-            discount=config.gamma * (1 - part.done),
-            valid=part.valid,
-            value=value.detach(),
-            next_value=torch.cat((value[:, 1:], last_value[:, None]), 1),
-        )
-        return vtrace(steps, ratio, config.rho_clip, config.c_clip) if config.vtrace else n_step_returns(steps)
+        self._fill_bucket(loss, policy_loss, value_loss, kl, rho.mean())

@@ -93,7 +93,7 @@ class FlatLearner(Generic[Config]):
     def release(self) -> None:
         """Free the memory for the samples of an update, and let go of all that was captured."""
         self._gradient_steps: list[Captured] = []
-        self._apply_step = Captured(self._apply, self.totals.device, is_on=self._cuda_graphs)
+        self._apply_step = self._captured(self._apply)
 
     @torch.no_grad()
     def metrics(self) -> dict[str, float]:
@@ -121,9 +121,10 @@ class FlatLearner(Generic[Config]):
 
     def _step_by(self, compute_gradients: Iterable[Callable[[], None]]) -> None:
         """Steps of an update from now on, each by the gradient that one of these puts into the bucket."""
-        self._gradient_steps = [
-            Captured(compute, self.totals.device, is_on=self._cuda_graphs) for compute in compute_gradients
-        ]
+        self._gradient_steps = [self._captured(compute) for compute in compute_gradients]
+
+    def _captured(self, function: Callable[[], None]) -> Captured:
+        return Captured(function, self.totals.device, is_on=self._cuda_graphs)
 
     def _take_steps(self) -> None:
         """All steps of an update."""

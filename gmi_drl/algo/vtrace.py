@@ -14,7 +14,7 @@ class Judgement(NamedTuple):
     """Of the values."""
 
     advantage: Tensor
-    """Of the actions; 0 where a transition is not valid."""
+    """Of the actions; 0 where a transition is not valid. By V-trace each counts by its rho, which is left to do."""
 
 
 @dataclass(frozen=True)
@@ -75,5 +75,5 @@ def vtrace(steps: Steps, ratio: Tensor, rho_clip: float = 1.0, c_clip: float = 1
     for t in reversed(range(target.shape[1])):
         ahead = target[:, t].addcmul_(decay[:, t], ahead)
     following = torch.cat((target[:, 1:], steps.next_value[:, -1:]), 1)
-    advantage = torch.addcmul(steps.reward, steps.discount, following).sub_(steps.value).mul_(rho)
+    advantage = torch.addcmul(steps.reward, steps.discount, following).sub_(steps.value).mul_(steps.valid)
     return Judgement(target, advantage)

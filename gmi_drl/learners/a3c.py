@@ -4,9 +4,24 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from gmi_drl.learners.base import Count, Fraction, LearnerConfig, Positive
+from gmi_drl.learners.base import (
+    FLOAT_BYTES,
+    KEPT,
+    LEARNER_COPIES,
+    ROLLOUT_COPIES,
+    Count,
+    Fraction,
+    LearnerConfig,
+    Positive,
+)
 from gmi_drl.learners.ppo import Activation
 from gmi_drl.workload import TaskSpec
+
+BATCH_SCALARS = 5
+"""Of a transition in a batch: log probability, reward, end, validity, value after a time-out."""
+
+JUDGED_SCALARS = 16
+"""What judging a transition takes beside, at most."""
 
 
 class A3CConfig(LearnerConfig):
@@ -56,6 +71,10 @@ class A3CConfig(LearnerConfig):
     c_clip: Positive = 1.0
     """Of V-trace: the most that it counts for the steps before, `rho_clip` at most by its theory."""
 
+    clip: Positive | None = 0.2
+    """How far the ratio may have moved from 1 the way that an action's advantage asks for, before the action moves the
+    policy no more, as with PPO. None: however far, as published."""
+
     value_loss_coef: Annotated[float, Field(ge=0)] = 0.5
     """Weight of the squared error of values."""
 
@@ -81,6 +100,16 @@ class A3CConfig(LearnerConfig):
     def epochs(self) -> int:
         """See `LearnerConfig`: experience is learnt from once."""
         return 1
+
+    def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
+        """See `LearnerConfig`. On a GMI that trains, `num_env` are the worlds of all rollouts of an update.
+
+        The batch is copied, and all of it is judged at once, in which a layer's input and output are there together.
+        """
+        networks = LEARNER_COPIES * self.bucket_bytes(task)
+        samples = ROLLOUT_COPIES * (task.num_obs + task.num_actions + BATCH_SCALARS) + JUDGED_SCALARS
+        activations = max(KEPT * 2 * sum(self.hidden) // self.minibatches, sum(self.hidden))
+        return networks + FLOAT_BYTES * self.horizon * (samples + activations) * num_env
 
     @property
     def lam(self) -> float:

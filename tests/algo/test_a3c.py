@@ -1,0 +1,319 @@
+import math
+import threading
+import weakref
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from rollouts import SPEC, make_policy
+
+from gmi_drl.algo import flat_learner as module
+from gmi_drl.algo.a3c import A3C
+from gmi_drl.algo.experience import ExperienceBatch
+from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.errors import UsageError
+from gmi_drl.experience import RolloutForm
+from gmi_drl.learners import A3CConfig
+
+R, T, N = 2, 6, 8
+CPU = torch.device("cpu")
+CONFIG = A3CConfig(
+    minibatches=1, schedule="fixed", learning_rate=1e-4, entropy_coef=0.01, reward_scale=0.5, init_std=1.0
+)
+
+
+def make_normaliser():
+    """One that has seen something."""
+    normaliser = Normaliser(SPEC.num_obs, CPU)
+    seen = torch.randn(100, SPEC.num_obs, generator=torch.Generator().manual_seed(4)) * 2 + 1
+    normaliser.merge(normaliser.delta(seen)[None])
+    return normaliser
+
+
+def make_batch(policy, *, seed=1, rollouts=R, num_env=N, ends=0.15, wrong=0.1):
+    """Made-up experience of a policy: every kind that is learnt from, with ends, time-outs and worlds gone wrong."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(*shape):
+        return torch.randn(rollouts, *shape, generator=generator)
+
+    def happens(part):
+        return (torch.rand(rollouts, T, num_env, generator=generator) < part).float()
+
+    batch = ExperienceBatch.empty(RolloutForm(T, num_env, SPEC.num_obs, SPEC.num_actions), rollouts, CPU)
+    batch.obs.copy_(drawn(T, num_env, SPEC.num_obs) * 2 + 1)
+    batch.last_obs.copy_(drawn(num_env, SPEC.num_obs) * 2 + 1)
+    with torch.no_grad():
+        action, mean = policy.act(make_normaliser()(batch.obs), drawn(T, num_env, SPEC.num_actions))
+        batch.log_prob.copy_(policy.log_prob(action, mean))
+    batch.action.copy_(action)
+    batch.reward.copy_(drawn(T, num_env))
+    batch.done.copy_(happens(ends))
+    batch.bootstrap.copy_(batch.done * happens(0.4) * drawn(T, num_env))
+    batch.valid.copy_(1 - happens(wrong))
+    return batch
+
+
+def make_behaviour():
+    """A policy that has acted, near the one that learns but not the same."""
+    policy = make_policy()
+    with torch.no_grad():
+        policy.actor[-1].bias.add_(0.2)
+        policy.log_std.add_(0.1)
+    return policy
+
+
+def make_a3c(config=CONFIG, **more):
+    return A3C(make_policy(), make_normaliser(), config, **more)
+
+
+# The reference: torch's own networks, optimizer and autograd, and V-trace number by number
+
+
+def reference_returns(config, ratio, value, batch, i, n):
+    """Targets `[T]` and advantages `[T]` of one world, in float64, by the recursion as it is published."""
+    targets, advantages = [0.0] * T, [0.0] * T
+    follows = after = value[i][T][n]
+    for t in reversed(range(T)):
+        now = value[i][t][n]
+        if not batch.valid[i, t, n]:
+            targets[t] = follows = after = now
+            continue
+        discount = config.gamma * (1 - batch.done[i, t, n].item())
+        reward = config.reward_scale * batch.reward[i, t, n].item() + config.gamma * batch.bootstrap[i, t, n].item()
+        rho, c = min(config.rho_clip, ratio[i][t][n]), min(config.c_clip, ratio[i][t][n])
+        if not config.vtrace:
+            rho = c = 1.0
+        advantage = reward + discount * follows - now
+        has_moved = config.clip is not None and (ratio[i][t][n] - 1) * math.copysign(1, advantage) > config.clip
+        advantages[t] = 0.0 if has_moved else rho * advantage
+        target = now + rho * (reward + discount * after - now) + discount * c * (follows - after)
+        targets[t], follows, after = target, target, now
+    return targets, advantages
+
+
+def reference_update(config, batch):
+    """Parameters of the policy after one step of `torch.optim.Adam` by this batch."""
+    policy = ActorCritic(SPEC)
+    policy.load_state_dict(make_policy().state_dict())
+    scaled = make_normaliser()
+    optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-8)
+    values = torch.stack([policy.critic(scaled(batch.obs[:, t]))[..., 0] for t in range(T)], 1)
+    with torch.no_grad():
+        last = policy.critic(scaled(batch.last_obs))[..., 0]
+    gaussian = torch.distributions.Normal(policy.actor(scaled(batch.obs)), policy.log_std.exp())
+    log_prob = gaussian.log_prob(batch.action).sum(-1)
+    ratio = (log_prob - batch.log_prob).detach().double().exp().tolist()
+    value = torch.cat((values.detach(), last[:, None]), 1).double().tolist()
+    targets, advantages = torch.zeros(2, *values.shape)
+    for i in range(values.shape[0]):
+        for n in range(values.shape[2]):
+            judged = reference_returns(config, ratio, value, batch, i, n)
+            targets[i, :, n], advantages[i, :, n] = map(torch.tensor, judged)
+    entropy = torch.distributions.Normal(torch.zeros(SPEC.num_actions), policy.log_std.exp()).entropy().sum()
+    loss = -(log_prob * advantages).mean() - config.entropy_coef * entropy
+    loss = loss + config.value_loss_coef * torch.nn.functional.mse_loss(values, targets)
+    optimizer.zero_grad()
+    loss.backward()
+    for part in ([*policy.actor.parameters(), policy.log_std], policy.critic.parameters()):
+        torch.nn.utils.clip_grad_norm_(part, config.max_grad_norm)
+    optimizer.step()
+    return flat(policy)
+
+
+def flat(policy):
+    """All parameters, as plain rows."""
+    return torch.cat([parameter.detach().reshape(-1) for parameter in policy.parameters_in_order()])
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"clip": None}, {"clip": None, "vtrace": False}, {"rho_clip": 2.0, "c_clip": 0.9}], ids=str
+)
+def test_an_update_is_that_of_a_plain_reference(settings):
+    config = CONFIG.model_copy(update=settings)
+    batch, a3c = make_batch(make_behaviour()), make_a3c(config)
+    a3c.update(batch)
+    expected = reference_update(config, batch)
+    torch.testing.assert_close(flat(a3c.policy), expected, atol=1e-5, rtol=0)
+    assert (flat(a3c.policy) - expected).abs().mean() < 1e-8, "a step is 1e-4, but where a gradient is near 0"
+    assert (expected - flat(make_policy())).abs().mean() > 5e-5  # it did learn something
+
+
+def test_correcting_makes_a_difference_where_another_policy_acted_and_none_where_the_same_did():
+    def learnt(behaviour, **more):
+        a3c = make_a3c(CONFIG.model_copy(update=more))
+        a3c.update(make_batch(behaviour))
+        return a3c
+
+    same, other = make_policy(), make_behaviour()
+    gap = flat(learnt(other).policy) - flat(learnt(other, vtrace=False).policy)
+    assert gap.abs().max() > 1e-4
+    torch.testing.assert_close(flat(learnt(same).policy), flat(learnt(same, vtrace=False).policy), atol=1e-5, rtol=0)
+    told = learnt(same).metrics()
+    assert told["kl"] < 1e-8 and told["rho"] == pytest.approx(make_batch(same).valid.mean().item(), abs=1e-4)
+    assert learnt(other).metrics()["rho"] < told["rho"] - 0.05
+
+
+def test_an_action_that_has_become_likelier_or_rarer_as_asked_for_moves_the_policy_no_more():
+    """Where all have moved far enough, or none may, only the values learn."""
+    batch = make_batch(make_policy(), rollouts=1, num_env=1, wrong=0, ends=0)
+    batch.reward.fill_(100)  # all were better than expected
+    policies = []
+    for moved in (0.3, 0.1, -0.3):  # of the log probability, since they acted
+        a3c, now = (
+            make_a3c(CONFIG.model_copy(update={"entropy_coef": 0.0})),
+            replace(batch, log_prob=batch.log_prob - moved),
+        )
+        before = flat(a3c.policy)
+        a3c.update(now)
+        policies.append((flat(a3c.policy) - before)[: a3c.policy.actor_size].abs().max().item())
+    assert policies[0] == 0 and min(policies[1:]) > 5e-5
+
+
+def test_the_kl_from_who_acted_is_about_that_of_the_distributions():
+    policy = make_policy()
+    with torch.no_grad():
+        policy.actor[-1].bias.add_(0.1)
+        policy.log_std.add_(0.03)
+    a3c = make_a3c()
+    a3c.update(make_batch(policy, num_env=400, wrong=0))
+    by_formula = SPEC.num_actions * (-0.03 + (math.exp(0.06) + 0.1**2) / 2 - 0.5)
+    assert a3c.metrics()["kl"] == pytest.approx(by_formula, rel=0.1)
+
+
+def test_update_improves_what_it_minimises():
+    a3c, batch = (
+        make_a3c(CONFIG.model_copy(update={"minibatches": 4, "learning_rate": 3e-4})),
+        make_batch(make_policy()),
+    )
+    losses = []
+    for _ in range(6):
+        a3c.update(batch)
+        losses.append(a3c.metrics())
+    assert losses[-1]["value_loss"] < losses[0]["value_loss"] and losses[-1]["rho"] < losses[0]["rho"]
+
+
+def test_what_is_judged_in_time_comes_to_the_sample_that_it_is_of():
+    """Whatever the order of the samples, and whichever slice they are in."""
+    a3c, batch = make_a3c(CONFIG.model_copy(update={"minibatches": 4})), make_batch(make_policy())
+    experience, judge = a3c._room_for(batch)
+    experience.fill(batch, a3c.normaliser)
+    judge()
+    samples = experience.samples
+    assert not torch.equal(samples.log_prob, batch.log_prob.flatten())
+    assert torch.equal(experience.in_time(samples.log_prob), batch.log_prob)
+    assert torch.equal(experience.in_time(samples.obs[:, 7]), make_normaliser()(batch.obs)[..., 7])
+    with torch.no_grad():
+        value = a3c.policy.value(make_normaliser()(batch.obs))
+    wrong = batch.valid == 0
+    torch.testing.assert_close(experience.in_time(samples.target)[wrong], value[wrong])
+    parts = samples.split(5)
+    assert [len(part.obs) for part in parts] == [R * T * N // 5] * 5
+    assert torch.equal(parts[2].action, samples.action[2 * 19 : 3 * 19])
+
+
+def test_a_batch_is_free_as_soon_as_the_first_gradient_is_summed():
+    digests = []
+    for spoils in (False, True):
+        batch = make_batch(make_policy())
+        a3c = make_a3c(CONFIG.model_copy(update={"minibatches": 4}))
+        a3c.reduce = lambda bucket, batch=batch, spoils=spoils: batch.obs.fill_(float("nan")) if spoils else None
+        a3c.update(batch)
+        digests.append(tensor_digest(a3c.flat.vector))
+    assert digests[0] == digests[1]
+
+
+def test_batches_by_turns_need_no_new_memory_and_no_new_graphs(monkeypatch):
+    made = []
+    monkeypatch.setattr(module, "Captured", lambda function, *args, **more: made.append(function) or function)
+    a3c, batches = (
+        make_a3c(CONFIG.model_copy(update={"minibatches": 4})),
+        [make_batch(make_policy(), seed=s) for s in (1, 2)],
+    )
+    for batch in 2 * batches:
+        a3c.update(batch)
+    assert len(made) == 2 + 4  # Adam's step, a judgement, and a gradient for each slice
+    a3c.update(make_batch(make_policy(), rollouts=3))
+    assert len(made) == 1 + 2 * 5  # of another size: made anew
+    a3c.release()
+    assert made[-1] == a3c._apply  # Adam's step, too, without what was captured
+
+
+def test_released_memory_is_made_again():
+    first, second = make_a3c(), make_a3c()
+    for a3c in (first, second):
+        a3c.update(make_batch(make_policy()))
+    memory = weakref.ref(first._room[0].samples.obs)
+    first.release()
+    assert memory() is None
+    for a3c in (first, second):
+        a3c.update(make_batch(make_policy(), seed=2))
+    assert tensor_digest(first.flat.vector) == tensor_digest(second.flat.vector)
+
+
+def test_fewer_transitions_than_slices_are_refused_with_the_numbers():
+    with pytest.raises(UsageError, match=r"96 transitions make no 97 slices: .*--set learner.minibatches=96"):
+        make_a3c(CONFIG.model_copy(update={"minibatches": 97})).update(make_batch(make_policy()))
+
+
+def test_a_slice_without_finite_gradients_is_skipped_and_counted():
+    a3c, batch = make_a3c(CONFIG.model_copy(update={"minibatches": 4})), make_batch(make_policy(), wrong=0)
+    batch.reward[0, 0, 0] = float("nan")
+    a3c.update(batch)
+    assert a3c.flat.vector.isfinite().all() and a3c.metrics()["skipped_updates"] == 1 and a3c.adam.steps == 3
+
+
+def test_saved_state_continues_bit_identically():
+    batch, first, second = make_batch(make_policy()), make_a3c(), make_a3c()
+    first.update(batch)
+    second.load_state_dict({name: tensor.clone() for name, tensor in first.state_dict().items()})
+    for a3c in (first, second):
+        a3c.update(batch)
+    assert tensor_digest(first.flat.vector) == tensor_digest(second.flat.vector)
+
+
+def part_of(batch, worlds):
+    """The same experience of some of the worlds."""
+    size = len(range(N)[worlds])
+    part = ExperienceBatch.empty(RolloutForm(T, size, SPEC.num_obs, SPEC.num_actions), R, CPU)
+    for name in ("obs", "action", "log_prob", "reward", "done", "valid", "bootstrap"):
+        getattr(part, name).copy_(getattr(batch, name)[:, :, worlds])
+    part.last_obs.copy_(batch.last_obs[:, worlds])
+    return part
+
+
+def update_in_step(replicas, parts):
+    """Run updates in threads that meet in every reduction."""
+    barrier, buckets = threading.Barrier(len(replicas)), {}
+
+    def reducer(rank):
+        def reduce(bucket):
+            buckets[rank] = bucket.clone()
+            barrier.wait(30)
+            bucket.copy_(sum(buckets[other] for other in sorted(buckets)))
+            barrier.wait(30)
+
+        return reduce
+
+    for rank, replica in enumerate(replicas):
+        replica.reduce = reducer(rank)
+    threads = [threading.Thread(target=a3c.update, args=(part,)) for a3c, part in zip(replicas, parts, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+
+@pytest.mark.parametrize("cuts", [(0, N // 2, N), (0, 2, N)], ids=["halves", "a quarter and the rest"])
+def test_trainers_with_a_part_of_the_worlds_each_learn_as_one_with_all(cuts):
+    batch, whole = make_batch(make_behaviour()), make_a3c()
+    whole.update(batch)
+    slices = [slice(*ends) for ends in pairwise(cuts)]
+    replicas = [make_a3c(sample_share=(part.stop - part.start) / N) for part in slices]
+    update_in_step(replicas, [part_of(batch, part) for part in slices])
+    torch.testing.assert_close(replicas[0].flat.vector, whole.flat.vector, atol=1e-5, rtol=0)
+    assert tensor_digest(replicas[0].flat.vector) == tensor_digest(replicas[1].flat.vector)
+    assert replicas[0].metrics() == pytest.approx(whole.metrics(), rel=1e-4)

@@ -1,0 +1,31 @@
+"""A3C's update where nothing computes: it does not wait, and takes no memory."""
+
+import pytest
+from told import META, Told, meta_device
+
+from gmi_drl.algo.a3c import A3C
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.algo.experience import ExperienceBatch
+from gmi_drl.experience import RolloutForm
+from gmi_drl.learners import A3CConfig
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+
+
+@pytest.mark.parametrize("vtrace", [True, False])
+def test_an_update_does_not_wait(vtrace):
+    config = A3CConfig.for_task(ANT).model_copy(update={"horizon": 3, "minibatches": 4, "vtrace": vtrace})
+    with meta_device() as watch:
+        with watch.allow(float("inf")):
+            agent = make_agent(ANT, config, META, seed=0)
+            a3c = A3C(agent.policy, agent.normaliser, config)
+            batch = ExperienceBatch.empty(RolloutForm(3, 8, ANT.num_obs, ANT.num_actions), 2, META)
+            a3c.update(batch)
+        with watch.count() as told:
+            a3c.update(batch)
+        assert told.graphs == 1 + 2 * 4
+        assert told == Told(told.launches, told.graphs, told.in_graphs), "no memory is taken, nothing is copied"
+        with watch.allow(1), watch.count() as told:
+            a3c.metrics()
+    assert (told.to_host, told.to_device) == (1, 0)
