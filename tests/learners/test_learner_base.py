@@ -10,7 +10,7 @@ from gmi_drl.roles.probe import Probe
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
-DEFAULT_STEPS = {"ppo": (4, 4, 1e-3), "rsl_rl": (4, 4, 1e-3)}
+DEFAULT_STEPS = {"ppo": (4, 4, 1e-3), "rsl_rl": (4, 4, 1e-3), "a3c": (1, 4, 1e-3)}
 """Epochs, mini-batches and learning rate of each kind."""
 
 
