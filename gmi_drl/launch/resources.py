@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from gmi_drl.comm.channels import create_memory
 from gmi_drl.comm.links.meeting import Meeting
 from gmi_drl.comm.spots import Spots
 from gmi_drl.layout import Layout

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gmi_drl.bench.case import Sample
 from gmi_drl.bench.cases import needs
+from gmi_drl.bench.cases.pair import on_two_cores
 from gmi_drl.gmi.inventory import this_node
 
 if TYPE_CHECKING:
@@ -22,20 +23,11 @@ FOREVER = 10**9
 def layout_of(task: str, num_env: int, *, gmis: int = 2, channels: "Channels | None" = None) -> "Layout":
     """One trainer and the other GMIs as agents, on two cores; more than two GMIs take turns."""
     from gmi_drl.cut import Cut
-    from gmi_drl.hardware import Cpu, Node
-    from gmi_drl.layout import Channels, Layout
     from gmi_drl.templates import Decoupled
-    from gmi_drl.workload import TASK_SPECS
 
-    cpu = this_node().cpu
-    cores = [physical[0] for physical in cpu.physical][:CORES]  # not two threads of one core
-    pair = Node(name="pair", cpu=Cpu(cores=CORES, memory_gib=cpu.memory_gib, architecture=cpu.architecture))
-    template = Decoupled(channels=channels or Channels())
-    plain = template.lay_out(TASK_SPECS[task], pair, Cut(gmis, num_env, share_cores=gmis > CORES)).model_dump()
-    for device in plain["devices"]:
-        for gmi in device["gmis"]:
-            gmi["cores"] = tuple(cores[core] for core in gmi["cores"])
-    return Layout.model_validate(plain)
+    return on_two_cores(
+        Decoupled(channels=channels), Cut(gmis, num_env, share_cores=gmis > CORES), task=task
+    )
 
 
 def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: float = WARM_UP_S) -> Sample:
