@@ -17,6 +17,7 @@ class Bells:
     """The bell of one GMI, which others ring when they have changed what it may wait for, and theirs.
 
     Nobody spins: who waits sleeps until its bell rings or the peer's process ends. A ring tells not what has changed.
+    A GMI may have several of these, for messages and channels, which one thread uses: who waits looks before it sleeps.
 
     Args:
         post: Whose bells; they stay the caller's to close.
