@@ -66,7 +66,7 @@ class Bells:
         waiting, most_s = Waiting(), patience * self._hang_s
         while True:
             left_s = most_s - waiting.seconds
-            lost = self.ended(peers) or self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
+            lost = self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
             if is_done():
                 return
             if lost:
@@ -102,7 +102,7 @@ class Bells:
     def _sleep(self, peers: Sequence[int], seconds: float) -> list[int]:
         """Until the own bell rings or one that is watched ends, or for so long; those of the peers that have ended.
 
-        Not at all if one of them turns out to have ended before it was watched.
+        Not at all if one of them has ended already.
         """
         for peer in peers:
             self._watch(peer)
