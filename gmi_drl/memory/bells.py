@@ -17,6 +17,7 @@ class Bells:
     """The bell of one GMI, which others ring when they have changed what it may wait for, and theirs.
 
     Nobody spins: who waits sleeps until its bell rings or the peer's process ends. A ring tells not what has changed.
+    A GMI may have several of these, for messages and channels, which one thread uses: who waits looks before it sleeps.
 
     Args:
         post: Whose bells; they stay the caller's to close.
@@ -65,7 +66,7 @@ class Bells:
         waiting, most_s = Waiting(), patience * self._hang_s
         while True:
             left_s = most_s - waiting.seconds
-            lost = self.ended(peers) or self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
+            lost = self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
             if is_done():
                 return
             if lost:
@@ -101,7 +102,7 @@ class Bells:
     def _sleep(self, peers: Sequence[int], seconds: float) -> list[int]:
         """Until the own bell rings or one that is watched ends, or for so long; those of the peers that have ended.
 
-        Not at all if one of them turns out to have ended before it was watched.
+        Not at all if one of them has ended already.
         """
         for peer in peers:
             self._watch(peer)

@@ -1,7 +1,6 @@
 """The dispenser: what an agent has written goes into channels by kind, as records (paper section 4.2)."""
 
 from collections.abc import Callable
-from itertools import count
 
 from torch import Tensor
 
@@ -91,8 +90,7 @@ class Place:
 
 def channels_of(sizes: ChannelSizes) -> dict[str, Channel]:
     """The channels of one agent, by kind."""
-    numbers = count()
     return {
-        kind.name: Channel(next(numbers), kind.name, sizes.steps_of(kind), sizes.steps_of_transfer(kind))
-        for kind in sizes.form.kinds
+        kind.name: Channel(number, kind.name, sizes.steps_of(kind), sizes.steps_of_transfer(kind))
+        for number, kind in enumerate(sizes.form.kinds)
     }

@@ -64,6 +64,11 @@ def test_the_first_trainer_makes_it_and_the_others_wait(descriptor, post):
             opened(descriptor, post, sizes_of(agents=(2,), trainers=(0, 1)), gmi)
 
 
+def test_who_waits_for_it_is_rung_for_when_it_is_there(descriptor, post):
+    opened(descriptor, post, sizes_of(agents=(2,), trainers=(0, 1)))
+    assert [os.eventfd_read(post.bells[gmi]) for gmi in (1, 2)] == [2, 2], "when GMI 0 came, and then"
+
+
 def test_other_sizes_are_refused_with_both(descriptor, post):
     trainer = trainer_end(descriptor, post, 0, sizes_of(max_lag=1), hang_s=0.01)
     with pytest.raises(UsageError, match="for other sizes than this GMI's: max_lag 1 and 2"):

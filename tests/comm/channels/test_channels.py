@@ -216,8 +216,22 @@ def test_an_end_drops_what_was_not_trained_on(run):
         place.wrote_whole(kind)
     place.commit()
     assert [agent.lease() for agent in run.agents.values()] == [None, None]
-    run.end(0)  # in order: that is no death
+
+
+def test_a_trainer_may_be_gone_after_the_end(run):
+    run = run()
+    run.trainer.end_experience()
+    run.end(0)
     assert run.agents[1].lease() is None
+
+
+def test_the_end_tells_who_had_ended_before(run):
+    run = run(rollouts=2, agents=(1, 2))
+    for agent in run.agents.values():
+        agent.lease()
+    run.end(1)
+    run.trainer.end_experience()
+    assert run.trainer.dropped == {"GMI 1 ended": 1, "experience ended": 1}
 
 
 def test_nobody_waits_for_room_or_experience_after_the_end(run):
