@@ -9,6 +9,7 @@ from gmi_drl.comm.links.meeting import Meeting
 from gmi_drl.comm.spots import Spots
 from gmi_drl.layout import Layout
 from gmi_drl.memory.post import Post, create_post
+from gmi_drl.memory.segment import create_empty
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.resources import Resources
 
@@ -58,7 +59,7 @@ class HostResources:
         self._channels: int | None = None
         with ExitStack() as undone:
             if layout.channels is not None:
-                self._channels = create_memory()
+                self._channels = create_empty("gmi-drl-channels")
                 undone.callback(os.close, self._channels)
             self._post = undone.enter_context(closing(create_post(len(layout.gmis))))
             for name, group in layout.groups.items():

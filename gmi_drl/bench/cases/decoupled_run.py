@@ -25,9 +25,7 @@ def layout_of(task: str, num_env: int, *, gmis: int = 2, channels: "Channels | N
     from gmi_drl.cut import Cut
     from gmi_drl.templates import Decoupled
 
-    return on_two_cores(
-        Decoupled(channels=channels), Cut(gmis, num_env, share_cores=gmis > CORES), task=task
-    )
+    return on_two_cores(Decoupled(channels=channels), Cut(gmis, num_env, share_cores=gmis > CORES), task=task)
 
 
 def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: float = WARM_UP_S) -> Sample:

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from gmi_drl.templates import Template
 
 
-def on_two_cores(
-    template: "Template", cut: "Cut", threads: int | None = None, task: str = "ant"
-) -> "Layout":
+def on_two_cores(template: "Template", cut: "Cut", threads: int | None = None, task: str = "ant") -> "Layout":
     """Two cores of this machine, not two threads of one, cut by a template; `threads` are torch's in each GMI."""
     from gmi_drl.hardware import Cpu, Node
     from gmi_drl.layout import Layout

@@ -65,9 +65,9 @@ def main() -> None:
     a3c = A3C(agent.policy, agent.normaliser, learner)
     context = mp.get_context("spawn")
     shared = Shared(
-        a3c.flat.vector.clone().share_memory_(),
-        agent.normaliser.statistics.clone().share_memory_(),
-        torch.zeros(1, dtype=torch.int64).share_memory_(),
+        _shared(a3c.flat.vector),
+        _shared(agent.normaliser.statistics),
+        _shared(torch.zeros(1, dtype=torch.int64)),
         context.Lock(),
     )
     queue, ends = context.Queue(maxsize=max(1, order.max_lag)), context.Event()
@@ -134,6 +134,10 @@ def act(order: Order, shared: Shared, queue: Any, ends: Any) -> None:
 def _form(order: Order, horizon: int) -> RolloutForm:
     spec = TASK_SPECS[order.task]
     return RolloutForm(horizon, order.num_env, spec.num_obs, spec.num_actions)
+
+
+def _shared(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone().share_memory_()  # type: ignore[no-untyped-call,no-any-return]
 
 
 def _take_core(core: int) -> None:
