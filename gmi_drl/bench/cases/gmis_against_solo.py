@@ -30,7 +30,7 @@ def layouts() -> "Mapping[str, Layout]":
     from gmi_drl.cut import Cut
     from gmi_drl.templates import TCG_EX
 
-    def cut(gmis: int, threads: int | None = None) -> Layout:
+    def cut(gmis: int, threads: int | None = None) -> "Layout":
         return on_two_cores(TCG_EX, Cut(gmis, TOTAL // gmis), threads)
 
     return {OURS: cut(2), BEST_SOLO: cut(1), DEFAULTS: cut(1), ONE_THREAD: cut(1, threads=1)}
