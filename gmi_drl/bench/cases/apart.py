@@ -93,7 +93,8 @@ def configured(iterations: int) -> "RunConfig":
 def train(layout: "Layout", config: "RunConfig", folder: Path) -> Sample:
     """Steps per second of the iterations after the warm-up, which have as many steps each, and where they go.
 
-    That is medians of the paper's T_s, T_a and T_t, and of waiting. Where roles are apart the times are of the GMIs that do them, and waiting (`sync_s`) is what borders cost.
+    These are medians of the paper's T_s, T_a and T_t, and of waiting. Where roles are apart the times are of the GMIs
+    that do them, and waiting (`sync_s`) is what borders cost.
     """
     from gmi_drl.run.folder import RunFolder
 
