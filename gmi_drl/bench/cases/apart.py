@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
+from statistics import harmonic_mean, median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from gmi_drl.bench.case import Case, Sample, Sides
 from gmi_drl.bench.cases import learning, needs
 from gmi_drl.bench.cases.pair import on_two_cores
 from gmi_drl.gmi.inventory import this_node
+from gmi_drl.phases import PHASE_NAMES
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
@@ -89,17 +91,16 @@ def configured(iterations: int) -> "RunConfig":
 
 
 def train(layout: "Layout", config: "RunConfig", folder: Path) -> Sample:
-    """Steps per second after the warm-up, and where iterations go: medians of the paper's T_s, T_a, T_t, and waiting.
+    """Steps per second of the iterations after the warm-up, which have as many steps each, and where they go.
 
-    Where roles are apart the times are of the GMIs that do them, and waiting (`sync_s`) is what borders cost.
+    These are medians of the paper's T_s, T_a and T_t, and of waiting. Where roles are apart the times are of the GMIs
+    that do them, and waiting (`sync_s`) is what borders cost.
     """
     from gmi_drl.run.folder import RunFolder
 
-    rows = learning.train(layout, config, RunFolder(folder, stays=False))
-    timed = rows[WARM_UP:]
-    seconds = learning.wall_s(timed)[-1]
-    per_iteration = layout.num_env * config.learner.horizon
-    return Sample(len(timed) * per_iteration / seconds, {**shape(layout), **learning.phases_of(timed)})
+    rows = learning.train(layout, config, RunFolder(folder, stays=False))[WARM_UP:]
+    phases = {name: median(row[name] for row in rows) for name in PHASE_NAMES}
+    return Sample(harmonic_mean([row["steps_per_second"] for row in rows]), {**shape(layout), **phases})
 
 
 def serve(layout: "Layout", run: "RunFolder", steps: int) -> Sample:

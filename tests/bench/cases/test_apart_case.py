@@ -5,6 +5,7 @@ from conftest import children_of, two_cores
 
 from gmi_drl.bench.cases import apart, find_case
 from gmi_drl.bench.runner import run_case
+from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.templates import template_of
 
 pytestmark = two_cores
@@ -17,6 +18,16 @@ def test_all_sides_have_the_same_environments_on_the_same_two_cores(layouts):
     assert {layout.num_env for layout in made.values()} == {apart.TOTAL}
     assert len({frozenset(core for gmi in layout.gmis for core in gmi.cores) for layout in made.values()}) == 1
     assert [name.split(",")[0] for name in made] == [layout.template for layout in made.values()]
+
+
+def test_what_comes_before_the_warm_up_is_over_is_not_timed(monkeypatch, tmp_path):
+    speeds = (1.0, 1.0, 30.0, 60.0)
+    rows = [{"steps_per_second": speed, **dict.fromkeys(PHASE_NAMES, speed)} for speed in speeds]
+    monkeypatch.setattr(apart.learning, "train", lambda *training: rows)
+    (layout, *_) = apart.training_layouts().values()
+    sample = apart.train(layout, apart.configured(4), tmp_path)
+    assert sample.value == pytest.approx(40.0), "a third of the time goes at 60 steps/s, two thirds at 30"
+    assert sample.details["sim_s"] == 45.0
 
 
 @pytest.mark.parametrize("name", ["tcg_against_tdg", "tcg_ex_against_tdg_ex"])
