@@ -30,9 +30,9 @@ class A3CConfig(LearnerConfig):
     Agents on other GMIs act by a policy that may be some versions old. A new run gets its task's `hidden`,
     `reward_scale` and `init_std`.
 
-    Defaults were the fastest of some thirty settings tried on Ant with 512 environments and a lag of one version, a run each of
-    200,000 to 1,000,000 steps. Without `clip`, and with a learning rate that is fixed, policies ran away from those
-    that had acted, the sooner the larger the rate; half the horizon of PPO means twice as many versions.
+    Defaults were the fastest of some thirty settings tried on Ant with 512 environments and a lag of one version, a run
+    each of 200,000 to 1,000,000 steps. Without `clip`, or with a learning rate that is fixed, policies ran away from
+    those that had acted, the sooner the larger the rate; half the horizon of PPO means twice as many versions.
     """
 
     kind: Literal["a3c"] = "a3c"
