@@ -195,7 +195,15 @@ RSL_RL = LearnerEntry(
     on_one_host=True,
 )
 
-LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL))
+A3C = LearnerEntry(
+    "a3c",
+    "our A3C with V-trace",
+    "gmi_drl.learners.a3c:A3CConfig",
+    role=None,
+    trainer="gmi_drl.roles.asynchronous.trainer:Trainer",
+)
+
+LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, A3C, RSL_RL))
 """Third parties add entries of their own by entry points: `KIND = "module:ENTRY"`, a `LearnerEntry`."""
 
 
