@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.experience import ExperienceBatch
-from gmi_drl.algo.flat_learner import FlatLearner
+from gmi_drl.algo.flat_learner import LEARNING_RATE_FACTOR, FlatLearner
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.vtrace import Steps, n_step_returns, vtrace
@@ -111,6 +111,11 @@ class A3C(FlatLearner[A3CConfig]):
             cuda_graphs=cuda_graphs,
         )
         self.normaliser = normaliser
+
+    @property
+    def learning_rate_factor(self) -> float:
+        """See `FlatLearner`; the usual one in an update, as what a step does is seen only when agents act by it."""
+        return LEARNING_RATE_FACTOR ** (1 / self.config.minibatches)  # type: ignore[no-any-return]
 
     def update(self, batch: ExperienceBatch) -> None:
         """Learn from a batch.

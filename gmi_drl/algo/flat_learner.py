@@ -90,6 +90,11 @@ class FlatLearner(Generic[Config]):
         self.totals = torch.zeros(len(self.METRICS), device=device)
         self.release()
 
+    @property
+    def learning_rate_factor(self) -> float:
+        """By which the adaptive learning rate changes in a step."""
+        return LEARNING_RATE_FACTOR
+
     def release(self) -> None:
         """Free the memory for the samples of an update, and let go of all that was captured."""
         self._gradient_steps: list[Captured] = []
@@ -160,8 +165,8 @@ class FlatLearner(Generic[Config]):
         """Keep the KL of a step near `desired_kl`."""
         if self.config.schedule == "fixed":
             return
-        slower = self.learning_rate / LEARNING_RATE_FACTOR
-        faster = self.learning_rate * LEARNING_RATE_FACTOR
+        slower = self.learning_rate / self.learning_rate_factor
+        faster = self.learning_rate * self.learning_rate_factor
         is_small = (kl < self.config.desired_kl / 2) & (kl > 0)
         rate = torch.where(is_small, faster, self.learning_rate)
         rate = torch.where(kl > self.config.desired_kl * 2, slower, rate)

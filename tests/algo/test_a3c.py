@@ -21,7 +21,13 @@ from gmi_drl.learners import A3CConfig
 R, T, N = 2, 6, 8
 CPU = torch.device("cpu")
 CONFIG = A3CConfig(
-    minibatches=1, schedule="fixed", learning_rate=1e-4, entropy_coef=0.01, reward_scale=0.5, init_std=1.0
+    minibatches=1,
+    schedule="fixed",
+    learning_rate=1e-4,
+    clip=0.2,
+    entropy_coef=0.01,
+    reward_scale=0.5,
+    init_std=1.0,
 )
 
 
@@ -182,6 +188,13 @@ def test_the_kl_from_who_acted_is_about_that_of_the_distributions():
     a3c.update(make_batch(policy, num_env=400, wrong=0))
     by_formula = SPEC.num_actions * (-0.03 + (math.exp(0.06) + 0.1**2) / 2 - 0.5)
     assert a3c.metrics()["kl"] == pytest.approx(by_formula, rel=0.1)
+
+
+@pytest.mark.parametrize(("desired_kl", "times"), [(1e6, 1.5), (1e-6, 1 / 1.5)])
+def test_the_learning_rate_follows_the_kl_by_one_factor_in_an_update(desired_kl, times):
+    a3c = make_a3c(A3CConfig(desired_kl=desired_kl, minibatches=4))
+    a3c.update(make_batch(make_behaviour()))
+    assert a3c.metrics()["learning_rate"] == pytest.approx(times * A3CConfig().learning_rate, rel=1e-5)
 
 
 def test_update_improves_what_it_minimises():

@@ -12,7 +12,7 @@ ANT = TASK_SPECS["ant"]
 def test_an_actor_is_told_all_that_it_needs():
     config: RolloutConfig = A3CConfig(gamma=0.9)
     told = config.horizon, config.gamma, config.lam, config.reward_scale, config.bootstrap
-    assert told == (16, 0.9, 1.0, 1.0, "final_obs")
+    assert told == (8, 0.9, 1.0, 1.0, "final_obs")
 
 
 def test_a_task_gives_its_sizes_and_scales():
@@ -31,6 +31,6 @@ def test_memory_is_that_of_two_copies_of_a_batch_and_of_judging_it_whole():
         return A3CConfig(**settings).memory_bytes(ANT, num_env)
 
     learner = 6 * A3CConfig(hidden=(8,)).bucket_bytes(ANT)
-    samples = 4 * 16 * (2 * (60 + 8 + 5) + 16)
-    assert taken(hidden=(8,), minibatches=8) == learner + 100 * (samples + 4 * 16 * 8)
-    assert taken(hidden=(8,), minibatches=1) == learner + 100 * (samples + 4 * 16 * 48)
+    samples = 4 * 8 * (2 * (60 + 8 + 5) + 16)
+    assert taken(hidden=(8,), minibatches=8) == learner + 100 * (samples + 4 * 8 * 8)
+    assert taken(hidden=(8,), minibatches=1) == learner + 100 * (samples + 4 * 8 * 48)

@@ -10,16 +10,17 @@ from gmi_drl.roles.probe import Probe
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
-DEFAULT_STEPS = {"ppo": (4, 4, 1e-3), "rsl_rl": (4, 4, 1e-3), "a3c": (1, 4, 1e-3)}
-"""Epochs, mini-batches and learning rate of each kind."""
+DEFAULT_STEPS = {"ppo": (16, 4, 4, 1e-3), "a3c": (8, 1, 16, 4e-4), "rsl_rl": (16, 4, 4, 1e-3)}
+"""Horizon, epochs, mini-batches and learning rate of each kind."""
 
 
 @pytest.mark.parametrize("kind", LEARNERS.names)
 def test_every_kind_keeps_the_contract(tmp_path, kind):
     config = default_config(ANT, kind)
     learner = config.learner
-    assert (learner.kind, learner.reward_scale, learner.horizon) == (kind, ANT.reward_scale, 16)
-    assert (learner.epochs, learner.minibatches, learner.learning_rate) == DEFAULT_STEPS[kind]
+    assert (learner.kind, learner.reward_scale) == (kind, ANT.reward_scale)
+    steps = learner.horizon, learner.epochs, learner.minibatches, learner.learning_rate
+    assert steps == DEFAULT_STEPS[kind]
     assert learner.hidden == ANT.hidden and learner.bucket_bytes(ANT) == ANT.bucket_bytes()
     (tmp_path / "config.yaml").write_text(dump_yaml(config))
     assert load_config(tmp_path / "config.yaml") == config
