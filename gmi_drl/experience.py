@@ -9,11 +9,10 @@ from typing import Literal
 LINE_BYTES = 64
 """Kinds begin at a cache line of their own."""
 
-FACTS = ("version", "predictions", "sim_s", "act_s", "wait_s", "agent", "number", "ended_s")
+FACTS = ("version", "sim_s", "act_s", "wait_s", "fetch_s")
 """What an agent tells of a rollout beside what its worlds met.
 
-The version of the policy that acted; predictions since its last rollout that was sent; seconds of simulating, acting
-and waiting for room; its GMI; how many rollouts it has sent with this one; and when it ended, by `time.monotonic()`.
+The version of the policy that acted; seconds of simulating, acting, waiting for room, and of taking that version.
 """
 
 NUM_FACTS = len(FACTS)

@@ -81,7 +81,8 @@ class Experience:
 class A3C(FlatLearner[A3CConfig]):
     """A learner of experience that agents elsewhere have gathered (arXiv 1602.01783), with V-trace (arXiv 1802.01561).
 
-    Each step is by a slice of the worlds. For arguments beside these see `FlatLearner`.
+    Each step is by a slice of the transitions, in one order for all updates: what is left of the division is not
+    learnt from. For arguments beside these see `FlatLearner`.
 
     Args:
         normaliser: Scales the raw observations of batches, as it is at the time of an update.

@@ -288,6 +288,9 @@ def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: in
 
     assert layout.task is not None
     template = template_of(layout)
+    if layout.channels is not None:
+        remedy = f"make a layout with `gmi-drl plan --template {template.name}`, and resume the run on it"
+        raise UsageError(f"--num-env, --gmis-per-gpu: who acts and who trains is the layout's to say: {remedy}")
     count = len(make_layout(layout.task, 1, gmis_per_gpu, template).with_role("simulator"))
     if num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")

@@ -1,9 +1,11 @@
 """The configuration of our A3C."""
 
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
+from gmi_drl.layout import Layout
 from gmi_drl.learners.base import (
     FLOAT_BYTES,
     KEPT,
@@ -67,7 +69,7 @@ class A3CConfig(LearnerConfig):
 
     vtrace: bool = True
     """Whether experience of another policy is corrected (arXiv 1802.01561). False: it is learnt from as if it were of
-    the policy that learns, by n-step returns, as in the paper."""
+    the policy that learns, by n-step returns; with `clip: null` and `schedule: fixed` as in the paper."""
 
     rho_clip: Positive = 1.0
     """Of V-trace: the most that the ratio of probabilities counts in a step."""
@@ -99,6 +101,15 @@ class A3CConfig(LearnerConfig):
     def for_task(cls, task: TaskSpec) -> Self:
         """See `LearnerConfig`."""
         return cls(hidden=task.hidden, reward_scale=task.reward_scale, init_std=task.init_std)
+
+    def rollouts_of(self, agents: int, trainers: int) -> int:
+        """R of so many agents and trainers."""
+        return self.rollouts or math.ceil(agents / trainers)
+
+    def worlds_of(self, layout: Layout) -> int:
+        """Whose rollouts a trainer learns from in one update."""
+        agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
+        return self.rollouts_of(len(agents), len(trainers)) * agents[0].num_env
 
     @property
     def epochs(self) -> int:

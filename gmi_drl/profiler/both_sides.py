@@ -63,12 +63,14 @@ def plan_here(
     horizon = config.learner.horizon
     ways = divisions(node, acting, learning, horizon, _sums(task, config, node, speeds))
     best = chosen(ways)
-    why = [f"measured on this machine, each side by itself: {best.described}"]
+    why = [f"measured on this machine, each side while the other rested: {best.described}"]
     if best is not ways[0]:
         why.append(f"at least {AS_GOOD:.0%} of the most, with fewer environments, whose steps teach more")
     why += [f"besides: {way.described}" for way in ways[:TOLD] if way is not best]
     projection = Projection(measured=True, steps_per_second=best.steps_per_second)
-    layout = Decoupled(best.trainers).lay_out(task, node, best.cut, projection, (*remarks, *why))
+    template = Decoupled(best.trainers)
+    communication = template.communication(task, config.learner, node, speeds)
+    layout = template.lay_out(task, node, best.cut, projection, (*remarks, *why), communication)
     layout = layout.model_copy(update={"made_for": made_for(node)})
     return Plan(layout, horizon=horizon, learner=config.learner.kind)
 

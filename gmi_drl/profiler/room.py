@@ -9,7 +9,7 @@ from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
-from gmi_drl.learners import OUR_PPO
+from gmi_drl.learners import OUR_PPO, A3CConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
@@ -51,7 +51,7 @@ def require_room(
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
     learner = config.learner
-    learning = learner.memory_bytes(task, most)
+    learning = learner.memory_bytes(task, learner.worlds_of(layout) if isinstance(learner, A3CConfig) else most)
     if learning is None:
         tell(f"what {learner.kind} keeps cannot be reckoned: measuring how much memory a few environments take")
     else:

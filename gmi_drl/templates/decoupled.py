@@ -14,7 +14,7 @@ from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.even import described, even_devices, shares_cores
 from gmi_drl.templates.tcg import SERVING
-from gmi_drl.templates.tcg_ex import TRAINERS
+from gmi_drl.templates.tcg_ex import TRAINERS, all_in_one
 from gmi_drl.templates.template import UNMEASURED, Purpose
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -62,6 +62,11 @@ class Decoupled:
                 f"{remedy}"
             )
         devices = tuple(_with_trainers(device, first=count - self.trainers) for device in even)
+        mapping = [ids for ids in _trainers_of(devices) if ids]
+        if communication and communication.reduces:
+            groups = all_in_one(mapping, communication.method(mapping))
+        else:
+            groups = all_in_one(mapping, usual_reduction(mapping, node.cpu.architecture))
         agents = sum(gmi.num_env > 0 for device in devices for gmi in device.gmis)
         form = f"{counted(agents, 'agent')} and {counted(self.trainers, 'trainer')}"
         reasons = (*why, described(even, cut, node), f"{self.name}: {form}: {self.what}")
@@ -71,7 +76,7 @@ class Decoupled:
             backend=cut.backend,
             share_cores=cut.share_cores and shares_cores(devices),
             devices=devices,
-            groups=self._trainers(_trainers_of(devices), node.cpu.architecture),
+            groups=groups,
             channels=self.channels,
             projection=projection,
             reasons=reasons,
@@ -80,7 +85,8 @@ class Decoupled:
     def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
         """See `Template`."""
         last = set(list(chain.from_iterable(mapping))[-self.trainers :])
-        return self._trainers([[gmi for gmi in device if gmi in last] for device in mapping], architecture)
+        training = [ids for device in mapping if (ids := [gmi for gmi in device if gmi in last])]
+        return all_in_one(training, usual_reduction(training, architecture))
 
     def check(self, layout: Layout) -> list[str]:
         """See `Template`."""
@@ -141,11 +147,6 @@ class Decoupled:
     def reporters(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`: the trainers, which know of their agents what rollouts tell."""
         return layout.groups[TRAINERS].members
-
-    def _trainers(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
-        used = [device for device in mapping if device]
-        method = usual_reduction(used, architecture)
-        return {TRAINERS: GmiGroup(members=tuple(chain.from_iterable(used)), reduction=method.name)}
 
 
 def _with_trainers(device: Device, first: int) -> Device:

@@ -10,7 +10,7 @@ from gmi_drl.mapping import MappingList
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
 from gmi_drl.templates.even import described, even_devices, shares_cores
-from gmi_drl.templates.template import UNMEASURED, Purpose
+from gmi_drl.templates.template import UNMEASURED, Purpose, channel_mistakes
 from gmi_drl.workload import TaskSpec
 
 SERVING: tuple[Role, ...] = ("simulator", "agent")
@@ -63,7 +63,7 @@ class Tcg:
             )
         if layout.groups:
             mistakes.append(f"{self.name} has no groups, this layout has {', '.join(layout.groups)}")
-        return mistakes
+        return [*mistakes, *channel_mistakes(self.name, layout)]
 
     def communication(
         self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None

@@ -14,7 +14,7 @@ from gmi_drl.reductions import NONE, usual_reduction
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.even import described, even_devices, shares_cores
-from gmi_drl.templates.template import UNMEASURED, Purpose
+from gmi_drl.templates.template import UNMEASURED, Purpose, channel_mistakes
 from gmi_drl.workload import TaskSpec
 
 TRAINERS = "trainers"
@@ -55,14 +55,14 @@ class TcgEx:
             backend=cut.backend,
             share_cores=cut.share_cores and shares_cores(devices),
             devices=devices,
-            groups=_all_in_one(mapping, method),
+            groups=all_in_one(mapping, method),
             projection=projection,
             reasons=tuple(reasons),
         )
 
     def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
         """See `Template`."""
-        return _all_in_one(mapping, usual_reduction(mapping, architecture))
+        return all_in_one(mapping, usual_reduction(mapping, architecture))
 
     def check(self, layout: Layout) -> list[str]:
         """See `Template`: replicas must stay alike."""
@@ -81,7 +81,7 @@ class TcgEx:
                 "replicas would part, and only on a cpu does the bucket lie in the shared memory; give each kind a "
                 "layout of its own"
             )
-        return mistakes
+        return [*mistakes, *channel_mistakes(self.name, layout)]
 
     def communication(
         self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
@@ -118,7 +118,8 @@ class TcgEx:
         return tuple(gmi.id for gmi in layout.gmis)
 
 
-def _all_in_one(mapping: MappingList, method: ReductionMethod) -> dict[str, GmiGroup]:
+def all_in_one(mapping: MappingList, method: ReductionMethod) -> dict[str, GmiGroup]:
+    """The group of all GMIs of a mapping list that train, and how they sum."""
     return {TRAINERS: GmiGroup(members=tuple(chain.from_iterable(mapping)), reduction=method.name)}
 
 

@@ -10,7 +10,7 @@ from gmi_drl.mapping import MappingList
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.dedicated import chains, dedicated_devices, form_of, role_mistakes, shares, step_bytes
-from gmi_drl.templates.template import UNMEASURED, Purpose
+from gmi_drl.templates.template import UNMEASURED, Purpose, channel_mistakes
 from gmi_drl.workload import TaskSpec
 
 OTHERS: tuple[Role, ...] = ("agent",)
@@ -59,7 +59,7 @@ class Tdg:
         mistakes = role_mistakes(self.name, layout, OTHERS)
         if layout.groups:
             mistakes.append(f"{self.name} has no groups, this layout has {', '.join(layout.groups)}")
-        return mistakes
+        return [*mistakes, *channel_mistakes(self.name, layout)]
 
     def communication(
         self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None

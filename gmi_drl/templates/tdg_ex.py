@@ -23,7 +23,7 @@ from gmi_drl.templates.dedicated import (
     step_bytes,
 )
 from gmi_drl.templates.tcg_ex import TCG_EX, TRAINERS
-from gmi_drl.templates.template import UNMEASURED, Purpose
+from gmi_drl.templates.template import UNMEASURED, Purpose, channel_mistakes
 from gmi_drl.workload import TaskSpec
 
 OTHERS: tuple[Role, ...] = ("agent", "trainer")
@@ -93,7 +93,7 @@ class TdgEx:
                 f"{self.name} needs devices of one kind, this layout has cpu and gpu, which round differently: give "
                 "each kind a layout of its own"
             )
-        return mistakes
+        return [*mistakes, *channel_mistakes(self.name, layout)]
 
     def communication(
         self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None

@@ -17,6 +17,11 @@ Purpose = Literal["training", "serving"]
 UNMEASURED = Projection(measured=False)
 
 
+def channel_mistakes(name: str, layout: Layout) -> list[str]:
+    """Why a layout that has channels is none of a template by which nothing goes through any."""
+    return [] if layout.channels is None else [f"{name} has no channels, this layout has some: leave them out"]
+
+
 class Template(Protocol):
     """An entry of `TEMPLATES`: pure data in, pure data out. Layouts name it.
 

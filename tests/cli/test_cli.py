@@ -25,7 +25,7 @@ def test_help_imports_nothing_heavy(arguments):
         (["train", "missing.yaml"], 2, "missing.yaml: no such file"),
         (["train", "--set", "learner.gama=1"], 2, "did you mean 'gamma'"),
         (["train", "--gmis-per-gpu", "5000"], 3, "5000 GMIs on cpu 0 need 5000 cores"),
-        (["train", "--num-env", "1", "--set", "learner.horizon=2"], 2, "a GMI collects 2 transitions"),
+        (["train", "--num-env", "1", "--set", "learner.horizon=2"], 2, "a GMI learns from 2 transitions"),
         (["train", "--resume", "nowhere"], 2, "nowhere is not a run folder"),
         (["train", "--run-dir", "/dev/null/run"], 4, "cannot be written"),
         (["train", "--resume", "x", "--run-dir", "y"], 2, "cannot be given together"),

@@ -57,8 +57,9 @@ def test_any_ratio_of_agents_and_trainers_keeps_to_its_lag(tmp_path, agents, tra
     rows = read_metrics(folder.metrics_file)
     rollouts = trainers * -(-agents // trainers)
     assert outcome.state == "done" and len(rows) == 6
-    assert rows[-1]["env_steps"] == rows[-1]["predictions"] == 6 * rollouts * NUM_ENV * HORIZON
-    assert max(row["lag_max"] for row in rows) == 1 and rows[-1]["dropped_rollouts"] == 0
+    assert rows[-1]["env_steps"] == 6 * rollouts * NUM_ENV * HORIZON
+    assert max(row["lag_max"] for row in rows) == 1 and rows[-1]["dropped"] == {}
+    assert all(row["fetch_s"] > 0 and row["publish_s"] > 0 for row in rows)
     assert set(rows[-1]["gmis"]) == {str(agents + rank) for rank in range(trainers)}
     assert all(row["predictions_per_second"] > 0 and row["training_samples_per_second"] > 0 for row in rows)
     assert all(row["sim_s"] > 0 and row["act_s"] > 0 and row["learn_s"] > 0 for row in rows)
@@ -74,6 +75,13 @@ def test_a_resumed_run_goes_on_with_its_learner_and_its_versions(tmp_path):
     assert again.iteration == 5 and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
     assert rows[-1]["env_steps"] == 5 * NUM_ENV * HORIZON and rows[3]["lag_max"] <= 1
     assert read_index(list_checkpoints(folder.checkpoints)[-1])["learner"] != before["learner"]
+
+
+def test_a_run_that_is_complete_ends_well_once_more(tmp_path):
+    """As a restart finds it whose GMI died after the last save: agents wait for a version that still comes."""
+    folder, outcome = start(tmp_path / "run", layout_of(2, 1), config_of(2))
+    again = train(layout_of(2, 1), config_of(2), folder, resume=outcome.checkpoint)
+    assert again.state == "done" and again.iteration == 2
 
 
 def kill(path, gmi_id):

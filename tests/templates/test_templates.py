@@ -13,7 +13,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
-from gmi_drl.layout import Layout
+from gmi_drl.layout import Channels, Layout
 from gmi_drl.learners import LEARNERS, OUR_PPO
 from gmi_drl.mapping import even_mapping
 from gmi_drl.profile import Profile, ProfilePoint
@@ -137,6 +137,12 @@ def test_templates_of_gmis_that_are_alike_are_planned_by_the_same_search(templat
     assert chosen.layout.template == template.name and chosen.candidates[0].point.cut == Cut(2, 64)
     learns = any("samples per update" in reason for reason in chosen.layout.reasons)
     assert learns == (template.purpose == "training")
+
+
+@pytest.mark.parametrize("template", [TEMPLATES.find(name) for name in TEMPLATES.names if name != "decoupled"])
+def test_channels_are_refused_where_nothing_goes_through_them(template):
+    layout = template.lay_out(ANT, NODE, Cut(4, 64)).model_copy(update={"channels": Channels()})
+    assert template.check(layout) == [f"{template.name} has no channels, this layout has some: leave them out"]
 
 
 def without_task(layout):

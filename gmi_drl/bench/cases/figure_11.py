@@ -56,7 +56,7 @@ CASE = Case(
     name="figure_11",
     claim=f"Training {TASK} by A3C with one agent and one trainer, a core each: GMIs joined by channels of experience, "
     "against two processes with a torch.multiprocessing.Queue of rollouts and parameters under a lock.",
-    unit="predictions/s",
+    unit="steps/s",
     open=open_sides,
     obstacle=obstacle,
     reference="The paper, on 2 and 4 GPUs against agents and trainers without GMIs: 1.88x the predictions and 1.65x "

@@ -37,12 +37,13 @@ def case(task: str, papers: str) -> Case:
         name=f"table_8_{task}",
         claim=f"Training {task} by A3C with one agent and one trainer, a core each: a channel for each kind of "
         "experience (MCC), against every tensor by itself on one queue (UCC). Same memory, copies and bounds.",
-        unit="predictions/s",
+        unit="steps/s",
         open=opener(task),
         obstacle=obstacle,
         reference=f"The paper, on 2 GPUs: {papers}",
-        limits="On cores agents and trainers share their memory, so that a message is a record of 40 bytes; real "
-        "physics on a core gives thousands of predictions a second, where the paper's GPUs give a hundred thousand.",
+        limits="On cores agents and trainers share their memory, so that a message is a record of 48 bytes; real "
+        "physics on a core gives thousands of steps a second, where the paper's GPUs give a hundred thousand. As room "
+        "is bounded and nothing dropped, predictions and samples learnt from are one number.",
         repeats=5,
     )
 

@@ -11,6 +11,7 @@ from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.parameters import Parameters
 from gmi_drl.errors import UsageError
 from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.fence import order_stores
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.ring import RingWriter
 
@@ -82,6 +83,7 @@ class AgentEnd:
             self._wait(lambda: ring.has_room() or self._memory.is_closed, (trainer,), "taken experience")
             if not ring.has_room():  # nobody reads it any more
                 return
+        order_stores()  # what the record tells of is there before it
         ring.put(lease.place, rollout, kind, first, last)
         self._bells.ring(trainer)
 

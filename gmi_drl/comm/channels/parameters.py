@@ -5,7 +5,6 @@ and then counts the publication. Who reads takes the buffer of the last one that
 afterwards: where a later one was begun there the copy may be torn, and is made again, of the newer one.
 """
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch import Tensor
 from gmi_drl.comm.channels.memory import BUFFERS, ChannelMemory
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.fence import order_stores
 
 _COUNT, _FIRST, _BEGUN, _VERSION = 0, 1, 2, 2 + BUFFERS  # the last two are for each buffer
 _ALIGNED = 64
@@ -37,7 +37,6 @@ class Parameters:
         self._buffers = [memory.parameters(buffer) for buffer in range(BUFFERS)]
         self._writer, *others = memory.sizes.trainers
         self._told = (*memory.sizes.agents, *others)
-        self._fence = threading.Lock()
 
     def publish(self, version: int, tensors: Sequence[Tensor]) -> None:
         """Let all have these from now on.
@@ -59,10 +58,10 @@ class Parameters:
         count = self._words[_COUNT] + 1
         buffer = count % BUFFERS
         self._words[_BEGUN + buffer] = count
-        self._order_stores()
+        order_stores()
         for part, tensor in self._parts(buffer, tensors):
             part.copy_(tensor)
-        self._order_stores()
+        order_stores()
         self._words[_VERSION + buffer] = version
         if newest is None:
             self._words[_FIRST] = version
@@ -120,14 +119,6 @@ class Parameters:
             part = memory[start : start + tensor.numel() * tensor.element_size()]
             start += _in_lines(tensor)
             yield part.view(tensor.dtype).view(tensor.shape), tensor.detach()
-
-    def _order_stores(self) -> None:
-        """Have all stores seen before those that follow: a large copy may stream past the cache, out of order.
-
-        Taking a lock is an instruction that waits for them.
-        """
-        with self._fence:
-            pass
 
 
 def _in_lines(tensor: Tensor) -> int:

@@ -2,7 +2,6 @@
 
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,14 +16,13 @@ from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.asynchronous.ends import channel_sizes, open_agent_end
 from gmi_drl.roles.asynchronous.recording import Recording
-from gmi_drl.roles.asynchronous.worlds import tell_of_worlds
+from gmi_drl.roles.asynchronous.worlds import hear_of_room, tell_of_worlds
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.seeds import seed_of
+from gmi_drl.roles.seeds import seed_of, start_of
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.tasks.terms import terms_of
-from gmi_drl.templates.tcg_ex import TRAINERS
 
 
 class ExperienceAgent(DRL_role):
@@ -36,21 +34,20 @@ class ExperienceAgent(DRL_role):
         Args:
             resume: The checkpoint that the trainers go on from; the worlds of an agent begin anew.
         """
-        config, start = configured(self.mgr), int(Path(resume).name) if resume else 0
+        config, start = configured(self.mgr), start_of(resume)
         task_seed = seed_of(config, start, self.GMI_id, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, task_seed)
-        trainers = self.mgr.layout.groups[TRAINERS].members
-        if self.GMI_id == self.mgr.layout.with_role("agent")[0].id:
-            tell_of_worlds(self, task, trainers)
+        tell_of_worlds(self, task)
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
         agent = make_agent(task.spec, learner, device, seed=config.seed)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, "agent"))
         actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, device)
+        hear_of_room(self)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
         recording = Recording(sizes, device)
         with closing(task), closing(open_agent_end(self.mgr, sizes)) as end:
-            return {"rollouts": Playing(actor, newest, recording, end, self.GMI_id).play_on()}
+            return {"rollouts": Playing(actor, newest, recording, end).play_on()}
 
 
 class Playing:
@@ -61,18 +58,19 @@ class Playing:
         newest: Version of that agent.
         recording: Into places.
         end: Of the channels.
-        gmi_id: Whose facts these are.
     """
 
-    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd, gmi_id: int) -> None:
-        self.actor, self.newest, self.recording, self.end, self._gmi_id = actor, newest, recording, end, gmi_id
+    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd) -> None:
+        self.actor, self.newest, self.recording, self.end = actor, newest, recording, end
         self.clock = PhaseClock(actor.task.device)
-        self._sent, self._told_wait_s = 0, 0.0
+        self._sent, self._told_wait_s, self._fetch_s = 0, 0.0, 0.0
 
     def play_on(self) -> int:
         """Fill places until there are no more; how many were."""
         while (place := self.end.lease()) is not None:
+            began_s = time.perf_counter()
             self.newest.take_from(self.end)  # after the lease, which is what bounds the lag
+            self._fetch_s = time.perf_counter() - began_s
             self.recording.begin(place)
             self.clock.start()
             self.actor.play(self.recording.rollout, self.clock, self.recording.after_step)
@@ -95,13 +93,10 @@ class Playing:
         waited_s, self._told_wait_s = self.end.wait_s - self._told_wait_s, self.end.wait_s
         facts = {
             "version": self.newest.version or 0,
-            "predictions": self.recording.rollout.transitions,
             "sim_s": phases[SIMULATE.name],
             "act_s": phases[ACT.name],
             "wait_s": waited_s,
-            "agent": self._gmi_id,
-            "number": self._sent,
-            "ended_s": time.monotonic(),
+            "fetch_s": self._fetch_s,
         }
         return torch.tensor([float(facts[name]) for name in FACTS], dtype=torch.float64)
 

@@ -1,6 +1,7 @@
 """What all trainers must know alike, once per update, in one exchange."""
 
 import time
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import torch
@@ -14,9 +15,8 @@ from gmi_drl.experience import FACTS
 from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.roles.agreement import News, Word
 
-VERSION, PREDICTIONS, SIM_S, ACT_S = (FACTS.index(name) for name in ("version", "predictions", SIMULATE.name, ACT.name))
-ADDED_UP = 5
-"""Transitions, predictions, lags, and rollouts: those taken, and those dropped so far."""
+AGENTS_S = (SIMULATE.name, ACT.name, "wait_s", "fetch_s")
+"""Seconds that agents tell of each rollout."""
 
 
 class Agreement:
@@ -24,60 +24,61 @@ class Agreement:
 
     Args:
         group: The trainers.
+        agents: Ids of the GMIs that act.
 
     Attributes:
-        agents_s: Seconds that a rollout of the last exchange was simulated and acted for, in the mean of this GMI's.
+        agents_s: Means over the rollouts that this GMI took last, by `AGENTS_S`.
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, agents: Sequence[int]) -> None:
         self.group = group
-        self.agents_s: dict[str, float] = {SIMULATE.name: 0.0, ACT.name: 0.0}
+        self.agents_s = dict.fromkeys(AGENTS_S, 0.0)
+        self._causes = [f"GMI {gmi_id} ended" for gmi_id in agents]
+        self._dropped = torch.zeros(len(agents), dtype=torch.float64)
         self._last_s = time.monotonic()
-        self._predictions = 0.0
 
-    def agree(self, word: Word, batch: ExperienceBatch, version: int, dropped: int) -> News:
+    def agree(self, word: Word, batch: ExperienceBatch, version: int, dropped: Mapping[str, int]) -> News:
         """Exchange. Waits for the device, once.
 
         Args:
             word: What this GMI would say; only rank 0's counts.
             batch: What it has taken.
             version: Of the policy that learns from it.
-            dropped: Rollouts that never came, so far.
+            dropped: Rollouts that never came, so far, by cause (`TrainerEnd.dropped`).
 
         Raises:
             GmiError: if no transition of any trainer is valid.
         """
         sums, facts, delta = batch.sums.sum(0), batch.facts.cpu(), reduce(merge_moments, batch.delta)
-        lags = version - facts[:, VERSION]
-        predictions = float(facts[:, PREDICTIONS].sum())
-        counts = [batch.reward.numel(), predictions, float(lags.sum()), len(facts), dropped]
-        added_up = torch.tensor(counts, dtype=torch.float64)
+        lags = version - facts[:, FACTS.index("version")]
+        self.agents_s = {name: float(facts[:, FACTS.index(name)].mean()) for name in AGENTS_S}
+        so_far = torch.tensor([float(dropped.get(cause, 0)) for cause in self._causes], dtype=torch.float64)
+        new, self._dropped = so_far - self._dropped, so_far
         said = torch.tensor([float(word), float(lags.max())], dtype=torch.float64)
-        seen = torch.cat((sums, batch.valid.sum(dtype=torch.float64)[None], delta)).cpu()
-        table = self.group.gather(torch.cat((said, added_up, seen)))
-        self.agents_s = {SIMULATE.name: float(facts[:, SIM_S].mean()), ACT.name: float(facts[:, ACT_S].mean())}
-        return self._news(table, len(sums))
+        counts = torch.tensor([batch.reward.numel(), len(facts), float(lags.sum())], dtype=torch.float64)
+        seen = torch.cat((batch.valid.sum(dtype=torch.float64)[None], sums, delta)).cpu()
+        table = self.group.gather(torch.cat((said, counts, new, seen)))
+        sizes = [2, len(counts), len(new), 1, len(sums), len(delta)]
+        return self._news(*torch.split(table, sizes, dim=1))
 
-    def _news(self, table: Tensor, num_sums: int) -> News:
-        words, most_lag, added_up, of_sums, valid, deltas = torch.split(
-            table, [1, 1, ADDED_UP, num_sums, 1, table.shape[1] - 3 - ADDED_UP - num_sums], dim=1
-        )
+    def _news(self, said: Tensor, counts: Tensor, new: Tensor, valid: Tensor, sums: Tensor, deltas: Tensor) -> News:
+        """Of all trainers, `[trainers, ...]` each."""
         if not valid.sum() > 0:
             raise GmiError("every world of every GMI went wrong in all steps of a batch: task or policy are broken")
-        samples, predictions, lags, rollouts, dropped = added_up.sum(0).tolist()
-        reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = of_sums.sum(0).tolist()
+        samples, rollouts, lags = counts.sum(0).tolist()
         now_s = time.monotonic()
         since_s, self._last_s = now_s - self._last_s, now_s
-        self._predictions += predictions
         told = {
-            "predictions": self._predictions,
-            "predictions_per_second": predictions / since_s,
+            "predictions_per_second": (samples + samples / rollouts * float(new.sum())) / since_s,
             "training_samples_per_second": samples / since_s,
             "lag_mean": lags / rollouts,
-            "lag_max": most_lag.max().item(),
-            "dropped_rollouts": dropped,
+            "lag_max": said[:, 1].max().item(),
+            "dropped": {cause: count for cause, count in zip(self._causes, new.sum(0).tolist(), strict=True) if count},
+            "wait_s": self.agents_s["wait_s"],
+            "fetch_s": self.agents_s["fetch_s"],
         }
-        word = Word(int(words[0, 0]))
+        reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = sums.sum(0).tolist()
+        word = Word(int(said[0, 0]))
         return News(
             word, reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms), 0.0, 1.0, deltas, told
         )

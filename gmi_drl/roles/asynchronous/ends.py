@@ -1,6 +1,5 @@
 """The ends of the channels that a GMI of a decoupled layout holds."""
 
-import math
 from collections.abc import Sequence
 
 from torch import Tensor
@@ -8,7 +7,6 @@ from torch import Tensor
 from gmi_drl.comm.channels import AgentEnd, ChannelSizes, TrainerEnd, agent_end, packed_bytes, trainer_end
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.experience import RolloutForm
-from gmi_drl.learners import A3CConfig
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.templates.tcg_ex import TRAINERS
 from gmi_drl.workload import TaskSpec
@@ -32,17 +30,12 @@ def channel_sizes(
     form = RolloutForm(config.learner.horizon, agents[0].num_env, spec.num_obs, spec.num_actions, num_terms)
     return ChannelSizes(
         form,
-        rollouts_of_an_update(a3c_of(config), len(agents), len(trainers)),
+        a3c_of(config).rollouts_of(len(agents), len(trainers)),
         tuple(gmi.id for gmi in agents),
         trainers,
         layout.channels,
         packed_bytes(parameters),
     )
-
-
-def rollouts_of_an_update(config: A3CConfig, agents: int, trainers: int) -> int:
-    """R: those that one trainer learns from at once; unless it is set, one of each agent, shared out."""
-    return config.rollouts or math.ceil(agents / trainers)
 
 
 def open_agent_end(mgr: GMI_manager, sizes: ChannelSizes) -> AgentEnd:

@@ -6,7 +6,9 @@ learn    slices: gradient -> sum over the trainers -> Adam                      
 publish  the new version, then the places that were learnt from                      comm/channels
 """
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -17,6 +19,7 @@ from gmi_drl.algo.experience import ExperienceBatch
 from gmi_drl.comm.channels import ChannelSizes, TrainerEnd
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config import RunConfig, a3c_of
+from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.asynchronous.agreement import Agreement
 from gmi_drl.roles.clock import PhaseClock
@@ -60,7 +63,7 @@ class TrainingReplica:
         self.clock = PhaseClock(device)
         self.version, self._published = version, -1
         self.sync_s = 0.0
-        self._agreement = Agreement(self.group)
+        self._publish_s = 0.0
 
     @property
     def published(self) -> list[Tensor]:
@@ -70,28 +73,32 @@ class TrainingReplica:
     def join(self, end: TrainerEnd, sizes: ChannelSizes) -> None:
         """Learn from what comes out of these channels."""
         self.end, self.sizes = end, sizes
+        self._agreement = Agreement(self.group, sizes.agents)
 
     def iterate(self, decide: Callable[[], Word]) -> News:
         """Take, agree, learn, publish. See `AnyReplica`."""
-        self._publish()
+        self.publish()
         self.clock.start()
         waited_s = self.end.wait_s + self.group.wait_s
         taken = self.end.take()
         batch = ExperienceBatch.over(taken.memory, self.sizes.form, self.sizes.rollouts)
-        news = self._agreement.agree(decide(), batch, self.version, sum(self.end.dropped.values()))
+        news = self._agreement.agree(decide(), batch, self.version, self.end.dropped)
         self.a3c.update(batch)
         self.agent.normaliser.merge(news.deltas)
-        self.version += 1
-        self._publish()
-        self.end.give_back()
         self.clock.mark("learn_s")
+        self.version += 1
+        self.publish()
+        self.end.give_back()
+        self.clock.mark("sync_s")
         self.sync_s = self.end.wait_s + self.group.wait_s - waited_s
-        return news
+        return replace(news, told={**news.told, "publish_s": self._publish_s})
 
     def phases(self) -> dict[str, float]:
         """Learning and waiting of this trainer; simulating and acting of its agents, which go on meanwhile."""
-        learnt_s = self.clock.read()["learn_s"] - self.sync_s
-        return {**self._agreement.agents_s, "learn_s": learnt_s, "sync_s": self.sync_s}
+        told = self.clock.read()
+        learnt_s = told["learn_s"] - self.sync_s
+        acting: dict[str, float] = {name: self._agreement.agents_s[name] for name in (SIMULATE.name, ACT.name)}
+        return {**acting, "learn_s": learnt_s, "sync_s": self.sync_s + told["sync_s"]}
 
     def metrics(self) -> dict[str, float]:
         """See `AnyReplica`."""
@@ -117,8 +124,9 @@ class TrainingReplica:
     def load_worlds_state(self, state: dict[str, Tensor]) -> None:
         """See `worlds_state`."""
 
-    def _publish(self) -> None:
-        """Give agents the newest version; all trainers hold the same, so rank 0 does it."""
+    def publish(self) -> None:
+        """Give agents the newest version, unless they have it; all trainers hold the same, so rank 0 does it."""
         if self.group.rank == 0 and self._published != self.version:
+            began_s = time.perf_counter()
             self.end.parameters.publish(self.version, self.published)
-            self._published = self.version
+            self._published, self._publish_s = self.version, time.perf_counter() - began_s

@@ -4,7 +4,7 @@ from typing import Any
 
 from gmi_drl.roles.asynchronous.ends import channel_sizes, open_trainer_end
 from gmi_drl.roles.asynchronous.replica import TrainingReplica
-from gmi_drl.roles.asynchronous.worlds import hear_of_worlds
+from gmi_drl.roles.asynchronous.worlds import hear_of_worlds, tell_of_room
 from gmi_drl.roles.holistic import Holistic
 from gmi_drl.tasks.terms import RewardTerms
 
@@ -17,6 +17,7 @@ class Trainer(Holistic):
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """See `Holistic`. An iteration is an update of all trainers, and makes a version of the policy."""
         result = super().GMI_run(resume)
+        self.replica.publish()  # where nothing was left to do: agents may wait for a first version
         self.replica.end.end_experience()
         self.replica.end.close()
         return result
@@ -29,6 +30,7 @@ class Trainer(Holistic):
         self.replica = TrainingReplica(spec, self.config, self.reduction, device=device, version=start)
         sizes = channel_sizes(self.mgr, self.config, spec, len(names), self.replica.published)
         self.replica.join(open_trainer_end(self.mgr, sizes), sizes)
+        tell_of_room(self)
 
     @property
     def steps_per_iteration(self) -> int:

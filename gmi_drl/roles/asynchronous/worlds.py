@@ -1,24 +1,47 @@
-"""What trainers, which have no worlds, are told of those of their agents."""
+"""What agents and trainers tell each other before they begin: of their worlds, and that there is room for experience.
+
+Simulators may load and compile for long, some longer than others; whoever waits for that waits here.
+"""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 
+from gmi_drl.roles.dedicated.peer import LOADING_S, Peer
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
+from gmi_drl.templates.tcg_ex import TRAINERS
 from gmi_drl.workload import TaskSpec
 
 
-def tell_of_worlds(role: DRL_role, task: Task, trainers: tuple[int, ...]) -> None:
-    """Tell trainers the sizes of the worlds and the terms of the reward, which simulators alone know."""
+def tell_of_worlds(role: DRL_role, task: Task) -> None:
+    """Tell all trainers the sizes of the worlds and the terms of the reward; the first agent does it for all."""
+    if role.GMI_id != role.mgr.layout.with_role("agent")[0].id:
+        return
     terms = terms_of(task)
     text = json.dumps({"spec": asdict(task.spec), "terms": list(terms.names) if terms else []})
-    for trainer in trainers:
-        role.GMI_send(text, trainer)
+    _tell(role, role.mgr.layout.groups[TRAINERS].members, text)
 
 
 def hear_of_worlds(role: DRL_role) -> tuple[TaskSpec, list[str]]:
     """What the first agent tells of them."""
     first, *_ = role.mgr.layout.with_role("agent")
-    told = json.loads(role.GMI_recv(first.id))
+    told = json.loads(Peer(role.mgr, first.id).hear(LOADING_S))
     return TaskSpec(**told["spec"] | {"hidden": tuple(told["spec"]["hidden"])}), told["terms"]
+
+
+def tell_of_room(role: DRL_role) -> None:
+    """Tell all agents that the channels have their memory; the first trainer does it."""
+    if role.GMI_id == role.mgr.layout.groups[TRAINERS].members[0]:
+        _tell(role, (gmi.id for gmi in role.mgr.layout.with_role("agent")), "room")
+
+
+def hear_of_room(role: DRL_role) -> None:
+    """Wait until the first trainer has said so, who may wait for the worlds of the first agent."""
+    Peer(role.mgr, role.mgr.layout.groups[TRAINERS].members[0]).hear(LOADING_S)
+
+
+def _tell(role: DRL_role, gmi_ids: Iterable[int], text: str) -> None:
+    for gmi_id in gmi_ids:
+        Peer(role.mgr, gmi_id).say(text)

@@ -1,0 +1,45 @@
+"""`plan` and `train` of agents and trainers on GMIs of their own, as people call them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import two_cores
+
+from gmi_drl.files import load_yaml
+from gmi_drl.layout import Layout
+
+
+@two_cores
+def test_a_plan_measures_both_sides_and_is_trained_played_and_resumed(command_line):
+    asked = ("--template", "decoupled", "--budget", 15, "--num-env", 16, "--gmis-per-gpu", 2)
+    code, out, err = command_line("plan", *asked)
+    assert code == 0 and "set the pace" in out and "Next: gmi-drl train layout.yaml\n" in out
+    assert "one GMI can learn from" in err
+    layout = load_yaml(Layout, Path("layout.yaml"))
+    assert [gmi.roles for gmi in layout.gmis] == [("simulator", "agent"), ("trainer",)]
+    assert layout.projection.measured and layout.projection.steps_per_second > 0
+
+    code, out, _ = command_line("train", "layout.yaml", "--iterations", 2, "--run-dir", "run", "--format", "json")
+    assert code == 0 and json.loads(out)["state"] == "done"
+    code, _, err = command_line("train", "--resume", "run", "--iterations", 3)
+    assert code == 0 and "Agents of decoupled save no worlds: worlds begin anew" in err
+    code, _, err = command_line("train", "--resume", "run", "--iterations", 4, "--num-env", 8)
+    assert code == 2 and "gmi-drl plan --template decoupled" in err
+    assert command_line("play", "run", "--steps", 3, "--format", "json")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["train", "--algo", "a3c"], 2, "a3c learns from agents on other GMIs: --template decoupled"),
+        (["train", "--template", "decoupled", "--algo", "ppo"], 2, "take --algo a3c"),
+        (["train", "--template", "decoupled", "--gmis-per-gpu", 1], 3, "needs 2 GMIs at least"),
+        (["train", "--template", "none"], 2, "there is no template 'none'"),
+        (["plan", "--template", "decoupled", "--objective", "steps"], 2, "each side is measured by itself"),
+        (["plan", "--template", "decoupled", "--keep-batch", 512], 2, "each side is measured by itself"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_remedy(command_line, arguments, code, says):
+    ended, _, err = command_line(*arguments)
+    assert ended == code and says in err
