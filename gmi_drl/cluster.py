@@ -1,5 +1,6 @@
 """Several machines and the network between them: a *cluster file*."""
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +63,15 @@ class Cluster(FileModel):
     name: str = "cluster"
     network: Network
     nodes: Annotated[tuple[Nodes, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _each_named_once(self) -> Self:
+        if any(part.node is None for part in self.nodes):
+            return self  # in files that are not read yet
+        names = Counter(name for name, _ in self.named())
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"nodes of one name: {', '.join(twice)}: give their kinds others")
+        return self
 
     @property
     def count(self) -> int:

@@ -28,6 +28,11 @@ def test_each_machine_has_a_name_of_its_own():
     assert [name for name, _ in made.named()] == ["a-0", "a-1", "b"] and made.count == 3
 
 
+def test_two_machines_of_one_name_are_refused():
+    with pytest.raises(UsageError, match="nodes of one name: a-1"):
+        cluster({"node": cores("a"), "count": 2}, {"node": cores("a-1")})
+
+
 def test_a_link_that_leaves_a_node_is_as_slow_as_the_network():
     speeds = cluster({"node": cores()}).speeds(None)
     assert speeds[LINK].bytes_per_second == 1.25e9

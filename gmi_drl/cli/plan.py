@@ -48,7 +48,7 @@ LAYOUT = Path("layout.yaml")
 @click.option(
     "--algo",
     metavar="NAME",
-    help="What learns: ppo (ours), rsl_rl, or a package's.  [default: the --profile's, or ppo]",
+    help="What learns: ppo (ours), a3c, rsl_rl, or a package's.  [default: the --profile's, or ppo]",
 )
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option(

@@ -87,6 +87,8 @@ def made(asked: Asked, here: "Node") -> "Plan":
         refuse(
             f"the points of a profile are of trainings, not of {asked.template.purpose}", {"--profile": asked.profile}
         )
+    if asked.template.planner and asked.cluster is not None:
+        raise UsageError(f"channels of {asked.template.name} join GMIs of one host: plan it for one machine (--node)")
     if asked.template.planner:
         fixed = {"--keep-batch": asked.keep_batch, "--objective": asked.objective, "--profile": asked.profile}
         refuse(f"GMIs of {asked.template.name} are not alike, so each side is measured by itself", fixed)

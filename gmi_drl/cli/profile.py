@@ -41,7 +41,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 
 @click.command()
 @click.option("--task", metavar="NAME", default="ant", help=f"What is measured: {known_tasks()}.")
-@click.option("--algo", metavar="NAME", help="What learns: ppo (ours), rsl_rl, or a package's.  [default: ppo]")
+@click.option("--algo", metavar="NAME", help="What learns: ppo (ours), a3c, rsl_rl, or a package's.  [default: ppo]")
 @click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
 @click.option(
     "--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling; on a GPU to 65536]"

@@ -9,10 +9,13 @@ from gmi_drl.errors import GmiDiedError
 from gmi_drl.launch.started import LOST
 from gmi_drl.launch.training import Outcome, train
 from gmi_drl.layout import GmiGroup, Layout
-from gmi_drl.reductions import NONE
+from gmi_drl.reductions import HAR, NONE
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.units import counted
+
+FOR_ALL = HAR.name
+"""Sums over whatever GMIs are on whatever devices."""
 
 
 def train_on(
@@ -79,18 +82,24 @@ def without_node(layout: Layout, node: str | None) -> Layout:
             new_ids[gmi.id] = len(new_ids)
             gmis.append(gmi.model_copy(update={"id": new_ids[gmi.id], "num_env": num_env.get(gmi.id, 0)}))
         devices.append(device.model_copy(update={"gmis": tuple(gmis)}))
-    groups = {name: _kept(group, new_ids) for name, group in layout.groups.items()}
-    return Layout(
-        task=layout.task,
-        template=layout.template,
-        backend=layout.backend,
-        share_cores=layout.share_cores,
-        devices=tuple(devices),
-        groups=groups,
-        reasons=(*layout.reasons, f"goes on without node {node}"),
-    )
+
+    def joined_by(reduction: str | None) -> Layout:
+        return Layout(
+            task=layout.task,
+            template=layout.template,
+            backend=layout.backend,
+            share_cores=layout.share_cores,
+            devices=tuple(devices),
+            groups={name: _kept(group, new_ids, reduction) for name, group in layout.groups.items()},
+            reasons=(*layout.reasons, f"goes on without node {node}"),
+        )
+
+    try:
+        return joined_by(None)
+    except ValueError:  # what is left is not for the method, as MRR needs as many devices as a device has GMIs
+        return joined_by(FOR_ALL)
 
 
-def _kept(group: GmiGroup, new_ids: dict[int, int]) -> GmiGroup:
+def _kept(group: GmiGroup, new_ids: dict[int, int], reduction: str | None) -> GmiGroup:
     members = tuple(new_ids[gmi_id] for gmi_id in group.members if gmi_id in new_ids)
-    return GmiGroup(members=members, reduction=group.reduction if len(members) > 1 else NONE.name)
+    return GmiGroup(members=members, reduction=(reduction or group.reduction) if len(members) > 1 else NONE.name)

@@ -17,7 +17,7 @@ from gmi_drl.hardware import Cpu, Node
 from gmi_drl.launch.nodes.starters import SubprocessAgents
 from gmi_drl.launch.restarts import train_on, without_node
 from gmi_drl.launch.training import train
-from gmi_drl.layout import Layout
+from gmi_drl.layout import GmiGroup, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
@@ -120,3 +120,12 @@ def test_where_roles_are_apart_simulators_take_over_the_environments():
     layout = OverNodes(TDG_EX, cluster).lay_out(TASK_SPECS["ant"], cluster.whole, Cut(4, 5))
     left = without_node(layout, layout.nodes[0])
     assert [gmi.num_env for gmi in left.gmis] == [10, 10, 0, 0] and TDG_EX.check(left) == []
+
+
+def test_a_layout_by_mrr_that_loses_a_node_goes_on_by_a_method_for_what_is_left():
+    layout = over("a", "b", gmis=2)
+    by_mrr = GmiGroup(members=layout.groups["trainers"].members, reduction="MRR")
+    layout = layout.model_copy(update={"groups": {"trainers": by_mrr}})
+    rest = without_node(layout, "a")
+    assert rest.nodes == ("b",) and rest.num_env == layout.num_env
+    assert {group.reduction for group in rest.groups.values()} == {"HAR"}

@@ -24,6 +24,8 @@ from gmi_drl.launch.nodes.wire import Message, Wire
 CONNECT_S = 30.0
 PATIENCE_S = 30.0
 """Of silence of the launcher, which its user may have stopped for a moment."""
+FIRST_S = 900.0
+"""The same before its first word: agents of other nodes may have to be started, one after the other."""
 
 
 def main() -> int:
@@ -34,7 +36,11 @@ def main() -> int:
     if not order:
         return 1  # whoever started it has gone
     host, port = order["launcher"]
-    connection = socket.create_connection((host, port), timeout=CONNECT_S)
+    try:
+        connection = socket.create_connection((host, port), timeout=CONNECT_S)
+    except OSError as error:
+        remedy = "nodes must reach it at any port (`gmi-drl doctor --cluster ray`)"
+        sys.exit(f"the launcher at {host}, port {port}, cannot be reached from here: {error}: {remedy}")
     connection.settimeout(None)
     agent = Agent(sys.argv[1], connection, order["token"])
     signal.signal(signal.SIGTERM, lambda number, frame: agent.leave())
@@ -55,7 +61,7 @@ class Agent:
         self._address = connection.getsockname()[0]
         self._orders = queue.SimpleQueue[tuple[Message, bytes] | None]()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._wire = Wire(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S)
+        self._wire = Wire(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S, first_s=FIRST_S)
         self._selector = selectors.DefaultSelector()
         self._host = Host(node, self._address, self._selector, self._wire.say)
         hello = {"node": node, "token": token, "machine": _machine(), "cpus": sorted(os.sched_getaffinity(0))}

@@ -15,7 +15,7 @@ from gmi_drl.launch.nodes.starters import StartedAgent
 
 ARRIVE_S = 60.0
 """Until all agents must have come."""
-HELLO_S = 10.0
+HELLO_S = 3.0
 """For what a connection says of itself; a stranger may say nothing."""
 
 _HEAD = struct.Struct("<II")
@@ -59,23 +59,24 @@ def arrivals(listener: socket.socket, token: str, agents: Mapping[str, StartedAg
 
 def _heard(connection: socket.socket, token: str) -> Arrival | None:
     """Who it is; None for a stranger."""
-    connection.settimeout(HELLO_S)
+    deadline = time.monotonic() + HELLO_S
     try:
-        text_bytes, data_bytes = _HEAD.unpack(_exactly(connection, _HEAD.size))
+        text_bytes, data_bytes = _HEAD.unpack(_exactly(connection, _HEAD.size, deadline))
         if text_bytes > 2**16 or data_bytes:
             return None
-        hello: dict[str, Any] = json.loads(_exactly(connection, text_bytes))
+        hello: dict[str, Any] = json.loads(_exactly(connection, text_bytes, deadline))
         if not hmac.compare_digest(hello["token"], token):
             return None
         connection.settimeout(None)
         return Arrival(hello["node"], connection, hello["machine"], hello["cpus"], hello["versions"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
+def _exactly(connection: socket.socket, count: int, deadline: float) -> bytes:
     data = b""
     while len(data) < count:
+        connection.settimeout(max(1e-3, deadline - time.monotonic()))
         part = connection.recv(count - len(data))
         if not part:
             raise OSError("it has gone")

@@ -274,10 +274,13 @@ def on_nodes(
         for name in names:
             agents[name] = starter.start(name, order)
             life.callback(agents[name].end)
-        arrived = {arrival.node: arrival for arrival in arrivals(listener, token, agents)}
-        if table := differing({name: arrived[name].versions for name in names}):
+        come: dict[str, RemoteNode] = {}
+        versions: dict[str, dict[str, str]] = {}
+        for arrival in arrivals(listener, token, agents):
+            versions[arrival.node] = arrival.versions
+            come[arrival.node] = RemoteNode(arrival, agents[arrival.node], tell)  # which beats from now on
+            life.callback(come[arrival.node].close)
+        if table := differing({name: versions[name] for name in names}):
             raise MachineError(f"the nodes have unlike versions: install the same on all\n{table}")
-        nodes = {name: RemoteNode(arrived[name], agents[name], tell) for name in names}
-        for node in nodes.values():
-            life.callback(node.close)
+        nodes = {name: come[name] for name in names}
         yield Nodes(nodes, purpose, apply_mig=apply_mig)

@@ -39,6 +39,7 @@ class Wire:
         lost: Called once, when the other end is gone or silent, with why; not after `close`.
         suspect: Called with the seconds of each silence that is longer than `SUSPECT_S`, once.
         patience_s: Of silence, until the other end is given up.
+        first_s: The same before the other end has said anything at all.
     """
 
     def __init__(
@@ -48,10 +49,12 @@ class Wire:
         lost: Callable[[str], None],
         suspect: Callable[[float], None] = lambda silent_s: None,
         patience_s: float = LOST_S,
+        first_s: float = LOST_S,
     ) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection, self._hear, self._lost, self._suspect = connection, hear, lost, suspect
-        self._patience_s = patience_s
+        self._patience_s, self._patience_now_s = patience_s, first_s
+        self._is_listening = True
         self._sending, self._over = threading.Lock(), threading.Event()
         self._told_lost = threading.Lock()
         self._heard = Waiting()
@@ -93,13 +96,20 @@ class Wire:
                 if text_bytes + data_bytes > MOST_BYTES:
                     raise ValueError(f"a message of {text_bytes + data_bytes} bytes is none of ours")
                 message, data = json.loads(self._exactly(text_bytes)), self._exactly(data_bytes)
-                self._heard = Waiting()
+                self._patience_now_s = self._patience_s
                 if message:  # else a beat
-                    self._hear(message, data)
+                    self._listen_to(message, data)
         except EOFError:
             self._give_up("it has closed the connection")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self._give_up(f"the connection broke: {error}")
+
+    def _listen_to(self, message: Message, data: bytes) -> None:
+        """What is done about a message, on a disk perhaps, is no silence of the other end."""
+        self._is_listening = False
+        self._hear(message, data)
+        self._heard = Waiting()
+        self._is_listening = True
 
     def _exactly(self, count: int) -> bytes:
         parts = bytearray()
@@ -108,6 +118,7 @@ class Wire:
             if not part:
                 raise EOFError
             parts += part
+            self._heard = Waiting()
         return bytes(parts)
 
     def _beat(self) -> None:
@@ -119,9 +130,11 @@ class Wire:
     def _watch(self) -> None:
         suspected: Waiting | None = None
         while not self._over.wait(_LOOK_S):
+            if not self._is_listening:
+                continue
             heard = self._heard
             silent_s = heard.look()
-            if silent_s > self._patience_s:
+            if silent_s > self._patience_now_s:
                 self._give_up(f"nothing has been heard of it for {silent_s:.0f} s")
             elif silent_s > SUSPECT_S and suspected is not heard:
                 suspected = heard

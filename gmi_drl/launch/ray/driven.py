@@ -29,20 +29,20 @@ LEFT_S = 5.0
 class DrivenAgent:
     """An agent on a node of the cluster, see `StartedAgent`."""
 
-    def __init__(self, driver: "Driver", node: str) -> None:
-        self._driver, self._node = driver, node
+    def __init__(self, driver: "Driver", number: int) -> None:
+        self._driver, self._number = driver, number
 
     def why_gone(self) -> str | None:
         """How it ended, with the last lines that it printed; None while it runs, as far as Ray knows.
 
         Ray tells late of a node that has died (8 to 22 s).
         """
-        return self._driver.gone.get(self._node) or self._driver.why_ended()
+        return self._driver.gone.get(self._number) or self._driver.why_ended()
 
     def end(self, wait_s: float = END_S) -> None:
         """Ask it to end, and kill its actor, with which it ends, after `wait_s` at the latest. May be called twice."""
         with suppress(GmiError):  # with the driver its actors end
-            self._driver.ask({"say": "end", "node": self._node, "wait_s": wait_s}, "ended", wait_s + MORE_S)
+            self._driver.ask({"say": "end", "agent": self._number, "wait_s": wait_s}, "ended", wait_s + MORE_S)
 
 
 class Driver:
@@ -53,7 +53,7 @@ class Driver:
 
     Attributes:
         address: The launcher's, as the nodes of the cluster see it.
-        gone: How agents have ended, by node.
+        gone: How agents have ended, by the number of the word that started them: a node may have one after another.
 
     Raises:
         MachineError: if there is no Ray, it cannot be reached, or others use what the layout takes.
@@ -61,7 +61,7 @@ class Driver:
     """
 
     def __init__(self, layout: Layout) -> None:
-        self.address, self.gone = "", dict[str, str]()
+        self.address, self.gone = "", dict[int, str]()
         self._asked, self._answers = 0, queue.SimpleQueue[dict[str, Any] | None]()
         self._guard = Guard()
         self._process = subprocess.Popen(
@@ -81,8 +81,8 @@ class Driver:
 
     def start(self, node: str, order: bytes) -> DrivenAgent:
         """See `AgentStarter`."""
-        self.ask({"say": "start", "node": node, "order": order.decode()}, "started", STARTED_S)
-        return DrivenAgent(self, node)
+        answer = self.ask({"say": "start", "node": node, "order": order.decode()}, "started", STARTED_S)
+        return DrivenAgent(self, answer["number"])
 
     def why_ended(self) -> str | None:
         """How the driver itself ended; None while it runs."""
@@ -130,7 +130,8 @@ class Driver:
                 raise MachineError(f"Ray has not {wanted} within {wait_s:.0f} s: is its head gone?") from None
             if answer is None:
                 self._answers.put(None)  # for whoever asks next
-                self._process.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(MORE_S)
                 raise MachineError(str(self.why_ended()))
             if answer["number"] == self._asked:
                 return answer
@@ -140,7 +141,7 @@ class Driver:
         for line in self._process.stdout:
             word = json.loads(line)
             if word["say"] == "gone":
-                self.gone[word["node"]] = word["why"]
+                self.gone[word["agent"]] = word["why"]
             else:
                 self._answers.put(word)
         self._answers.put(None)

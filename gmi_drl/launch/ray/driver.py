@@ -76,24 +76,24 @@ class Teller:
 
 
 def obey(heard: "queue.SimpleQueue[Word | None]", agents: RayAgents, teller: Teller) -> None:
-    """Start and end agents as the launcher says, and tell it of each that ends."""
-    started: dict[str, RayAgent] = {}
+    """Start and end agents as the launcher says, and tell it of each that ends, by the number of its first word."""
+    started: dict[int, RayAgent] = {}
     while (word := heard.get()) is not None:
-        node = word["node"]
         try:
             if word["say"] == "start":
-                started[node] = agents.start(node, word["order"].encode())
-                threading.Thread(target=watch, args=(node, started[node], teller), daemon=True).start()
+                number = word["number"]
+                started[number] = agents.start(word["node"], word["order"].encode())
+                threading.Thread(target=watch, args=(number, started[number], teller), daemon=True).start()
             else:
-                started[node].end(word["wait_s"])
+                started[word["agent"]].end(word["wait_s"])
             teller.answer(word, {"say": f"{word['say']}ed"})
         except Exception as error:
             teller.refuse(word, error)
 
 
-def watch(node: str, agent: RayAgent, teller: Teller) -> None:
+def watch(number: int, agent: RayAgent, teller: Teller) -> None:
     """Wait for the end of an agent, and tell how it came."""
-    teller.tell({"say": "gone", "node": node, "why": agent.how_it_ended()})
+    teller.tell({"say": "gone", "agent": number, "why": agent.how_it_ended()})
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ def test_who_knows_the_token_comes_and_strangers_are_turned_away(listener):
             b"GET / HTTP/1.1\r\n\r\n",
             hello("right", "elsewhere"),
             struct.pack("<II", 2, 0) + b"[]",
+            struct.pack("<II", 60000, 0) + b"[" * 60000,
         )
     ]
     with dial(listener, hello("right")):

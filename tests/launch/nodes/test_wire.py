@@ -1,5 +1,6 @@
 import queue
 import socket
+import struct
 import threading
 
 import pytest
@@ -24,7 +25,7 @@ def pair():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         there = socket.create_connection(listener.getsockname())
         here, _ = listener.accept()
-    end = End(here, patience_s=0.6)
+    end = End(here, patience_s=0.6, first_s=0.6)
     end.wire.begin()
     yield end, there
     end.wire.close()
@@ -54,6 +55,30 @@ def test_words_arrive_in_order_with_their_bytes(pair):
     assert [end.heard.get(timeout=10)[0]["say"] for _ in range(2)] == ["first", "second"]
     other.wire.close()
     assert end.lost.get(timeout=10) == "it has closed the connection"
+
+
+def test_what_is_done_about_a_message_is_no_silence_of_the_other_end(pair):
+    end, there = pair
+    slow = threading.Event()
+    end.wire._hear = lambda message, data: slow.wait(2 * end.wire._patience_s)  # a disk that stands still
+    other = End(there)
+    other.wire.begin()
+    other.wire.say({"say": "keep"})
+    with pytest.raises(queue.Empty):
+        end.lost.get(timeout=3 * end.wire._patience_s)
+    other.wire.close()
+
+
+def test_before_its_first_word_an_end_has_another_patience():
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as there:
+        here, _ = listener.accept()
+        end = End(here, patience_s=0.2, first_s=60.0)
+        end.wire.begin()
+        with pytest.raises(queue.Empty):
+            end.lost.get(timeout=0.8)
+        there.sendall(struct.pack("<II", 2, 0) + b"{}")  # a beat: from now on it is waited for as ever
+        assert "nothing has been heard of it" in end.lost.get(timeout=10)
+        end.wire.close()
 
 
 def test_beats_keep_a_connection_on_which_nothing_is_said(pair):

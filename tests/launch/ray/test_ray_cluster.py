@@ -21,6 +21,7 @@ from gmi_drl.launch.ray import agents, nodes_report
 from gmi_drl.launch.ray.agents import ray_agents
 from gmi_drl.launch.ray.cluster import connected, nodes
 from gmi_drl.launch.ray.described import ASSUMED, described_cluster
+from gmi_drl.launch.ray.driven import driven_agents
 from gmi_drl.launch.ray.network import measured_network
 from gmi_drl.launch.ray.placement import Share, assigned_in_time, placed
 from gmi_drl.launch.run_role import run_role
@@ -225,6 +226,26 @@ def test_a_training_on_two_nodes_learns_what_it_learns_on_two_devices_here(clust
     assert [one for one in children_of(os.getpid()) if "gmi_drl" in " ".join(one.cmdline())] == []
     code, _, err = command_line("train", "--resume", "ray", "--iterations", 3)
     assert code == 5 and "give --launcher ray" in err
+
+
+def test_a_node_has_one_agent_after_another_and_each_its_own_end(cluster):
+    """As a run that is restarted has: the next one is not taken for the one that has ended."""
+    order = json.dumps({"launcher": ["127.0.0.1", 1], "token": "none"}).encode() + b"\n"  # whom nobody can reach
+    with driven_agents(over("a", "b", gmis=1)) as driver:
+        first = driver.start("a", order)
+        assert "cannot be reached" in waited_until_gone(first)
+        first.end()
+        second = driver.start("a", order)
+        assert second.why_gone() is None  # it takes a while to import what it needs
+        assert "cannot be reached" in waited_until_gone(second)
+        second.end()
+
+
+def waited_until_gone(agent):
+    until = time.monotonic() + DEADLINE_S
+    while agent.why_gone() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    return agent.why_gone()
 
 
 def test_a_role_runs_on_the_node_that_ray_gives(joined, tmp_path):
