@@ -30,7 +30,7 @@ class Server(DRL_role):
     """Plays the policy in its run folder: says when it is ready, waits for the others, then serves in blocks."""
 
     def GMI_run(
-        self, steps: int, seed: int, stochastic: bool, experience: str | None, shard_bytes: int
+        self, steps: int, seed: int, stochastic: bool, experience: str | None = None, shard_bytes: int = 0
     ) -> dict[str, Any]:
         """Serve so many control steps, or until the launcher says stop. Returns what was done.
 

@@ -3,7 +3,7 @@
 import pytest
 from conftest import two_cores
 
-from gmi_drl.bench.cases import figure_11, learning_asynchronous, table_8
+from gmi_drl.bench.cases import decoupled_against_queue, learning_asynchronous, table_8
 from gmi_drl.config import RunConfig
 from gmi_drl.learners import A3CConfig
 
@@ -12,7 +12,7 @@ SMALL = RunConfig(learner=A3CConfig(hidden=(16,), horizon=8, minibatches=1))
 
 @two_cores
 def test_channels_and_a_queue_train_with_the_same_worlds_and_learner():
-    with figure_11.CASE.open(True) as sides:
+    with decoupled_against_queue.CASE.open(True) as sides:
         ours, theirs = (side() for side in sides.values())
     assert ours.value > 0 and theirs.value > 0
     assert ours.details["lag_max"] <= 2 and theirs.details["updates"] >= 1

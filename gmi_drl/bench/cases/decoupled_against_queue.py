@@ -53,7 +53,7 @@ def through_queue(num_env: int, seconds: float, warm_up_s: float) -> Sample:
 
 
 CASE = Case(
-    name="figure_11",
+    name="decoupled_against_queue",
     claim=f"Training {TASK} by A3C with one agent and one trainer, a core each: GMIs joined by channels of experience, "
     "against two processes with a torch.multiprocessing.Queue of rollouts and parameters under a lock.",
     unit="steps/s",
