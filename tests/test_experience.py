@@ -3,7 +3,8 @@ from gmi_drl.experience import LINE_BYTES, RolloutForm
 
 def test_a_rollout_has_every_kind_once_with_its_shape():
     kinds = {kind.name: kind for kind in RolloutForm(16, 4, 60, 8, num_terms=3).kinds}
-    assert len(kinds) == len(RolloutForm(16, 4, 60, 8).kinds)
+    plain = {kind.name: kind for kind in RolloutForm(16, 4, 60, 8).kinds}
+    assert plain.keys() == kinds.keys() and plain["sums"].shape == (5,)
     assert kinds["obs"].shape == (16, 4, 60) and kinds["obs"].nbytes == 4 * 16 * 4 * 60
     assert kinds["last_obs"].shape == (4, 60) and not kinds["last_obs"].is_stepwise
     assert kinds["delta"].nbytes == 8 * 121 and kinds["sums"].shape == (8,)

@@ -80,8 +80,7 @@ class TrainingReplica:
         self.publish()
         self.clock.start()
         waited_s = self.end.wait_s + self.group.wait_s
-        taken = self.end.take()
-        batch = ExperienceBatch.over(taken.memory, self.sizes.form, self.sizes.rollouts)
+        batch = ExperienceBatch(**self.end.take().views)
         news = self._agreement.agree(decide(), batch, self.version, self.end.dropped)
         self.a3c.update(batch)
         self.agent.normaliser.merge(news.deltas)
