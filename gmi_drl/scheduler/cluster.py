@@ -9,7 +9,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.learners import LearnerConfig
 from gmi_drl.profile import Profile
 from gmi_drl.scheduler.grid import profile_grid
-from gmi_drl.scheduler.objective import Objective, worth
+from gmi_drl.scheduler.objective import KINDS, Objective, worth
 from gmi_drl.scheduler.plan import Plan, plan_measured
 from gmi_drl.templates import TCG_EX, Template
 from gmi_drl.templates.over_nodes import OverNodes, about_network
@@ -74,12 +74,13 @@ def plan_cluster(
         return _with_reasons(together, told)
     single = alone.candidates[0]
     if worth(single, objective) >= worth(best, objective):
-        speed, of_all = human_count(single.steps_per_second), human_count(best.steps_per_second)
+        speed, of_all = (human_count(worth(one, objective)) for one in (single, best))
         name = alone.layout.made_for.name if alone.layout.made_for else ""
-        why = f"one node is best, {name}: {speed} steps/s, all {cluster.count} do {of_all}"
+        why = f"one node is best, {name}: {speed} {KINDS[objective]}, all {cluster.count} do {of_all}"
         return _with_reasons(alone, [why, *told])
-    gain = best.steps_per_second / single.steps_per_second if single.steps_per_second else float("inf")
-    return _with_reasons(together, [*told, f"{gain:.2f}x one node ({single.cut.described})"])
+    gain = worth(best, objective) / worth(single, objective) if worth(single, objective) else float("inf")
+    told.append(f"{gain:.2f}x the {KINDS[objective]} of one node ({single.cut.described})")
+    return _with_reasons(together, told)
 
 
 def _best_alone(cluster: Cluster, on: Callable[[Node], Plan], objective: Objective) -> Plan | None:

@@ -21,15 +21,12 @@ from gmi_drl.scheduler.formulas import (
 )
 from gmi_drl.scheduler.memory import memory_models
 from gmi_drl.scheduler.models import gpus_of, points_of
-from gmi_drl.scheduler.objective import Objective, worth
+from gmi_drl.scheduler.objective import KINDS, Objective, worth
 from gmi_drl.scheduler.paper_formulas import paper_formulas
 from gmi_drl.scheduler.plan import Basis, Plan
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import devices_of
 from gmi_drl.units import counted, human_count
-
-KINDS: dict[Objective, str] = {"steps": "steps/s", "learning": "useful steps/s"}
-"""What candidates are compared by."""
 
 
 @dataclass(frozen=True)

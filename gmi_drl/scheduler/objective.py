@@ -8,6 +8,9 @@ from gmi_drl.scheduler.search import Candidate
 Objective = Literal["steps", "learning"]
 """Steps per second, as the paper; or what they teach: steps per second times their efficiency."""
 
+KINDS: dict[Objective, str] = {"steps": "steps/s", "learning": "useful steps/s"}
+"""What candidates are compared by."""
+
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 

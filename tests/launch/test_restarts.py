@@ -14,6 +14,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.files import load_yaml
 from gmi_drl.hardware import Cpu, Node
+from gmi_drl.launch.nodes.hub import RemoteNode
 from gmi_drl.launch.nodes.starters import SubprocessAgents
 from gmi_drl.launch.restarts import train_on, without_node
 from gmi_drl.launch.training import train
@@ -83,21 +84,47 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from(tmp_path, monkeypat
     assert told == []
 
 
+class Remembering(SubprocessAgents):
+    """Starts agents and keeps them, by node."""
+
+    def __init__(self, agents):
+        super().__init__()
+        self.agents = agents
+
+    def start(self, node, order):
+        self.agents[node] = super().start(node, order)
+        return self.agents[node]
+
+
+@two_cores
+def test_a_node_that_is_lost_while_its_gmis_are_started_is_left_out(tmp_path, monkeypatch):
+    folder, told, agents, ask = started(tmp_path / "run"), [], {}, RemoteNode.ask
+    begun = train(over("a", "b"), CONFIG.model_copy(update={"iterations": 2}), folder, agents=SubprocessAgents())
+
+    def ask_after_its_death(node, message):
+        if message["say"] == "start" and node.name == "b":
+            agents["b"].process.kill()
+        ask(node, message)
+
+    monkeypatch.setattr(RemoteNode, "ask", ask_after_its_death)
+    config = CONFIG.model_copy(update={"iterations": 3})
+    starter, resume = Remembering(agents), begun.checkpoint
+    outcome = train_on(over("a", "b"), config, folder, restarts=1, tell=told.append, resume=resume, agents=starter)
+    assert outcome.state == "done" and load_yaml(Layout, folder.layout_file).nodes == ("a",)
+    assert told[0].startswith("GMI 2 (node b: its agent ") and "was lost with its node: going on from iter" in told[0]
+
+
 @two_cores
 def test_a_lost_node_is_left_out_and_its_environments_are_taken_over(tmp_path):
     folder, told, agents = started(tmp_path / "run"), [], {}
-
-    class Watched(SubprocessAgents):
-        def start(self, node, order):
-            agents[node] = super().start(node, order)
-            return agents[node]
 
     def lose(row):
         if row["iteration"] == 3 and not told:
             os.kill(agents["b"].process.pid, signal.SIGKILL)
 
     config = CONFIG.model_copy(update={"iterations": 12})
-    outcome = train_on(over("a", "b"), config, folder, restarts=1, tell=told.append, agents=Watched(), on_row=lose)
+    starter = Remembering(agents)
+    outcome = train_on(over("a", "b"), config, folder, restarts=1, tell=told.append, agents=starter, on_row=lose)
     assert outcome.state == "done" and outcome.iteration == 12
     assert "was lost with its node: going on from iteration" in told[0] and " on a, 0 restarts left" in told[0]
     layout = load_yaml(Layout, folder.layout_file)

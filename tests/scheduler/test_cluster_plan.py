@@ -5,6 +5,7 @@ import pytest
 from gmi_drl.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.learners import PPOConfig
+from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.scheduler import plan, plan_cluster
 from gmi_drl.templates import TCG, TCG_EX
@@ -21,12 +22,12 @@ def cluster(network=QUICK, count=3, node=NODE):
     return Cluster(network=network, nodes=(Nodes(count=count, node=node),))
 
 
-def planned(where, template=TCG_EX, **more):
+def planned(where, template=TCG_EX, noise=None, **more):
     points = tuple(
         ProfilePoint(gmis_per_gpu=gmis, num_env=1024, runnable=True, steps_per_second=100_000.0 / gmis**0.5)
         for gmis in (1, 2)
     )
-    profile = Profile(task="ant", learner="ppo", node="dgx", points=points)
+    profile = Profile(task="ant", learner="ppo", node="dgx", noise=noise, points=points)
     return plan_cluster(ANT, PPO, where, profile, template=template, **more)
 
 
@@ -46,13 +47,25 @@ def test_what_the_network_costs_is_told_and_grows_with_it():
     quick, slow = planned(cluster()), planned(cluster(Network(gbit_per_s=1, round_trip_ms=5)))
     assert quick.candidates[0].expected > slow.candidates[0].expected
     told = " ".join(slow.layout.reasons)
-    assert "3 nodes joined by 1 Gbit/s and 5 ms there and back: 16 sums of" in told and "x one node" in told
+    assert (
+        "3 nodes joined by 1 Gbit/s and 5 ms there and back: 16 sums of" in told and "x the steps/s of one node" in told
+    )
 
 
 def test_one_node_is_planned_where_more_are_slower():
     plan = planned(cluster(SLOW))
     assert plan.layout.nodes == (None,) and len(plan.layout.devices) == 2
     assert any("one node is best, dgx: " in reason and "all 3 do" in reason for reason in plan.layout.reasons)
+
+
+def test_by_learning_one_node_is_planned_where_more_steps_of_an_update_teach_no_more():
+    drowned, loud = (NoiseScale(samples=samples, relative_error=0.1, trained=80_000) for samples in (10.0, 1e9))
+    alone, together = (planned(cluster(), noise=noise, objective="learning").layout for noise in (drowned, loud))
+    assert len(alone.nodes) == 1 and any(
+        reason.startswith("one node is best, dgx: ") and "useful steps/s, all 3 do" in reason
+        for reason in alone.reasons
+    )
+    assert len(together.nodes) == 3 and "x the useful steps/s of one node" in together.reasons[-1]
 
 
 def test_serving_sends_nothing_so_nodes_add_up():

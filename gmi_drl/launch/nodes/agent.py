@@ -24,8 +24,6 @@ from gmi_drl.launch.nodes.wire import Message, Wire
 CONNECT_S = 30.0
 PATIENCE_S = 30.0
 """Of silence of the launcher, which its user may have stopped for a moment."""
-FIRST_S = 900.0
-"""The same before its first word: agents of other nodes may have to be started, one after the other."""
 
 
 def main() -> int:
@@ -61,7 +59,7 @@ class Agent:
         self._address = connection.getsockname()[0]
         self._orders = queue.SimpleQueue[tuple[Message, bytes] | None]()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._wire = Wire(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S, first_s=FIRST_S)
+        self._wire = Wire(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S)
         self._selector = selectors.DefaultSelector()
         self._host = Host(node, self._address, self._selector, self._wire.say)
         hello = {"node": node, "token": token, "machine": _machine(), "cpus": sorted(os.sched_getaffinity(0))}

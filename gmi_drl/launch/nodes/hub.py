@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.errors import GmiDiedError, GmiError, MachineError
 from gmi_drl.launch.ground import Ground
 from gmi_drl.launch.nodes.arrivals import Arrival, arrivals
 from gmi_drl.launch.nodes.host import TOKEN
@@ -19,6 +19,7 @@ from gmi_drl.launch.nodes.remote import RemoteGMI, RemoteInstances, nothing_shar
 from gmi_drl.launch.nodes.starters import END_S, AgentStarter, StartedAgent
 from gmi_drl.launch.nodes.versions import differing
 from gmi_drl.launch.nodes.wire import Message, Wire
+from gmi_drl.launch.started import LOST, how_it_ended
 from gmi_drl.layout import Layout
 from gmi_drl.roles.line import decode
 from gmi_drl.roles.resources import Resources
@@ -44,9 +45,10 @@ class RemoteNode:
     def __init__(self, arrival: Arrival, agent: StartedAgent, tell: Tell) -> None:
         self.name, self.machine, self.cpus = arrival.node, arrival.machine, arrival.cpus
         self.gmis: dict[int, RemoteGMI] = {}
+        self.first_gmi = 0  # of the layout that is opened
         self.keeper: Keeper | None = None
-        self._agent, self._lost = agent, ""
-        self._answers = queue.SimpleQueue[Message]()
+        self._agent, self._why_lost = agent, ""
+        self._answers = queue.SimpleQueue[Message | None]()  # None: it is lost
         self.wire = Wire(
             arrival.connection,
             self._hear,
@@ -63,24 +65,30 @@ class RemoteNode:
         """The answer to what was asked.
 
         Raises:
-            GmiError: which the node tells, with its exit code; or that it is lost, or silent.
+            GmiDiedError: of the first GMI that it has or was to have, if it is lost.
+            GmiError: which the node tells, with its exit code; or that it does not answer.
         """
         try:
-            if self._lost:
-                raise MachineError(self._lost)
-            message = self._answers.get(timeout=wait_s)
+            message = None if self._why_lost else self._answers.get(timeout=wait_s)
         except queue.Empty:
             raise GmiError(f"node {self.name} has not {wanted} within {wait_s:.0f} s") from None
+        if message is None:
+            text = f"GMI {self.first_gmi} (node {self.name}: {self._why_lost}) {how_it_ended(LOST)}"
+            raise GmiDiedError(text, self.first_gmi, LOST)
         if message["say"] == wanted:
             return message
         error = GmiError(f"node {self.name}: {message['message']}")
         error.exit_code = message["exit_code"]
         raise error
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was given up."""
+        return bool(self._why_lost)
+
     def close(self) -> None:
-        """Let it go: its agent ends all that is left there."""
+        """Let it go: its agent ends all that is left there, and itself."""
         self.wire.close()
-        self._agent.end(LOST_END_S if self._lost else END_S)
 
     def _hear(self, message: Message, data: bytes) -> None:
         gmi = self.gmis.get(message.get("gmi", -1))
@@ -117,10 +125,10 @@ class RemoteNode:
 
     def _is_lost(self, why: str) -> None:
         why = self._how_it_ended() or why
-        self._lost = f"node {self.name} is lost: {why}"
+        self._why_lost = why
         for gmi in list(self.gmis.values()):
             gmi.was_lost(why)
-        self._answers.put({"say": "lost", "message": why, "exit_code": MachineError.exit_code})
+        self._answers.put(None)
 
     def _how_it_ended(self) -> str | None:
         """What is known of the agent's end, which is seen a moment after that of its connection."""
@@ -147,6 +155,8 @@ class Nodes:
         self, layout: Layout, folder: RunFolder, slot_bytes: int, environment: Mapping[str, str | None]
     ) -> Iterator[Ground]:
         """See `Laying`."""
+        for name, node in self._nodes.items():
+            node.first_gmi = layout.devices_on(name)[0].gmis[0].id
         secret, seen = secrets.token_hex(16), folder.path / TOKEN
         seen.write_text(secret)
         try:
@@ -230,10 +240,11 @@ def cpus_of(layout: Layout, nodes: Mapping[str, RemoteNode]) -> dict[str, dict[s
     """The CPUs that each agent may use, and whether it claims them: agents of one machine share its CPUs.
 
     Each gets a part of its own where there are enough, else all take turns on the same, which the first one claims.
+    Containers of one machine that have unlike CPUs are taken for machines.
     """
     shares: dict[str, dict[str, Any]] = {}
-    for machine in dict.fromkeys(node.machine for node in nodes.values()):
-        alike = [node for node in nodes.values() if node.machine == machine]
+    for place in dict.fromkeys(_place_of(node) for node in nodes.values()):
+        alike = [node for node in nodes.values() if _place_of(node) == place]
         needs = {node.name: _cores_of(layout, node.name) for node in alike}
         free = alike[0].cpus
         if len(alike) == 1 or sum(needs.values()) > len(free):
@@ -243,6 +254,10 @@ def cpus_of(layout: Layout, nodes: Mapping[str, RemoteNode]) -> dict[str, dict[s
             shares[node.name] = {"cpus": free[: needs[node.name]], "claims": True}
             free = free[needs[node.name] :]
     return shares
+
+
+def _place_of(node: RemoteNode) -> tuple[str, tuple[int, ...]]:
+    return node.machine, tuple(node.cpus)
 
 
 def _cores_of(layout: Layout, node: str) -> int:
@@ -271,15 +286,19 @@ def on_nodes(
         token, (host, port) = secrets.token_hex(16), listener.getsockname()[:2]
         order = f'{{"launcher": ["{host}", {port}], "token": "{token}"}}\n'.encode()
         agents: dict[str, StartedAgent] = {}
+        come: dict[str, RemoteNode] = {}
+
+        def end(name: str) -> None:
+            agents[name].end(LOST_END_S if name in come and come[name].is_lost else END_S)
+
         for name in names:
             agents[name] = starter.start(name, order)
-            life.callback(agents[name].end)
-        come: dict[str, RemoteNode] = {}
+            life.callback(end, name)
         versions: dict[str, dict[str, str]] = {}
         for arrival in arrivals(listener, token, agents):
             versions[arrival.node] = arrival.versions
             come[arrival.node] = RemoteNode(arrival, agents[arrival.node], tell)  # which beats from now on
-            life.callback(come[arrival.node].close)
+            life.callback(come[arrival.node].close)  # before any end is waited for: agents end at the same time
         if table := differing({name: versions[name] for name in names}):
             raise MachineError(f"the nodes have unlike versions: install the same on all\n{table}")
         nodes = {name: come[name] for name in names}

@@ -34,14 +34,11 @@ class AgentStarter(Protocol):
         """Of this machine, by which the nodes reach it."""
 
     def start(self, node: str, order: bytes) -> StartedAgent:
-        """Start the agent of a node of the layout.
+        """Have the agent of a node of the layout start, without waiting for it: many are started at once.
 
         Args:
             node: By its name.
             order: A line of JSON, to be its first input.
-
-        Raises:
-            MachineError: if it cannot be started there.
         """
 
 

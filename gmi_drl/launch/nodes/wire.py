@@ -39,7 +39,6 @@ class Wire:
         lost: Called once, when the other end is gone or silent, with why; not after `close`.
         suspect: Called with the seconds of each silence that is longer than `SUSPECT_S`, once.
         patience_s: Of silence, until the other end is given up.
-        first_s: The same before the other end has said anything at all.
     """
 
     def __init__(
@@ -49,11 +48,10 @@ class Wire:
         lost: Callable[[str], None],
         suspect: Callable[[float], None] = lambda silent_s: None,
         patience_s: float = LOST_S,
-        first_s: float = LOST_S,
     ) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection, self._hear, self._lost, self._suspect = connection, hear, lost, suspect
-        self._patience_s, self._patience_now_s = patience_s, first_s
+        self._patience_s = patience_s
         self._is_listening = True
         self._sending, self._over = threading.Lock(), threading.Event()
         self._told_lost = threading.Lock()
@@ -96,7 +94,6 @@ class Wire:
                 if text_bytes + data_bytes > MOST_BYTES:
                     raise ValueError(f"a message of {text_bytes + data_bytes} bytes is none of ours")
                 message, data = json.loads(self._exactly(text_bytes)), self._exactly(data_bytes)
-                self._patience_now_s = self._patience_s
                 if message:  # else a beat
                     self._listen_to(message, data)
         except EOFError:
@@ -134,7 +131,7 @@ class Wire:
                 continue
             heard = self._heard
             silent_s = heard.look()
-            if silent_s > self._patience_now_s:
+            if silent_s > self._patience_s:
                 self._give_up(f"nothing has been heard of it for {silent_s:.0f} s")
             elif silent_s > SUSPECT_S and suspected is not heard:
                 suspected = heard

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from gmi_drl.errors import MachineError
 from gmi_drl.launch.nodes.starters import END_S
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
 from gmi_drl.launch.ray.host import AgentHost
@@ -15,8 +14,6 @@ from gmi_drl.layout import Layout
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
     from ray.util.placement_group import PlacementGroup
-
-STARTED_S = 60.0
 
 
 def arguments_of(node: LayoutNode) -> list[str]:
@@ -29,6 +26,7 @@ class RayAgent:
 
     def __init__(self, node: RayNode, host: "ActorHandle[AgentHost]", arguments: Sequence[str], order: bytes) -> None:
         self.node, self._host = node, host
+        self._ready = host.ready.remote()
         self._end = host.run.remote(list(arguments), order)
 
     def how_it_ended(self) -> str:
@@ -38,6 +36,11 @@ class RayAgent:
         """
         import ray
 
+        try:
+            ray.get(self._ready)
+        except ray.exceptions.RayError as error:
+            why = f"Ray started no agent on {self.node.name} ({self.node.address}): {str(error).splitlines()[-1]}"
+            return f"{why}. gmi-drl must be installed there as it is here, see `gmi-drl doctor --cluster ray`"
         try:
             code, lines = ray.get(self._end)
         except ray.exceptions.RayError as error:
@@ -80,19 +83,11 @@ class RayAgents:
         self.address: str = ray.util.get_node_ip_address()
 
     def start(self, node: LayoutNode, order: bytes) -> RayAgent:
-        """Start the agent of a node of the layout.
-
-        Args:
-            node: Its name in the layout.
-            order: A line of JSON, to be its first input.
-
-        Raises:
-            MachineError: if Ray cannot start an actor there.
-        """
+        """Have the agent of a node of the layout start; see `AgentStarter`."""
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        share, place = self._shares[node], self._on[node]
+        share = self._shares[node]
         hosts = ray.remote(AgentHost).options(
             num_cpus=share.cpus,
             num_gpus=share.gpus,
@@ -100,18 +95,7 @@ class RayAgents:
             max_concurrency=2,  # waiting, and being asked to end
             scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, list(self._shares).index(node)),
         )
-        host = hosts.remote()
-        try:
-            ray.get(host.ready.remote(), timeout=STARTED_S)
-        except (ray.exceptions.RayError, TimeoutError) as error:
-            ray.kill(host)
-            reason = str(error).strip().splitlines()
-            raise MachineError(
-                f"Ray started no agent on {place.name} ({place.address}) within {STARTED_S:g} s: "
-                f"{reason[-1] if reason else type(error).__name__}. gmi-drl must be installed there as it is here: "
-                "`gmi-drl doctor --cluster ray` shows what each node has"
-            ) from error
-        return RayAgent(place, host, self._arguments(node), order)
+        return RayAgent(self._on[node], hosts.remote(), self._arguments(node), order)
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from gmi_drl.layout import Layout
 
 READY_S = 180.0
 """Until there must be room for a layout: the cluster is started or joined, nodes and what others use are waited for."""
-STARTED_S = 90.0
-"""Until an agent must have started; the driver itself waits a minute."""
+TAKEN_S = 30.0
+"""Until an agent must be on its way; that it has come is awaited elsewhere."""
 MORE_S = 2.0
 """For an answer, beside what it is about."""
 LEFT_S = 5.0
@@ -81,7 +81,7 @@ class Driver:
 
     def start(self, node: str, order: bytes) -> DrivenAgent:
         """See `AgentStarter`."""
-        answer = self.ask({"say": "start", "node": node, "order": order.decode()}, "started", STARTED_S)
+        answer = self.ask({"say": "start", "node": node, "order": order.decode()}, "started", TAKEN_S)
         return DrivenAgent(self, answer["number"])
 
     def why_ended(self) -> str | None:

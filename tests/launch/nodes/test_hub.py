@@ -30,6 +30,11 @@ def test_where_there_are_too_few_they_take_turns_under_one_claim():
     assert found == {"a": {"cpus": [3], "claims": True}, "b": {"cpus": [3], "claims": False}}
 
 
+def test_containers_of_one_machine_have_the_cpus_of_their_own():
+    found = cpus_of(LAYOUT, nodes(node("a", "x", [0, 1]), node("b", "x", [2, 3])))
+    assert found == {"a": {"cpus": [0, 1], "claims": True}, "b": {"cpus": [2, 3], "claims": True}}
+
+
 def test_all_ranks_are_told_in_their_order_where_each_listens():
     told = [{"trainers": {"1": ["10.0.0.2", 2]}}, {"trainers": {"0": ["10.0.0.1", 1]}}]
     first, second = joined(LAYOUT, told), joined(LAYOUT, told)

@@ -25,7 +25,7 @@ def pair():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         there = socket.create_connection(listener.getsockname())
         here, _ = listener.accept()
-    end = End(here, patience_s=0.6, first_s=0.6)
+    end = End(here, patience_s=0.6)
     end.wire.begin()
     yield end, there
     end.wire.close()
@@ -67,18 +67,6 @@ def test_what_is_done_about_a_message_is_no_silence_of_the_other_end(pair):
     with pytest.raises(queue.Empty):
         end.lost.get(timeout=3 * end.wire._patience_s)
     other.wire.close()
-
-
-def test_before_its_first_word_an_end_has_another_patience():
-    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as there:
-        here, _ = listener.accept()
-        end = End(here, patience_s=0.2, first_s=60.0)
-        end.wire.begin()
-        with pytest.raises(queue.Empty):
-            end.lost.get(timeout=0.8)
-        there.sendall(struct.pack("<II", 2, 0) + b"{}")  # a beat: from now on it is waited for as ever
-        assert "nothing has been heard of it" in end.lost.get(timeout=10)
-        end.wire.close()
 
 
 def test_beats_keep_a_connection_on_which_nothing_is_said(pair):

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -22,6 +23,7 @@ from gmi_drl.launch.ray.agents import ray_agents
 from gmi_drl.launch.ray.cluster import connected, nodes
 from gmi_drl.launch.ray.described import ASSUMED, described_cluster
 from gmi_drl.launch.ray.driven import driven_agents
+from gmi_drl.launch.ray.host import AgentHost
 from gmi_drl.launch.ray.network import measured_network
 from gmi_drl.launch.ray.placement import Share, assigned_in_time, placed
 from gmi_drl.launch.run_role import run_role
@@ -138,6 +140,20 @@ def test_an_agent_that_ends_tells_its_code_and_last_words(joined):
         agent.end()
         ended, words = agent.how_it_ended().splitlines()
         assert ended.endswith("exited with code 3") and words == "  no room left"
+
+
+def test_a_node_without_what_it_takes_tells_why_no_agent_started(joined, monkeypatch):
+    class Absent(AgentHost):
+        """Of a module that workers cannot import."""
+
+    Absent.__module__, Absent.__qualname__ = "only_here", "Absent"
+    monkeypatch.setitem(sys.modules, "only_here", SimpleNamespace(Absent=Absent))
+    monkeypatch.setattr("gmi_drl.launch.ray.agents.AgentHost", Absent)
+    with ray_agents(layout_over(None), arguments_of) as starter:
+        agent = starter.start(None, line({"exit": 3}))
+        why = agent.how_it_ended()
+        agent.end()
+    assert why.startswith("Ray started no agent on ") and "No module named 'only_here'. gmi-drl must be" in why
 
 
 def test_what_others_use_is_named_after_the_deadline(joined):
