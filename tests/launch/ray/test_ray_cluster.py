@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 
 import psutil
 import pytest
@@ -147,7 +147,9 @@ def test_a_node_without_what_it_takes_tells_why_no_agent_started(joined, monkeyp
         """Of a module that workers cannot import."""
 
     Absent.__module__, Absent.__qualname__ = "only_here", "Absent"
-    monkeypatch.setitem(sys.modules, "only_here", SimpleNamespace(Absent=Absent))
+    only_here = ModuleType("only_here")
+    only_here.Absent = Absent
+    monkeypatch.setitem(sys.modules, "only_here", only_here)
     monkeypatch.setattr("gmi_drl.launch.ray.agents.AgentHost", Absent)
     with ray_agents(layout_over(None), arguments_of) as starter:
         agent = starter.start(None, line({"exit": 3}))
