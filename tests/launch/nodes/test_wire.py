@@ -1,6 +1,5 @@
 import queue
 import socket
-import struct
 import threading
 
 import pytest
