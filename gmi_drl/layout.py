@@ -229,6 +229,11 @@ class Layout(FileModel):
         """Environments of all GMIs together."""
         return sum(gmi.num_env for gmi in self.gmis)
 
+    @property
+    def patience(self) -> int:
+        """How many times `hang_s` a group waits: more than once where its GMIs may wait for others, whom they name."""
+        return 1 if self.channels is None else 2
+
     def with_role(self, role: Role) -> tuple[GMI, ...]:
         """The GMIs that have a role, by id."""
         return tuple(gmi for gmi in self.gmis if role in gmi.roles)

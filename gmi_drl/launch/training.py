@@ -175,7 +175,7 @@ def _train(
         writers.start()
         rows = life.enter_context(Presence(folder.metrics_file))
         life.callback(request.settle)  # how it ended stands, whoever is impatient while the processes end
-        for event in processes.events(silence_s=config.hang_s + PATIENCE_S):
+        for event in processes.events(silence_s=config.hang_s * layout.patience + PATIENCE_S):
             home.check()
             rows.check()
             if request.signal is not None and not is_asked:

@@ -48,7 +48,7 @@ class GMI_manager:
         meeting: A folder of this launch, where groups find each other.
         line: The line to the launcher.
         resources: What this GMI shares with others.
-        hang_s: Deadline in seconds of every wait for another GMI.
+        hang_s: Deadline in seconds of every wait for another GMI; `Layout.patience` times that for those of a group.
         is_far: Whether the launcher does not see `run_folder`: what shall stay has to be carried there, see `home`.
     """
 
@@ -196,7 +196,7 @@ class GMI_manager:
             group.members.index(self.gmi.id),
             self.layout.ranks_by_device(group.name),
             tuple(f"GMI {gmi_id}" for gmi_id in group.members),
-            self.hang_s,
+            self.hang_s * self.layout.patience,
             spins=not self.layout.share_cores,
         )
         with ExitStack() as opened:

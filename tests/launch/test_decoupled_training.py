@@ -23,8 +23,8 @@ ANT = TASK_SPECS["ant"]
 NUM_ENV, HORIZON = 4, 8
 
 
-def layout_of(agents=1, trainers=1, **channels):
-    cut = Cut(agents + trainers, NUM_ENV, share_cores=True)
+def layout_of(agents=1, trainers=1, num_env=NUM_ENV, **channels):
+    cut = Cut(agents + trainers, num_env, share_cores=True)
     return Decoupled(trainers, Channels(**channels)).lay_out(ANT, this_node().model_copy(update={"gpus": None}), cut)
 
 
@@ -84,22 +84,24 @@ def test_a_run_that_is_complete_ends_well_once_more(tmp_path):
     assert again.state == "done" and again.iteration == 2
 
 
-def kill(path, gmi_id):
-    """Kill a GMI of a run, by the log that it writes into."""
-    log = os.path.realpath(path / "logs" / f"gmi-{gmi_id}.log")
+def signal_gmi(path, gmi_id, number=signal.SIGKILL):
+    """Send a GMI of a run a signal, by the log that it writes into; whether it was there."""
+    log, is_there = os.path.realpath(path / "logs" / f"gmi-{gmi_id}.log"), False
     for process in filter(str.isdecimal, os.listdir("/proc")):
         try:
             if os.path.realpath(f"/proc/{process}/fd/1") == log:
-                os.kill(int(process), signal.SIGKILL)
+                os.kill(int(process), number)
+                is_there = True
         except OSError:
             continue
+    return is_there
 
 
 @pytest.mark.parametrize("killed", [0, 1], ids=["agent", "trainer"])
 def test_a_death_is_an_error_that_names_the_gmi_and_keeps_the_checkpoint(tmp_path, killed):
     def on_row(row):
         if row["iteration"] == 2:
-            kill(tmp_path / "run", killed)
+            signal_gmi(tmp_path / "run", killed)
 
     with pytest.raises(GmiError, match=rf"GMI {killed} .* was killed by SIGKILL"):
         start(tmp_path / "run", layout_of(), config_of(10**6), on_row=on_row)
@@ -113,7 +115,7 @@ def test_with_restarts_the_run_goes_on_after_an_agents_death(tmp_path):
     def on_row(row):
         if row["iteration"] == 3 and not deaths:
             deaths.append(0)
-            kill(folder.path, 0)
+            signal_gmi(folder.path, 0)
 
     config = config_of(6).model_copy(update={"checkpoint_every": 2})
     outcome = train_on(layout_of(), config, folder, restarts=1, tell=told.append, on_row=on_row)
@@ -125,3 +127,17 @@ def test_with_restarts_the_run_goes_on_after_an_agents_death(tmp_path):
 def test_learners_and_templates_that_are_not_for_each_other_are_refused(tmp_path):
     with pytest.raises(UsageError, match="take --algo a3c"):
         check_trainable(layout_of(), RunConfig(learner=PPOConfig()))
+
+
+def test_an_agent_that_hangs_is_named_though_another_goes_on_and_a_trainer_waits_for_a_trainer(tmp_path):
+    stopped = []
+
+    def stop(row):
+        if row["iteration"] == 2 and not stopped:
+            stopped.append(signal_gmi(tmp_path / "run", 0, signal.SIGSTOP))
+
+    layout = layout_of(2, 2, num_env=64, max_lag=60)  # GMI 1 acts for longer than the others wait
+    config = config_of(10**6, horizon=64).model_copy(update={"hang_s": 8.0})
+    with pytest.raises(GmiError, match=r"^GMI [23]: GMI 0 \(process \d+\) lives but has not sent experience for 8 s"):
+        start(tmp_path / "run", layout, config, on_row=stop)
+    assert stopped == [True]

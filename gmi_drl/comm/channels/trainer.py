@@ -73,7 +73,7 @@ class TrainerEnd:
         Raises:
             UsageError: If the last one was not given back.
             PeerDiedError: If no agent is left.
-            PeerSilentError: If nothing has come for `hang_s`.
+            PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send.
             GmiError: If another trainer has ended the experience.
         """
         if self._is_out:
@@ -146,24 +146,23 @@ class TrainerEnd:
             agents = ", ".join(map(str, self._sizes.agents))
             raise PeerDiedError(f"all agents (GMIs {agents}) ended while GMI {self._bells.own} waited for experience")
         self._bells.look(self._living)  # whoever ends wakes us
-        owners = {agent_of(self._leases.owner(self._rank, place)) for place in missing}
-        late = [self._sizes.agents[agent] for agent in sorted(owners) if agent >= 0]
-        self._bells.wait_for(self._look, late or self._living, "sent experience")
+        owner = agent_of(self._leases.owner(self._rank, missing[0]))  # who leased first is due first
+        due = list(self._living) if owner < 0 else [self._sizes.agents[owner]]
+        self._bells.wait_for(lambda: not self._look().isdisjoint(due) or self._memory.is_closed, due, "sent experience")
 
-    def _look(self) -> bool:
-        """Take in what has come and who has ended; whether there was anything."""
+    def _look(self) -> set[int]:
+        """Take in what has come; the agents of which anything has, or that have ended."""
         ended = self._bells.ended(self._living)  # known before the queues are read: what was sent until then counts
-        has_come = False
-        for agent, gmi in enumerate(self._sizes.agents):
-            if self._rings[gmi].has_more():
-                has_come = True
-                self._take_in(agent, gmi)
+        heard = {gmi for gmi, ring in self._rings.items() if ring.has_more()}
+        for gmi in heard:
+            self._take_in(gmi)
         for gmi in ended:
             self._living.remove(gmi)
             self._reclaim(gmi)
-        return has_come or bool(ended) or self._memory.is_closed
+        return heard.union(ended)
 
-    def _take_in(self, agent: int, gmi: int) -> None:
+    def _take_in(self, gmi: int) -> None:
+        agent = self._sizes.agents.index(gmi)
         for record in self._rings[gmi].take_all():
             is_kind_whole = self._batcher.arrive(agent, record)
             self._batches.arrived(record, is_kind_whole)

@@ -26,9 +26,9 @@ HANG_S = 60.0
 class Run:
     """What the processes of a run inherit, and what they say at their end, by GMI."""
 
-    def __init__(self, sizes, hang_s, updates, stops):
+    def __init__(self, sizes, hang_s, updates, stops, pause_s):
         gmis = sizes.agents + sizes.trainers
-        self.sizes, self.hang_s, self.updates, self.stops = sizes, hang_s, updates, stops
+        self.sizes, self.hang_s, self.updates, self.stops, self.pause_s = sizes, hang_s, updates, stops, pause_s
         self.post, self.memory = create_post(1 + max(gmis)), create_memory()
         self.meeting = FORK.Barrier(len(sizes.trainers))
         self.begun = memoryview(mmap.mmap(-1, 8 * (1 + max(gmis)))).cast("q")  # rollouts that each agent leased
@@ -57,6 +57,7 @@ class Run:
                     if self.stops == (gmi, place.rollout) and step:
                         os.kill(os.getpid(), signal.SIGSTOP)
                 place.commit()
+                time.sleep(self.pause_s)
         except GmiError as error:
             return error
         return None
@@ -100,9 +101,9 @@ class Run:
 
 
 @contextmanager
-def started(sizes, hang_s=HANG_S, updates=6, stops=None):
-    """All GMIs of some sizes as processes."""
-    run = Run(sizes, hang_s, updates, stops)
+def started(sizes, hang_s=HANG_S, updates=6, stops=None, pause_s=0.0):
+    """All GMIs of some sizes as processes; one may stop half-way, all agents pause after each rollout."""
+    run = Run(sizes, hang_s, updates, stops, pause_s)
     try:
         for process in run.processes.values():
             process.start()
@@ -172,6 +173,15 @@ def test_an_agent_that_is_stopped_half_way_is_named_by_who_waits():
         assert str(error).startswith(
             f"GMI 1 (process {run.processes[1].pid}) lives but has not sent experience for 1 s"
         )
+
+
+def test_an_agent_that_is_stopped_is_named_while_another_still_sends():
+    sizes = sizes_of(rollouts=2, agents=(2, 3), trainers=(0, 1), max_lag=1000)  # room for minutes
+    with started(sizes, hang_s=1.0, updates=10**6, stops=(2, 3), pause_s=0.05) as run:
+        said = [run.said(gmi)[-1] for gmi in sizes.trainers]
+        error = next(error for error in said if isinstance(error, PeerSilentError))
+        assert str(error).startswith(f"GMI 2 (process {run.processes[2].pid}) lives but has not sent experience")
+        assert run.begun[3] < 2 * sizes.places - run.begun[2], "only when no place was left"
 
 
 def test_agents_give_up_a_trainer_that_is_stopped():
