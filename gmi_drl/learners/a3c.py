@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from gmi_drl.layout import Layout
+from gmi_drl.experience import RolloutForm
+from gmi_drl.layout import Channels, Layout
 from gmi_drl.learners.base import (
     FLOAT_BYTES,
     KEPT,
@@ -110,6 +111,11 @@ class A3CConfig(LearnerConfig):
         """Whose rollouts a trainer learns from in one update."""
         agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
         return self.rollouts_of(len(agents), len(trainers)) * agents[0].num_env
+
+    def batches_bytes(self, task: TaskSpec, channels: Channels, rollouts: int, num_env: int) -> int:
+        """What the channels hold for one trainer: `max_lag + 1` batches of so many rollouts. The rest is little."""
+        form = RolloutForm(self.horizon, num_env, task.num_obs, task.num_actions)
+        return (channels.max_lag + 1) * form.offsets(rollouts)[-1]
 
     @property
     def epochs(self) -> int:

@@ -3,20 +3,22 @@
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, Layout, Projection
+from gmi_drl.layout import Channels, Device, Layout, Projection
 from gmi_drl.made_for import made_for
 from gmi_drl.mapping import by_device
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget, budget_of
 from gmi_drl.profiler.planning import explore, known_speeds
+from gmi_drl.profiler.room import LESS_IN_CHANNELS
 from gmi_drl.profiler.session import PATIENCE_S, Session
 from gmi_drl.scheduler import Plan
-from gmi_drl.scheduler.division import AS_GOOD, Waits, chosen, divisions
+from gmi_drl.scheduler.division import AS_GOOD, Division, Waits, chosen, divisions
+from gmi_drl.scheduler.memory import shortage
 from gmi_drl.scheduler.search import Grid
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates import TCG, Decoupled, devices_of, mapping_of
@@ -62,6 +64,7 @@ def plan_here(
     speeds = known_speeds(task, config, node, several, template=Decoupled(2), fresh=fresh, tell=tell)
     horizon = config.learner.horizon
     ways = divisions(node, acting, learning, horizon, _sums(task, config, node, speeds))
+    ways = _with_room(ways, acting, task, config, node)
     best = chosen(ways)
     why = [f"measured on this machine, each side while the other rested: {best.described}"]
     if best is not ways[0]:
@@ -120,6 +123,28 @@ def _sums(task: TaskSpec, config: RunConfig, node: Node, speeds: Speeds | None) 
         return communication.seconds(_last(mapping_of(cut, node), trainers))
 
     return waits
+
+
+def _with_room(
+    ways: list[Division], acting: Sequence[ProfilePoint], task: TaskSpec, config: RunConfig, node: Node
+) -> list[Division]:
+    """Those whose GMIs and channels the host holds.
+
+    Raises:
+        NoFeasiblePlanError: if none is left, with the numbers of the fastest.
+    """
+    learner, points = a3c_of(config), {point.cut: point for point in acting}
+
+    def short(way: Division) -> str | None:
+        rollouts = learner.rollouts_of(way.agents, way.trainers)
+        channels = way.trainers * learner.batches_bytes(task, Channels(), rollouts, way.cut.num_env)
+        point, gmis = points[way.cut], way.agents + way.trainers
+        return shortage(node, gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes, channels)
+
+    roomy = [way for way in ways if short(way) is None]
+    if ways and not roomy:
+        raise NoFeasiblePlanError(f"{ways[0].described}, but {short(ways[0])}: {LESS_IN_CHANNELS}")
+    return roomy
 
 
 def _last(mapping: Sequence[Sequence[int]], trainers: int) -> list[list[int]]:

@@ -26,6 +26,9 @@ PLENTY_BYTES = 2**20
 FIXED_BYTES = 2**30
 """More than a process takes without environments and networks."""
 
+LESS_IN_CHANNELS = "let agents have fewer environments, or take fewer learner.rollouts or a smaller channels.max_lag"
+"""The remedy where channels are too large."""
+
 
 def require_room(
     layout: Layout, config: RunConfig, task: TaskSpec, node: Node, tell: Callable[[str], None] = lambda line: None
@@ -34,7 +37,8 @@ def require_room(
 
     Where a MiB for each environment and what its learner takes (`LearnerConfig.memory_bytes`) do not fit, or cannot be
     reckoned, one GMI is run with few environments, unless that is remembered, and a line through what it took is held
-    against the memory. Where our PPO was run in a learner's place, what that one takes beyond it is added.
+    against the memory. Where our PPO was run in a learner's place, what that one takes beyond it is added. Channels
+    have a size that is known, so they are refused where they do not fit even without the GMIs.
 
     Args:
         layout: Where it would train.
@@ -51,12 +55,16 @@ def require_room(
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
     learner = config.learner
+    batches = _batches_bytes(layout, config, task)
+    channels = batches * len(layout.with_role("trainer"))
+    if channels and (why := _shortage(layout, node, 0, 0, channels)) is not None:
+        raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
     learning = learner.memory_bytes(task, learner.worlds_of(layout) if isinstance(learner, A3CConfig) else most)
     if learning is None:
         tell(f"what {learner.kind} keeps cannot be reckoned: measuring how much memory a few environments take")
     else:
         generous = FIXED_BYTES + PLENTY_BYTES * most + learning
-        if _shortage(layout, node, generous, generous) is None:
+        if _shortage(layout, node, generous + (batches if node.num_gpus else 0), generous, channels) is None:
             return
         if template_of(layout).probe(OUR_PPO) is None:
             tell(f"{layout.num_env} environments are many; GMIs of {layout.template} are unlike, so none is measured")
@@ -84,14 +92,24 @@ def require_room(
         )
 
 
-def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int) -> str | None:
+def _batches_bytes(layout: Layout, config: RunConfig, task: TaskSpec) -> int:
+    """Of each trainer in the channels, and once more on its device if that is a GPU; 0 without channels."""
+    learner = config.learner
+    if layout.channels is None or not isinstance(learner, A3CConfig):
+        return 0
+    agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
+    rollouts = learner.rollouts_of(len(agents), len(trainers))
+    return learner.batches_bytes(task, layout.channels, rollouts, agents[0].num_env)
+
+
+def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, channel_bytes: int = 0) -> str | None:
     """Why the GMIs of a layout have no room, if each takes so much; of profiles that it names nothing is reckoned."""
     size = max(len(device.gmis) for device in layout.devices)
     if all(gmi.mig_profile is None for gmi in layout.gmis):
         why = backend_refusal(node, Cut(size, layout.gmis[0].num_env, layout.backend), memory_bytes)
         if why is not None:
             return why
-    return shortage(node, len(layout.gmis), size, memory_bytes, host_bytes)
+    return shortage(node, len(layout.gmis), size, memory_bytes, host_bytes, channel_bytes)
 
 
 def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:

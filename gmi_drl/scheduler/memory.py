@@ -63,7 +63,9 @@ def fits_host(node: Node, host_bytes: int) -> bool:
     return host_bytes <= (1 - SPARE) * node.cpu.memory_gib * GIB
 
 
-def shortage(node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, host_bytes: int) -> str | None:
+def shortage(
+    node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, host_bytes: int, channel_bytes: int = 0
+) -> str | None:
     """Why a node's memory does not hold its GMIs, with the numbers; None if it does or nothing is known.
 
     Args:
@@ -72,9 +74,10 @@ def shortage(node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, ho
         gmis_per_gpu: Those that share one device.
         memory_bytes: Of one GMI on its device.
         host_bytes: Of one GMI on the host; the same as `memory_bytes` on a CPU.
+        channel_bytes: Of the channels, which all share on the host.
     """
     host = num_gmis * max(host_bytes, 0 if node.num_gpus else memory_bytes)
-    return _shortage(node, num_gmis, host, gmis_per_gpu, gmis_per_gpu * memory_bytes)
+    return _shortage(node, num_gmis, host, gmis_per_gpu, gmis_per_gpu * memory_bytes, channel_bytes)
 
 
 def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoint], cuts: Sequence[Cut]) -> str | None:
@@ -102,10 +105,14 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
     return _shortage(node, here * num_devices, host_bytes, here, device_bytes)
 
 
-def _shortage(node: Node, num_gmis: int, host_bytes: int, gmis_here: int, device_bytes: int) -> str | None:
+def _shortage(
+    node: Node, num_gmis: int, host_bytes: int, gmis_here: int, device_bytes: int, channel_bytes: int = 0
+) -> str | None:
     """Why the host does not hold `num_gmis` or a device `gmis_here`, which take so many bytes together."""
-    if not fits_host(node, host_bytes):
-        return f"{counted(num_gmis, 'GMI')} would take {_gib(host_bytes)} of the host's {node.cpu.memory_gib:.1f} GiB"
+    if not fits_host(node, host_bytes + channel_bytes):
+        channels = f" and {_gib(channel_bytes)} of channels" if channel_bytes else ""
+        whole = f"{_gib(host_bytes + channel_bytes)} of the host's {node.cpu.memory_gib:.1f} GiB"
+        return f"{counted(num_gmis, 'GMI')}{channels} would take {whole}"
     device_gib = node.gpu_memory_gib
     if device_gib is not None and device_bytes > (1 - SPARE) * device_gib * GIB:
         return f"{counted(gmis_here, 'GMI')} would take {_gib(device_bytes)} of a GPU's {device_gib:.1f} GiB"

@@ -1,9 +1,15 @@
+import os
+
 import pytest
 
 from gmi_drl.algo.rollout import RolloutConfig
+from gmi_drl.comm.channels import ChannelSizes, create_memory, memory, trainer_end
 from gmi_drl.errors import UsageError
+from gmi_drl.experience import RolloutForm
 from gmi_drl.files import parse
+from gmi_drl.layout import Channels
 from gmi_drl.learners import A3CConfig
+from gmi_drl.memory.post import create_post
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -34,3 +40,17 @@ def test_memory_is_that_of_two_copies_of_a_batch_and_of_judging_it_whole():
     samples = 4 * 8 * (2 * (60 + 8 + 5) + 16)
     assert taken(hidden=(8,), minibatches=8) == learner + 100 * (samples + 4 * 8 * 8)
     assert taken(hidden=(8,), minibatches=1) == learner + 100 * (samples + 4 * 8 * 48)
+
+
+def test_channels_are_foretold_but_for_little(monkeypatch):
+    """Beside batches they have queues and parameters."""
+    config, sizes = A3CConfig(horizon=16), []
+    monkeypatch.setattr(memory, "check_available", lambda nbytes, *rest: sizes.append(nbytes))
+    form = RolloutForm(16, 256, ANT.num_obs, ANT.num_actions, num_terms=3)
+    ends = ChannelSizes(form, 2, (2, 3, 4, 5), (0, 1), Channels(max_lag=3), config.bucket_bytes(ANT))
+    post, shared = create_post(6), create_memory()
+    trainer_end(shared, post, 0, ends, hang_s=1.0).close()
+    os.close(shared)
+    post.close()
+    foretold = 2 * config.batches_bytes(ANT, Channels(max_lag=3), 2, 256)
+    assert foretold <= sizes[0] < foretold + 4 * config.bucket_bytes(ANT)

@@ -2,14 +2,17 @@ import pytest
 from conftest import tiny_config, tiny_layout
 from toys import install_backend
 
+from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Node
-from gmi_drl.learners import PPOConfig, RslRlConfig
+from gmi_drl.layout import Channels
+from gmi_drl.learners import A3CConfig, PPOConfig, RslRlConfig
 from gmi_drl.profiler import room
 from gmi_drl.profiler.room import require_room
 from gmi_drl.profiler.session import Session
+from gmi_drl.templates import Decoupled
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -60,6 +63,24 @@ def test_what_cannot_be_reckoned_is_measured(monkeypatch):
     told = []
     require_room(tiny_layout(gmis=1, num_env=8), tiny_config(), ANT, node_with(64.0), told.append)
     assert told == ["what ppo keeps cannot be reckoned: measuring how much memory a few environments take"]
+
+
+def test_channels_that_have_no_room_are_refused_by_their_size():
+    layout = Decoupled(1, Channels(max_lag=99)).lay_out(ANT, node_with(4.0), Cut(2, 1024))
+    config = tiny_config(learner=A3CConfig(horizon=32))
+    told = r"2 GMIs and .* GiB of channels would take .* of the host's 0\.8 GiB: .*environments.*rollouts.*max_lag"
+    with pytest.raises(LayoutMismatchError, match=told):
+        require_room(layout, config, ANT, node_with(0.8))
+    require_room(layout, config, ANT, node_with(8.0))
+
+
+def test_what_fits_but_for_its_channels_is_told(monkeypatch):
+    layout, told = Decoupled(1, Channels(max_lag=99)).lay_out(ANT, node_with(4.0), Cut(2, 64)), []
+    for max_lag in (0, 1000):
+        layout = layout.model_copy(update={"channels": Channels(max_lag=max_lag)})
+        require_room(layout, tiny_config(learner=A3CConfig(horizon=32)), ANT, node_with(2.6), told.append)
+        assert len(told) == (1 if max_lag else 0)
+    assert "GMIs of decoupled are unlike, so none is measured" in told[0]
 
 
 def test_a_few_are_cut_as_the_layout_is(install):

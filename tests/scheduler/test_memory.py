@@ -40,6 +40,13 @@ def test_shortage_names_the_numbers():
     assert shortage(gpu, 4, 2, GIB, 3 * GIB) == "4 GMIs would take 12.0 GiB of the host's 10.0 GiB"
 
 
+def test_channels_are_of_the_host_once():
+    gpu = Node(name="g", gpus=Gpus(model="X", count=2, memory_gib=4), cpu=Cpu(cores=8, memory_gib=10))
+    assert shortage(gpu, 4, 2, GIB, GIB, channel_bytes=5 * GIB) is None
+    told = "4 GMIs and 6.0 GiB of channels would take 10.0 GiB of the host's 10.0 GiB"
+    assert shortage(gpu, 4, 2, GIB, GIB, channel_bytes=6 * GIB) == told
+
+
 def test_layouts_that_live_together_share_the_memory():
     cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
     sizes = {(size, n): (GIB if size == 1 else GIB // 2) + n * 2**20 for size in (1, 2) for n in (128, 256)}
