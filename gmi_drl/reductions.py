@@ -150,7 +150,7 @@ def refusal(method: ReductionMethod, mapping: MappingList, kind: Kind | None = N
 
 def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
     """The one for GMIs of one host where nothing is known of speeds: shared memory where the processor allows it."""
-    if size_of(mapping) == 1:
+    if size_of(mapping) < 2:
         return NONE
     return MPR_SHM if MPR_SHM.runs_on(architecture) else MPR_GLOO
 

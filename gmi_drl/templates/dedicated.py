@@ -1,12 +1,14 @@
 """GMIs that have one role each: what TDG and TDG_EX have in common (paper section 5.1)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gmi_drl.cut import AnyCut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GMI, Device, Layout, Role
-from gmi_drl.templates.even import described, even_devices, shares_cores
+from gmi_drl.templates.even import described, even_devices
+from gmi_drl.templates.template import Template
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
@@ -65,59 +67,55 @@ def chain_of(layout: Layout, gmi_id: int) -> Chain:
     return next(chain for chain in chains(layout) if gmi_id in (*chain.simulators, *chain.others))
 
 
-def dedicated_devices(name: str, node: Node, cut: AnyCut, others: tuple[Role, ...]) -> tuple[Device, ...]:
-    """Cut every device of the node evenly. Its last GMIs have the `others`, one each, and the rest simulate.
+class Dedicated(Template):
+    """A template by which the last GMIs of each device have one of the `others` each, and the rest simulate.
 
-    Raises:
-        NoFeasiblePlanError: if a device has fewer GMIs than roles, or the node cannot hold so many.
+    Its GMIs are unlike, so none is measured by itself.
     """
-    devices = even_devices(node, cut, SIMULATOR)
-    fewest, wanted = min(len(device.gmis) for device in devices), len(others) + 1
-    if fewest < wanted:
-        roles = ", ".join((*SIMULATOR, *others))
-        remedy = f"ask for {wanted} or more (--gmis-per-gpu), where cores are fewer with --share-cores"
-        raise NoFeasiblePlanError(
-            f"{name} needs {wanted} GMIs on each device ({roles}), not {counted(fewest, 'GMI')}: {remedy}"
-        )
-    return tuple(device.model_copy(update={"gmis": _with_roles(device.gmis, others)}) for device in devices)
+
+    others: tuple[Role, ...]
+
+    def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
+        """See `Template`: a device with fewer GMIs than roles is too small."""
+        devices = even_devices(node, cut, SIMULATOR)
+        fewest, wanted = min(len(device.gmis) for device in devices), len(self.others) + 1
+        if fewest < wanted:
+            roles = ", ".join((*SIMULATOR, *self.others))
+            remedy = f"ask for {wanted} or more (--gmis-per-gpu), where cores are fewer with --share-cores"
+            raise NoFeasiblePlanError(
+                f"{self.name} needs {wanted} GMIs on each device ({roles}), not {counted(fewest, 'GMI')}: {remedy}"
+            )
+        return tuple(device.model_copy(update={"gmis": _with_roles(device.gmis, self.others)}) for device in devices)
+
+    def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
+        """See `Template`: and who shares whom."""
+        sizes = sorted({len(device.gmis) - len(self.others) for device in devices})
+        shared = " or ".join(counted(size, "simulator") for size in sizes)
+        return [
+            described(devices, cut, node, each=" for each simulator"),
+            f"each device has {shared} for one {' and one '.join(self.others)}",
+            f"{self.name}: {self.what}",
+        ]
+
+    def role_mistakes(self, layout: Layout) -> list[str]:
+        """See `Template`."""
+        wanted = sorted((role,) for role in self.others)
+        for device in layout.devices:
+            has = [gmi.roles for gmi in device.gmis]
+            if sorted(roles for roles in has if roles != SIMULATOR) != wanted or SIMULATOR not in has:
+                found = ", ".join("+".join(roles) for roles in has)
+                parts = " and ".join(f"one {role}" for role in self.others)
+                text = f"{self.name} needs on each device {parts} beside its simulators, each on a GMI of its own"
+                return [f"{text}: {device.kind} {device.index} has {found}"]
+        if idle := [gmi.id for gmi in layout.gmis if gmi.roles != SIMULATOR and gmi.num_env]:
+            return [f"{self.name} has environments on simulators alone: leave num_env of GMIs {idle} out"]
+        return []
 
 
 def _with_roles(gmis: tuple[GMI, ...], others: tuple[Role, ...]) -> tuple[GMI, ...]:
     rest = gmis[-len(others) :]
     given = (gmi.model_copy(update={"roles": (role,), "num_env": 0}) for gmi, role in zip(rest, others, strict=True))
     return (*gmis[: -len(others)], *given)
-
-
-def form_of(devices: tuple[Device, ...], cut: AnyCut, node: Node, others: tuple[Role, ...]) -> list[str]:
-    """The form of such a layout, and who shares whom, in a sentence each."""
-    sizes = sorted({len(device.gmis) - len(others) for device in devices})
-    shared = " or ".join(counted(size, "simulator") for size in sizes)
-    return [
-        described(devices, cut, node, each=" for each simulator"),
-        f"each device has {shared} for one {' and one '.join(others)}",
-    ]
-
-
-def shares(devices: tuple[Device, ...], cut: AnyCut) -> bool:
-    """Whether the layout has to say that GMIs take turns on cores."""
-    return cut.share_cores and shares_cores(devices)
-
-
-def role_mistakes(name: str, layout: Layout, others: tuple[Role, ...]) -> list[str]:
-    """What keeps a layout from being one of GMIs that have one role each."""
-    if layout.task is None:
-        return [f"{name} needs a task, this layout names none"]
-    wanted = sorted((role,) for role in others)
-    for device in layout.devices:
-        has = [gmi.roles for gmi in device.gmis]
-        if sorted(roles for roles in has if roles != SIMULATOR) != wanted or SIMULATOR not in has:
-            found = ", ".join("+".join(roles) for roles in has)
-            parts = " and ".join(f"one {role}" for role in others)
-            text = f"{name} needs on each device {parts} beside its simulators, each on a GMI of its own"
-            return [f"{text}: {device.kind} {device.index} has {found}"]
-    if idle := [gmi.id for gmi in layout.gmis if gmi.roles != SIMULATOR and gmi.num_env]:
-        return [f"{name} has environments on simulators alone: leave num_env of GMIs {idle} out"]
-    return []
 
 
 def step_bytes(task: TaskSpec) -> int:

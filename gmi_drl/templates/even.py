@@ -70,7 +70,7 @@ def _models(node: Node) -> list[str]:
 
 def shares_cores(devices: Sequence[Device]) -> bool:
     """Whether a core is given to more than one GMI."""
-    given = [core for device in devices for gmi in device.gmis for core in gmi.cores]
+    given = [(device.node, core) for device in devices for gmi in device.gmis for core in gmi.cores]
     return len(set(given)) < len(given)
 
 

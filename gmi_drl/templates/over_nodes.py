@@ -1,24 +1,24 @@
 """A template over the nodes of a cluster: each node is cut as it is alone, and groups are over all of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from gmi_drl.cluster import Cluster, Network
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, GmiGroup, Layout, Projection
+from gmi_drl.layout import Device, GmiGroup, Layout
 from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
+from gmi_drl.reduction_method import ReductionMethod
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.speeds import LINK, OF_CORES, Speeds
 from gmi_drl.templates.cost import Communication, milliseconds
-from gmi_drl.templates.template import UNMEASURED, Template
+from gmi_drl.templates.template import Template
 from gmi_drl.units import counted, human_bytes
 from gmi_drl.workload import TaskSpec
 
 
-class OverNodes:
+class OverNodes(Template):
     """See `Template`. The node that its methods are given is the cluster's `whole`.
 
     Args:
@@ -29,46 +29,45 @@ class OverNodes:
     def __init__(self, inner: Template, cluster: Cluster) -> None:
         self.inner, self.cluster = inner, cluster.in_devices
         self.name, self.what, self.purpose = inner.name, inner.what, inner.purpose
-        self.usual_learner, self.planner = inner.usual_learner, inner.planner
+        self.usual_learner, self.planner, self.channels = inner.usual_learner, inner.planner, inner.channels
 
-    def lay_out(
-        self,
-        task: TaskSpec,
-        node: Node,
-        cut: AnyCut,
-        projection: Projection = UNMEASURED,
-        why: Sequence[str] = (),
-        communication: Communication | None = None,
-    ) -> Layout:
+    def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
+        """See `Template`: those of each node, with the ids of GMIs in a row over all nodes."""
+        kinds = {part.kind.name: self.inner.devices(part.kind, cut) for part in self.cluster.nodes}
+        devices: list[Device] = []
+        first = 0
+        for name, kind in self.cluster.named():
+            for device in kinds[kind.name]:
+                gmis = tuple(gmi.model_copy(update={"id": first + i}) for i, gmi in enumerate(device.gmis))
+                devices.append(device.model_copy(update={"node": name, "gmis": gmis}))
+                first += len(gmis)
+        return tuple(devices)
+
+    def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
+        """See `Template`: how many GMIs, devices and nodes there are in all, and the form of each kind of node."""
+        what = "GPU" if devices[0].kind == "gpu" else "CPU device"
+        gmis, count = sum(len(device.gmis) for device in devices), self.cluster.count
+        told = [f"{counted(gmis, 'GMI')} on the {counted(len(devices), what)} of {counted(count, 'node')} in all"]
+        for part in self.cluster.nodes:
+            form, *_ = self.inner.form(self.inner.devices(part.kind, cut), cut, part.kind)
+            told.append(f"on each of {part.count} nodes: {form}" if part.count > 1 else form)
+        return [*told, f"{self.name}: {self.what}"]
+
+    def usual(self, training: MappingList, node: Node) -> ReductionMethod:
+        """See `Template`: what crosses hosts wherever GMIs lie on their devices."""
+        return REDUCTIONS.find("HAR") if training else NONE
+
+    def trainers_of(self, mapping: MappingList) -> MappingList:
         """See `Template`."""
-        kinds = {part.kind.name: self.inner.lay_out(task, part.kind, cut) for part in self.cluster.nodes}
-        devices = tuple(self._devices(kinds))
-        mapping = [[gmi.id for gmi in device.gmis] for device in devices]
-        first = next(iter(kinds.values()))
-        members = {name: group.members for name, group in self.inner.groups(mapping, "").items()}
-        summing = set(chain.from_iterable(members.values()))
-        mapping = [[gmi_id for gmi_id in device if gmi_id in summing] for device in mapping]
-        method = communication.method(mapping) if communication and communication.reduces else NONE
-        # Where nothing is known of speeds: what crosses hosts wherever GMIs lie on their devices.
-        name_of = USUAL if communication is None else method.name
-        groups = {name: GmiGroup(members=ids, reduction=name_of) for name, ids in members.items()}
-        reasons = [*why, *self._described(kinds, devices), f"{self.name}: {self.what}"]
-        if communication and method is not NONE:
-            reasons += [f"{method.name}: {method.how}", communication.why(mapping)]
-        return Layout(
-            task=task.name,
-            template=self.name,
-            backend=cut.backend,
-            share_cores=first.share_cores,
-            devices=devices,
-            groups=groups,
-            projection=projection,
-            reasons=tuple(reasons),
-        )
+        return self.inner.trainers_of(mapping)
 
     def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
         """See `Template`: within one node."""
         return self.inner.groups(mapping, architecture)
+
+    def role_mistakes(self, layout: Layout) -> list[str]:
+        """See `Template`."""
+        return self.inner.role_mistakes(layout)
 
     def check(self, layout: Layout) -> list[str]:
         """See `Template`."""
@@ -96,28 +95,6 @@ class OverNodes:
     def reporters(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`."""
         return self.inner.reporters(layout)
-
-    def _described(self, kinds: Mapping[str, Layout], devices: Sequence[Device]) -> Iterator[str]:
-        """How many GMIs, devices and nodes there are in all, and the form of each kind of node, in sentences."""
-        what = "GPU" if devices[0].kind == "gpu" else "CPU device"
-        gmis, count = sum(len(device.gmis) for device in devices), self.cluster.count
-        yield f"{counted(gmis, 'GMI')} on the {counted(len(devices), what)} of {counted(count, 'node')} in all"
-        for part in self.cluster.nodes:
-            form = kinds[part.kind.name].reasons[0]
-            yield f"on each of {part.count} nodes: {form}" if part.count > 1 else form
-
-    def _devices(self, kinds: Mapping[str, Layout]) -> Iterator[Device]:
-        """Those of each node, with the ids of GMIs in a row over all nodes."""
-        first = 0
-        for name, kind in self.cluster.named():
-            for device in kinds[kind.name].devices:
-                gmis = tuple(gmi.model_copy(update={"id": first + i}) for i, gmi in enumerate(device.gmis))
-                yield device.model_copy(update={"node": name, "gmis": gmis})
-                first += len(gmis)
-
-
-USUAL = REDUCTIONS.find("HAR").name
-"""Between hosts, where nobody knows speeds."""
 
 
 def sum_seconds(network: Network, bucket_bytes: int, nodes: int, architecture: str) -> float:

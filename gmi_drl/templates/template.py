@@ -1,29 +1,35 @@
 """What a template is: how the roles of a workload lie on GMIs (paper section 5.1)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from itertools import chain
+from typing import Literal
 
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
-from gmi_drl.layout import GmiGroup, Layout, Projection
-from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.layout import Channels, Device, GmiGroup, Layout, Projection
+from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
+from gmi_drl.reduction_method import ReductionMethod
+from gmi_drl.reductions import NONE, usual_reduction
 from gmi_drl.speeds import Speeds
-from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
+from gmi_drl.templates.even import described, shares_cores
 from gmi_drl.workload import TaskSpec
 
 Purpose = Literal["training", "serving"]
 
 UNMEASURED = Projection(measured=False)
 
-
-def channel_mistakes(name: str, layout: Layout) -> list[str]:
-    """Why a layout that has channels is none of a template by which nothing goes through any."""
-    return [] if layout.channels is None else [f"{name} has no channels, this layout has some: leave them out"]
+TRAINERS = "trainers"
+"""The group of the GMIs whose gradients are summed: the one of a training, none is in serving."""
 
 
-class Template(Protocol):
+class Template(ABC):
     """An entry of `TEMPLATES`: pure data in, pure data out. Layouts name it.
+
+    What is here is usual: a training sums its gradients in one group, whose first rank the launcher speaks to; in
+    serving nothing is summed, and all that act are spoken to.
 
     Attributes:
         name: As layouts have it.
@@ -32,13 +38,60 @@ class Template(Protocol):
         usual_learner: The kind of learner where nobody says (`learners.LEARNERS`).
         planner: `module:function` that plans it by measuring, with arguments as of `profiler.planning.plan_here` has
             them, where its GMIs are not alike; None where one probe measures them all.
+        channels: By which experience gets to other GMIs; None if none does so.
     """
 
     name: str
     what: str
     purpose: Purpose
-    usual_learner: str
-    planner: str | None
+    usual_learner: str = OUR_PPO.name
+    planner: str | None = None
+    channels: Channels | None = None
+
+    @abstractmethod
+    def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
+        """The devices of a node, cut, and who does what on them.
+
+        Raises:
+            NoFeasiblePlanError: if the node cannot hold so many GMIs, or they are too few.
+        """
+
+    @abstractmethod
+    def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
+        """`module:class` of each GMI's role (`roles.drl_role.DRL_role`), by its id.
+
+        One that trains reports and returns what `roles.holistic.Holistic` does, one that serves what
+        `roles.server.Server` does.
+
+        Raises:
+            UsageError: if it is not for such a learner.
+        """
+
+    @abstractmethod
+    def role_mistakes(self, layout: Layout) -> list[str]:
+        """What is wrong with who does what on which GMI, each mistake in a sentence."""
+
+    def group_mistakes(self, layout: Layout) -> list[str]:
+        """What is wrong with the groups where roles are right: all that train must stay alike."""
+        training = tuple(gmi.id for gmi in layout.with_role("trainer"))
+        wanted = {TRAINERS: training} if training else {}
+        groups = {name: tuple(sorted(group.members)) for name, group in layout.groups.items()}
+        if groups == wanted:
+            return []
+        needs = f"needs the one group {wanted}" if wanted else "has no groups"
+        return [f"{self.name} {needs}, this layout has {groups}"]
+
+    def trainers_of(self, mapping: MappingList) -> MappingList:
+        """Of the GMIs of each device those that train: all, or nobody in serving."""
+        return mapping if self.purpose == "training" else []
+
+    def usual(self, training: MappingList, node: Node) -> ReductionMethod:
+        """How these reduce where nothing is known of speeds."""
+        return usual_reduction(training, node.cpu.architecture)
+
+    def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
+        """What a layout of such devices is, in a sentence or more."""
+        return [described(devices, cut, node), f"{self.name}: {self.what}"]
 
     def lay_out(
         self,
@@ -60,26 +113,58 @@ class Template(Protocol):
             communication: Decides how groups reduce; without it they do what is usual.
 
         Raises:
-            NoFeasiblePlanError: if the node cannot hold so many GMIs.
+            NoFeasiblePlanError: as of `devices`.
         """
+        devices = self.devices(node, cut)
+        training = self.trainers_of([[gmi.id for gmi in device.gmis] for device in devices])
+        sums = communication if communication and communication.reduces else None
+        method = sums.method(training) if sums else self.usual(training, node)
+        reasons = [*why, *self.form(devices, cut, node)]
+        if method is not NONE:
+            reasons.append(f"{method.name}: {method.how}")
+        if method is not NONE and sums:
+            reasons.append(sums.why(training))
+        return Layout(
+            task=task.name,
+            template=self.name,
+            backend=cut.backend,
+            share_cores=cut.share_cores and shares_cores(devices),
+            devices=devices,
+            groups=_all_in_one(training, method),
+            channels=self.channels,
+            projection=projection,
+            reasons=tuple(reasons),
+        )
 
     def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
         """The groups that the GMIs of these devices form on a host with such a processor."""
+        training = self.trainers_of(mapping)
+        return _all_in_one(training, usual_reduction(training, architecture))
 
     def check(self, layout: Layout) -> list[str]:
         """Why a layout that names this template is none of its kind, each mistake in a sentence; empty if it is."""
+        mistakes = [] if layout.task is not None else [f"{self.name} needs a task, this layout names none"]
+        mistakes += self.role_mistakes(layout) or self.group_mistakes(layout)
+        if self.channels is None and layout.channels is not None:
+            mistakes.append(f"{self.name} has no channels, this layout has some: leave them out")
+        return mistakes
 
     def communication(
         self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
     ) -> Communication:
-        """What crosses the borders of GMIs in one iteration, at speeds that were measured on the node."""
+        """What crosses the borders of GMIs in one iteration, at speeds that were measured on the node.
 
-    def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
-        """`module:class` of each GMI's role (`roles.drl_role.DRL_role`), by its id.
-
-        One that trains reports and returns what `roles.holistic.Holistic` does, one that serves what
-        `roles.server.Server` does.
+        Usually gradients, once for every mini-batch (Table 5), and nothing in serving: COM = 0 (Table 4).
         """
+        if self.purpose == "serving":
+            return NO_COMMUNICATION
+        return Communication(
+            reduces=learner.epochs * learner.minibatches,
+            bucket_bytes=learner.bucket_bytes(task),
+            architecture=node.cpu.architecture,
+            kind="gpu" if node.num_gpus else "cpu",
+            speeds=speeds,
+        )
 
     def probe(self, learner: LearnerEntry) -> str | None:
         """`module:class` of the role that measures one iteration of its GMIs (`roles.probe.Probe`).
@@ -87,9 +172,25 @@ class Template(Protocol):
         None if it is the learner's to say and that brings none, and for every learner if its GMIs are unlike, so that
         one of them does not tell how a cut runs: its cuts are not measured before they run.
         """
+        return None
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:
-        """The GMIs that the launcher speaks to, and whose results tell how it went."""
+        """The GMIs that the launcher speaks to, and whose results tell how it went.
+
+        In a training rank 0, whose answer counts for all in the exchange of every iteration.
+        """
+        return self.reporters(layout)[: 1 if self.purpose == "training" else None]
 
     def reporters(self, layout: Layout) -> tuple[int, ...]:
-        """The GMIs that report an iteration: their rows together are one of the run's metrics."""
+        """The GMIs that report an iteration: their rows together are one of the run's metrics.
+
+        Trainers, by rank, also for who simulates and acts for them; in serving agents.
+        """
+        if self.purpose == "training":
+            return layout.groups[TRAINERS].members
+        return tuple(gmi.id for gmi in layout.with_role("agent"))
+
+
+def _all_in_one(training: MappingList, method: ReductionMethod) -> dict[str, GmiGroup]:
+    members = tuple(chain.from_iterable(training))
+    return {TRAINERS: GmiGroup(members=members, reduction=method.name)} if members else {}

@@ -160,13 +160,6 @@ def test_what_a_simulator_cannot_do_is_refused_before_anything_starts(tmp_path, 
     assert not list(folder.log_file(0).parent.iterdir()) and not folder.layout_file.exists()
 
 
-def test_devices_of_two_kinds_are_refused(tmp_path):
-    layout = tiny_layout(2)
-    cpu, gpu = (Device(kind=kind, gmis=(gmi,)) for kind, gmi in zip(("cpu", "gpu"), layout.gmis, strict=True))
-    with pytest.raises(UsageError, match=r"devices of one kind.*cpu and gpu.*give each kind a layout of its own"):
-        train(layout.model_copy(update={"devices": (cpu, gpu)}), tiny_config(), RunFolder(tmp_path))
-
-
 def test_the_time_limit_ends_a_run_with_a_checkpoint(tmp_path):
     folder, outcome = start(tmp_path / "run", tiny_layout(1), tiny_config(iterations=10**6, time_limit_s=0.5))
     assert outcome.state == "done" and 0 < outcome.iteration < 10**6

@@ -192,14 +192,17 @@ def test_a_layout_takes_the_reduction_that_is_fastest_and_says_why():
     assert alone.groups["trainers"].reduction == "none" and not any("Algorithm 1" in why for why in alone.reasons)
 
 
-def test_devices_of_two_kinds_part_replicas_and_not_servers():
+def test_devices_of_two_kinds_are_for_serving_alone():
+    """Sums of both would round differently, so the group of a training is refused."""
     node = Node(name="n", gpus=Gpus(model="X", count=2), cpu=Cpu(cores=2, memory_gib=8))
-    for template, count in ((TCG_EX, 1), (TCG, 0)):
-        first, second = template.lay_out(ANT, node, Cut(1, 64)).devices
-        mixed = template.lay_out(ANT, node, Cut(1, 64)).model_copy(
-            update={"devices": (first.model_copy(update={"kind": "cpu"}), second)}
-        )
-        assert len(template.check(mixed)) == count
+    for template in (TCG_EX, TCG):
+        mixed = template.lay_out(ANT, node, Cut(1, 64)).model_dump(mode="json")
+        mixed["devices"][0]["kind"] = "cpu"
+        if template is TCG:
+            assert TCG.check(parse(Layout, mixed, "mixed")) == []
+        else:
+            with pytest.raises(UsageError, match="cpu and gpu, which round differently: make a group of each kind"):
+                parse(Layout, mixed, "mixed")
 
 
 def test_purposes_name_the_usual_templates():

@@ -8,7 +8,7 @@ from gmi_drl.comm.channels import AgentEnd, ChannelSizes, TrainerEnd, agent_end,
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.experience import RolloutForm
 from gmi_drl.roles.manager import GMI_manager
-from gmi_drl.templates.tcg_ex import TRAINERS
+from gmi_drl.templates.template import TRAINERS
 from gmi_drl.workload import TaskSpec
 
 

@@ -11,7 +11,7 @@ from gmi_drl.roles.dedicated.peer import LOADING_S, Peer
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
-from gmi_drl.templates.tcg_ex import TRAINERS
+from gmi_drl.templates.template import TRAINERS
 from gmi_drl.workload import TaskSpec
 
 
