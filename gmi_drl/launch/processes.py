@@ -124,12 +124,15 @@ class GMIProcesses:
         """
         heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
         while self._children.keys() != self.results.keys():
-            for gmi_id, word in self._receive(TICK_S):
+            words, error = self._receive(TICK_S)
+            for gmi_id, word in words:
                 heard = Waiting()
                 if isinstance(word, Ready | Report | Wrote):
                     self._has_told = True
                     yield Heard(gmi_id, word)
                     heard = Waiting()  # what the caller took its time for is not the GMIs' silence
+            if error is not None:
+                raise error
             self._check_silence(heard.look(), silence_s)
             yield Tick()
 
@@ -173,28 +176,36 @@ class GMIProcesses:
         self._selector.register(child.line_fd, selectors.EVENT_READ, (gmi_id, False))
         self._selector.register(child.exit_fd, selectors.EVENT_READ, (gmi_id, True))
 
-    def _receive(self, wait_s: float) -> list[tuple[int, GMIWord]]:
-        """Words that have come within `wait_s`; complaints about peers give way to the peers' own errors."""
-        received, complaint, deadline = list[tuple[int, GMIWord]](), None, time.monotonic() + wait_s
+    def _receive(self, wait_s: float) -> tuple[list[tuple[int, GMIWord]], GmiError | None]:
+        """Words that have come within `wait_s`, and how a GMI failed, after which all that was said is heard.
+
+        Complaints about peers give way to the peers' own errors.
+        """
+        received, deadline = list[tuple[int, GMIWord]](), time.monotonic() + wait_s
+        error, complaint = None, None
         while True:
-            for key, _ in self._selector.select(max(0.0, deadline - time.monotonic())):
-                gmi_id, has_ended = key.data
-                match self._read(gmi_id, has_ended):
-                    case Failed(blames_peer=True) as word:
-                        complaint = complaint or self._failure(gmi_id, word)
+            ready = self._selector.select(0.0 if error else max(0.0, deadline - time.monotonic()))
+            for key, _ in ready:
+                try:
+                    word = self._read(*key.data)
+                except GmiError as failure:
+                    error = error or failure
+                    continue
+                match word:
+                    case Failed(blames_peer=True):
+                        complaint = complaint or self._failure(key.data[0], word)
                         deadline = time.monotonic() + BLAME_S
-                    case Failed() as word:
-                        raise self._failure(gmi_id, word)
+                    case Failed():
+                        error = error or self._failure(key.data[0], word)
                     case None:
                         pass
-                    case word:
-                        received.append((gmi_id, word))
-            if complaint is None and received:
-                return received
-            if time.monotonic() >= deadline:
-                if complaint is not None:
-                    raise complaint
-                return received
+                    case _:
+                        received.append((key.data[0], word))
+            is_late = time.monotonic() >= deadline
+            if error and (is_late or not ready):
+                return received, error
+            if not error and (is_late or (received and complaint is None)):
+                return received, complaint
 
     def _read(self, gmi_id: int, has_ended: bool) -> GMIWord | None:
         """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.

@@ -7,7 +7,7 @@ from unittest.mock import ANY
 
 import psutil
 import pytest
-from conftest import children_of, environment, open_layout, tiny_config, tiny_layout
+from conftest import children_of, environment, open_layout, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import ProcessBackend
@@ -27,6 +27,14 @@ class Late(GMI_DRL.DRL_role):
         self.mgr.report({"number": 2})
         if fails:
             raise ValueError("a bug in my role")
+        return "a result"
+
+class Unequal(GMI_DRL.DRL_role):
+    def GMI_run(self):
+        if self.GMI_id == 0:
+            raise ValueError("a bug in my role")
+        for number in range(20):
+            self.mgr.report({"number": number})
         return "a result"
 
 class Riddling(GMI_DRL.DRL_role):
@@ -87,6 +95,19 @@ def test_the_error_of_a_gmi_that_has_ended_is_told_not_its_exit_code(tmp_path):
             pass
     assert str(failed.value).count("ValueError: a bug in my role") == 1, "the log ends with it, too"
     assert str(failed.value).endswith('raise ValueError("a bug in my role")')
+
+
+@two_cores
+def test_what_others_have_said_is_heard_before_a_failure_ends_all(tmp_path):
+    (tmp_path / "role.py").write_text(ROLE)
+    folder, role, told = RunFolder(tmp_path / "run"), f"{tmp_path / 'role.py'}:Unequal", []
+    folder.create()
+    with open_layout(tiny_layout(2), tiny_config(), folder, {0: role, 1: role}, {}, slot_bytes=64) as processes:
+        for gmi_id in (0, 1):
+            processes._children[gmi_id].exit_code(120)
+        with pytest.raises(GmiError, match=r"^GMI 0: ValueError: a bug in my role"):
+            told.extend(event.word.row["number"] for event in processes.events() if isinstance(event, Heard))
+    assert told == list(range(20))
 
 
 def test_a_backend_that_fails_at_the_end_keeps_nobody_alive(tmp_path, monkeypatch):
