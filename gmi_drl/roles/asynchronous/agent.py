@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.agent import Agent, make_agent
-from gmi_drl.algo.flat import FlatParameters
+from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.config import a3c_of
 from gmi_drl.experience import FACTS
@@ -20,6 +19,7 @@ from gmi_drl.roles.asynchronous.worlds import hear_of_room, tell_of_worlds
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.player import new_agent
 from gmi_drl.roles.seeds import seed_of, start_of
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.tasks.terms import terms_of
@@ -40,9 +40,9 @@ class ExperienceAgent(DRL_role):
         task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, task_seed)
         tell_of_worlds(self, task)
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
-        agent = make_agent(task.spec, learner, device, seed=config.seed)
+        agent, vector = new_agent(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, "agent"))
-        actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, device)
+        actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, vector)
         hear_of_room(self)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
         recording = Recording(sizes, device)
@@ -102,16 +102,17 @@ class Playing:
 
 
 class Newest:
-    """The newest version of a policy, in an agent that somebody else trains."""
+    """The newest version of a policy, in an agent that somebody else trains.
 
-    def __init__(self, agent: Agent, device: torch.device) -> None:
-        def room(count: int) -> Tensor:
-            return torch.zeros(count, device=device)
+    Args:
+        agent: Of this process.
+        vector: Which its parameters are views of.
+    """
 
+    def __init__(self, agent: Agent, vector: Tensor) -> None:
         self._agent = agent
-        self._vector = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=room).vector
         self._statistics = torch.zeros_like(agent.normaliser.statistics)
-        self.parameters = [self._vector, self._statistics]
+        self.parameters = [vector, self._statistics]
         self.version: int | None = None
 
     def take_from(self, end: AgentEnd) -> None:
