@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gmi_drl.comm.channels.memory import GIVEN_BACK, LEASED, OWNERS, RECLAIMED, ChannelMemory
+from gmi_drl.comm.channels.memory import GIVEN_BACK, LEASED, OWNERS, ChannelMemory
 from gmi_drl.memory.lock import SharedLock
 
 NOBODY = 0
@@ -58,9 +58,8 @@ class Leases:
                 return None
             owner = owner_word(agent, rollout)
             for trainer, table in enumerate(self._tables):
-                if table[RECLAIMED] and (place := self._given_up(table)) is not None:
+                if (place := self._given_up(table)) is not None:
                     table[OWNERS + place % self._places] = owner
-                    table[RECLAIMED] -= 1
                     return Lease(trainer, place)
             workloads = [table[LEASED] - table[GIVEN_BACK] for table in self._tables]
             trainer = min(range(len(workloads)), key=workloads.__getitem__)
@@ -87,7 +86,6 @@ class Leases:
         with self._lock.held():
             for place in places:
                 table[OWNERS + place % self._places] = NOBODY
-                table[RECLAIMED] += 1
 
     def give_back(self, trainer: int, places: int) -> None:
         """Free all places of a trainer below a number, for others that stand for later ones. The trainer does it."""
@@ -99,9 +97,6 @@ class Leases:
             self._memory.close_experience()
 
     def _given_up(self, table: memoryview) -> int | None:
-        """The first one. An agent that was killed half-way may have left a count that is too large by one."""
-        for place in range(table[GIVEN_BACK], table[LEASED]):
-            if table[OWNERS + place % self._places] == NOBODY:
-                return place
-        table[RECLAIMED] = 0
-        return None
+        """The first one: whoever leases a place has written its owner before it counts."""
+        leased = range(table[GIVEN_BACK], table[LEASED])
+        return next((place for place in leased if table[OWNERS + place % self._places] == NOBODY), None)

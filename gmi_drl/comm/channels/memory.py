@@ -19,8 +19,8 @@ from gmi_drl.memory.post import check_available
 from gmi_drl.memory.ring import ring_bytes
 from gmi_drl.memory.segment import LINE_BYTES, create_empty
 
-LEASED, RECLAIMED = 0, 1
-"""Words of a trainer's table, which change under the lock: places that were leased, and those of them given up."""
+LEASED = 0
+"""The word of a trainer's table that changes under the lock: places that were leased."""
 
 GIVEN_BACK = LINE_BYTES // 8
 """The word of a trainer's table that it alone writes: places that are free again."""
@@ -89,7 +89,7 @@ class ChannelMemory:
         self._run[_CLOSED] = 1
 
     def table(self, trainer: int) -> memoryview:
-        """The words of a trainer, by rank: `LEASED`, `RECLAIMED`, `GIVEN_BACK`, and from `OWNERS` its places."""
+        """The words of a trainer, by rank: `LEASED`, `GIVEN_BACK`, and from `OWNERS` its places."""
         return self._words(self._tables_at + trainer * self._table_bytes, self._table_bytes)
 
     def ring_at(self, agent: int, trainer: int) -> int:
