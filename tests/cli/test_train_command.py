@@ -8,7 +8,7 @@ import pytest
 from conftest import environment, tiny_layout, two_cores
 
 from gmi_drl import physics
-from gmi_drl.cli.train import _tell_physics
+from gmi_drl.cli.train_checks import _tell_physics
 from gmi_drl.config import RunConfig
 from gmi_drl.files import dump_yaml
 from gmi_drl.gmi import allowed_cores

@@ -1,0 +1,115 @@
+"""`gmi-drl train --resume`: what a run goes on with."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
+from gmi_drl.cli.output import say
+from gmi_drl.cli.train_checks import check, check_early, configured, decided
+from gmi_drl.errors import UsageError
+from gmi_drl.task_names import find_task
+from gmi_drl.units import counted
+
+if TYPE_CHECKING:
+    from gmi_drl.config import RunConfig
+    from gmi_drl.layout import Layout
+    from gmi_drl.run.folder import RunFolder
+
+
+def resumed(
+    resume: Path,
+    layout: Path | None,
+    task: str | None,
+    algo: str | None,
+    template: str | None,
+    num_env: int | None,
+    gmis_per_gpu: int | None,
+    backend: str | None,
+    run_dir: Path | None,
+    rsl_rl_config: Path | None,
+    apply_mig: bool,
+    launcher: str,
+    **rest: Any,
+) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
+    """The run in a folder, from its last checkpoint, on its own layout or another one with as many environments."""
+    from gmi_drl.launch.launchers import layout_for
+    from gmi_drl.run.checkpoint import list_checkpoints, read_index
+    from gmi_drl.run.folder import RunFolder
+
+    if run_dir is not None:
+        raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
+    if rsl_rl_config is not None:
+        raise UsageError(
+            "--rsl-rl-config is for a new run: one that goes on has it, change it by --set learner.runner.KEY=VALUE"
+        )
+    folder = RunFolder(resume)
+    chosen, before = folder.read_setup()
+    learner, name = before.learner.kind, chosen.task
+    config = configured(before, **rest)
+    check_early(name or "", learner, config)
+    saved = list_checkpoints(folder.checkpoints)
+    if not saved:
+        raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
+    index = read_index(saved[-1])
+    if layout is not None:
+        chosen = read_layout(layout, decided(task, template, num_env, gmis_per_gpu))
+    elif gmis_per_gpu is not None or num_env is not None:
+        chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
+    chosen = layout_for(launcher, cut_by(chosen, backend))
+    if algo not in (None, learner):
+        raise UsageError(f"the run learns by {learner}: another --algo is another run")
+    if template not in (None, chosen.template):
+        raise UsageError(f"the run is by {chosen.template}: for another --template give a layout by it")
+    if chosen.task != name or (task is not None and find_task(task).name != name):
+        raise UsageError(f"the run trains {name}: another task is another run")
+    check_applied(chosen, apply_mig)
+    _check_same_run(index, before, config, chosen)
+    check(chosen, config, launcher, apply_mig=apply_mig, has_run_here=chosen.digest == index["layout"])
+    if why := _why_anew(index, chosen):
+        say(f"{why}: worlds begin anew")
+    return chosen, config, folder, saved[-1]
+
+
+def _check_same_run(index: dict[str, Any], before: "RunConfig", config: "RunConfig", layout: "Layout") -> None:
+    """Refuse what would not be the same run any more."""
+    total, done = index["num_env"], index["iteration"]
+    if layout.num_env != total:
+        raise UsageError(
+            f"the run has {total} environments in all, this layout has {layout.num_env}: they must be as many"
+        )
+    if config.seed != before.seed:
+        raise UsageError(f"the run began with seed {before.seed}: another seed is another run")
+    if config.learner.networks != before.learner.networks:
+        raise UsageError("the networks of the run have other layers or activations: these cannot go on from them")
+    if done >= config.iterations:
+        raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
+
+
+def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
+    """Why the worlds of a checkpoint are of no use for this layout; None if they go on."""
+    from gmi_drl.task_names import ForeignTask
+
+    if layout.channels is not None:
+        return f"Agents of {layout.template} save no worlds"
+    if isinstance(find_task(layout.task or ""), ForeignTask):
+        return f"The simulator of {layout.task} gives no state away"
+    if layout.digest == index["layout"]:
+        return None
+    saved, now = sum(name.startswith("gmi-") for name in index["parts"]), len(layout.gmis)
+    differs = f"{counted(saved, 'GMI')}, now {now}" if saved != now else "or it is of an earlier version of gmi-drl"
+    return f"The layout is not the one of the checkpoint ({differs})"
+
+
+def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: int | None) -> "Layout":
+    """An even layout of this machine with `total` environments."""
+    from gmi_drl.templates import template_of
+
+    assert layout.task is not None
+    template = template_of(layout)
+    if layout.channels is not None:
+        remedy = f"make a layout with `gmi-drl plan --template {template.name}`, and resume the run on it"
+        raise UsageError(f"--num-env, --gmis-per-gpu: who acts and who trains is the layout's to say: {remedy}")
+    count = len(make_layout(layout.task, 1, gmis_per_gpu, template).with_role("simulator"))
+    if num_env is None and total % count:
+        raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
+    return make_layout(layout.task, num_env or total // count, gmis_per_gpu, template, layout.backend)
