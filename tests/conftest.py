@@ -18,7 +18,10 @@ from gmi_drl.gmi import allowed_cores, claimed
 from gmi_drl.launch.opened import opened
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.learners import PPOConfig
+from gmi_drl.run import checkpoint
+from gmi_drl.run.folder import RunFolder
 from gmi_drl.speeds import OF_CORES
+from gmi_drl.workload import TASK_SPECS
 
 torch.set_num_threads(1)
 if find_spec("hypothesis"):  # tests of a GPU do without it
@@ -165,6 +168,33 @@ def tiny_config(**more):
     """Iterations of a few milliseconds."""
     learner = PPOConfig(horizon=4, epochs=2, minibatches=2)
     return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "learner": learner} | more))
+
+
+@contextmanager
+def untrained_run(path, task):
+    """A run of two iterations whose policy has learnt nothing; it has to stay as it is."""
+    from gmi_drl.comm.reductions.alone import Solo
+    from gmi_drl.roles.replica import Replica
+
+    def files():
+        return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
+
+    folder = RunFolder(path)
+    folder.create()
+    folder.write_setup(tiny_layout(task=task), tiny_config())
+    replica = Replica(TASK_SPECS[task], tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
+    checkpoint.commit(folder.checkpoints, 2, dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": 2}, kept=2)
+    before = files()
+    yield folder
+    assert files() == before, "something was written into the run"
+
+
+@pytest.fixture(scope="module")
+def served_run(tmp_path_factory):
+    """An untrained run of `ball_balance`."""
+    with untrained_run(tmp_path_factory.mktemp("runs") / "run", "ball_balance") as folder:
+        yield folder
 
 
 @contextmanager

@@ -3,35 +3,19 @@ import re
 from dataclasses import replace
 
 import pytest
-import torch
-from conftest import tiny_config, tiny_layout
+from conftest import untrained_run
 
 from gmi_drl.cli import play as command
-from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.roles.replica import Replica
-from gmi_drl.run import checkpoint
-from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS, UNLIMITED_STEPS
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run of two iterations, left as it is by every test."""
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
-    folder.create()
-    folder.write_setup(tiny_layout(), tiny_config())
-    replica = Replica(TASK_SPECS["ant"], tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
-    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
-    checkpoint.commit(folder.checkpoints, 2, dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": 2}, kept=2)
-    before = files(folder.path)
-    yield folder.path
-    assert files(folder.path) == before, "playing writes nothing into the run"
-
-
-def files(path):
-    return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
+    """Of the ant, left as it is by every test."""
+    with untrained_run(tmp_path_factory.mktemp("runs") / "run", "ant") as folder:
+        yield folder.path
 
 
 def test_returns_are_told_without_any_opengl(command_line, run, monkeypatch):

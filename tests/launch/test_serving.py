@@ -10,7 +10,6 @@ import pytest
 import torch
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
-from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.config import WarpRoom
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
@@ -19,8 +18,6 @@ from gmi_drl.hardware import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
 from gmi_drl.roles.player import Player, load_agent
-from gmi_drl.roles.replica import Replica
-from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
 from gmi_drl.templates import TCG
@@ -37,32 +34,14 @@ class Failing(GMI_DRL.DRL_role):
 """
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A run of two iterations, left as it is by every test."""
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
-    folder.create()
-    folder.write_setup(tiny_layout(task="ball_balance"), tiny_config())
-    replica = Replica(SPEC, tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
-    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
-    checkpoint.commit(folder.checkpoints, 2, dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": 2}, kept=2)
-    before = files(folder.path)
-    yield folder
-    assert files(folder.path) == before, "serving writes nothing into the run"
-
-
-def files(path):
-    return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
-
-
 def layout(gmis, task=SPEC):
     """A core, and so a thread, for each GMI: with more, sums are rounded differently."""
     return TCG.lay_out(task, Node(name="n", cpu=Cpu(cores=gmis, memory_gib=8)), Cut(gmis, 6))
 
 
-def played(run, seed, stochastic):
+def played(served_run, seed, stochastic):
     noise = torch.Generator().manual_seed(seed) if stochastic else None
-    player = Player(make("ball_balance", num_env=6, seed=seed), load_agent(run, SPEC, tiny_config()), noise)
+    player = Player(make("ball_balance", num_env=6, seed=seed), load_agent(served_run, SPEC, tiny_config()), noise)
     for _ in range(STEPS):
         player.step()
     return player.finished
@@ -71,11 +50,11 @@ def played(run, seed, stochastic):
 @two_cores
 @pytest.mark.parametrize("stochastic", [False, True])
 @pytest.mark.parametrize("gmis", [1, 2])
-def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(run, gmis, stochastic):
-    served = serve(layout(gmis), run, steps=STEPS, seed=3, stochastic=stochastic)
+def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(served_run, gmis, stochastic):
+    served = serve(layout(gmis), served_run, steps=STEPS, seed=3, stochastic=stochastic)
     assert list(served.gmis) == list(range(gmis)) and (served.iteration, served.signal) == (2, None)
     for gmi_id, gmi in served.gmis.items():
-        episodes = played(run, 3 + gmi_id, stochastic)
+        episodes = played(served_run, 3 + gmi_id, stochastic)
         assert (gmi.steps, gmi.env_steps, gmi.bad) == (STEPS, STEPS * 6, 0) and gmi.episodes == len(episodes) > 0
         assert gmi.return_sum == pytest.approx(sum(one.total for one in episodes))
         assert gmi.length_sum == sum(one.length for one in episodes)
@@ -86,7 +65,7 @@ def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(run, gmis, stochastic):
     assert not children_of(os.getpid())
 
 
-def test_a_signal_ends_it_with_what_was_done(run, monkeypatch):
+def test_a_signal_ends_it_with_what_was_done(served_run, monkeypatch):
     say = serving.GMIProcesses.say
 
     def say_and_interrupt(processes, gmi_id, word):
@@ -95,15 +74,15 @@ def test_a_signal_ends_it_with_what_was_done(run, monkeypatch):
             threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
 
     monkeypatch.setattr(serving.GMIProcesses, "say", say_and_interrupt)
-    served = serve(layout(1), run, steps=10**8)
+    served = serve(layout(1), served_run, steps=10**8)
     assert served.signal is signal.SIGINT and 0 < served.gmis[0].steps < 10**8
     assert not children_of(os.getpid())
 
 
 @two_cores
-def test_a_signal_before_all_are_ready_serves_nothing(run, monkeypatch):
+def test_a_signal_before_all_are_ready_serves_nothing(served_run, monkeypatch):
     monkeypatch.setattr(serving, "opened", interrupted(serving.opened))
-    served = serve(layout(2), run, steps=STEPS)
+    served = serve(layout(2), served_run, steps=STEPS)
     assert served.signal is signal.SIGTERM and [gmi.steps for gmi in served.gmis.values()] == [0, 0]
     assert served.steps_per_second == 0 and served.gmis[0].episodes == 0
 
@@ -116,25 +95,25 @@ def interrupted(opened):
     return open_and_interrupt
 
 
-def test_the_log_of_a_gmi_that_fails_is_told_as_it_does_not_stay(run, monkeypatch, tmp_path):
+def test_the_log_of_a_gmi_that_fails_is_told_as_it_does_not_stay(served_run, monkeypatch, tmp_path):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "role.py").write_text(FAILING)
     monkeypatch.setattr(TCG, "roles", lambda layout, learner: {0: f"{tmp_path}/role.py:Failing"}, raising=False)
     with pytest.raises(GmiError, match=r"a bug in my role\n  its log ends with\n  \| ") as failed:
-        serve(layout(1), run, steps=1)
+        serve(layout(1), served_run, steps=1)
     assert 'role.py", line' in str(failed.value) and str(failed.value).count("ValueError: a bug") == 1
     assert not list((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.parametrize("in_use", [False, True])
-def test_nothing_stays_where_nothing_is_to_be_read(run, monkeypatch, tmp_path, in_use):
+def test_nothing_stays_where_nothing_is_to_be_read(served_run, monkeypatch, tmp_path, in_use):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     if in_use:
         with claimed([layout(1)], "another run"), pytest.raises(LayoutMismatchError, match="another run"):
-            serve(layout(1), run, steps=1)
+            serve(layout(1), served_run, steps=1)
     else:
-        serve(layout(1), run, steps=1)
+        serve(layout(1), served_run, steps=1)
     assert not list(tmp_path.iterdir())
 
 
@@ -145,9 +124,9 @@ def test_nothing_stays_where_nothing_is_to_be_read(run, monkeypatch, tmp_path, i
         (layout(1, TASK_SPECS["ant"]), "has learnt ball_balance, this layout is for ant"),
     ],
 )
-def test_layouts_that_cannot_serve_the_run_are_refused(run, wrong, message):
+def test_layouts_that_cannot_serve_the_run_are_refused(served_run, wrong, message):
     with pytest.raises(UsageError, match=message):
-        serve(wrong, run, steps=1)
+        serve(wrong, served_run, steps=1)
 
 
 def test_a_run_without_policy_is_refused(tmp_path):

@@ -9,36 +9,21 @@ import time
 
 import pytest
 import torch
-from conftest import children_of, tiny_config, tiny_layout, two_cores
+from conftest import children_of, tiny_config, two_cores
 
-from gmi_drl.comm.reductions.alone import Solo
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError, UsageError
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
 from gmi_drl.roles.player import load_agent
-from gmi_drl.roles.replica import Replica
-from gmi_drl.run import checkpoint
 from gmi_drl.run.experience import ExperienceDataset, step_bytes
-from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
 
 SPEC = TASK_SPECS["ball_balance"]
 WORLDS, STEPS, IN_SHARD = 6, 150, 64
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
-    folder.create()
-    folder.write_setup(tiny_layout(task="ball_balance"), tiny_config())
-    replica = Replica(SPEC, tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
-    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
-    checkpoint.commit(folder.checkpoints, 2, dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": 2}, kept=2)
-    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -52,10 +37,11 @@ def layout(gmis):
 
 @two_cores
 @pytest.mark.parametrize("stochastic", [False, True])
-def test_what_is_read_back_is_what_the_physics_does(run, tmp_path, stochastic):
+def test_what_is_read_back_is_what_the_physics_does(served_run, tmp_path, stochastic):
     """Each step again, in worlds of the same seed: by the agent, and by the actions that were written."""
-    served = serve(layout(2), run, steps=STEPS, seed=3, stochastic=stochastic, experience=tmp_path / "experience")
-    read = ExperienceDataset(tmp_path / "experience")
+    folder = tmp_path / "experience"
+    served = serve(layout(2), served_run, steps=STEPS, seed=3, stochastic=stochastic, experience=folder)
+    read = ExperienceDataset(folder)
     assert sorted(path.name for path in read.folder.iterdir()) == [
         *(f"gmi-{gmi}-00000{number}.safetensors" for gmi in (0, 1) for number in range(3)),
         "index.json",
@@ -63,8 +49,8 @@ def test_what_is_read_back_is_what_the_physics_does(run, tmp_path, stochastic):
     assert (read.index.state, read.index.task, read.index.iteration, read.index.stochastic) == (
         *("done", "ball_balance", 2, stochastic),
     )
-    assert read.index.run == str(run.path) and len(read) == sum(gmi.env_steps for gmi in served.gmis.values())
-    agent = load_agent(run, SPEC, tiny_config())
+    assert read.index.run == str(served_run.path) and len(read) == sum(gmi.env_steps for gmi in served.gmis.values())
+    agent = load_agent(served_run, SPEC, tiny_config())
     place = 0
     for gmi, told in read.index.gmis.items():
         assert told.seed == 3 + gmi and [shard.steps for shard in told.shards] == [64, 64, 22]
@@ -89,7 +75,7 @@ def test_what_is_read_back_is_what_the_physics_does(run, tmp_path, stochastic):
     assert not children_of(os.getpid())
 
 
-def test_ctrl_c_keeps_what_was_done(run, tmp_path, monkeypatch):
+def test_ctrl_c_keeps_what_was_done(served_run, tmp_path, monkeypatch):
     say = serving.GMIProcesses.say
 
     def say_and_interrupt(processes, gmi_id, word):
@@ -98,7 +84,7 @@ def test_ctrl_c_keeps_what_was_done(run, tmp_path, monkeypatch):
             threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
 
     monkeypatch.setattr(serving.GMIProcesses, "say", say_and_interrupt)
-    served = serve(layout(1), run, steps=10**6, experience=tmp_path / "experience")
+    served = serve(layout(1), served_run, steps=10**6, experience=tmp_path / "experience")
     read = ExperienceDataset(tmp_path / "experience")
     assert served.signal is signal.SIGINT and read.index.state == "stopped"
     assert 0 < len(read) == served.gmis[0].env_steps < 10**6
@@ -106,7 +92,7 @@ def test_ctrl_c_keeps_what_was_done(run, tmp_path, monkeypatch):
 
 
 @two_cores
-def test_what_was_whole_when_a_gmi_died_is_kept(run, tmp_path, monkeypatch):
+def test_what_was_whole_when_a_gmi_died_is_kept(served_run, tmp_path, monkeypatch):
     events = serving.GMIProcesses.events
 
     def kill_after_a_shard_of_the_other(processes, **more):
@@ -117,7 +103,7 @@ def test_what_was_whole_when_a_gmi_died_is_kept(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(serving.GMIProcesses, "events", kill_after_a_shard_of_the_other)
     with pytest.raises(GmiDiedError, match=r"GMI 0 .* SIGKILL"):
-        serve(layout(2), run, steps=10**6, experience=tmp_path / "experience")
+        serve(layout(2), served_run, steps=10**6, experience=tmp_path / "experience")
     read = ExperienceDataset(tmp_path / "experience")
     assert read.index.state == "failed" and sum(block.steps for block in read.blocks(1)) >= IN_SHARD
     assert len(list(read.blocks(0))) == len(read.index.gmis[0].shards)
@@ -133,14 +119,14 @@ def small_disk(path):
     return path
 
 
-def test_a_disk_that_is_full_ends_it_with_what_is_whole(run, tmp_path, monkeypatch):
+def test_a_disk_that_is_full_ends_it_with_what_is_whole(served_run, tmp_path, monkeypatch):
     disk = small_disk(tmp_path / "small")
     try:
         with pytest.raises(MachineError, match=r"1\.0 MiB are free, the experience needs 6\.4 GiB"):
-            serve(layout(1), run, steps=10**7, experience=disk / "experience")
+            serve(layout(1), served_run, steps=10**7, experience=disk / "experience")
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 2**60})())
         with pytest.raises(GmiError, match=r"GMI 0: .*experience cannot be written: No space left on device") as full:
-            serve(layout(1), run, steps=10**7, experience=disk / "experience")
+            serve(layout(1), served_run, steps=10**7, experience=disk / "experience")
         assert full.value.exit_code == MachineError.exit_code
         read = ExperienceDataset(disk / "experience")
         assert read.index.state == "failed" and len(read) == sum(block.valid.sum() for block in read.blocks(0)) > 0
@@ -150,11 +136,11 @@ def test_a_disk_that_is_full_ends_it_with_what_is_whole(run, tmp_path, monkeypat
     assert not children_of(os.getpid())
 
 
-def test_what_cannot_be_written_is_refused_before_anything_starts(run, tmp_path, monkeypatch):
+def test_what_cannot_be_written_is_refused_before_anything_starts(served_run, tmp_path, monkeypatch):
     monkeypatch.setattr(serving, "held", lambda *args, **more: pytest.fail("devices were claimed"))
     (tmp_path / "other").touch()
     with pytest.raises(UsageError, match="is not empty, it has other"):
-        serve(layout(1), run, steps=1, experience=tmp_path)
+        serve(layout(1), served_run, steps=1, experience=tmp_path)
     with pytest.raises(UsageError, match="GMIs of a cluster cannot write experience into a folder of this machine"):
-        serve(layout(1), run, steps=1, experience=tmp_path / "new", agents=lambda *args: None)
+        serve(layout(1), served_run, steps=1, experience=tmp_path / "new", agents=lambda *args: None)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
