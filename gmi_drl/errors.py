@@ -20,7 +20,7 @@ class UsageError(GmiError):
 
 
 class NoFeasiblePlanError(GmiError):
-    """No layout fits the workload on this hardware."""
+    """No layout fits the workload on this hardware, so none was made."""
 
     exit_code = 3
 
@@ -32,7 +32,7 @@ class MachineError(GmiError):
 
 
 class LayoutMismatchError(GmiError):
-    """The layout describes other hardware than this machine has, or hardware that is in use."""
+    """A layout is there and needs what this machine lacks: other hardware, more memory, or a device that is in use."""
 
     exit_code = 5
 
