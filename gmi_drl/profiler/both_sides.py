@@ -1,7 +1,12 @@
-"""A plan for asynchronous training on this machine: measure what acts and what learns, each by itself, and divide."""
+"""A plan for asynchronous training on this machine: measure what acts and what learns, each by itself, and divide.
 
-from collections.abc import Callable, Sequence
+What was chosen then runs with both sides at once, for what to expect of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from statistics import fmean
+from typing import Any
 
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.cut import Cut
@@ -15,9 +20,9 @@ from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget, budget_of
 from gmi_drl.profiler.planning import explore, known_speeds
 from gmi_drl.profiler.room import LESS_IN_CHANNELS
-from gmi_drl.profiler.session import PATIENCE_S, Session
+from gmi_drl.profiler.session import PATIENCE_S, Session, probe_of
 from gmi_drl.scheduler import Plan
-from gmi_drl.scheduler.division import AS_GOOD, Division, Waits, chosen, divisions
+from gmi_drl.scheduler.division import AS_GOOD, Division, Waits, chosen, division_of, divisions
 from gmi_drl.scheduler.memory import shortage
 from gmi_drl.scheduler.search import Grid
 from gmi_drl.speeds import Speeds
@@ -29,6 +34,9 @@ ACTING = 0.7
 
 MEASURE_S = 1.0
 """Of updates of each size."""
+
+TOGETHER_S = 3.0
+"""Of both sides at once; one of them makes its worlds first."""
 
 TOLD = 3
 """Divisions that the reasons tell of."""
@@ -63,14 +71,16 @@ def plan_here(
     learning = _learning(task, config, node, acting, budget, tell)
     speeds = known_speeds(task, config, node, several, template=Decoupled(2), fresh=fresh, tell=tell)
     horizon = config.learner.horizon
-    ways = divisions(node, acting, learning, horizon, _sums(task, config, node, speeds))
-    ways = _with_room(ways, acting, task, config, node)
+    sums = _sums(task, config, node, speeds)
+    ways = _with_room(divisions(node, acting, learning, horizon, sums), acting, task, config, node)
     best = chosen(ways)
+    ran = _together(best, task, config, node, sums, budget, tell)
     why = [f"measured on this machine, each side while the other rested: {best.described}"]
     if best is not ways[0]:
         why.append(f"at least {AS_GOOD:.0%} of the most, with fewer environments, whose steps teach more")
     why += [f"besides: {way.described}" for way in ways[:TOLD] if way is not best]
-    projection = Projection(measured=True, steps_per_second=best.steps_per_second)
+    why += [f"both sides at once: {ran.described}"] if ran else []
+    projection = Projection(measured=True, steps_per_second=(ran or best).steps_per_second)
     template = Decoupled(best.trainers)
     communication = template.communication(task, config.learner, node, speeds)
     layout = template.lay_out(task, node, best.cut, projection, (*remarks, *why), communication)
@@ -105,6 +115,46 @@ def _learning(
                 learning[cut] = measured.steps_per_second
                 tell(f"{cut.described}: one GMI can learn from {measured.steps_per_second:.0f} steps/s")
     return learning
+
+
+def _together(
+    way: Division,
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    sums: Waits,
+    budget: Budget,
+    tell: Callable[[str], None],
+) -> Division | None:
+    """The chosen division while nobody rests: all share the memory's bandwidth, and perhaps cores.
+
+    None if there is no time for it, or the two sides did not run at the same time for long.
+    """
+    if budget.left_s < TOGETHER_S:
+        return None
+    layout = TCG.lay_out(task, node, way.cut)
+    acts = probe_of(layout, config)
+    roles = {gmi.id: acts if number < way.agents else PROBE for number, gmi in enumerate(layout.gmis)}
+    with claimed([layout], "gmi-drl is measuring") as claim, closing(Session(layout, config, role=roles)) as session:
+        budget.start(session, claim)
+        rows = session.measure(way.cut.num_env, TOGETHER_S, deadline_s=PATIENCE_S).rows
+    ran = _ran(way, rows, config.learner.horizon, sums)
+    if ran:
+        tell(f"both sides at once: {ran.described}")
+    return ran
+
+
+def _ran(way: Division, rows: Sequence[Mapping[str, Any]], horizon: int, sums: Waits) -> Division | None:
+    """A division by what its GMIs report, agents first; None if they ran beside each other for less than half."""
+    beside_s = min(row["ended_s"] for row in rows) - max(row["began_s"] for row in rows)
+    if beside_s < max(row["ended_s"] - row["began_s"] for row in rows) / 2:
+        return None
+    cut, speeds = way.cut, [way.cut.num_env * horizon / row["iteration_s"] for row in rows]
+    acting, learning = fmean(speeds[: way.agents]), fmean(speeds[way.agents :])
+    point = ProfilePoint(
+        gmis_per_gpu=cut.gmis_per_gpu, num_env=cut.num_env, backend=cut.backend, runnable=True, steps_per_second=acting
+    )
+    return division_of(point, learning, len(rows), way.trainers, horizon, sums)
 
 
 def _alone(task: TaskSpec, node: Node, cut: Cut) -> Layout:

@@ -40,7 +40,7 @@ class Measured:
     use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
     `phases.PHASES`) are means over the iterations and the GMIs. `relative_error` is the standard error of
     `iteration_s` over `iteration_s`, the largest of the GMIs; 0: not known, as after one iteration. `devices` is how
-    busy GPUs were while all iterated. `rows` are what the GMIs have reported, with whatever else their probe tells.
+    busy GPUs were while all iterated. `rows` are what the GMIs have reported, by id, with whatever else probes tell.
     """
 
     num_env: int
@@ -63,7 +63,8 @@ class Session:
     Args:
         layout: What to start. Its GMIs' own `num_env` matter where a measurement says so.
         config: How they train.
-        role: A subclass of `roles.probe.Probe`, by location; None for the one of the layout's template and learner.
+        role: A subclass of `roles.probe.Probe`, by location, perhaps one for each GMI by its id; None for the one of
+            the layout's template and learner.
         environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
 
     Attributes:
@@ -78,11 +79,12 @@ class Session:
         layout: Layout,
         config: RunConfig,
         *,
-        role: str | None = None,
+        role: str | Mapping[int, str] | None = None,
         environment: Mapping[str, str | None] | None = None,
     ) -> None:
         self.layout, self.config, self.environment = layout, config, environment
-        self.role = role or probe_of(layout, config)
+        role = role or probe_of(layout, config)
+        self.roles = dict.fromkeys((gmi.id for gmi in layout.gmis), role) if isinstance(role, str) else role
         self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
         self.compiled_s = 0.0
         self._life = ExitStack()
@@ -106,7 +108,7 @@ class Session:
                 self.layout,
                 self.config,
                 folder,
-                {gmi.id: self.role for gmi in self.layout.gmis},
+                self.roles,
                 {},
                 slot_bytes=self.bucket_bytes,
                 environment=self.environment,
@@ -172,14 +174,14 @@ class Session:
         ]
 
     def _hear(self, kind: type[Said], limit_s: float) -> list[Said]:
-        """One such word of each GMI."""
+        """One such word of each GMI, in their order."""
         heard: dict[int, Said] = {}
         deadline = time.monotonic() + limit_s
         for event in self._events:
             if isinstance(event, Heard) and isinstance(event.word, kind):
                 heard[event.gmi_id] = event.word
             if len(heard) == len(self.layout.gmis):
-                return list(heard.values())
+                return [heard[gmi.id] for gmi in self.layout.gmis]
             if time.monotonic() > deadline:
                 silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in heard)
                 raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")

@@ -67,7 +67,7 @@ def divisions(
     """
     devices, _ = devices_of(node)
     found = [
-        _division(point, learning[point.cut], devices * point.gmis_per_gpu, trainers, horizon, waits)
+        division_of(point, learning[point.cut], devices * point.gmis_per_gpu, trainers, horizon, waits)
         for point in acting
         if point.runnable and point.cut in learning
         for trainers in range(1, devices * point.gmis_per_gpu)
@@ -88,7 +88,8 @@ def chosen(found: list[Division]) -> Division:
     return min(as_good, key=lambda one: (one.agents * one.cut.num_env, one.trainers, -one.steps_per_second))
 
 
-def _division(point: ProfilePoint, learns: float, gmis: int, trainers: int, horizon: int, waits: Waits) -> Division:
+def division_of(point: ProfilePoint, learns: float, gmis: int, trainers: int, horizon: int, waits: Waits) -> Division:
+    """So many GMIs in all of which some train: see `divisions`."""
     agents = gmis - trainers
     rollouts = -(-agents // trainers)  # of an update of each trainer, as `roles.asynchronous.ends` reckons
     samples = rollouts * horizon * point.num_env

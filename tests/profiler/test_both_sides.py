@@ -1,15 +1,22 @@
 """What plans of agents and trainers apart are chosen from."""
 
+from contextlib import closing
+
 import pytest
+from conftest import two_cores
 
 from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.gmi import claimed
+from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, CpuDevices, Node
 from gmi_drl.learners import A3CConfig
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.profiler.both_sides import _with_room
-from gmi_drl.scheduler.division import divisions
+from gmi_drl.profiler.both_sides import PROBE, _ran, _with_room
+from gmi_drl.profiler.session import Session, probe_of
+from gmi_drl.scheduler.division import Division, divisions
+from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -36,3 +43,31 @@ def test_what_has_no_room_at_all_is_no_plan():
     )
     with pytest.raises(NoFeasiblePlanError, match=told):
         ways_in(1)
+
+
+WAY = Division(Cut(3, 64), agents=2, trainers=1, produced=1e6, learnt=1e6)
+
+
+def row(began_s, iteration_s):
+    return {"began_s": began_s, "ended_s": began_s + 3.0, "iteration_s": iteration_s}
+
+
+def test_what_ran_at_once_is_a_division_by_its_own_speeds():
+    ran = _ran(WAY, [row(0.0, 0.1), row(0.2, 0.3), row(1.0, 0.4)], horizon=10, sums=lambda cut, trainers: 0.0)
+    assert (ran.cut, ran.agents, ran.trainers) == (WAY.cut, 2, 1)
+    assert ran.produced == pytest.approx(6400 + 640 / 0.3) and ran.learnt == pytest.approx(1600)
+
+
+def test_what_ran_one_after_the_other_tells_nothing_of_both():
+    assert _ran(WAY, [row(0.0, 0.1), row(0.2, 0.3), row(2.0, 0.4)], 10, lambda cut, trainers: 0.0) is None
+
+
+@two_cores
+def test_gmis_of_a_session_have_probes_of_their_own():
+    node = this_node().model_copy(update={"gpus": None})
+    layout, config = TCG.lay_out(ANT, node, Cut(2, 4)), RunConfig(learner=A3CConfig(hidden=(8,), minibatches=1))
+    roles = {0: probe_of(layout, config), 1: PROBE}
+    with claimed([layout], "a test") as claim, closing(Session(layout, config, role=roles)) as session:
+        session.start(claim)
+        acts, learns = session.measure(4, 0.1).rows
+    assert acts["sim_s"] > 0 == acts["learn_s"] and learns["learn_s"] > 0 == learns["sim_s"]

@@ -31,7 +31,7 @@ def test_a_learner_with_a_probe_is_measured_as_it_is():
     for kind in ("ppo", "rsl_rl"):
         config = default_config(ANT, kind)
         assert measured(config) == (config, [])
-        assert Session(tiny_layout(1), config).role == base.LEARNERS.find(kind).probe
+        assert Session(tiny_layout(1), config).roles == {0: base.LEARNERS.find(kind).probe}
 
 
 def test_our_ppo_stands_for_one_that_brings_none_with_as_much_to_do(without_probe):

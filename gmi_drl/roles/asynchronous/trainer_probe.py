@@ -36,8 +36,8 @@ class TrainerProbe(Probe):
 
     @property
     def warm_up_iterations(self) -> int:
-        """See `Probe`."""
-        return WARM_UP_CALLS + 1 if self.mgr.device.type == "cuda" and self.config.cuda_graphs else 1
+        """See `Probe`: a first update takes its memory, and so tells nothing of how many fit into a time."""
+        return WARM_UP_CALLS + 1 if self.mgr.device.type == "cuda" and self.config.cuda_graphs else 2
 
     def leave_worlds(self) -> None:
         """See `Probe`."""
