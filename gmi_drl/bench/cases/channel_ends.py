@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.queues import Queue
@@ -29,7 +30,9 @@ from gmi_drl.memory.post import Post, create_post
 from gmi_drl.roles.child import die_with
 
 ROLLOUTS = 2
-QUEUE = "queue"
+BY_STEP, WHOLE = "queue of steps", "queue of rollouts"
+"""A queue's messages: a tensor of one kind and step, as of uni-channel mode; or a kind's whole rollout, its best."""
+
 MODES: tuple[Any, ...] = ("MCC", "UCC")
 HANG_S = 60.0
 
@@ -60,8 +63,9 @@ class Sender:
             )
             for mode in MODES
         }
-        most = self.shared["UCC"].sizes.ring_records
-        self.queue: Queue[tuple[int, int, Any]] = _FORK.Queue(most)
+        sizes = self.shared["UCC"].sizes
+        most = {BY_STEP: sizes.ring_records, WHOLE: sizes.places * len(form.kinds)}
+        self.queues: dict[str, Queue[tuple[int, int, Any]]] = {way: _FORK.Queue(count) for way, count in most.items()}
         self.orders, theirs = _FORK.Pipe()
         self.process = _FORK.Process(target=self._live, args=(theirs, core, os.getpid()), daemon=True)
         self.process.start()
@@ -72,7 +76,8 @@ class Sender:
         self.process.kill()
         self.process.join()
         self.orders.close()
-        self.queue.close()
+        for queue in self.queues.values():
+            queue.close()
         for shared in self.shared.values():
             os.close(shared.memory)
             shared.post.close()
@@ -86,10 +91,10 @@ class Sender:
         while True:
             way, count = orders.recv()
             for _ in range(count):
-                if way == QUEUE:
-                    _put(rollout, self.form.horizon, self.queue)
-                else:
+                if way in ends:
                     send(rollout, self.form.horizon, ends[way])
+                else:
+                    _put(rollout, self.form.horizon if way == BY_STEP else 1, self.queues[way])
 
 
 def send(rollout: list[tuple[int, Kind, Tensor]], horizon: int, end: AgentEnd) -> None:
@@ -110,21 +115,26 @@ def send(rollout: list[tuple[int, Kind, Tensor]], horizon: int, end: AgentEnd) -
     place.commit()
 
 
-def _put(rollout: list[tuple[int, Kind, Tensor]], horizon: int, queue: "Queue[tuple[int, int, Any]]") -> None:
-    """The same through a queue: pickled, and through a pipe."""
-    for step in range(horizon):
+def _put(rollout: list[tuple[int, Kind, Tensor]], parts: int, queue: "Queue[tuple[int, int, Any]]") -> None:
+    """The same through a queue: pickled, and through a pipe; what grows with every step in so many parts."""
+    for part in range(parts):
         for number, kind, made in rollout:
             if kind.is_stepwise:
-                queue.put((number, step, made[step].numpy()))
+                queue.put((number, part, made.tensor_split(parts)[part].numpy()))
     for number, kind, made in rollout:
         if not kind.is_stepwise:
             queue.put((number, 0, made.numpy()))
 
 
 class Receiver:
-    """This process: takes batches by each way, and tells how long that took."""
+    """This process: takes batches by each way, reads every number once, and tells how long that took.
 
-    def __init__(self, sender: Sender) -> None:
+    Args:
+        sender: The other process.
+        memory_bytes: Of what is copied from and to where the memory's own speed is measured: more than caches hold.
+    """
+
+    def __init__(self, sender: Sender, memory_bytes: int) -> None:
         self._sender = sender
         self._form = sender.form
         self._ends = {
@@ -134,24 +144,37 @@ class Receiver:
             end.parameters.publish(0, _VERSION)
         self._source = torch.ones(self._form.nbytes // 4)
         self._targets = torch.zeros(sender.shared["MCC"].sizes.places, self._form.nbytes // 4)
+        whole = memory_bytes // self._form.nbytes
+        self._memory = [torch.ones(max(2, whole), self._form.nbytes // 4) for _ in range(2)]
+        self._found = 0.0
 
     def channels(self, mode: str, batches: int) -> Sample:
         """Through channels: a trainer learns from the memory that the agent wrote."""
         return self._timed(lambda: self._take(self._ends[mode], mode, batches), batches, _records(self._sender, mode))
 
-    def through_queue(self, batches: int) -> Sample:
+    def through_queue(self, way: str, batches: int) -> Sample:
         """Through a `multiprocessing.Queue`: each tensor arrives as an array of its own."""
-        count = _records(self._sender, "UCC")
-        return self._timed(lambda: self._get(batches * ROLLOUTS * count, batches), batches, count)
+        count = _records(self._sender, "UCC") if way == BY_STEP else len(self._form.kinds)
+        return self._timed(lambda: self._get(way, batches * ROLLOUTS * count, batches), batches, count)
 
     def copy(self, batches: int) -> Sample:
         """As many bytes within this process, a rollout at a time, to as many places by turns as channels have."""
 
         def copy() -> None:
             for rollout in range(batches * ROLLOUTS):
-                self._targets[rollout % len(self._targets)].copy_(self._source)
+                self._read(self._targets[rollout % len(self._targets)].copy_(self._source))
 
         return self._timed(copy, batches, 1)
+
+    def copy_out_of_cache(self, batches: int) -> Sample:
+        """What the memory itself gives one core: as many bytes from and to where no cache has them, and not read."""
+        source, target = self._memory
+
+        def copy() -> None:
+            for rollout in range(batches * ROLLOUTS):
+                target[rollout % len(target)].copy_(source[rollout % len(source)])
+
+        return self._timed(copy, batches, 1, is_read=False)
 
     def close(self) -> None:
         """Stop."""
@@ -161,25 +184,40 @@ class Receiver:
     def _take(self, end: TrainerEnd, mode: str, batches: int) -> None:
         self._sender.orders.send((mode, batches * ROLLOUTS))
         for _ in range(batches):
-            end.take()
+            for view in end.take().views.values():
+                self._read(view)
             end.parameters.publish(end.parameters.published(), _VERSION)
             end.give_back()
 
-    def _get(self, count: int, batches: int) -> None:
-        self._sender.orders.send((QUEUE, batches * ROLLOUTS))
+    def _get(self, way: str, count: int, batches: int) -> None:
+        self._sender.orders.send((way, batches * ROLLOUTS))
         for _ in range(count):
-            self._sender.queue.get(timeout=HANG_S)
+            _, _, array = self._sender.queues[way].get(timeout=HANG_S)
+            self._read(torch.from_numpy(array))
 
-    def _timed(self, move: Callable[[], None], batches: int, messages: int) -> Sample:
+    def _read(self, tensor: Tensor) -> None:
+        """Read what has come, once: all numbers are 1, so the sum says how many they are."""
+        self._found += float(tensor.sum())
+
+    def _timed(self, move: Callable[[], None], batches: int, messages: int, *, is_read: bool = True) -> Sample:
+        self._found, rollouts = 0.0, batches * ROLLOUTS
         began, began_cpu = time.perf_counter(), time.process_time()
         move()
-        seconds, rollouts = time.perf_counter() - began, batches * ROLLOUTS
+        seconds, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
+        sent = rollouts * (numbers_of(self._form) if messages > 1 else self._form.nbytes // 4)
+        if is_read and self._found != sent:
+            raise GmiError(f"{sent} numbers were sent, and {self._found:.0f} were read")
         details = {
             "messages_per_second": messages * rollouts / seconds,
-            "receivers_cpu_s_of_rollout": (time.process_time() - began_cpu) / rollouts,
+            "receivers_cpu_s_of_rollout": cpu_s / rollouts,
             "rollout_s": seconds / rollouts,
         }
         return Sample(self._form.nbytes * rollouts / seconds / 1e6, details)
+
+
+def numbers_of(form: RolloutForm) -> int:
+    """How many numbers a rollout has, of whatever size."""
+    return sum(prod(kind.shape) for kind in form.kinds)
 
 
 def _records(sender: Sender, mode: str) -> int:

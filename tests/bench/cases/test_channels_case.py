@@ -12,11 +12,14 @@ from gmi_drl.experience import RolloutForm
 def test_every_way_takes_all_experience_in_its_messages(monkeypatch):
     monkeypatch.setattr(channels, "NUM_ENV", 8)
     monkeypatch.setattr(channels, "QUICK_BATCHES", 2)
+    monkeypatch.setattr(channels, "QUICK_MEMORY_BYTES", 2**16)
     case = next(case for case in channels.CASES if case.name == "channels_franka_cabinet")
     affinity = os.sched_getaffinity(0)
     result = run_case(case, repeats=1, quick=True)
-    assert list(result.samples) == ["MCC", "UCC", "multiprocessing.Queue", channels.COPY]
-    messages = {"MCC": 11, "UCC": 16 * 7 + 4, "multiprocessing.Queue": 16 * 7 + 4, channels.COPY: 1}
+    steps, whole = 16 * 7 + 4, 11
+    messages = {"MCC": whole, "UCC": steps, channels.STEPS: steps, channels.ROLLOUTS: whole, channels.COPY: 1}
+    messages[channels.MEMORY] = 1
+    assert list(result.samples) == list(messages)
     nbytes = RolloutForm(16, 8, 23, 9).nbytes
     for name, (sample,) in result.samples.items():
         assert sample.value * 1e6 * sample.details["rollout_s"] == pytest.approx(nbytes)
