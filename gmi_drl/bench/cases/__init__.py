@@ -33,6 +33,7 @@ from gmi_drl.bench.cases import (
     rllib_cluster,
     sharing,
     table_8,
+    table_8_stand_in,
     uneven,
 )
 from gmi_drl.errors import UsageError, did_you_mean
@@ -49,6 +50,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),
     (learning_asynchronous, learning_asynchronous.CASES),
     (table_8, table_8.CASES),
+    (table_8_stand_in, table_8_stand_in.CASES),
     (mjlab_train, mjlab_train.CASES),
     (gmis_against_solo, gmis_against_solo.CASES),
     (apart, apart.CASES),

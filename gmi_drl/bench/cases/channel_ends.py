@@ -40,6 +40,9 @@ _FORK = get_context("fork")  # both have the descriptors
 _VERSION = [torch.zeros(16)]
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
+Made = list[tuple[int, Kind, Tensor]]
+"""What stands for a rollout: each kind with its number."""
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -86,7 +89,7 @@ class Sender:
         die_with(parent)
         os.sched_setaffinity(0, [core])
         torch.set_num_threads(1)
-        rollout = [(number, kind, _made(kind)) for number, kind in enumerate(self.form.kinds)]
+        rollout = made_rollout(self.form)
         ends = {name: agent_end(one.memory, one.post, 1, one.sizes, HANG_S) for name, one in self.shared.items()}
         while True:
             way, count = orders.recv()
@@ -97,13 +100,21 @@ class Sender:
                     _put(rollout, self.form.horizon if way == BY_STEP else 1, self.queues[way])
 
 
-def send(rollout: list[tuple[int, Kind, Tensor]], horizon: int, end: AgentEnd) -> None:
-    """One rollout through channels, a step of every kind after the other, as an agent writes it."""
+def send(rollout: Made, horizon: int, end: AgentEnd, work: Callable[[], None] = lambda: None) -> None:
+    """One rollout through channels, a step of every kind after the other, as an agent writes it.
+
+    Args:
+        rollout: What is sent.
+        horizon: Its steps.
+        end: Of the channels.
+        work: Done before each step is there.
+    """
     place = end.lease()
     if place is None:
         raise GmiError("the channels were closed while their case ran")
     views = place.views
     for step in range(horizon):
+        work()
         for _, kind, made in rollout:
             if kind.is_stepwise:
                 views[kind.name][step].copy_(made[step])
@@ -115,7 +126,7 @@ def send(rollout: list[tuple[int, Kind, Tensor]], horizon: int, end: AgentEnd) -
     place.commit()
 
 
-def _put(rollout: list[tuple[int, Kind, Tensor]], parts: int, queue: "Queue[tuple[int, int, Any]]") -> None:
+def _put(rollout: Made, parts: int, queue: "Queue[tuple[int, int, Any]]") -> None:
     """The same through a queue: pickled, and through a pipe; what grows with every step in so many parts."""
     for part in range(parts):
         for number, kind, made in rollout:
@@ -150,11 +161,13 @@ class Receiver:
 
     def channels(self, mode: str, batches: int) -> Sample:
         """Through channels: a trainer learns from the memory that the agent wrote."""
-        return self._timed(lambda: self._take(self._ends[mode], mode, batches), batches, _records(self._sender, mode))
+        return self._timed(
+            lambda: self._take(self._ends[mode], mode, batches), batches, records_of(self._sender.shared[mode].sizes)
+        )
 
     def through_queue(self, way: str, batches: int) -> Sample:
         """Through a `multiprocessing.Queue`: each tensor arrives as an array of its own."""
-        count = _records(self._sender, "UCC") if way == BY_STEP else len(self._form.kinds)
+        count = records_of(self._sender.shared["UCC"].sizes) if way == BY_STEP else len(self._form.kinds)
         return self._timed(lambda: self._get(way, batches * ROLLOUTS * count, batches), batches, count)
 
     def copy(self, batches: int) -> Sample:
@@ -220,10 +233,11 @@ def numbers_of(form: RolloutForm) -> int:
     return sum(prod(kind.shape) for kind in form.kinds)
 
 
-def _records(sender: Sender, mode: str) -> int:
-    sizes = sender.shared[mode].sizes
-    return sum(-(-sizes.steps_of(kind) // sizes.steps_of_transfer(kind)) for kind in sender.form.kinds)
+def records_of(sizes: ChannelSizes) -> int:
+    """Messages of a rollout through channels."""
+    return sum(-(-sizes.steps_of(kind) // sizes.steps_of_transfer(kind)) for kind in sizes.form.kinds)
 
 
-def _made(kind: Kind) -> Tensor:
-    return torch.ones(kind.shape, dtype=_DTYPES[kind.dtype])
+def made_rollout(form: RolloutForm) -> Made:
+    """A rollout of ones."""
+    return [(number, kind, torch.ones(kind.shape, dtype=_DTYPES[kind.dtype])) for number, kind in enumerate(form.kinds)]

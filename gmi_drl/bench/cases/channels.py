@@ -56,7 +56,8 @@ def open_sides(task: str, quick: bool) -> Iterator[Sides]:
             yield sides
 
 
-def _obstacle() -> str | None:
+def obstacle() -> str | None:
+    """Of processes with a core each that are joined by channels."""
     import platform
 
     from gmi_drl.hardware import STORES_IN_ORDER
@@ -75,7 +76,7 @@ def _case(task: str) -> Case:
         f"whole rollouts of each kind; {COPY}; and {MEMORY}, which is what the memory itself gives a core.",
         unit="MB/s",
         open=partial(open_sides, task),
-        obstacle=_obstacle,
+        obstacle=obstacle,
         reference="Table 8 of the paper: MCC trains 1.23x as fast as UCC (TTOP) and predicts 1.06x as fast (PPS)",
         limits="Every side but the last reads each number that it has received once, by the same sum. Between cores "
         "both modes write the same bytes once, and the trainer reads them where they are: messages alone differ. The "
