@@ -68,11 +68,11 @@ class StandIns:
         rates: Of all of them.
         mode: Of the channels: MCC or UCC.
         core: Of the agents.
-        live: What each agent does with its end; `act_on`, unless somebody watches it.
+        first: What the first agent does instead of `act_on`, as when somebody watches it.
     """
 
     def __init__(
-        self, rates: Rates, mode: str, core: int, live: Callable[[AgentEnd, Rates], None] | None = None
+        self, rates: Rates, mode: str, core: int, first: Callable[[AgentEnd, Rates], None] | None = None
     ) -> None:
         self.rates = rates
         self._weights = [torch.zeros(rates.parameter_count)]
@@ -81,8 +81,8 @@ class StandIns:
         self.sizes = ChannelSizes(rates.form, rates.agents, ids, (0,), channels, packed_bytes(self._weights))
         self._memory, self._post = create_memory(), create_post(1 + rates.agents)
         self._processes = [
-            _FORK.Process(target=self._live, args=(gmi_id, core, os.getpid(), live or act_on), daemon=True)
-            for gmi_id in ids
+            _FORK.Process(target=self._live, args=(gmi_id, core, os.getpid(), live), daemon=True)
+            for gmi_id, live in zip(ids, [first or act_on, *[act_on] * (rates.agents - 1)], strict=True)
         ]
         for process in self._processes:
             process.start()
