@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.backprop import Backprop
 from gmi_drl.algo.experience import ExperienceBatch
 from gmi_drl.algo.flat_learner import LEARNING_RATE_FACTOR, FlatLearner
 from gmi_drl.algo.networks import ActorCritic
@@ -112,6 +113,7 @@ class A3C(FlatLearner[A3CConfig]):
             cuda_graphs=cuda_graphs,
         )
         self.normaliser = normaliser
+        self._actor, self._critic = Backprop(policy.actor), Backprop(policy.critic)
 
     @property
     def learning_rate_factor(self) -> float:
@@ -176,20 +178,39 @@ class A3C(FlatLearner[A3CConfig]):
         experience.shuffle(judgement.target, samples.target)
         experience.shuffle(judgement.advantage, samples.advantage)
 
+    @torch.no_grad()
     def _compute_gradient(self, part: Samples) -> None:
-        """Fill the bucket: gradients of this GMI's share of the loss, and what else is to be summed."""
-        config = self.config
-        self.flat.bucket.zero_()
-        log_prob = self.policy.log_prob(part.action, self.policy.actor(part.obs))
-        with torch.no_grad():
-            change = log_prob - part.log_prob
-            ratio = change.exp()
-            rho = ratio.clamp(max=config.rho_clip) * part.valid
-            weight = rho if config.vtrace else part.valid
-            if config.clip is not None:
-                weight = weight * ((ratio - 1) * part.advantage.sign() <= config.clip)
-            kl = 0.5 * (change.square() * part.valid).mean()
-        policy_loss = -(log_prob * weight * part.advantage).mean()
-        value_loss = ((self.policy.value(part.obs) - part.target).square() * part.valid).mean()
-        loss = policy_loss + config.value_loss_coef * value_loss - config.entropy_coef * self.policy.entropy()
-        self._fill_bucket(loss, policy_loss, value_loss, kl, rho.mean())
+        """Fill the bucket: gradients of this GMI's share of the loss, and what else is to be summed.
+
+        The loss is `-mean(log_prob weight advantage) + value_loss_coef mean(error^2) - entropy_coef entropy`. With z
+        the distance of an action from the mean in standard deviations, the log density changes by z / std with the mean
+        and by z^2 - 1 with the logarithm of std, the entropy by 1 with the latter.
+        """
+        config, policy, share = self.config, self.policy, self.sample_share / len(part.obs)
+        actor, critic = self._actor.forward(part.obs), self._critic.forward(part.obs)
+        precision = (-policy.log_std).exp()
+        gap = part.action - actor[-1]
+        distance = gap * precision
+        log_prob = policy.log_density(distance)
+        change = log_prob - part.log_prob
+        ratio = change.exp()
+        rho = ratio.clamp(max=config.rho_clip).mul_(part.valid)
+        weight = rho if config.vtrace else part.valid
+        if config.clip is not None:
+            weight = weight * (ratio.sub_(1).mul_(part.advantage.sign()) <= config.clip)
+        error = (critic[-1].squeeze(-1) - part.target).mul_(part.valid)
+        measured = (
+            log_prob.mul_(weight).mul_(part.advantage).neg_(),
+            error.square(),
+            change.square_().mul_(part.valid).mul_(0.5),
+            rho,
+        )
+        torch.mul(torch.stack(measured).sum(1), share, out=self.flat.tail)
+
+        by_log_prob = (part.advantage * -share).mul_(weight)
+        by_distance = distance.mul_(by_log_prob[:, None])
+        by_log_std = torch.sum(gap.mul_(by_distance), 0).mul_(precision).sub_(by_log_prob.sum())
+        assert policy.log_std.grad is not None  # a view of the bucket
+        torch.sub(by_log_std, config.entropy_coef * self.sample_share, out=policy.log_std.grad)
+        self._actor.backward(actor, by_distance.mul_(precision))
+        self._critic.backward(critic, error.mul_(2 * config.value_loss_coef * share)[:, None])

@@ -18,17 +18,28 @@ class Elu(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """ELU of `x`, of any shape; `x` is overwritten."""
-        if x.device.type != "cpu" or x.numel() < LARGE:
-            return nn.functional.elu(x, inplace=True)
+        if not (x.requires_grad and torch.is_grad_enabled() and _is_large(x)):
+            return elu_(x)
         result: Tensor = _LargeElu.apply(x)  # type: ignore[no-untyped-call]
         return result
+
+
+def elu_(x: Tensor) -> Tensor:
+    """The same of numbers that no gradient is asked of."""
+    if not _is_large(x):
+        return nn.functional.elu(x, inplace=True)
+    negative = x.clamp(max=0).exp_().sub_(1)
+    return torch.maximum(x, negative, out=x)  # exp(x) - 1 >= x, so where x <= 0 this is the exponential
+
+
+def _is_large(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.numel() >= LARGE
 
 
 class _LargeElu(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        negative = x.clamp(max=0).exp_().sub_(1)
-        result = torch.maximum(x, negative, out=x)  # exp(x) - 1 >= x, so where x <= 0 this is the exponential
+        result = elu_(x)
         ctx.mark_dirty(x)
         ctx.save_for_backward(result)
         return result

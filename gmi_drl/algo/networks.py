@@ -79,8 +79,11 @@ class ActorCritic(nn.Module):
 
     def log_prob(self, action: Tensor, mean: Tensor) -> Tensor:
         """Log density `[...]` of actions `[..., A]` under the policy with this mean."""
-        distance = ((action - mean) * (-self.log_std).exp()).square().sum(-1)
-        return -0.5 * distance - (self.log_std + HALF_LOG_TWO_PI).sum()
+        return self.log_density((action - mean) * (-self.log_std).exp())
+
+    def log_density(self, distance: Tensor) -> Tensor:
+        """Log density `[...]` of actions at a distance `[..., A]` from the mean, in standard deviations."""
+        return -0.5 * distance.square().sum(-1) - (self.log_std + HALF_LOG_TWO_PI).sum()
 
     def value(self, obs: Tensor) -> Tensor:
         """Value `[...]` of normalised observations `[..., O]`."""

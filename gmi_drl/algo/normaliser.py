@@ -58,9 +58,10 @@ class Normaliser:
 
 def moments(rows: Tensor) -> Tensor:
     """Count, mean and M2 (sum of squared deviations) of rows `[n, K]`, float64 `[1 + 2 K]`."""
-    variance, mean = torch.var_mean(rows.double(), dim=0, correction=0)
+    distance = rows.to(torch.float64, copy=True)
+    mean = distance.mean(0)
     count = torch.full((1,), rows.shape[0], dtype=torch.float64, device=rows.device)
-    return torch.cat((count, mean, variance * rows.shape[0]))
+    return torch.cat((count, mean, distance.sub_(mean).square_().sum(0)))  # torch.var_mean takes 8 times as long
 
 
 def merge_moments(left: Tensor, right: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from types import ModuleType
 
 from gmi_drl.bench.case import Case
 from gmi_drl.bench.cases import (
+    a3c_update,
     algorithm_2,
     ant_simulators,
     ant_step,
@@ -46,6 +47,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (reduction, reduction.CASES),
     (reductions, reductions.CASES),
     (ppo_update, (ppo_update.CASE,)),
+    (a3c_update, a3c_update.CASES),
     (learning, learning.CASES),
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),
     (learning_asynchronous, learning_asynchronous.CASES),
