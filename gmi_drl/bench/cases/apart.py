@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sample, Sides
 from gmi_drl.bench.cases import learning, needs
+from gmi_drl.bench.cases.foretold import Model, beside, message_bandwidth
 from gmi_drl.bench.cases.pair import on_two_cores
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.phases import PHASE_NAMES
@@ -24,6 +25,8 @@ TOTAL = 512
 """Environments in all, of every side."""
 
 ITERATIONS, QUICK_ITERATIONS = 30, 4
+SIMULATOR = ("simulator",)
+
 WARM_UP = 2
 """Iterations that are not timed."""
 
@@ -58,13 +61,18 @@ def serving_layouts() -> "Mapping[str, Layout]":
 @contextmanager
 def open_training(quick: bool) -> Iterator[Sides]:
     """Each sample is a training of its own, whose start is not timed."""
+    from gmi_drl.workload import TASK_SPECS
+
     config, numbers = configured(QUICK_ITERATIONS if quick else ITERATIONS), count()
     with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
 
         def side(layout: "Layout") -> Sample:
             return train(layout, config, Path(folder) / str(next(numbers)))
 
-        yield {name: partial(side, layout) for name, layout in training_layouts().items()}
+        layouts, learner = training_layouts(), config.learner
+        sums = learner.epochs * learner.minibatches
+        model = _model(learner.horizon, M_p=learner.bucket_bytes(TASK_SPECS["ant"]), sums=sums)
+        yield beside({name: partial(side, layout) for name, layout in layouts.items()}, _simulators(layouts), model)
 
 
 @contextmanager
@@ -78,7 +86,20 @@ def open_serving(quick: bool) -> Iterator[Sides]:
         first = next(iter(training_layouts().values()))
         learning.train(first, configured(iterations=1), run)
         steps = QUICK_STEPS if quick else STEPS
-        yield {name: partial(serve, layout, run, steps) for name, layout in layouts.items()}
+        sides = {name: partial(serve, layout, run, steps) for name, layout in layouts.items()}
+        yield beside(sides, _simulators(layouts), _model(steps))
+
+
+def _model(m: int, **learns: int) -> Model:
+    from gmi_drl.workload import TASK_SPECS
+
+    ant = TASK_SPECS["ant"]
+    return Model(ant.num_obs, ant.num_actions, TOTAL, m, message_bandwidth(), **learns)
+
+
+def _simulators(layouts: "Mapping[str, Layout]") -> dict[str, int]:
+    """GMIs that only simulate, of each."""
+    return {name: sum(gmi.roles == SIMULATOR for gmi in layout.gmis) for name, layout in layouts.items()}
 
 
 def configured(iterations: int) -> "RunConfig":
@@ -127,6 +148,9 @@ def _obstacle() -> str | None:
 
 
 LIMITS = (
+    "`paper_foretells` is the paper's equation with the times of the colocated side of the round; `held_foretells` the "
+    "same with cores that GMIs hold all the time, as they do, where the paper's R counts a role's share only while it "
+    "works. Errors are of these to what was measured. "
     "On cores, where memory is shared: a message is two copies. The paper's ratios are of A100s, whose GMIs exchange "
     "data by the host. With one simulator half of the cores wait by construction; with two, which take turns on them "
     "with the others, they do not."
