@@ -1,5 +1,6 @@
 """What a decoupled iteration spent before and after: an update of A3C, and the moments of what an agent saw."""
 
+import ctypes
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.bench.case import Case, Sample, Sides
 from gmi_drl.bench.cores import one_core
+from gmi_drl.gmi_environment import KEEP_FREED_MEMORY
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from gmi_drl.algo.experience import ExperienceBatch
 
 TASK, NUM_ENV = "anymal", 256
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+
 UPDATES, QUICK_UPDATES = 20, 2
 LOOKS, QUICK_LOOKS = 200, 10
 
@@ -28,6 +32,7 @@ def open_update(quick: bool) -> Iterator[Sides]:
 
     updates = QUICK_UPDATES if quick else UPDATES
     with one_core():
+        keep_freed_memory()
         sides = {"gmi-drl": A3C, "by autograd": A3CByAutograd}
         pairs = {name: learner_and_batch(learner) for name, learner in sides.items()}
         for a3c, batch in pairs.values():
@@ -35,27 +40,20 @@ def open_update(quick: bool) -> Iterator[Sides]:
         yield {name: partial(_seconds, partial(a3c.update, batch), updates) for name, (a3c, batch) in pairs.items()}
 
 
-def learner_and_batch(learner: "type[A3C]") -> "tuple[A3C, ExperienceBatch]":
+def learner_and_batch(learner: "type[A3C]", task: str = TASK) -> "tuple[A3C, ExperienceBatch]":
     """A new learner, and a rollout of the policy that it begins with."""
     import torch
 
     from gmi_drl.algo.agent import make_agent
-    from gmi_drl.algo.experience import ExperienceBatch
     from gmi_drl.config import a3c_of, default_config
     from gmi_drl.experience import RolloutForm
+    from gmi_drl.roles.asynchronous.trainer_probe import made_up
     from gmi_drl.workload import TASK_SPECS
 
-    spec, cpu = TASK_SPECS[TASK], torch.device("cpu")
+    spec, cpu = TASK_SPECS[task], torch.device("cpu")
     config = a3c_of(default_config(spec, "a3c"))
-    agent, noise = make_agent(spec, config, cpu, seed=0), torch.Generator().manual_seed(0)
-    batch = ExperienceBatch.empty(RolloutForm(config.horizon, NUM_ENV, spec.num_obs, spec.num_actions), 1, cpu)
-    for kind in (batch.obs, batch.last_obs, batch.reward, batch.action):
-        kind.normal_(generator=noise)
-    batch.valid.fill_(1.0)
-    with torch.no_grad():
-        action, mean = agent.policy.act(batch.obs, batch.action)
-        batch.action.copy_(action)
-        batch.log_prob.copy_(agent.policy.log_prob(action, mean))
+    agent = make_agent(spec, config, cpu, seed=0)
+    batch = made_up(RolloutForm(config.horizon, NUM_ENV, spec.num_obs, spec.num_actions), agent)
     return learner(agent.policy, agent.normaliser, config), batch
 
 
@@ -79,6 +77,14 @@ def open_moments(quick: bool) -> Iterator[Sides]:
 
         ways: dict[str, Callable[[], object]] = {"gmi-drl": partial(moments, rows), "torch.var_mean": by_var_mean}
         yield {name: partial(_seconds, way, looks) for name, way in ways.items()}
+
+
+def keep_freed_memory() -> None:
+    """Have this process' allocator keep what is freed, as that of a GMI does (`gmi_environment`)."""
+    mmap, trim = map(int, KEEP_FREED_MEMORY.values())
+    library = ctypes.CDLL(None)
+    library.mallopt(_M_MMAP_THRESHOLD, mmap)
+    library.mallopt(_M_TRIM_THRESHOLD, trim)
 
 
 def _seconds(call: Callable[[], object], count: int) -> Sample:
