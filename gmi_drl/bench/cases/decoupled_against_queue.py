@@ -1,6 +1,7 @@
 """Asynchronous training by GMIs and channels, against one agent and one trainer process with a queue (Figure 11)."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from gmi_drl.bench.cases.decoupled_run import QUICK_WARM_UP_S, WARM_UP_S, layout
 from gmi_drl.bench.cores import PURPOSE
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import this_node
+from gmi_drl.gmi_environment import KEEP_FREED_MEMORY
 
 TASK = "anymal"
 NUM_ENV, QUICK_NUM_ENV = 256, 64
@@ -22,7 +24,7 @@ START_S = 120.0
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """Both with the same worlds, networks, learner, cores and room for rollouts."""
+    """Both with the same worlds, networks, learner, cores, allocator and room for rollouts."""
     from gmi_drl.config import default_config
     from gmi_drl.workload import TASK_SPECS
 
@@ -45,7 +47,8 @@ def through_queue(num_env: int, seconds: float, warm_up_s: float) -> Sample:
     order = Order(TASK, num_env, seconds, warm_up_s, Channels().max_lag, agent_core, trainer_core)
     line = [sys.executable, "-m", "gmi_drl.bench.cases.queue_training", json.dumps(asdict(order))]
     with claim([f"core-{agent_core}", f"core-{trainer_core}"], PURPOSE):
-        done = subprocess.run(line, capture_output=True, text=True, timeout=START_S + warm_up_s + seconds, check=False)
+        limit_s, allocator = START_S + warm_up_s + seconds, {**os.environ, **KEEP_FREED_MEMORY}
+        done = subprocess.run(line, capture_output=True, text=True, timeout=limit_s, env=allocator, check=False)
     if done.returncode:
         raise GmiError(f"the queue's processes failed: {done.stderr.strip().splitlines()[-1:]}")
     told = json.loads(done.stdout.splitlines()[-1])
