@@ -84,6 +84,8 @@ class FlatLearner(Generic[Config]):
         device = policy.log_std.device
         make_bucket = make_bucket or partial(torch.zeros, device=device)
         self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
+        size = policy.actor_size
+        self._clipped = self.flat.gradient[:size], self.flat.gradient[size:]  # each by itself
         self.learning_rate = torch.tensor(config.learning_rate, device=device)
         self.found_inf = torch.zeros((), device=device)
         self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
@@ -154,8 +156,8 @@ class FlatLearner(Generic[Config]):
         """One step of Adam with the sum in the bucket."""
         flat = self.flat
         self._adapt_learning_rate(flat.tail[self.METRICS.index("kl")])
-        self._clip(flat.gradient[: self.policy.actor_size])
-        self._clip(flat.gradient[self.policy.actor_size :])
+        for part in self._clipped:
+            self._clip(part)
         self.found_inf.copy_(1 - flat.gradient.sum().isfinite().float())
         self.adam.step()
         self.totals[:-1] += flat.tail
