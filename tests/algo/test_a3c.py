@@ -139,15 +139,14 @@ def flat(policy):
     "settings", [{}, {"clip": None}, {"clip": None, "vtrace": False}, {"rho_clip": 2.0, "c_clip": 0.9}], ids=str
 )
 def test_an_update_is_that_of_a_plain_reference(settings):
-    config = CONFIG.model_copy(update=settings)
+    config = CONFIG.model_copy(update={**settings, "learning_rate": 5e-5})
     batch, a3c = make_batch(make_behaviour()), make_a3c(config)
     a3c.update(batch)
     expected = reference_update(config, batch)
+    torch.testing.assert_close(flat(a3c.policy), expected, atol=1e-5, rtol=0)
     gap = (flat(a3c.policy) - expected).abs()
-    assert gap.quantile(0.9999) < 1e-5 and gap.max() < 2e-5 and gap.mean() < 1e-8, (
-        "a step is 1e-4, but where a gradient is near 0"
-    )
-    assert (expected - flat(make_policy())).abs().mean() > 5e-5  # it did learn something
+    assert gap.mean() < 1e-8, "a step is 5e-5, but where a gradient is of the size of its rounding"
+    assert (expected - flat(make_policy())).abs().mean() > 2.5e-5  # it did learn something
 
 
 def test_correcting_makes_a_difference_where_another_policy_acted_and_none_where_the_same_did():
