@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from select import POLLIN, poll
 from typing import Any
 
 from gmi_drl.launch.guard import Guard
-from gmi_drl.launch.started import UNKNOWN, Starter
+from gmi_drl.launch.started import UNKNOWN
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 from gmi_drl.roles.resources import Resources
 
@@ -29,6 +29,7 @@ class GMIProcess:
         log: Takes what the process prints.
         resources: What it shares with other GMIs: descriptors, inherited.
         guard: Ends it with the launcher, unless it `drains` (see `Instances`): then the backend does.
+        module: What runs.
     """
 
     where = ""
@@ -40,6 +41,7 @@ class GMIProcess:
         log: Path,
         resources: Resources,
         guard: Guard,
+        module: str = "gmi_drl.roles.child",
     ) -> None:
         self.log, self._guard = log, guard
         self._line, theirs = line_pair()
@@ -51,7 +53,7 @@ class GMIProcess:
             paper.seek(0)
             name = f"GMI {order['gmi']} of {order['run_folder']}"  # for those who look at processes
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "gmi_drl.roles.child", str(paper.fileno()), name],
+                [sys.executable, "-P", "-m", module, str(paper.fileno()), name],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -136,8 +138,8 @@ def end_of(log: Path, most: int) -> list[str]:
 
 
 @contextmanager
-def processes_here() -> Iterator[Starter]:
-    """Starts GMIs as processes of this machine, for the time of a `with` block, which ends after the last of them.
+def processes_here() -> Iterator[Callable[..., GMIProcess]]:
+    """A `Starter` of GMIs as processes of this machine, for the time of a `with` block, which ends after the last one.
 
     Meanwhile a guard ends them with all that they have started if this process is killed.
     """

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+from gmi_drl.comm.crossings import Crossings
 from gmi_drl.comm.links.meeting import Meeting
 from gmi_drl.comm.spots import Spots
 from gmi_drl.layout import Layout
@@ -57,6 +58,7 @@ class HostResources:
         self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
         self._post: Post | None = None
         self._channels: int | None = None
+        self._crossings: Crossings | None = None  # of channels that are over several hosts
         with ExitStack() as undone:
             if layout.channels is not None:
                 self._channels = create_empty("gmi-drl-channels")
@@ -74,23 +76,35 @@ class HostResources:
                 )
                 self._spots[name] = undone.enter_context(closing(spots))
                 self._ranks[name] = ranks
+            if host is not None:
+                self._crossings = undone.enter_context(closing(Crossings(layout, node, host)))
             self._life = undone.pop_all()
 
     @property
     def addresses(self) -> Addresses:
         """Where the GMIs of this host listen for others, by their ranks."""
-        return {name: spots.addresses for name, spots in self._spots.items()}
+        crossings = self._crossings.addresses if self._crossings else {}
+        return {name: spots.addresses for name, spots in self._spots.items()} | crossings
 
     def meet(self, meetings: Mapping[str, Meeting]) -> None:
         """Tell the groups of this host where all ranks of theirs listen."""
         for name, spots in self._spots.items():
             if spots.addresses:
                 spots.meet(meetings[name])
+        if self._crossings:
+            self._crossings.meet(meetings)
 
     def __getitem__(self, gmi_id: int) -> Resources:
-        """Those of one GMI of this host."""
+        """Those of one GMI of this host, or of who stands in for one here."""
         ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
-        return Resources({name: self._spots[name][rank] for name, rank in ranks.items()}, self._post, self._channels)
+        spots = {name: self._spots[name][rank] for name, rank in ranks.items()}
+        crossing = self._crossings.spots(gmi_id) if self._crossings else {}
+        return Resources(spots | crossing, self._post, self._channels)
+
+    @property
+    def guests(self) -> tuple[int, ...]:
+        """The GMIs of other hosts for which somebody stands in here; `[…]` has what that needs, too."""
+        return self._crossings.guests if self._crossings else ()
 
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""

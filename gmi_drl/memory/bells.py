@@ -47,7 +47,7 @@ class Bells:
         """Sleep until a peer has done something: `wait_for` with one peer."""
         self.wait_for(is_done, (peer,), deed)
 
-    def wait_for(self, is_done: Callable[[], bool], peers: Sequence[int], deed: str, patience: int = 1) -> None:
+    def wait_for(self, is_done: Callable[[], bool], peers: Sequence[int], deed: str, patience: float = 1) -> None:
         """Sleep until peers have done something. What they did before one of them ended counts.
 
         Args:
@@ -83,6 +83,14 @@ class Bells:
         if self._sleep((peer,), 0.0):
             raise self._ended_error(peer, deed)
 
+    def heed(self, descriptor: int) -> None:
+        """Let whoever waits here wake, too, while something can be read of this, or its other end is gone."""
+        self._poll.register(descriptor, POLLIN)
+
+    def ignore(self, descriptor: int) -> None:
+        """Do so no more."""
+        self._poll.unregister(descriptor)
+
     def look(self, peers: Sequence[int]) -> list[int]:
         """Those of some peers whose processes have ended by now."""
         return self._sleep(peers, 0.0)
@@ -110,7 +118,7 @@ class Bells:
             if descriptor == self._bells[self.own]:
                 with suppress(BlockingIOError):
                     os.eventfd_read(descriptor)
-            else:
+            elif descriptor in self._pidfds:
                 self._poll.unregister(descriptor)
                 os.close(descriptor)
                 self._ended.add(self._pidfds.pop(descriptor))

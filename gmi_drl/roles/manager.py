@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.crossings import are_together
 from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.comm.spots import Spot
@@ -206,8 +207,8 @@ class GMI_manager:
         return reduction
 
     def _mailboxes_with(self, GMI_id: int) -> Messages:
-        here = self.layout.device_of(self.gmi.id).node
-        if GMI_id in range(len(self.layout.gmis)) and (there := self.layout.device_of(GMI_id).node) != here:
+        if GMI_id in range(len(self.layout.gmis)) and not are_together(self.layout, self.gmi.id, GMI_id):
+            here, there = (self.layout.device_of(gmi_id).node for gmi_id in (self.gmi.id, GMI_id))
             remedy = "messages go between GMIs of a node, sums between all"
             raise UsageError(f"GMI {GMI_id} is on node {there}, this one on {here}: {remedy}")
         if self._messages is None:

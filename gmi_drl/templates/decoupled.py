@@ -81,9 +81,10 @@ class Decoupled(Template):
         mistakes = super().check(layout)
         if layout.channels is None:
             mistakes.append(f"{self.name} needs `channels: {{}}`, by which experience gets to the trainers")
-        if len(layout.nodes) > 1:
-            nodes = ", ".join(str(node) for node in layout.nodes)
-            mistakes.append(f"{self.name}: channels join GMIs of one host, this layout is over {nodes}")
+        if len(homes := {layout.device_of(gmi.id).node: None for gmi in trainers}) > 1:
+            nodes = ", ".join(str(node) for node in homes)
+            remedy = "put them on one, and agents on any"
+            mistakes.append(f"{self.name} needs all trainers on one node, this layout has them on {nodes}: {remedy}")
         return mistakes
 
     def communication(

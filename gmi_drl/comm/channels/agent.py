@@ -21,6 +21,7 @@ class AgentEnd:
 
     Attributes:
         parameters: The newest ones.
+        rollouts: Places leased so far.
         wait_s: Seconds waited so far, for a place or for room in a queue.
     """
 
@@ -28,7 +29,7 @@ class AgentEnd:
         self.parameters = Parameters(memory, bells)
         self.wait_s = 0.0
         self._memory, self._lock, self._bells = memory, lock, bells
-        self._sizes = sizes = memory.sizes
+        self.sizes = sizes = memory.sizes
         self._index = sizes.agents.index(bells.own)
         self._leases = Leases(memory, lock)
         self._rings = [
@@ -39,7 +40,7 @@ class AgentEnd:
         self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
         self._place: Place | None = None
         self._leased: Lease | None = None
-        self._rollouts = 0
+        self.rollouts = 0
 
     def lease(self) -> Place | None:
         """Take the next place, before acting: where there is none this waits until a trainer gives some back.
@@ -55,16 +56,46 @@ class AgentEnd:
         """
         if self._place is not None and not self._place.is_committed:
             raise UsageError("the last place was not committed, and so the next one cannot be leased")
-        ended = self._bells.look(self._sizes.trainers)  # before it is seen whether they said that it ends
-        if ended and not self._memory.is_closed:
-            self._bells.check(ended[0], "trained on what is sent")
         if not self._is_served():
-            self._wait(self._is_served, self._sizes.trainers, "given back places", patience=2)
+            self._wait(self._is_served, self.sizes.trainers, "given back places", patience=2)
         if self._leased is None:
             return None
-        self._place = Place(self._leased, self._rollouts, self._views_of(self._leased), self._channels, self._send)
-        self._rollouts += 1
+        self._place = Place(self._leased, self.rollouts - 1, self._views_of(self._leased), self._channels, self._send)
         return self._place
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more experience is needed."""
+        return self._memory.is_closed
+
+    def lease_now(self) -> Lease | None:
+        """Take the next place if there is one, and count it as a rollout's.
+
+        Raises:
+            PeerDiedError: If a trainer has ended.
+        """
+        ended = self._bells.look(self.sizes.trainers)  # before it is seen whether they said that it ends
+        if ended and not self._memory.is_closed:
+            self._bells.check(ended[0], "trained on what is sent")
+        leased = self._leases.lease(self._index, self.rollouts)
+        self.rollouts += leased is not None
+        return leased
+
+    def send_now(self, lease: Lease, rollout: int, kind: int, first: int, last: int) -> bool:
+        """Tell a lease's trainer of steps that are in the place, if there is room in the queue; whether there was."""
+        ring = self._rings[lease.trainer]
+        if not ring.has_room():
+            return False
+        order_stores()  # what the record tells of is there before it
+        ring.put(lease.place, rollout, kind, first, last)
+        self._bells.ring(self.sizes.trainers[lease.trainer])
+        return True
+
+    def bytes_of(self, lease: Lease, kind: int, first: int, last: int) -> memoryview:
+        """Where steps `first` to `last` - 1 of a kind are, in a place that was leased."""
+        batch, row = divmod(lease.place % self.sizes.places, self.sizes.rollouts)
+        numbers: memoryview = self._memory.batch(lease.trainer, batch).numpy().data
+        return numbers[self.sizes.span(kind, row, first, last)]
 
     def close(self) -> None:
         """Stop watching the trainers. What was sent still arrives."""
@@ -74,18 +105,15 @@ class AgentEnd:
 
     def _is_served(self) -> bool:
         """Whether a place was free, or none is needed any more."""
-        self._leased = self._leases.lease(self._index, self._rollouts)
+        self._leased = self.lease_now()
         return self._leased is not None or self._memory.is_closed
 
     def _send(self, lease: Lease, rollout: int, kind: int, first: int, last: int) -> None:
-        ring, trainer = self._rings[lease.trainer], self._sizes.trainers[lease.trainer]
-        if not ring.has_room():
-            self._wait(lambda: ring.has_room() or self._memory.is_closed, (trainer,), "taken experience")
-            if not ring.has_room():  # nobody reads it any more
-                return
-        order_stores()  # what the record tells of is there before it
-        ring.put(lease.place, rollout, kind, first, last)
-        self._bells.ring(trainer)
+        def is_told() -> bool:  # or nobody reads it any more
+            return self.send_now(lease, rollout, kind, first, last) or self._memory.is_closed
+
+        if not is_told():
+            self._wait(is_told, (self.sizes.trainers[lease.trainer],), "taken experience")
 
     def _wait(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str, patience: int = 1) -> None:
         began = time.perf_counter()
@@ -95,10 +123,10 @@ class AgentEnd:
             self.wait_s += time.perf_counter() - began
 
     def _views_of(self, lease: Lease) -> dict[str, Tensor]:
-        slot = lease.place % self._sizes.places
+        slot = lease.place % self.sizes.places
         key = (lease.trainer, slot)
         if key not in self._views:
-            batch, place = divmod(slot, self._sizes.rollouts)
-            kinds = kind_views(self._sizes, self._memory.batch(lease.trainer, batch))
+            batch, place = divmod(slot, self.sizes.rollouts)
+            kinds = kind_views(self.sizes, self._memory.batch(lease.trainer, batch))
             self._views[key] = {name: view[place] for name, view in kinds.items()}
         return self._views[key]

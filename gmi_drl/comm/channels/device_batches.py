@@ -86,13 +86,11 @@ class DeviceBatches(Batches):
         """Copy what has come, or wait for the rest of it."""
         place, _, kind, first, last = record
         number, row = divmod(place, self._sizes.rollouts)
-        start, nbytes = self._sizes.offsets[kind], self._kinds[kind].nbytes
         if not self._goes_together[kind]:
-            of_step = nbytes // self._sizes.steps_of(self._kinds[kind])
-            start += row * nbytes + first * of_step
-            self._copy(number, start, (last - first) * of_step)
+            self._copy(number, self._sizes.span(kind, row, first, last))
         elif is_kind_whole and self._batcher.is_kind_whole(number, kind):
-            self._copy(number, start, self._sizes.rollouts * nbytes)
+            start = self._sizes.offsets[kind]
+            self._copy(number, slice(start, start + self._sizes.rollouts * self._kinds[kind].nbytes))
 
     def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
         """The device's own memory."""
@@ -120,10 +118,10 @@ class DeviceBatches(Batches):
     def _is_one_transfer(self, kind: int) -> bool:
         return self._sizes.steps_of_transfer(self._kinds[kind]) == self._sizes.steps_of(self._kinds[kind])
 
-    def _copy(self, number: int, start: int, count: int) -> None:
+    def _copy(self, number: int, span: slice) -> None:
         source, target = self._pairs[number % self._sizes.batches]
         with torch.cuda.stream(self._stream):
-            target[start : start + count].copy_(source[start : start + count], non_blocking=True)
+            target[span].copy_(source[span], non_blocking=True)
 
 
 def open_batches(memory: ChannelMemory, trainer: int, batcher: Batcher, device: torch.device) -> Batches:

@@ -71,7 +71,7 @@ class ChannelMemory:
             for peer in (*sizes.agents, *sizes.trainers[1:]):
                 bells.ring(peer)
         else:
-            bells.wait(lambda: _is_made(descriptor), maker, "made the memory of the channels")
+            bells.wait(lambda: is_made(descriptor), maker, "made the memory of the channels")
             self._check(descriptor)
         self.memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._run = self._words(self._run_at, 4 * LINE_BYTES)
@@ -159,7 +159,12 @@ def kind_views(sizes: ChannelSizes, batch: Tensor) -> dict[str, Tensor]:
     }
 
 
-def _is_made(descriptor: int) -> bool:
+def is_made(descriptor: int) -> bool:
+    """Whether the first trainer has made the memory of `create_memory`.
+
+    Raises:
+        UsageError: If the descriptor is something else.
+    """
     try:
         magic = os.pread(descriptor, len(_MAGIC), 0)
     except OSError as error:

@@ -59,7 +59,7 @@ class Parameters:
         buffer = count % BUFFERS
         self._words[_BEGUN + buffer] = count
         order_stores()
-        for part, tensor in self._parts(buffer, tensors):
+        for part, tensor in parts_of(self._buffers[buffer], tensors):
             part.copy_(tensor)
         order_stores()
         self._words[_VERSION + buffer] = version
@@ -104,21 +104,26 @@ class Parameters:
             count = self._words[_COUNT]
             buffer = count % BUFFERS
             version: int = self._words[_VERSION + buffer]
-            for part, tensor in self._parts(buffer, tensors):
+            for part, tensor in parts_of(self._buffers[buffer], tensors):
                 tensor.copy_(part)
             if self._words[_BEGUN + buffer] == count:
                 return version
         raise GmiError(f"parameters were published so fast that none of {_MOST_READS} copies of them was whole")
 
-    def _parts(self, buffer: int, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        memory = self._buffers[buffer]
-        if (wanted := packed_bytes(tensors)) != memory.numel():
-            raise UsageError(f"these parameters take {wanted} bytes, the channels have room for {memory.numel()}")
-        start = 0
-        for tensor in tensors:
-            part = memory[start : start + tensor.numel() * tensor.element_size()]
-            start += _in_lines(tensor)
-            yield part.view(tensor.dtype).view(tensor.shape), tensor.detach()
+
+def parts_of(memory: Tensor, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each tensor and where it lies in a memory, uint8, in which all of them are packed.
+
+    Raises:
+        UsageError: If the tensors take other room.
+    """
+    if (wanted := packed_bytes(tensors)) != memory.numel():
+        raise UsageError(f"these parameters take {wanted} bytes, the channels have room for {memory.numel()}")
+    start = 0
+    for tensor in tensors:
+        part = memory[start : start + tensor.numel() * tensor.element_size()]
+        start += _in_lines(tensor)
+        yield part.view(tensor.dtype).view(tensor.shape), tensor.detach()
 
 
 def _in_lines(tensor: Tensor) -> int:

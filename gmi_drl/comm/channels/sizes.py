@@ -1,8 +1,9 @@
 """How large the channels of a run are. Pure data."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from typing import Self
 
 from gmi_drl.errors import UsageError
 from gmi_drl.experience import Kind, RolloutForm
@@ -60,6 +61,13 @@ class ChannelSizes:
         """Of R rollouts."""
         return self.offsets[-1]
 
+    def span(self, kind: int, row: int, first: int, last: int) -> slice:
+        """Where steps `first` to `last` - 1 of a kind lie in a batch, of its rollout `row`: bytes."""
+        nbytes = self.form.kinds[kind].nbytes
+        of_step = nbytes // self.steps_of(self.form.kinds[kind])
+        start = self.offsets[kind] + row * nbytes
+        return slice(start + first * of_step, start + last * of_step)
+
     def steps_of_transfer(self, kind: Kind) -> int:
         """Steps of a kind that one record tells of: as many as make a transfer (MCC), or one (UCC)."""
         steps = self.steps_of(kind)
@@ -85,6 +93,22 @@ class ChannelSizes:
         """As JSON, which is the same where sizes are."""
         parts = {name: getattr(self, name) for name in ("rollouts", "agents", "trainers", "parameter_bytes")}
         return json.dumps({**asdict(self.form), **parts, **self.channels.model_dump()})
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Those whose `text` it is.
+
+        Raises:
+            UsageError: If it is none.
+        """
+        try:
+            told = json.loads(text)
+            form = RolloutForm(**{field.name: told.pop(field.name) for field in fields(RolloutForm)})
+            channels = Channels(**{name: told.pop(name) for name in Channels.model_fields})
+            agents, trainers = tuple(told.pop("agents")), tuple(told.pop("trainers"))
+            return cls(form, agents=agents, trainers=trainers, channels=channels, **told)
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"these are no sizes of channels: {error!r}") from None
 
     def difference(self, text: str) -> str | None:
         """How another's `text` differs from this one's, that one's numbers first; None if it does not."""

@@ -3,14 +3,20 @@
 import socket
 import struct
 from collections import deque
+from collections.abc import Iterator
 from itertools import islice
 
 from gmi_drl.errors import GmiError
 
 CALL, ASK, HERE, LOST, DATA = range(5)
-"""Kinds of frames: what a rank has come for; are you there; I am, and wait for these; a rank is lost; numbers."""
+"""Kinds of frames: what a rank has come for; are you there; I am, and wait for these; a rank is lost; numbers.
 
-Word = tuple[int, bytes]  # ASK, HERE or LOST, and what it says
+Whoever uses a wire may have words of other kinds, from `OTHERS` on.
+"""
+
+OTHERS = 16
+
+Word = tuple[int, bytes]  # of any kind but CALL and DATA, and what it says
 
 _HEADER = struct.Struct("<QQ")  # the kind; the call, or how many bytes follow
 _AT_ONCE = 8  # views that one system call takes
@@ -92,9 +98,11 @@ class Wire:
                 return
             self._took(taken)
 
-    def read(self) -> list[Word]:
-        """Read what has come; the words in it."""
-        words: list[Word] = []
+    def read(self) -> Iterator[Word]:
+        """Read what has come; the words in it.
+
+        What comes behind a word is read when the next one is asked for: a word may say where numbers go (`receive`).
+        """
         while self.is_open:
             try:
                 count = self._socket.recv_into(self._body[self._filled :])
@@ -106,8 +114,7 @@ class Wire:
             self._filled += count
             self.received += count * (self._kind == DATA)
             if self._filled == len(self._body):
-                words += self._whole()
-        return words
+                yield from self._whole()
 
     def close(self) -> None:
         """Close the socket."""

@@ -17,12 +17,14 @@ from gmi_drl.launch.gmi_process import GMIProcess, processes_here
 from gmi_drl.launch.nodes.mirror import Mirror
 from gmi_drl.launch.nodes.wire import Message
 from gmi_drl.launch.resources import HostResources
-from gmi_drl.launch.started import Starter
 from gmi_drl.layout import Layout
 from gmi_drl.roles.line import decode, encode
 from gmi_drl.roles.words import Attached, Failed, Keep, OnDevice, Proved, said_by_gmi
 
 Say = Callable[..., None]
+
+STAND_IN = "gmi_drl.roles.asynchronous.stand_in"
+"""What runs for an agent of another host."""
 
 
 class Host:
@@ -39,6 +41,7 @@ class Host:
         self._node, self._address, self._selector, self._say = node, address, selector, say
         self._life, self._sharing = ExitStack(), ExitStack()
         self._gmis: dict[int, GMIProcess] = {}
+        self._stand_ins: list[GMIProcess] = []
         self._mirror: Mirror | None = None
         self._does: Mapping[str, Callable[..., Message | None]] = {
             "open": self._open,
@@ -108,7 +111,7 @@ class Host:
             self._instances: Instances = undone.enter_context(claim.cut(part))
             if not _sees(home, token):
                 self._mirror = undone.enter_context(Mirror(home, self._say, begins_with))
-            self._starter: Starter = undone.enter_context(processes_here())
+            self._starter = undone.enter_context(processes_here())
             undone.callback(self._end_all)
             self._life = undone.pop_all()
         return {"say": "opened", "drains": self._instances.drains, "sees_folder": self._mirror is None}
@@ -146,14 +149,24 @@ class Host:
         for name in ("layout", "run_folder", "meeting"):
             order[name] = str(self._here(order[name]))
         order["is_far"] = self._mirror is not None
+        if not self._gmis:
+            self._stand_in(order, environment, self._here(log))
         started = self._starter(order, complete, self._here(log), self._resources[gmi_id])
         if self._mirror:
             self._mirror.watch_log(gmi_id)
-        assert isinstance(started, GMIProcess)
         self._gmis[gmi_id] = started
         self._selector.register(started.line_fd, selectors.EVENT_READ, (gmi_id, False))
         self._selector.register(started.exit_fd, selectors.EVENT_READ, (gmi_id, True))
         return {"say": "started", "gmi": gmi_id, "pid": started.pid}
+
+    def _stand_in(self, order: Mapping[str, Any], environment: Mapping[str, str | None], log: Path) -> None:
+        """Start who stands in for agents of other hosts, beside the first GMI of this one, in whose log they print."""
+        wanted = {**without_mps(os.environ), **environment}
+        complete = {name: value for name, value in wanted.items() if value is not None}
+        told = {"run_folder": order["run_folder"], "hang_s": order["hang_s"], "home": self._node, "drains": False}
+        for gmi_id in self._resources.guests:
+            mine = self._resources[gmi_id]
+            self._stand_ins.append(self._starter({"gmi": gmi_id, **told}, complete, log, mine, module=STAND_IN))
 
     def _settle(self) -> None:
         """All GMIs of all nodes have started: what they share is theirs alone."""
@@ -176,10 +189,11 @@ class Host:
         try:
             self._instances.release([gmi.pid for gmi in self._gmis.values()])
         finally:
-            for gmi in self._gmis.values():
+            for gmi in (*self._gmis.values(), *self._stand_ins):
                 gmi.end()
                 gmi.close()
             self._gmis.clear()
+            self._stand_ins.clear()
 
     def _carry(self, gmi_id: int, gmi: GMIProcess, data: bytes) -> None:
         """A GMI's word to the launcher; what is to be proved is proved here."""

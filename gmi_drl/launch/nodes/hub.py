@@ -183,7 +183,7 @@ class Nodes:
             meeting = str(folder.meeting.resolve())
             asked = {"say": "share", "slot_bytes": slot_bytes, "meeting": meeting}
             answers = self._ask_all("shared", ANSWER_S, lambda name: asked)
-            meetings = joined(layout, [answer["addresses"] for answer in answers.values()])
+            meetings = joined([answer["addresses"] for answer in answers.values()])
             for node in self._nodes.values():
                 node.wire.say({"say": "meet", "meetings": meetings})
             try:
@@ -226,14 +226,17 @@ class Nodes:
                 node.wire.say({"say": "release", "gmis": gmis})
 
 
-def joined(layout: Layout, told: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """What all ranks of each group that is over nodes are told: where each listens, in rank order, and a token."""
-    meetings = {}
-    for name, group in layout.groups.items():
-        where = {int(rank): address for addresses in told for rank, address in addresses.get(name, {}).items()}
-        if where:
-            meetings[name] = [[where[rank] for rank in range(len(group.members))], secrets.token_hex(16)]
-    return meetings
+def joined(told: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """What all ranks of each group or crossing are told: where each listens, in rank order, and a token."""
+    where: dict[str, dict[int, Any]] = {}
+    for addresses in told:
+        for name, of_ranks in addresses.items():
+            where.setdefault(name, {}).update({int(rank): address for rank, address in of_ranks.items()})
+    return {
+        name: [[of_ranks[rank] for rank in sorted(of_ranks)], secrets.token_hex(16)]
+        for name, of_ranks in where.items()
+        if of_ranks
+    }
 
 
 def cpus_of(layout: Layout, nodes: Mapping[str, RemoteNode]) -> dict[str, dict[str, Any]]:

@@ -9,13 +9,15 @@ from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.channels import AgentEnd
+from gmi_drl.comm.channels.far_agent import FarAgentEnd
 from gmi_drl.config import a3c_of
 from gmi_drl.experience import FACTS
 from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.roles.actor import Actor
-from gmi_drl.roles.asynchronous.ends import channel_sizes, open_agent_end
+from gmi_drl.roles.asynchronous.ends import channel_sizes
 from gmi_drl.roles.asynchronous.recording import Recording
-from gmi_drl.roles.asynchronous.worlds import hear_of_room, tell_of_worlds
+from gmi_drl.roles.asynchronous.ways import way_to_trainers
+from gmi_drl.roles.asynchronous.worlds import tell_of_worlds
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
@@ -34,19 +36,18 @@ class ExperienceAgent(DRL_role):
         Args:
             resume: The checkpoint that the trainers go on from; the worlds of an agent begin anew.
         """
-        config, start = configured(self.mgr), start_of(resume)
+        config, start, way = configured(self.mgr), start_of(resume), way_to_trainers(self.mgr)
         task_seed = seed_of(config, start, self.GMI_id, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, task_seed)
-        tell_of_worlds(self, task)
+        tell_of_worlds(self, task, way)
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
         agent, vector = new_agent(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, "agent"))
         actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, vector)
-        hear_of_room(self)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
         recording = Recording(sizes, device)
-        with closing(task), closing(open_agent_end(self.mgr, sizes)) as end:
+        with closing(task), closing(way.open(sizes)) as end:
             return {"rollouts": Playing(actor, newest, recording, end).play_on()}
 
 
@@ -60,7 +61,7 @@ class Playing:
         end: Of the channels.
     """
 
-    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd) -> None:
+    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd | FarAgentEnd) -> None:
         self.actor, self.newest, self.recording, self.end = actor, newest, recording, end
         self.clock = PhaseClock(actor.task.device)
         self._sent, self._told_wait_s, self._fetch_s = 0, 0.0, 0.0
@@ -115,7 +116,7 @@ class Newest:
         self.parameters = [vector, self._statistics]
         self.version: int | None = None
 
-    def take_from(self, end: AgentEnd) -> None:
+    def take_from(self, end: AgentEnd | FarAgentEnd) -> None:
         """Take it, if it is newer than what is here; the first one is waited for."""
         if self.version is not None and end.parameters.newest_version() == self.version:
             return

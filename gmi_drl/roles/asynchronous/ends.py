@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from gmi_drl.comm.channels import AgentEnd, ChannelSizes, TrainerEnd, agent_end, packed_bytes, trainer_end
+from gmi_drl.comm.channels import ChannelSizes, TrainerEnd, packed_bytes, trainer_end
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.experience import RolloutForm
 from gmi_drl.roles.manager import GMI_manager
@@ -36,11 +36,6 @@ def channel_sizes(
         layout.channels,
         packed_bytes(parameters),
     )
-
-
-def open_agent_end(mgr: GMI_manager, sizes: ChannelSizes) -> AgentEnd:
-    """That of an agent, when the first trainer has made room for all."""
-    return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s)
 
 
 def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:

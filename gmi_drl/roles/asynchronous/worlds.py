@@ -4,9 +4,10 @@ Simulators may load and compile for long, some longer than others; whoever waits
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict
 
+from gmi_drl.comm.crossings import far_agents
+from gmi_drl.roles.asynchronous.ways import Way
 from gmi_drl.roles.dedicated.peer import LOADING_S, Peer
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.tasks import Task
@@ -15,13 +16,12 @@ from gmi_drl.templates.template import TRAINERS
 from gmi_drl.workload import TaskSpec
 
 
-def tell_of_worlds(role: DRL_role, task: Task) -> None:
+def tell_of_worlds(role: DRL_role, task: Task, way: Way) -> None:
     """Tell all trainers the sizes of the worlds and the terms of the reward; the first agent does it for all."""
     if role.GMI_id != role.mgr.layout.with_role("agent")[0].id:
         return
     terms = terms_of(task)
-    text = json.dumps({"spec": asdict(task.spec), "terms": list(terms.names) if terms else []})
-    _tell(role, role.mgr.layout.groups[TRAINERS].members, text)
+    way.tell(json.dumps({"spec": asdict(task.spec), "terms": list(terms.names) if terms else []}))
 
 
 def hear_of_worlds(role: DRL_role) -> tuple[TaskSpec, list[str]]:
@@ -32,16 +32,11 @@ def hear_of_worlds(role: DRL_role) -> tuple[TaskSpec, list[str]]:
 
 
 def tell_of_room(role: DRL_role) -> None:
-    """Tell all agents that the channels have their memory; the first trainer does it."""
-    if role.GMI_id == role.mgr.layout.groups[TRAINERS].members[0]:
-        _tell(role, (gmi.id for gmi in role.mgr.layout.with_role("agent")), "room")
-
-
-def hear_of_room(role: DRL_role) -> None:
-    """Wait until the first trainer has said so, who may wait for the worlds of the first agent."""
-    Peer(role.mgr, role.mgr.layout.groups[TRAINERS].members[0]).hear(LOADING_S)
-
-
-def _tell(role: DRL_role, gmi_ids: Iterable[int], text: str) -> None:
-    for gmi_id in gmi_ids:
-        Peer(role.mgr, gmi_id).say(text)
+    """Tell all agents of this host that the channels have their memory; the first trainer does it."""
+    layout = role.mgr.layout
+    if role.GMI_id != layout.groups[TRAINERS].members[0]:
+        return
+    stood_in = far_agents(layout)  # who stands in for one sees it
+    for gmi in layout.with_role("agent"):
+        if gmi.id not in stood_in:
+            Peer(role.mgr, gmi.id).say("room")

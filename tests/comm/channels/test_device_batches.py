@@ -25,7 +25,7 @@ def run():
         trainer, agent = (end(memory, post, gmi, sizes, 0.01) for end, gmi in ((trainer_end, 0), (agent_end, 1)))
         batches = trainer._batches = DeviceBatches(trainer._memory, 0, trainer._batcher, torch.device("cpu"))
         copy = batches._copy
-        batches._copy = lambda number, start, count: (copied.append(count), copy(number, start, count))
+        batches._copy = lambda number, span: (copied.append(span.stop - span.start), copy(number, span))
         opened.append((trainer, agent, post, memory))
         return trainer, agent, copied
 

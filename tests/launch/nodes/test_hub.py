@@ -37,8 +37,8 @@ def test_containers_of_one_machine_have_the_cpus_of_their_own():
 
 def test_all_ranks_are_told_in_their_order_where_each_listens():
     told = [{"trainers": {"1": ["10.0.0.2", 2]}}, {"trainers": {"0": ["10.0.0.1", 1]}}]
-    first, second = joined(LAYOUT, told), joined(LAYOUT, told)
+    first, second = joined(told), joined(told)
     addresses, token = first["trainers"]
     assert addresses == [["10.0.0.1", 1], ["10.0.0.2", 2]]
     assert len(token) == 32 and token != second["trainers"][1]
-    assert joined(LAYOUT, [{"trainers": {}}, {}]) == {}
+    assert joined([{"trainers": {}}, {}]) == {}

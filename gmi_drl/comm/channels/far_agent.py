@@ -1,0 +1,111 @@
+"""The end of an agent whose trainers are on another host. Its stand-in there has the end that is joined to them."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.carrier import Carrier
+from gmi_drl.comm.channels.dispenser import Place, channels_of
+from gmi_drl.comm.channels.far_words import BYE, LEASE, OPEN, PIECE_OF
+from gmi_drl.comm.channels.leases import Lease
+from gmi_drl.comm.channels.memory import kind_views
+from gmi_drl.comm.channels.parameters import parts_of
+from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.errors import GmiError, UsageError
+
+_BUFFERS = 2
+"""Rollouts that have room here: one is written while the one before is sent."""
+
+
+class FarParameters:
+    """Those that came with the last place. See `Parameters`."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+        self.version: int | None = None
+
+    def newest_version(self) -> int | None:
+        """Of those that have come; None before the first."""
+        return self.version
+
+    def read_into(self, tensors: Sequence[Tensor]) -> int:
+        """Copy them; their version. A place must have been leased before.
+
+        Raises:
+            UsageError: If the tensors take other room, or none was.
+        """
+        if self.version is None:
+            raise UsageError("parameters come with the first place: lease it first")
+        for part, tensor in parts_of(self._carrier.parameters, tensors):
+            tensor.copy_(part)
+        return self.version
+
+
+class FarAgentEnd:
+    """See `AgentEnd`, whose promises it keeps: places are written here, and carried.
+
+    Args:
+        carrier: To the stand-in; from now on this object's.
+        sizes: The same for all ends.
+        hang_s: Seconds after which a peer that lives counts as silent.
+        patience_s: For the memory of the channels, which the first trainer makes when it knows of the worlds.
+
+    Raises:
+        UsageError: If the memory was made for other sizes.
+        PeerDiedError: If the stand-in or the first trainer has ended.
+        PeerSilentError: If there is no memory within `patience_s`.
+    """
+
+    def __init__(self, carrier: Carrier, sizes: ChannelSizes, hang_s: float, patience_s: float) -> None:
+        self.parameters = FarParameters(carrier)
+        self.wait_s = 0.0
+        self._carrier, self._hang_s = carrier, hang_s
+        self._one = one = replace(sizes, rollouts=1)
+        self._channels = channels_of(sizes)
+        carrier.parameters = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
+        memories = [torch.zeros(one.batch_bytes, dtype=torch.uint8) for _ in range(_BUFFERS)]
+        self._views = [{name: view[0] for name, view in kind_views(one, memory).items()} for memory in memories]
+        self._bytes = [memory.numpy().data.cast("B") for memory in memories]
+        self._place: Place | None = None
+        self._rollouts = 0
+        carrier.say(OPEN, sizes.text.encode())
+        carrier.wait_for(lambda: carrier.has_room, "told of room for experience", max(hang_s, patience_s))
+
+    def lease(self) -> Place | None:
+        """See `AgentEnd`. The parameters that were the newest after the lease come with it, unless they are here."""
+        if self._place is not None and not self._place.is_committed:
+            raise UsageError("the last place was not committed, and so the next one cannot be leased")
+        self._wait(lambda: self._carrier.has_sent(self._rollouts - _BUFFERS), "taken experience", 1)
+        self._carrier.say(LEASE)
+        self._wait(self._carrier.has_answered, "leased a place", 3)  # after twice that it names who gives none back
+        grant = self._carrier.take_grant()
+        if grant is None:
+            return None
+        self.parameters.version = grant.version
+        views = self._views[self._rollouts % _BUFFERS]
+        self._place = Place(grant.lease, self._rollouts, views, self._channels, self._send)
+        self._rollouts += 1
+        return self._place
+
+    def close(self) -> None:
+        """See `AgentEnd`: what was sent is waited for, as long as it moves."""
+        with suppress(GmiError):  # then nobody takes it
+            self._wait(self._carrier.has_sent_all, "taken experience", 1)
+            self._carrier.say(BYE)
+            self._wait(self._carrier.has_ended, "ended", 1)
+        self._carrier.close()
+
+    def _send(self, lease: Lease, rollout: int, kind: int, first: int, last: int) -> None:
+        numbers = self._bytes[rollout % _BUFFERS][self._one.span(kind, 0, first, last)]
+        self._carrier.put(rollout, PIECE_OF.pack(lease.trainer, lease.place, rollout, kind, first, last), numbers)
+
+    def _wait(self, is_done: Callable[[], bool], deed: str, patience: int) -> None:
+        began = time.perf_counter()
+        try:
+            self._carrier.wait_for(is_done, deed, patience * self._hang_s)
+        finally:
+            self.wait_s += time.perf_counter() - began
