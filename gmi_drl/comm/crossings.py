@@ -15,12 +15,12 @@ from gmi_drl.errors import MachineError
 from gmi_drl.layout import Layout
 from gmi_drl.membership import Membership
 
-STAND_IN, AGENT = 0, 1
-"""The ranks of a crossing."""
+AGENT, STAND_IN = 0, 1
+"""The ranks of a crossing. A rank calls those below it, so a stand-in learns at once that its agent died early."""
 
 
 def home_of(layout: Layout) -> str | None:
-    """The node of the trainers, which has the memory of the channels; None: the layout's only machine, or none trains."""
+    """The node of the trainers, which has the memory of the channels; None: the only machine, or none trains."""
     trainers = layout.with_role("trainer")
     return layout.device_of(trainers[0].id).node if trainers else None
 
@@ -47,8 +47,8 @@ def crossing_of(gmi_id: int) -> str:
 
 def member_of(gmi_id: int, rank: int, home: str | None, hang_s: float) -> Membership:
     """One end of the crossing of an agent, as errors name both."""
-    names = (f"the stand-in of GMI {gmi_id} with its trainers on node {home}", f"GMI {gmi_id}")
-    return Membership(rank, [[STAND_IN], [AGENT]], names, hang_s)
+    names = f"GMI {gmi_id}", f"the stand-in of GMI {gmi_id} with its trainers on node {home}"
+    return Membership(rank, [[AGENT], [STAND_IN]], names, hang_s)
 
 
 class Crossings:

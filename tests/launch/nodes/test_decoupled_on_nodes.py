@@ -5,13 +5,10 @@ from conftest import two_cores
 from test_training_on_nodes import processes_of
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import GmiError
 from gmi_drl.launch.nodes.starters import SubprocessAgents
-from gmi_drl.launch.restarts import train_on
-from gmi_drl.launch.training import check_trainable, train
+from gmi_drl.launch.training import train
 from gmi_drl.layout import GMI, Channels, Device, GmiGroup, Layout
 from gmi_drl.learners import A3CConfig
-from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 

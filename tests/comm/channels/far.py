@@ -1,0 +1,61 @@
+"""Agents that share no memory with their trainers, for tests of the channels."""
+
+import secrets
+import threading
+from contextlib import closing, suppress
+
+from gmi_drl.comm.channels.carrier import Carrier
+from gmi_drl.comm.channels.far_agent import FarAgentEnd
+from gmi_drl.comm.channels.stand_in import StandIn
+from gmi_drl.comm.crossings import AGENT, STAND_IN, member_of
+from gmi_drl.comm.links.meeting import Meeting, listen, meet
+from gmi_drl.errors import GmiError
+from tests.comm.ranks import FORK
+
+MEET_S = 60.0
+
+
+class Crossing:
+    """Where the far agent of a GMI and its stand-in meet, in this process or in children of it."""
+
+    def __init__(self, gmi):
+        self.gmi = gmi
+        self.has_met = FORK.Event()
+        self.listeners = [listen(), listen()]
+        self.meeting = Meeting(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
+
+    def _wire(self, rank):
+        (wire,) = meet(self.member(rank), self.meeting, self.listeners[rank].fileno()).values()
+        if rank == AGENT:
+            self.has_met.set()
+        return wire
+
+    def member(self, rank):
+        return member_of(self.gmi, rank, "home", MEET_S)
+
+    def stand_in(self, memory, post, hang_s, tell=None):
+        """Stand in until the agent has ended, or a trainer is lost."""
+        with suppress(GmiError), closing(self.made_stand_in(memory, post, hang_s, tell)) as stand_in:
+            stand_in.serve()
+
+    def made_stand_in(self, memory, post, hang_s, tell=None):
+        return StandIn(self._wire(STAND_IN), memory, post, self.gmi, hang_s, tell)
+
+    def carrier(self):
+        member = self.member(AGENT)
+        return Carrier(self._wire(AGENT), member.name(STAND_IN), member.name(AGENT))
+
+    def agent_end(self, sizes, hang_s):
+        """The agent's end, once its stand-in has seen the channels' memory."""
+        return FarAgentEnd(self.carrier(), sizes, hang_s, hang_s)
+
+    def standing_in(self, memory, post, hang_s, tell=None):
+        """A thread of this process that stands in."""
+        thread = threading.Thread(target=self.stand_in, args=(memory, post, hang_s, tell), daemon=True)
+        thread.start()
+        return thread
+
+    def close(self, but=None):
+        for rank, listener in enumerate(self.listeners):
+            if rank != but:
+                listener.close()
