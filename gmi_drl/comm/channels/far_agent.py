@@ -73,7 +73,11 @@ class FarAgentEnd:
         self._place: Place | None = None
         self._rollouts = 0
         carrier.say(OPEN, sizes.text.encode())
-        carrier.wait_for(lambda: carrier.has_room, "told of room for experience", max(hang_s, patience_s))
+        try:
+            carrier.wait_for(lambda: carrier.has_room, "told of room for experience", max(hang_s, patience_s))
+        except BaseException:
+            carrier.close()
+            raise
 
     def lease(self) -> Place | None:
         """See `AgentEnd`. The parameters that were the newest after the lease come with it, unless they are here."""

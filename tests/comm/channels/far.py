@@ -9,6 +9,7 @@ from gmi_drl.comm.channels.far_agent import FarAgentEnd
 from gmi_drl.comm.channels.stand_in import StandIn
 from gmi_drl.comm.crossings import AGENT, STAND_IN, member_of
 from gmi_drl.comm.links.meeting import Meeting, listen, meet
+from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError
 from tests.comm.ranks import FORK
 
@@ -39,7 +40,8 @@ class Crossing:
             stand_in.serve()
 
     def made_stand_in(self, memory, post, hang_s, tell=None):
-        return StandIn(self._wire(STAND_IN), memory, post, self.gmi, hang_s, tell)
+        messages = Messages(post, self.gmi, hang_s)  # trainers can see its end from now on, also before it has met
+        return StandIn(self._wire(STAND_IN), memory, post, self.gmi, hang_s, tell or messages.send)
 
     def carrier(self):
         member = self.member(AGENT)

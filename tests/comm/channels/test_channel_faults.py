@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
-from gmi_drl.memory.post import create_post
+from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.far import AGENT, STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, sizes_of, versions_in, write
 from tests.comm.ranks import FORK
@@ -136,6 +136,9 @@ def started(sizes, hang_s=HANG_S, updates=6, stops=None, pause_s=0.0, far=()):
             process.start()
         for crossing in run.crossings.values():
             crossing.close()
+        pids = PostMemory(run.post.memory, len(run.post.bells)).pids
+        for gmi, process in {**run.processes, **run.stand_ins}.items():
+            pids[gmi] = process.pid  # who is killed before it is there is seen to have ended all the same
         yield run
     finally:
         run.close()
