@@ -61,19 +61,26 @@ def train_on(
 
 
 def _what_is_left(layout: Layout, error: GmiDiedError) -> Layout | None:
-    """The same layout, or without the node that was lost; None if there is no other."""
+    """The same layout, or without the node that was lost; None if nobody else does what was done there."""
     if error.exit_code_of_gmi != LOST:
         return layout
     lost = layout.device_of(error.gmi_id).node
-    return without_node(layout, lost) if len(layout.nodes) > 1 else None
+    roles = {role for device in layout.devices if device.node != lost for gmi in device.gmis for role in gmi.roles}
+    is_enough = roles.issuperset(role for gmi in layout.gmis for role in gmi.roles)
+    return without_node(layout, lost) if roles and is_enough else None
 
 
 def without_node(layout: Layout, node: str | None) -> Layout:
-    """A layout without one of its nodes, with as many environments in all."""
+    """A layout without one of its nodes, with as many environments in all.
+
+    Agents that send experience by channels keep theirs: their rollouts are all alike.
+    """
     kept = [device for device in layout.devices if device.node != node]
     simulating = [gmi.id for device in kept for gmi in device.gmis if "simulator" in gmi.roles]
     each, more = divmod(layout.num_env, len(simulating))
     num_env = {gmi_id: each + (number < more) for number, gmi_id in enumerate(simulating)}
+    if layout.channels is not None:
+        num_env = {gmi.id: gmi.num_env for gmi in layout.gmis}
     new_ids: dict[int, int] = {}
     devices = []
     for device in kept:
@@ -91,6 +98,7 @@ def without_node(layout: Layout, node: str | None) -> Layout:
             share_cores=layout.share_cores,
             devices=tuple(devices),
             groups={name: _kept(group, new_ids, reduction) for name, group in layout.groups.items()},
+            channels=layout.channels,
             reasons=(*layout.reasons, f"goes on without node {node}"),
         )
 

@@ -149,7 +149,7 @@ class Host:
         for name in ("layout", "run_folder", "meeting"):
             order[name] = str(self._here(order[name]))
         order["is_far"] = self._mirror is not None
-        if not self._gmis:
+        if self._resources.guests and gmi_id == self._layout.with_role("trainer")[0].id:
             self._stand_in(order, environment, self._here(log))
         started = self._starter(order, complete, self._here(log), self._resources[gmi_id])
         if self._mirror:
@@ -160,7 +160,7 @@ class Host:
         return {"say": "started", "gmi": gmi_id, "pid": started.pid}
 
     def _stand_in(self, order: Mapping[str, Any], environment: Mapping[str, str | None], log: Path) -> None:
-        """Start who stands in for agents of other hosts, beside the first GMI of this one, in whose log they print."""
+        """Start who stands in for agents of other hosts, beside the first trainer, in whose log they print."""
         wanted = {**without_mps(os.environ), **environment}
         complete = {name: value for name, value in wanted.items() if value is not None}
         told = {"run_folder": order["run_folder"], "hang_s": order["hang_s"], "home": self._node, "drains": False}

@@ -5,10 +5,13 @@ from conftest import two_cores
 from test_training_on_nodes import processes_of
 
 from gmi_drl.config import RunConfig
+from gmi_drl.errors import GmiError
 from gmi_drl.launch.nodes.starters import SubprocessAgents
-from gmi_drl.launch.training import train
+from gmi_drl.launch.restarts import train_on
+from gmi_drl.launch.training import check_trainable, train
 from gmi_drl.layout import GMI, Channels, Device, GmiGroup, Layout
 from gmi_drl.learners import A3CConfig
+from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
@@ -56,3 +59,87 @@ def test_experience_of_another_node_is_of_the_very_policy_that_learns(tmp_path, 
         assert row["lag_mean"] == row["lag_max"] == 0 and row["kl"] < 1e-9 and row["rho"] == pytest.approx(1, abs=1e-5)
     assert len({row["value_loss"] for row in rows}) == 5  # it learns, from other steps each time
     assert processes_of(tmp_path) == []
+
+
+@two_cores
+def test_what_is_learnt_is_the_same_on_one_host_and_on_two(tmp_path):
+    """A single agent and no lag: nothing is left to chance."""
+    channels = Channels(max_lag=0)
+    learners = []
+    for name, nodes in (("here", {"a": [AGENT, TRAINER]}), ("there", {"a": [AGENT], "b": [TRAINER]})):
+        _, outcome = start(tmp_path / name, layout_of(**nodes, channels=channels), config_of())
+        learners.append(read_index(outcome.checkpoint)["learner"])
+    assert learners[0] == learners[1]
+
+
+@two_cores
+def test_two_trainers_learn_from_an_agent_of_another_node_and_a_resumed_run_goes_on(tmp_path):
+    layout = layout_of(a=[TRAINER, TRAINER], b=[AGENT], reduction="MPR-shm")
+    folder, outcome = start(tmp_path / "run", layout, config_of(3))
+    again = train(layout, config_of(6), folder, resume=outcome.checkpoint, agents=SubprocessAgents())
+    rows = read_metrics(folder.metrics_file)
+    assert again.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert rows[-1]["env_steps"] == 6 * 2 * NUM_ENV * HORIZON  # a rollout for each trainer
+    assert max(row["lag_max"] for row in rows) <= 1 and all(row["dropped"] == {} for row in rows)
+    assert read_index(again.checkpoint)["learner"] != read_index(outcome.checkpoint)["learner"]
+    assert processes_of(tmp_path) == []
+
+
+def kill(path, gmi_id, module):
+    """Kill a GMI, or who stands in for it."""
+    for process in processes_of(path):
+        line = " ".join(process.cmdline())
+        if f"GMI {gmi_id} of" in line and module in line:
+            process.kill()
+
+
+@two_cores
+@pytest.mark.parametrize(
+    ("gmi_id", "module", "said"),
+    [
+        (1, "roles.child", r"GMI 1 \(process \d+, node b\) was killed by SIGKILL"),
+        (0, "roles.child", r"GMI 0 \(process \d+, node a\) was killed by SIGKILL"),
+        (1, "stand_in", r"the stand-in of GMI 1 with its trainers on node a ended while GMI 1 needed it"),
+    ],
+    ids=["agent", "trainer", "stand-in"],
+)
+def test_a_death_is_an_error_that_names_who_died(tmp_path, gmi_id, module, said):
+    def on_row(row):
+        if row["iteration"] == 2:
+            kill(tmp_path / "run", gmi_id, module)
+
+    with pytest.raises(GmiError, match=said):
+        start(tmp_path / "run", layout_of(a=[TRAINER], b=[AGENT]), config_of(10**6), on_row=on_row)
+    assert processes_of(tmp_path) == []
+
+
+class Watched(SubprocessAgents):
+    """Remembers the agent of node b."""
+
+    def start(self, node, order):
+        started = super().start(node, order)
+        if node == "b":
+            self.of_b = started.process
+        return started
+
+
+@two_cores
+def test_a_run_that_loses_a_node_of_agents_goes_on_with_the_others(tmp_path):
+    folder, told, starter = RunFolder(tmp_path / "run"), [], Watched()
+    folder.create()
+
+    def on_row(row):
+        if row["iteration"] == 3 and not told:
+            starter.of_b.kill()
+
+    config = config_of(6).model_copy(update={"checkpoint_every": 2})
+    layout = layout_of(a=[TRAINER, AGENT], b=[AGENT])
+    outcome = train_on(layout, config, folder, restarts=1, tell=told.append, on_row=on_row, agents=starter)
+    assert outcome.state == "done" and "going on from iteration 2 on a" in told[0]
+    assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_trainers_on_two_nodes_are_refused_with_the_remedy(tmp_path):
+    layout = layout_of(a=[TRAINER, AGENT], b=[TRAINER], reduction="HAR")
+    with pytest.raises(GmiError, match=r"all trainers on one node, this layout has them on a, b: put them on one, and"):
+        check_trainable(layout, config_of())
