@@ -1,7 +1,10 @@
 """Asynchronous trainings over two nodes of this machine: agents on both, trainers on one."""
 
+import threading
+
 import pytest
 from conftest import two_cores
+from networks import needs_hosts, two_hosts
 from test_training_on_nodes import processes_of
 
 from gmi_drl.config import RunConfig
@@ -45,20 +48,6 @@ def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
     return folder, train(layout, config, folder, agents=SubprocessAgents(), **more)
-
-
-@two_cores
-@pytest.mark.parametrize("mode", ["MCC", "UCC"])
-def test_experience_of_another_node_is_of_the_very_policy_that_learns(tmp_path, mode):
-    """So densities on both sides are the same: all has come whole, there and back."""
-    layout = layout_of(a=[AGENT], b=[TRAINER], channels=Channels(mode=mode, max_lag=0))
-    folder, outcome = start(tmp_path / "run", layout, config_of(5))
-    rows = read_metrics(folder.metrics_file)
-    assert outcome.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
-    for row in rows:
-        assert row["lag_mean"] == row["lag_max"] == 0 and row["kl"] < 1e-9 and row["rho"] == pytest.approx(1, abs=1e-5)
-    assert len({row["value_loss"] for row in rows}) == 5  # it learns, from other steps each time
-    assert processes_of(tmp_path) == []
 
 
 @two_cores
@@ -143,3 +132,22 @@ def test_trainers_on_two_nodes_are_refused_with_the_remedy(tmp_path):
     layout = layout_of(a=[TRAINER, AGENT], b=[TRAINER], reduction="HAR")
     with pytest.raises(GmiError, match=r"all trainers on one node, this layout has them on a, b: put them on one, and"):
         check_trainable(layout, config_of())
+
+
+@needs_hosts
+@two_cores
+def test_a_link_to_an_agent_that_is_down_for_five_seconds_is_survived(tmp_path):
+    rows = []
+
+    def cut(row):
+        rows.append(row)
+        if len(rows) == 3:
+            hosts.link("b", "down")
+            threading.Timer(5, hosts.link, ("b", "up")).start()
+
+    with two_hosts() as hosts:
+        folder = RunFolder(tmp_path / "run")
+        folder.create()
+        outcome = train(layout_of(a=[TRAINER], b=[AGENT]), config_of(20), folder, agents=hosts, on_row=cut)
+    assert outcome.state == "done" and len(rows) == 20
+    assert all(row["dropped"] == {} and row["lag_max"] <= 1 for row in rows)

@@ -14,13 +14,13 @@ from ray_hosts import ray_hosts
 
 pytest.importorskip("ray", reason="needs the extra [ray]")
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "cluster" / "layout.yaml"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "cluster"
 DEADLINE_S = 120.0
 
 
 @two_cores
 @needs_hosts
-def test_the_example_trains_over_two_machines(tmp_path):
+def test_the_examples_train_over_two_machines(tmp_path):
     folders = tempfile.TemporaryDirectory(prefix="gmi-", dir="/tmp", ignore_cleanup_errors=True)
     with folders as folder, ray_hosts(folder) as cluster:
         doctor = cluster.gmi_drl("doctor", "--cluster", "ray", "--format", "json", stdout=-1, text=True)
@@ -29,11 +29,13 @@ def test_the_example_trains_over_two_machines(tmp_path):
         assert all(
             address in check["seen"] for check, address in zip(checks, cluster.hosts.addresses.values(), strict=True)
         )
-        training = cluster.gmi_drl(
-            *("train", EXAMPLE, "--launcher", "ray", "--iterations", 2, "--run-dir", tmp_path / "run"),
-            *("--set", "learner.epochs=1"),
-        )
-        assert training.wait(DEADLINE_S) == 0
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert [row["iteration"] for row in rows if "iteration" in row][-1] == 2
-    assert len(list((tmp_path / "run" / "logs").glob("gmi-*.log"))) == 4
+        for name, change in (("layout", "learner.epochs=1"), ("decoupled", "learner.horizon=4")):
+            training = cluster.gmi_drl(
+                *("train", EXAMPLES / f"{name}.yaml", "--launcher", "ray", "--iterations", 2),
+                *("--run-dir", tmp_path / name, "--set", change),
+            )
+            assert training.wait(DEADLINE_S) == 0
+    for name in ("layout", "decoupled"):
+        rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        assert [row["iteration"] for row in rows if "iteration" in row][-1] == 2
+        assert len(list((tmp_path / name / "logs").glob("gmi-*.log"))) == 4
