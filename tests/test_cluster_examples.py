@@ -87,7 +87,7 @@ def test_our_commands_have_all_their_options():
     for line in commands:
         name, *arguments = shlex.split(line)[1:]
         launchers.append(parsed(cli.commands[name], [name, *arguments]).get("launcher"))
-    assert launchers.count("ray") == 5
+    assert launchers.count("ray") == 6
 
 
 def test_an_option_that_is_none_is_seen():

@@ -88,7 +88,10 @@ def made(asked: Asked, here: "Node") -> "Plan":
             f"the points of a profile are of trainings, not of {asked.template.purpose}", {"--profile": asked.profile}
         )
     if asked.template.planner and asked.cluster is not None:
-        raise UsageError(f"channels of {asked.template.name} join GMIs of one host: plan it for one machine (--node)")
+        raise UsageError(
+            f"a plan of {asked.template.name} divides the GMIs of one machine: plan it for one (--node), and write "
+            "agents on other nodes into its layout (docs/cluster.md)"
+        )
     if asked.template.planner:
         fixed = {"--keep-batch": asked.keep_batch, "--objective": asked.objective, "--profile": asked.profile}
         refuse(f"GMIs of {asked.template.name} are not alike, so each side is measured by itself", fixed)

@@ -1,4 +1,4 @@
-"""Channels of experience between the agents and the trainers of a host, and the parameters that go back.
+"""Channels of experience from agents to trainers, and the parameters that go back.
 
 The four components of the paper's section 4.2, in one memory that all share (`memory.py`):
 
@@ -51,6 +51,11 @@ deadline (`hang_s`).
 **Nothing lost, nothing twice.** A record has the number of its place, of its agent's rollout, of its steps and of
 itself; whatever does not follow the one before is an error. An agent that ends leaves what it has sent whole; its
 unfinished rollouts are dropped, counted with that cause, and their places are leased again.
+
+**Between hosts.** Trainers share a host, whose memory this is. An agent of another host has an end that keeps the same
+promises (`far_agent.py`), and a stand-in on the host of the trainers that holds the one of here (`stand_in.py`). The
+stand-in leases a place and then reads the newest parameters, which go to the agent with it, so the lag has the same
+bound.
 """
 
 import platform
