@@ -9,6 +9,8 @@ from conftest import two_cores
 from gmi_drl.files import load_yaml
 from gmi_drl.layout import Layout
 
+CLUSTER = Path(__file__).parents[2] / "examples" / "clusters" / "two-h100.yaml"
+
 
 @two_cores
 def test_a_plan_measures_both_sides_and_is_trained_played_and_resumed(command_line):
@@ -38,6 +40,7 @@ def test_a_plan_measures_both_sides_and_is_trained_played_and_resumed(command_li
         (["train", "--template", "none"], 2, "there is no template 'none'"),
         (["plan", "--template", "decoupled", "--objective", "steps"], 2, "each side is measured by itself"),
         (["plan", "--template", "decoupled", "--keep-batch", 512], 2, "each side is measured by itself"),
+        (["plan", "--template", "decoupled", "--cluster", CLUSTER], 2, "divides the GMIs of one machine"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_remedy(command_line, arguments, code, says):

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -16,13 +17,14 @@ from gmi_drl.files import load_yaml
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.launch.nodes.hub import RemoteNode
 from gmi_drl.launch.nodes.starters import SubprocessAgents
-from gmi_drl.launch.restarts import train_on, without_node
+from gmi_drl.launch.restarts import _what_is_left, train_on, without_node
+from gmi_drl.launch.started import LOST
 from gmi_drl.launch.training import train
-from gmi_drl.layout import GmiGroup, Layout
+from gmi_drl.layout import GMI, Channels, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
-from gmi_drl.templates import TDG_EX
+from gmi_drl.templates import DECOUPLED, TDG_EX
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.workload import TASK_SPECS
 
@@ -156,3 +158,25 @@ def test_a_layout_by_mrr_that_loses_a_node_goes_on_by_a_method_for_what_is_left(
     rest = without_node(layout, "a")
     assert rest.nodes == ("b",) and rest.num_env == layout.num_env
     assert {group.reduction for group in rest.groups.values()} == {"HAR"}
+
+
+def test_agents_of_channels_keep_their_environments_and_nobody_replaces_the_last_trainer():
+    def on(node, *gmis):
+        return Device(node=node, kind="cpu", gmis=gmis)
+
+    def acts(gmi_id):
+        return GMI(id=gmi_id, roles=("simulator", "agent"), num_env=8, cores=(gmi_id,))
+
+    layout = Layout(
+        task="ant",
+        template="decoupled",
+        devices=(on("a", GMI(id=0, roles=("trainer",), cores=(0,)), acts(1)), on("b", acts(2), acts(3))),
+        groups={"trainers": GmiGroup(members=(0,))},
+        channels=Channels(max_lag=7),
+    )
+    rest = without_node(layout, "b")
+    assert [gmi.num_env for gmi in rest.gmis] == [0, 8] and rest.channels == layout.channels
+    assert DECOUPLED.check(rest) == []
+    deaths = {gmi: SimpleNamespace(exit_code_of_gmi=LOST, gmi_id=gmi) for gmi in (0, 3)}
+    assert _what_is_left(layout, deaths[3]) == rest and _what_is_left(layout, deaths[0]) is None
+    assert _what_is_left(rest, deaths[0]) is None

@@ -1,6 +1,8 @@
 import os
+import select
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -123,3 +125,21 @@ def test_all_who_are_silent_are_named(post, memory):
         bells.wait_for(lambda: False, (2, 1), "spoken")
     for bell in (bells, other):
         bell.close()
+
+
+def test_a_descriptor_that_is_heeded_wakes_who_waits_for_a_peer(post, memory, monkeypatch):
+    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", NAP_S)
+    bells = Bells(post, memory, 0, hang_s=60)
+    Bells(post, memory, 1, hang_s=60)
+    bells.look((1,))  # who came rang
+    reader, writer = os.pipe()
+    bells.heed(reader)
+    began = time.monotonic()
+    threading.Timer(0.1, os.write, (writer, b"x")).start()
+    bells.wait(lambda: bool(select.select([reader], [], [], 0)[0]), 1, "spoken")
+    assert time.monotonic() - began < NAP_S, "woken"
+    bells.ignore(reader)
+    assert bells.look((1,)) == []
+    os.close(reader)
+    os.close(writer)
+    bells.close()

@@ -5,9 +5,10 @@ import pytest
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Cpu, CpuDevices, Node
-from gmi_drl.layout import HOLISTIC, Channels
+from gmi_drl.layout import HOLISTIC, Channels, GmiGroup
 from gmi_drl.learners import OUR_PPO
 from gmi_drl.templates import DECOUPLED, TCG_EX, Decoupled
+from gmi_drl.templates.tcg import SERVING
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -65,3 +66,24 @@ def test_only_trainers_exchange_gradients():
     learner = OUR_PPO.model.for_task(ANT)
     assert DECOUPLED.communication(ANT, learner, NODE).reduces == 0
     assert Decoupled(2).communication(ANT, learner, NODE).reduces == learner.epochs * learner.minibatches
+
+
+def test_agents_may_be_on_any_node_and_trainers_on_one():
+    layout = DECOUPLED.lay_out(ANT, NODE, Cut(2, 64))
+    devices = tuple(device.model_copy(update={"node": node}) for node, device in zip("ab", layout.devices, strict=True))
+    apart = layout.model_copy(update={"devices": devices})
+    assert [gmi.roles for gmi in devices[0].gmis] == [SERVING, SERVING] and DECOUPLED.check(apart) == []
+    swapped = devices[0].model_copy(update={"gmis": (devices[0].gmis[0], trains(devices[0].gmis[1]))})
+    (mistake,) = Decoupled(2).check(
+        apart.model_copy(
+            update={
+                "devices": (swapped, devices[1]),
+                "groups": {"trainers": GmiGroup(members=(1, 3), reduction="HAR")},
+            }
+        )
+    )
+    assert "needs all trainers on one node, this layout has them on a, b: put them on one, and agents on" in mistake
+
+
+def trains(gmi):
+    return gmi.model_copy(update={"roles": ("trainer",), "num_env": 0})

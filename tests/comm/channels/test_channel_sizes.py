@@ -1,5 +1,8 @@
+import itertools
+
 import pytest
 
+from gmi_drl.comm.channels import ChannelSizes
 from gmi_drl.errors import UsageError
 from tests.comm.channels.rollouts_told import FORM, RECORDS, sizes_of
 
@@ -45,3 +48,27 @@ def test_sizes_that_differ_are_named():
     one, other = sizes_of(rollouts=3), sizes_of(rollouts=2, mode="UCC")
     assert one.difference(sizes_of(rollouts=3).text) is None
     assert one.difference(other.text) == "rollouts 2 and 3, mode UCC and MCC"
+
+
+def test_sizes_are_read_from_their_text():
+    sizes = sizes_of(rollouts=3, agents=(1, 4), trainers=(0, 2), mode="UCC", max_lag=5)
+    assert ChannelSizes.from_text(sizes.text) == sizes
+    for wrong in (
+        "",
+        "[]",
+        "{}",
+        sizes.text.replace("UCC", "XYZ"),
+        sizes.text.replace('"rollouts": 3', '"rollouts": 0'),
+    ):
+        with pytest.raises(UsageError):
+            ChannelSizes.from_text(wrong)
+
+
+@pytest.mark.parametrize("rollouts", [1, 3])
+def test_the_spans_of_all_steps_are_side_by_side(rollouts):
+    sizes = sizes_of(rollouts=rollouts)
+    for kind, one in enumerate(FORM.kinds):
+        steps = sizes.steps_of(one)
+        spans = [sizes.span(kind, row, step, step + 1) for row in range(rollouts) for step in range(steps)]
+        assert spans[0].start == sizes.offsets[kind] and spans[-1].stop == spans[0].start + rollouts * one.nbytes
+        assert all(span.stop == after.start for span, after in itertools.pairwise(spans))

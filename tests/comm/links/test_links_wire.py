@@ -1,0 +1,39 @@
+"""A word that says where the numbers behind it go."""
+
+import socket
+from select import POLLIN, poll
+
+from gmi_drl.comm.links.wire import OTHERS, Wire
+
+
+def wires():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dialled = socket.create_connection(listener.getsockname())
+        return Wire(dialled, 1), Wire(listener.accept()[0], 1)
+
+
+def words(wire):
+    """All that come, until the other end is closed."""
+    looking = poll()
+    looking.register(wire, POLLIN)
+    while wire.is_open:
+        assert looking.poll(60_000)
+        yield from wire.read()
+
+
+def test_numbers_go_straight_to_where_the_word_before_them_says():
+    wire, other = wires()
+    targets = [memoryview(bytearray(3)) for _ in range(4)]
+    for number in range(4):
+        other.tell(OTHERS + number, b"next")
+        other.send(memoryview(bytes([number] * 3)))
+    other.close()
+    came = []
+    for kind, said in words(wire):
+        assert said == b"next" and not wire.is_receiving, "those before are there"
+        wire.receive(targets[kind - OTHERS])
+        came.append(kind - OTHERS)
+    assert came == [0, 1, 2, 3] and wire.received == 12 and not wire.is_receiving
+    assert [bytes(target) for target in targets] == [bytes([number] * 3) for number in range(4)]
+    assert not wire._inbox, "nothing was kept elsewhere meanwhile"
+    wire.close()
