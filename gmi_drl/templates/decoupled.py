@@ -77,11 +77,12 @@ class Decoupled(Template):
         return mistakes
 
     def check(self, layout: Layout) -> list[str]:
-        """See `Template`: and there must be channels, on one host."""
+        """See `Template`: and there must be channels, whose memory is on the host of all trainers."""
         mistakes = super().check(layout)
         if layout.channels is None:
             mistakes.append(f"{self.name} needs `channels: {{}}`, by which experience gets to the trainers")
-        if len(homes := {layout.device_of(gmi.id).node: None for gmi in trainers}) > 1:
+        homes = dict.fromkeys(layout.device_of(gmi.id).node for gmi in layout.with_role("trainer"))
+        if len(homes) > 1:
             nodes = ", ".join(str(node) for node in homes)
             remedy = "put them on one, and agents on any"
             mistakes.append(f"{self.name} needs all trainers on one node, this layout has them on {nodes}: {remedy}")

@@ -10,7 +10,7 @@ from gmi_drl.comm.crossings import AGENT, STAND_IN, crossing_of, home_of, member
 from gmi_drl.comm.links.meeting import Meeting, meet
 from gmi_drl.roles.dedicated.peer import LOADING_S, Peer
 from gmi_drl.roles.manager import GMI_manager
-from gmi_drl.templates.tcg_ex import TRAINERS
+from gmi_drl.templates.template import TRAINERS
 
 
 class Way(Protocol):

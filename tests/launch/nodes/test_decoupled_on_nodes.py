@@ -86,9 +86,9 @@ def kill(path, gmi_id, module):
 @pytest.mark.parametrize(
     ("gmi_id", "module", "said"),
     [
-        (1, "roles.child", r"GMI 1 \(process \d+, node b\) was killed by SIGKILL"),
+        (2, "roles.child", r"GMI 2 \(process \d+, node b\) was killed by SIGKILL"),
         (0, "roles.child", r"GMI 0 \(process \d+, node a\) was killed by SIGKILL"),
-        (1, "stand_in", r"the stand-in of GMI 1 with its trainers on node a ended while GMI 1 needed it"),
+        (2, "stand_in", r"the stand-in of GMI 2 with its trainers on node a ended while GMI 2 needed it"),
     ],
     ids=["agent", "trainer", "stand-in"],
 )
@@ -98,7 +98,7 @@ def test_a_death_is_an_error_that_names_who_died(tmp_path, gmi_id, module, said)
             kill(tmp_path / "run", gmi_id, module)
 
     with pytest.raises(GmiError, match=said):
-        start(tmp_path / "run", layout_of(a=[TRAINER], b=[AGENT]), config_of(10**6), on_row=on_row)
+        start(tmp_path / "run", layout_of(a=[TRAINER, AGENT], b=[AGENT]), config_of(10**6), on_row=on_row)
     assert processes_of(tmp_path) == []
 
 
@@ -124,7 +124,7 @@ def test_a_run_that_loses_a_node_of_agents_goes_on_with_the_others(tmp_path):
     config = config_of(6).model_copy(update={"checkpoint_every": 2})
     layout = layout_of(a=[TRAINER, AGENT], b=[AGENT])
     outcome = train_on(layout, config, folder, restarts=1, tell=told.append, on_row=on_row, agents=starter)
-    assert outcome.state == "done" and "going on from iteration 2 on a" in told[0]
+    assert outcome.state == "done" and "was lost with its node: going on from iteration" in told[0]
     assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2, 3, 4, 5, 6]
 
 
