@@ -1,17 +1,18 @@
 """Both kinds of an agent's end keep the same promises; over sockets these are of a far one and its stand-in."""
 
 import os
+import threading
 import time
 
 import pytest
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.channels.far_words import LEASE, OPEN, PIECE, PIECE_OF
+from gmi_drl.comm.channels.far_words import LEASE, OPEN, PIECE, PIECE_OF, TELL, TO
 from gmi_drl.comm.links.wire import OTHERS
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.post import PostMemory, create_post
-from tests.comm.channels.far import Crossing
+from tests.comm.channels.far import STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, versions_in, write
 
 HANG_S = 60.0
@@ -218,8 +219,6 @@ def test_the_stand_in_passes_words_on_to_trainers(far_run):
     crossing = run.crossing(1)
     run.agents[1].close()
     carrier = crossing.carrier()
-    from gmi_drl.comm.channels.far_words import TELL, TO
-
     carrier.say(TELL, TO.pack(0) + "what wörlds".encode())
     carrier.wait_for(lambda: run.told, "told", HANG_S)
     assert run.told == [("what wörlds", 0)]
@@ -282,9 +281,7 @@ def test_a_stand_in_that_ends_is_named_and_nothing_waits_for_it(far_run):
     run = far_run(rollouts=2)
     crossing = Crossing(1)
     run.agents.pop(1).close()
-    import threading
-
-    thread = threading.Thread(target=lambda: crossing._wire(1).close())
+    thread = threading.Thread(target=lambda: crossing._wire(STAND_IN).close())
     thread.start()
     carrier = crossing.carrier()
     with pytest.raises(PeerDiedError, match=r"the stand-in of GMI 1 with its trainers on node home ended while GMI 1"):
@@ -296,10 +293,8 @@ def test_a_stand_in_that_ends_is_named_and_nothing_waits_for_it(far_run):
 
 def test_an_agent_whose_stand_in_says_nothing_names_it(far_run):
     crossing = Crossing(1)
-    import threading
-
     wires = []
-    thread = threading.Thread(target=lambda: wires.append(crossing._wire(1)))
+    thread = threading.Thread(target=lambda: wires.append(crossing._wire(STAND_IN)))
     thread.start()
     carrier = crossing.carrier()
     thread.join()
