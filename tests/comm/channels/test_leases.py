@@ -72,8 +72,7 @@ def test_after_the_end_there_is_nothing_to_lease(leases):
     assert leases.lease(0, 0) is None
 
 
-@pytest.mark.parametrize("stores", [0, 1])
-@pytest.mark.parametrize("given_up", [[], [0]])
+@pytest.mark.parametrize(("stores", "given_up"), [(0, []), (1, []), (0, [0])])  # one given up takes a single store
 def test_an_agent_that_is_killed_while_it_leases_costs_no_place(leases, stores, given_up):
     leases.lease(0, 0)
     leases.give_up(0, given_up)
