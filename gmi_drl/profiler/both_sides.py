@@ -10,7 +10,7 @@ from typing import Any
 
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.cut import Cut
-from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.errors import GmiError, NoFeasiblePlanError
 from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Channels, Device, Layout, Projection
@@ -37,6 +37,9 @@ MEASURE_S = 1.0
 
 TOGETHER_S = 3.0
 """Of both sides at once; one of them makes its worlds first."""
+
+BESIDE = 0.8
+"""The part of the time for which both sides must have run at once: in the rest one of them had the machine alone."""
 
 TOLD = 3
 """Divisions that the reasons tell of."""
@@ -128,7 +131,7 @@ def _together(
 ) -> Division | None:
     """The chosen division while nobody rests: all share the memory's bandwidth, and perhaps cores.
 
-    None if there is no time for it, or the two sides did not run at the same time for long.
+    None if there is no time for it, it fails, or the two sides did not run at the same time for long.
     """
     if budget.left_s < TOGETHER_S:
         return None
@@ -136,8 +139,12 @@ def _together(
     acts = probe_of(layout, config)
     roles = {gmi.id: acts if number < way.agents else PROBE for number, gmi in enumerate(layout.gmis)}
     with claimed([layout], "gmi-drl is measuring") as claim, closing(Session(layout, config, role=roles)) as session:
-        budget.start(session, claim)
-        rows = session.measure(way.cut.num_env, TOGETHER_S, deadline_s=PATIENCE_S).rows
+        try:
+            budget.start(session, claim)
+            rows = session.measure(way.cut.num_env, TOGETHER_S, deadline_s=PATIENCE_S).rows
+        except GmiError as error:
+            tell(f"both sides at once did not run: {str(error).splitlines()[0]}")
+            return None
     ran = _ran(way, rows, config.learner.horizon, sums)
     if ran:
         tell(f"both sides at once: {ran.described}")
@@ -145,9 +152,9 @@ def _together(
 
 
 def _ran(way: Division, rows: Sequence[Mapping[str, Any]], horizon: int, sums: Waits) -> Division | None:
-    """A division by what its GMIs report, agents first; None if they ran beside each other for less than half."""
+    """A division by what its GMIs report, agents first; None if they ran beside each other too briefly."""
     beside_s = min(row["ended_s"] for row in rows) - max(row["began_s"] for row in rows)
-    if beside_s < max(row["ended_s"] - row["began_s"] for row in rows) / 2:
+    if beside_s < BESIDE * max(row["ended_s"] - row["began_s"] for row in rows):
         return None
     cut, speeds = way.cut, [way.cut.num_env * horizon / row["iteration_s"] for row in rows]
     acting, learning = fmean(speeds[: way.agents]), fmean(speeds[way.agents :])

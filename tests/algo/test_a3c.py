@@ -14,6 +14,7 @@ from gmi_drl.algo.experience import ExperienceBatch
 from gmi_drl.algo.flat import tensor_digest
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.bench.cases.a3c_by_autograd import A3CByAutograd
 from gmi_drl.errors import UsageError
 from gmi_drl.experience import RolloutForm
 from gmi_drl.learners import A3CConfig
@@ -147,6 +148,19 @@ def test_an_update_is_that_of_a_plain_reference(settings):
     gap = (flat(a3c.policy) - expected).abs()
     assert gap.mean() < 1e-8, "a step is 5e-5, but where a gradient is of the size of its rounding"
     assert (expected - flat(make_policy())).abs().mean() > 2.5e-5  # it did learn something
+
+
+@pytest.mark.parametrize(
+    "settings", [{"entropy_coef": 0.1}, {"vtrace": False}, {"clip": None, "rho_clip": 2.0}, {"minibatches": 3}], ids=str
+)
+def test_gradients_by_hand_are_those_of_autograd(settings):
+    config, batch = CONFIG.model_copy(update=settings), make_batch(make_behaviour(), num_env=3 * N)
+    buckets = []
+    for learner in (A3C, A3CByAutograd):
+        a3c = learner(make_policy(), make_normaliser(), config)
+        a3c.update(batch)
+        buckets.append(a3c.flat.bucket)
+    torch.testing.assert_close(*buckets, atol=1e-6, rtol=1e-5)
 
 
 def test_correcting_makes_a_difference_where_another_policy_acted_and_none_where_the_same_did():

@@ -53,13 +53,13 @@ def row(began_s, iteration_s):
 
 
 def test_what_ran_at_once_is_a_division_by_its_own_speeds():
-    ran = _ran(WAY, [row(0.0, 0.1), row(0.2, 0.3), row(1.0, 0.4)], horizon=10, sums=lambda cut, trainers: 0.0)
+    ran = _ran(WAY, [row(0.0, 0.1), row(0.2, 0.3), row(0.5, 0.4)], horizon=10, sums=lambda cut, trainers: 0.0)
     assert (ran.cut, ran.agents, ran.trainers) == (WAY.cut, 2, 1)
     assert ran.produced == pytest.approx(6400 + 640 / 0.3) and ran.learnt == pytest.approx(1600)
 
 
-def test_what_ran_one_after_the_other_tells_nothing_of_both():
-    assert _ran(WAY, [row(0.0, 0.1), row(0.2, 0.3), row(2.0, 0.4)], 10, lambda cut, trainers: 0.0) is None
+def test_what_ran_beside_each_other_too_briefly_tells_nothing_of_both():
+    assert _ran(WAY, [row(0.0, 0.1), row(0.2, 0.3), row(0.8, 0.4)], 10, lambda cut, trainers: 0.0) is None
 
 
 @two_cores

@@ -148,9 +148,10 @@ def _obstacle() -> str | None:
 
 
 LIMITS = (
-    "`paper_foretells` is the paper's equation with the times of the colocated side of the round; `held_foretells` the "
-    "same with cores that GMIs hold all the time, as they do, where the paper's R counts a role's share only while it "
-    "works. Errors are of these to what was measured. "
+    "`paper_foretells` is the paper's equation with the times of the colocated side when it ran last; `held_foretells` "
+    "the same with cores that GMIs hold all the time, as they do, where the paper's R counts a role's share only while "
+    "it works. Errors are of these to what was measured; that of the colocated side itself only says that its times "
+    "are all there. "
     "On cores, where memory is shared: a message is two copies. The paper's ratios are of A100s, whose GMIs exchange "
     "data by the host. With one simulator half of the cores wait by construction; with two, which take turns on them "
     "with the others, they do not."

@@ -128,10 +128,10 @@ def send(rollout: Made, horizon: int, end: AgentEnd, work: Callable[[], None] = 
 
 def _put(rollout: Made, parts: int, queue: "Queue[tuple[int, int, Any]]") -> None:
     """The same through a queue: pickled, and through a pipe; what grows with every step in so many parts."""
+    split = {number: made.tensor_split(parts) for number, kind, made in rollout if kind.is_stepwise}
     for part in range(parts):
-        for number, kind, made in rollout:
-            if kind.is_stepwise:
-                queue.put((number, part, made.tensor_split(parts)[part].numpy()))
+        for number, pieces in split.items():
+            queue.put((number, part, pieces[part].numpy()))
     for number, kind, made in rollout:
         if not kind.is_stepwise:
             queue.put((number, 0, made.numpy()))

@@ -13,8 +13,8 @@ from typing import Any
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.nodes.starters import StartedAgent
 
-ARRIVE_S = 60.0
-"""Until all agents must have come."""
+ARRIVE_S = 120.0
+"""Until all agents must have come: Ray starts a process on each node, and that an interpreter which imports torch."""
 HELLO_S = 3.0
 """For what a connection says of itself; a stranger may say nothing."""
 
@@ -54,7 +54,9 @@ def arrivals(listener: socket.socket, token: str, agents: Mapping[str, StartedAg
             if why := agents[name].why_gone():
                 raise MachineError(f"node {name} has not come: {why}")
         if time.monotonic() > deadline:
-            raise MachineError(f"not come within {ARRIVE_S:.0f} s: node {', '.join(sorted(missing))}")
+            nodes = ", ".join(sorted(missing))
+            remedy = "do they reach this one, at any port (`gmi-drl doctor --cluster ray`)?"
+            raise MachineError(f"not come within {ARRIVE_S:.0f} s: node {nodes}: {remedy}")
 
 
 def _heard(connection: socket.socket, token: str) -> Arrival | None:

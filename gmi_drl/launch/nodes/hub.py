@@ -31,7 +31,7 @@ ANSWER_S = 60.0
 OPEN_S = 300.0
 
 LOST_END_S = 1.0
-"""For the agent of a node that is lost: it may be stopped, and nobody waits for that."""
+"""For the agent of a node that is lost or has not come: it may be stopped, and nobody waits for that."""
 
 ENDED_S = 1.0
 """Until it is known how an agent ended whose connection did."""
@@ -124,8 +124,8 @@ class RemoteNode:
         gmi.kept(take, tells=message["is_last"])
 
     def _is_lost(self, why: str) -> None:
-        why = self._how_it_ended() or why
         self._why_lost = why
+        self._why_lost = why = self._how_it_ended() or why
         for gmi in list(self.gmis.values()):
             gmi.was_lost(why)
         self._answers.put(None)
@@ -212,7 +212,11 @@ class Nodes:
         for name in ("layout", "run_folder", "meeting"):
             order[name] = str(Path(order[name]).resolve())
         node.ask({"say": "start", "order": order, "log": str(log), "environment": dict(environment)})
-        gmi.pid = node.answer("started", ANSWER_S)["pid"]
+        try:
+            gmi.pid = node.answer("started", ANSWER_S)["pid"]
+        except GmiError:
+            gmi.close()
+            raise
         return gmi
 
     def _ask_all(self, wanted: str, wait_s: float, message: Callable[[str], Message]) -> dict[str, Message]:
@@ -292,7 +296,7 @@ def on_nodes(
         come: dict[str, RemoteNode] = {}
 
         def end(name: str) -> None:
-            agents[name].end(LOST_END_S if name in come and come[name].is_lost else END_S)
+            agents[name].end(LOST_END_S if name not in come or come[name].is_lost else END_S)
 
         for name in names:
             agents[name] = starter.start(name, order)

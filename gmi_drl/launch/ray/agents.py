@@ -39,7 +39,7 @@ class RayAgent:
         try:
             ray.get(self._ready)
         except ray.exceptions.RayError as error:
-            why = f"Ray started no agent on {self.node.name} ({self.node.address}): {str(error).splitlines()[-1]}"
+            why = f"Ray started no agent on {self.node.name} ({self.node.address}): {last_line(error)}"
             return f"{why}. gmi-drl must be installed there as it is here, see `gmi-drl doctor --cluster ray`"
         try:
             code, lines = ray.get(self._end)
@@ -96,6 +96,11 @@ class RayAgents:
             scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, list(self._shares).index(node)),
         )
         return RayAgent(self._on[node], hosts.remote(), self._arguments(node), order)
+
+
+def last_line(error: Exception) -> str:
+    """Of what Ray says, which ends with the cause; its kind where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]
 
 
 @contextmanager

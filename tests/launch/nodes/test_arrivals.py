@@ -53,5 +53,5 @@ def test_who_knows_the_token_comes_and_strangers_are_turned_away(listener):
 
 def test_who_does_not_come_in_time_is_named(listener, monkeypatch):
     monkeypatch.setattr(module, "ARRIVE_S", 0.3)
-    with pytest.raises(MachineError, match="not come within 0 s: node a, b"):
+    with pytest.raises(MachineError, match="not come within 0 s: node a, b: do they reach"):
         list(arrivals(listener, "right", {"a": LIVES, "b": LIVES}))
