@@ -34,10 +34,15 @@ def far_agents(layout: Layout) -> tuple[int, ...]:
     return tuple(gmi.id for gmi in agents if layout.device_of(gmi.id).node != home)
 
 
-def are_together(layout: Layout, gmi_id: int, other: int) -> bool:
-    """Whether a GMI and another one, or that one's stand-in, share a host."""
-    here, there = layout.device_of(gmi_id).node, layout.device_of(other).node
-    return here == there or (here == home_of(layout) and other in far_agents(layout))
+def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
+    """Whether two GMIs share a host."""
+    return layout.device_of(gmi_id).node == layout.device_of(other).node
+
+
+def can_hear(layout: Layout, gmi_id: int, other: int) -> bool:
+    """Whether messages of another GMI come to one: it, or who stands in for it and passes them on, is on its host."""
+    is_home = layout.device_of(gmi_id).node == home_of(layout)
+    return are_on_one_node(layout, gmi_id, other) or (is_home and other in far_agents(layout))
 
 
 def crossing_of(gmi_id: int) -> str:

@@ -1,5 +1,6 @@
 """The GMIs of a run as one of them sees it (paper section 3, Listing 1)."""
 
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.crossings import are_together
+from gmi_drl.comm.crossings import are_on_one_node, can_hear
 from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.comm.spots import Spot
@@ -159,11 +160,11 @@ class GMI_manager:
 
     def send(self, data: Any, GMI_id: int) -> Sending:
         """Copy a tree of tensors to another GMI; see `Messages.send`. `wait()` on what it returns for its arrival."""
-        return self._mailboxes_with(GMI_id).send(data, GMI_id)
+        return self._mailboxes_with(GMI_id, are_on_one_node).send(data, GMI_id)
 
     def recv(self, GMI_id: int) -> Any:
         """Wait for the next message of another GMI; its tensors come to this GMI's device. See `Messages.recv`."""
-        return self._mailboxes_with(GMI_id).recv(GMI_id, self.device)
+        return self._mailboxes_with(GMI_id, can_hear).recv(GMI_id, self.device)
 
     @property
     def channel_memory(self) -> tuple[int, Post]:
@@ -206,8 +207,8 @@ class GMI_manager:
             opened.pop_all()  # `close` does it
         return reduction
 
-    def _mailboxes_with(self, GMI_id: int) -> Messages:
-        if GMI_id in range(len(self.layout.gmis)) and not are_together(self.layout, self.gmi.id, GMI_id):
+    def _mailboxes_with(self, GMI_id: int, reaches: Callable[[Layout, int, int], bool]) -> Messages:
+        if GMI_id in range(len(self.layout.gmis)) and not reaches(self.layout, self.gmi.id, GMI_id):
             here, there = (self.layout.device_of(gmi_id).node for gmi_id in (self.gmi.id, GMI_id))
             remedy = "messages go between GMIs of a node, sums between all"
             raise UsageError(f"GMI {GMI_id} is on node {there}, this one on {here}: {remedy}")

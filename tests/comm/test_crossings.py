@@ -4,7 +4,16 @@ from contextlib import closing
 import pytest
 from conftest import open_descriptors
 
-from gmi_drl.comm.crossings import AGENT, STAND_IN, Crossings, are_together, crossing_of, far_agents, home_of
+from gmi_drl.comm.crossings import (
+    AGENT,
+    STAND_IN,
+    Crossings,
+    are_on_one_node,
+    can_hear,
+    crossing_of,
+    far_agents,
+    home_of,
+)
 from gmi_drl.comm.links.meeting import Meeting
 from gmi_drl.errors import MachineError
 from gmi_drl.layout import GMI, HOLISTIC, Channels, Device, Layout
@@ -36,10 +45,12 @@ def test_agents_of_other_nodes_than_the_trainers_are_far():
     assert home_of(over(a=[ACTS])) is None
 
 
-def test_messages_go_within_a_host_and_to_who_stands_in_there():
+def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
     trainer = 2
-    assert [are_together(LAYOUT, trainer, gmi) for gmi in range(5)] == [True] * 5
-    assert [are_together(LAYOUT, 3, gmi) for gmi in range(5)] == [False, False, False, True, True]
+    assert [can_hear(LAYOUT, trainer, gmi) for gmi in range(5)] == [True] * 5
+    assert [are_on_one_node(LAYOUT, trainer, gmi) for gmi in range(5)] == [False, True, True, False, False]
+    for reaches in (can_hear, are_on_one_node):
+        assert [reaches(LAYOUT, 3, gmi) for gmi in range(5)] == [False, False, False, True, True]
 
 
 def test_both_ends_of_a_crossing_are_told_of_each_other():

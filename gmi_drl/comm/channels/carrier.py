@@ -13,13 +13,13 @@ import torch
 from gmi_drl.comm.channels.far_words import GRANT, GRANTED, NO_MORE, PIECE, ROOM
 from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.links.wire import LOST, Wire
-from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.waiting import Waiting
 
 _NAP_S = 0.5
 
 _ERRORS: dict[str, type[GmiError]] = {
-    error.__name__: error for error in (PeerDiedError, PeerSilentError, UsageError, GmiError)
+    error.__name__: error for error in (PeerDiedError, PeerSilentError, UsageError, MachineError, GmiError)
 }
 
 

@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from select import POLLIN, POLLOUT, poll
 
 import torch
@@ -79,6 +80,9 @@ class StandIn:
         except GmiError as error:
             self._give_up(error)
             raise
+        except Exception as error:
+            self._give_up(GmiError(f"{type(error).__name__}: {error}"))
+            raise
 
     def close(self) -> None:
         """End the connection."""
@@ -104,8 +108,9 @@ class StandIn:
         while not self._is_over or self._pieces:
             self._advance()
             if self._pieces:
-                trainer = trainers[self._pieces[0][0].trainer]
-                self._await(lambda: not self._pieces, (trainer,), "taken experience", 1)
+                first = self._pieces[0]
+                gone = partial(self._is_passed_on, first)
+                self._await(gone, (trainers[first[0].trainer],), "taken experience", 1)
             elif self._is_asked and not self._is_over:
                 self._await(lambda: not self._is_asked, trainers, "given back places", 2)
             elif not self._is_over:
@@ -120,6 +125,9 @@ class StandIn:
 
         self._bells.wait_for(is_enough, trainers, deed, patience)
 
+    def _is_passed_on(self, piece: Piece) -> bool:
+        return not self._pieces or self._pieces[0] is not piece
+
     def _rest(self) -> None:
         """Until the agent says something, or hears what was said to it."""
         looking = poll()
@@ -130,10 +138,10 @@ class StandIn:
         """Do what can be done without waiting."""
         assert self._end is not None
         self._hear_all()
-        if self._is_asked:  # before the queues are looked at: this looks at the bell, too
-            self._grant(self._end)
         while self._pieces and (self._end.send_now(*self._pieces[0]) or self._end.is_closed):
             self._pieces.popleft()
+        if self._is_asked and not self._pieces and not self._is_over:  # who waits for a trainer leases nothing more
+            self._grant(self._end)
 
     def _hear_all(self) -> None:
         self._wire.flush()
@@ -161,6 +169,8 @@ class StandIn:
 
     def _await_piece(self, told: tuple[int, ...]) -> None:
         """Let the numbers come to where they belong, if they follow what has come before."""
+        if self._piece is not None:
+            raise GmiError(f"GMI {self._gmi_id} has sent {told} before the numbers of {self._piece}")
         trainer, place, rollout, kind, first, last = told
         lease = Lease(trainer, place)
         came = self._held.get((lease, rollout))

@@ -26,7 +26,7 @@ def main() -> int:
     from gmi_drl.comm.crossings import AGENT, STAND_IN, crossing_of, member_of
     from gmi_drl.comm.links.meeting import Meeting, meet
     from gmi_drl.comm.messages.messages import Messages
-    from gmi_drl.errors import GmiError
+    from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
     from gmi_drl.roles.resources import Resources
 
     torch.set_num_threads(1)
@@ -40,6 +40,8 @@ def main() -> int:
         wire = meet(member, Meeting.read(spot.meeting), spot.listener)[AGENT]
         with closing(StandIn(wire, memory, post, gmi_id, hang_s, messages.send)) as stand_in:
             stand_in.serve()
+    except (PeerDiedError, PeerSilentError):
+        return 1  # the agent tells it; this log is the trainers', whose own last words are to be seen
     except GmiError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
