@@ -176,7 +176,9 @@ def test_a_plan_for_rsl_rl_is_measured_with_rsl_rls_runner(command_line, tmp_pat
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
     measured, start = [], Session.start
-    monkeypatch.setattr(Session, "start", lambda session, claim: measured.append(session.role) or start(session, claim))
+    monkeypatch.setattr(
+        Session, "start", lambda session, claim: measured.extend(session.roles.values()) or start(session, claim)
+    )
     code, out, err = command_line("plan", "--algo", "rsl_rl", "--num-env", 8, "--gmis-per-gpu", 1, "--budget", 100)
     assert code == 0 and "Measuring ant by rsl_rl on" in err and set(measured) == {LEARNERS.find("rsl_rl").probe}, err
     assert "stands for" not in " ".join(out.split())

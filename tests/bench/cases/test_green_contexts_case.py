@@ -89,7 +89,7 @@ def test_on_a_gpu_every_way_is_a_side_and_mps_has_two_processes(monkeypatch):
     node = Node(name="h200", gpus=Gpus(model="NVIDIA H200", count=2), cpu=Cpu(cores=4, memory_gib=64))
     found = green_contexts.sessions(node, ("process",))
     assert list(found) == list(green_contexts.IN_ONE_PROCESS)
-    assert {session.role.partition(":")[2] for session in found.values()} == {
+    assert {role.partition(":")[2] for session in found.values() for role in session.roles.values()} == {
         "Whole",
         "InTurns",
         "OnStreams",
