@@ -61,7 +61,7 @@ def moments(rows: Tensor) -> Tensor:
     distance = rows.to(torch.float64, copy=True)
     mean = distance.mean(0)
     count = torch.full((1,), rows.shape[0], dtype=torch.float64, device=rows.device)
-    return torch.cat((count, mean, distance.sub_(mean).square_().sum(0)))  # torch.var_mean takes 8 times as long
+    return torch.cat((count, mean, distance.sub_(mean).square_().sum(0)))  # torch.var_mean takes several times as long
 
 
 def merge_moments(left: Tensor, right: Tensor) -> Tensor:
