@@ -83,10 +83,10 @@ def _case(task: str, metric: Metric, gain: str) -> Case:
         obstacle=obstacle,
         reference=f"The paper, on 2 GPUs: {gain}; on average of Table 8 1.06x the predictions and 1.23x the samples",
         limits="Stand-ins sleep for as long as a GPU would work, so only what channels take of a processor slows them "
-        "down; the rates are those of the paper's MCC, whose own overhead is in them already. The trainer is a stand-in, "
-        "too. On cores a message is a record of 48 bytes and no transfer, and with "
-        "the fewest worlds of the paper's range there are most of them. As room is bounded and nothing is dropped, "
-        "predictions and samples learnt from are one number in each case.",
+        "down; the rates are those of the paper's MCC, whose own overhead is in them already. The trainer is a "
+        "stand-in, too. On cores a message is a record of 48 bytes and no transfer, and with the fewest worlds of the "
+        "paper's range there are most of them. As room is bounded and nothing is dropped, predictions and samples "
+        "learnt from are one number in each case.",
         repeats=15,
     )
 
