@@ -8,11 +8,9 @@ import pytest
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.channels.far_agent import FarAgentEnd
-from gmi_drl.comm.channels.far_words import GRANT, GRANTED, LEASE, OPEN, PIECE, PIECE_OF, ROOM, TELL, TO
+from gmi_drl.comm.channels.far_words import LEASE, OPEN, PIECE, PIECE_OF, TELL, TO
 from gmi_drl.comm.links.wire import OTHERS
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.experience import RolloutForm
 from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.far import STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, versions_in, write
@@ -341,27 +339,3 @@ def test_the_next_place_is_granted_while_the_last_rollout_is_under_way(far_run):
         places.append(carrier.take_grant().lease.place)
     assert places == [0, 1]
     carrier.close()
-
-
-def test_memory_is_not_written_again_before_it_was_sent():
-    """To a stand-in that reads nothing: the third rollout waits for the memory of the first."""
-    crossing, wires = Crossing(1), []
-    thread = threading.Thread(target=lambda: wires.append(crossing._wire(STAND_IN)))
-    thread.start()
-    carrier = crossing.carrier()
-    thread.join()
-    sizes = sizes_of(form=RolloutForm(horizon=8, num_env=1024, num_obs=1000, num_actions=1))
-    wires[0].tell(ROOM)
-    end = FarAgentEnd(carrier, sizes, 1.0, HANG_S)
-    for place in range(2):
-        wires[0].tell(GRANTED, GRANT.pack(0, place, 0, 0))
-        leased = end.lease()
-        for kind in leased.views:
-            leased.wrote_whole(kind)
-        leased.commit()
-    wires[0].tell(GRANTED, GRANT.pack(0, 2, 0, 0))
-    with pytest.raises(PeerSilentError, match="has not taken experience for 1 s"):
-        end.lease()
-    end.close()
-    wires[0].close()
-    crossing.close()
