@@ -13,7 +13,8 @@ from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, CpuDevices, Node
 from gmi_drl.learners import A3CConfig
 from gmi_drl.profile import ProfilePoint
-from gmi_drl.profiler.both_sides import PROBE, _ran, _with_room
+from gmi_drl.profiler.both_sides import PROBE, _ran, _together, _with_room
+from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.session import Session, probe_of
 from gmi_drl.scheduler.division import Division, divisions
 from gmi_drl.templates import TCG
@@ -60,6 +61,22 @@ def test_what_ran_at_once_is_a_division_by_its_own_speeds():
 
 def test_what_ran_beside_each_other_too_briefly_tells_nothing_of_both():
     assert _ran(WAY, [row(0.0, 0.1), row(0.2, 0.3), row(0.8, 0.4)], 10, lambda cut, trainers: 0.0) is None
+
+
+@two_cores
+@pytest.mark.parametrize("seconds", [0.0, 600.0])
+def test_both_sides_run_at_once_where_there_is_time_and_what_they_did_is_told(seconds, monkeypatch):
+    node, config = (
+        this_node().model_copy(update={"gpus": None}),
+        RunConfig(learner=A3CConfig(hidden=(8,), minibatches=1)),
+    )
+    way, told, started = Division(Cut(2, 4), 1, 1, 1e6, 1e6), [], []
+    start = Session.start
+    monkeypatch.setattr(Session, "start", lambda session, claim: started.append(session) or start(session, claim))
+    monkeypatch.setattr("gmi_drl.profiler.both_sides.BESIDE", 0.0)  # on a busy machine, too
+    ran = _together(way, ANT, config, node, lambda cut, trainers: 0.0, Budget(seconds), told.append)
+    assert len(started) == (seconds > 0)
+    assert told == ([f"both sides at once: {ran.described}"] if ran else []) and (ran is None or seconds)
 
 
 @two_cores

@@ -58,7 +58,7 @@ class TrainerProbe(Probe):
 def made_up(form: RolloutForm, agent: Agent) -> ExperienceBatch:
     """One rollout of noise, in which the agent itself has acted.
 
-    Actions that it would never do make gradients of subnormal numbers, whose products take twice as long and more.
+    Actions that it would never do make gradients of subnormal numbers, whose products take longer.
     """
     device = agent.normaliser.mean.device
     batch, noise = ExperienceBatch.empty(form, 1, device), torch.Generator(device).manual_seed(0)

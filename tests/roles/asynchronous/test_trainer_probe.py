@@ -15,6 +15,7 @@ def test_what_is_made_up_could_be_experience():
     config = A3CConfig.for_task(SPEC)
     agent = make_agent(SPEC, config, torch.device("cpu"), seed=0)
     batch = made_up(RolloutForm(2, 32, SPEC.num_obs, SPEC.num_actions), agent)
+    assert batch.obs.shape == (1, 2, 32, SPEC.num_obs)
     a3c = A3C(agent.policy, agent.normaliser, config.model_copy(update={"minibatches": 1}))
     a3c.update(batch)
     gradient = a3c.flat.gradient
