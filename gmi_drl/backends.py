@@ -28,6 +28,7 @@ class BackendEntry:
             there is nothing to change.
         refuses: Which GPUs it cannot cut so, by their models; None where all can be.
         gives: What an equal cut of a GPU of some model into so many gives, in words; empty where nothing is to be said.
+        maps_memory: Whether GMIs of a GPU may map each other's memory on it (CUDA IPC).
         trade: What a GMI of it gets and pays, for the reasons of a plan.
     """
 
@@ -39,6 +40,7 @@ class BackendEntry:
     applied: str = ""
     refuses: Refuses | None = None
     gives: Callable[[str, int], str] | None = None
+    maps_memory: bool = False
     trade: str = ""
 
 
@@ -47,6 +49,7 @@ PROCESS = BackendEntry(
     "one process per GMI, on cores of its own; on a GPU nothing is enforced (the paper's Direct-Share)",
     "gmi_drl.gmi.process:ProcessBackend",
     coexists=True,
+    maps_memory=True,
     trade="on a GPU the kernels of one GMI wait for those of another, by time slices; gradients may stay on the GPU",
 )
 
@@ -57,6 +60,7 @@ MPS = BackendEntry(
     coexists=True,
     enforces=frozenset[Limit](("share", "memory_limit_bytes")),
     refuses=mps_refuses,
+    maps_memory=True,
     trade="kernels of all GMIs run side by side, and gradients may stay on the GPU; they share "
     "memory bandwidth and faults",
 )
@@ -90,6 +94,7 @@ AUTO = BackendEntry(
     "mps where this machine can do it, else process, with a warning",
     "gmi_drl.gmi.auto:AutoBackend",
     coexists=True,
+    maps_memory=True,
 )
 
 BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI, AUTO))

@@ -83,12 +83,14 @@ class Channels(FileModel):
     Under `MCC` experience goes in a channel for each kind, by as many steps at a time as make a transfer. Under `UCC`
     every tensor goes by itself, on one queue, as it is produced: the paper's baseline. `max_lag` is the one knob for
     how far the policy that acted may lie behind the one that learns from it, in versions: it sets how many rollouts
-    have room, and an agent that finds none waits.
+    have room, and an agent that finds none waits. With `on_gpu` agents on the GPU of a trainer write into its memory
+    there, if the backend lets them map it (CUDA IPC); else experience goes through the host.
     """
 
     mode: Literal["MCC", "UCC"] = "MCC"
     max_lag: Annotated[int, Field(ge=0)] = 2
     transfer_bytes: Annotated[int, Field(ge=1)] = 2**20
+    on_gpu: bool = True
 
 
 class Projection(FileModel):

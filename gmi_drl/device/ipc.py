@@ -111,7 +111,10 @@ def _call(name: str, size: int, *arguments: Any) -> None:
     code = getattr(_driver(), name)(*arguments)
     if code:
         text = f"CUDA cannot share {human_bytes(size)} between the processes of a GPU ({name}: {_error(code)})"
-        raise MachineError(f"{text}: is it full? MIG instances and some virtual GPUs share none. Use MPR-shm")
+        raise MachineError(
+            f"{text}: is it full? MIG instances and some virtual GPUs share none. "
+            "Sum by MPR-shm, and send experience by `channels: {on_gpu: false}`"
+        )
 
 
 def _error(code: int) -> str:

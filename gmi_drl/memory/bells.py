@@ -99,6 +99,12 @@ class Bells:
         """Those of some peers of which this has been seen, by waiting for them or for others, or by looking."""
         return [peer for peer in peers if peer in self._ended]
 
+    def see_off(self, peers: Sequence[int], most_s: float) -> None:
+        """Wait until the processes of all these have ended, but not for longer than so."""
+        waiting = Waiting()
+        while (left := [peer for peer in peers if peer not in self._ended]) and waiting.look() < most_s:
+            self._sleep(left, _NAP_S)
+
     def close(self) -> None:
         """Stop watching the peers."""
         for pidfd in self._pidfds:

@@ -15,8 +15,9 @@ class Files:
 
     def __init__(self, folder, monkeypatch):
         self.folder = folder
-        monkeypatch.setattr("gmi_drl.comm.groups.ipc.SharedDeviceMemory", self.shared)
-        monkeypatch.setattr("gmi_drl.comm.groups.ipc.MappedDeviceMemory", self.mapped)
+        for user in ("gmi_drl.comm.groups.ipc", "gmi_drl.comm.channels.direct"):
+            monkeypatch.setattr(f"{user}.SharedDeviceMemory", self.shared)
+            monkeypatch.setattr(f"{user}.MappedDeviceMemory", self.mapped)
 
     def shared(self, numel, device):
         return Shared(self.folder, numel)

@@ -70,7 +70,7 @@ def test_what_is_mapped_is_unmapped(driver):
 @pytest.mark.parametrize("name", ["cuMemAlloc_v2", "cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2"])
 def test_a_gpu_that_cannot_is_told_with_the_remedy(driver, name):
     driver.fails = name
-    with pytest.raises(MachineError, match=rf"{name}: CUDA_ERROR_NOT_SUPPORTED.*MIG instances.*Use MPR-shm"):
+    with pytest.raises(MachineError, match=rf"{name}: CUDA_ERROR_NOT_SUPPORTED.*MIG instances.*MPR-shm.*on_gpu: false"):
         ipc.SharedDeviceMemory(3, GPU)
         ipc.MappedDeviceMemory(bytes(ipc.HANDLE_BYTES), 3, GPU)
 

@@ -143,3 +143,16 @@ def test_a_descriptor_that_is_heeded_wakes_who_waits_for_a_peer(post, memory, mo
     os.close(reader)
     os.close(writer)
     bells.close()
+
+
+def test_who_is_seen_off_has_ended_or_had_its_time(post, memory):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        memory.pids[1] = process.pid
+        bells = Bells(post, memory, 0, hang_s=60)
+        bells.see_off((1,), 0.05)
+        assert not bells.look((1,))
+        process.stdin.close()
+        bells.see_off((1,), NAP_S)
+        assert process.poll() is not None or bells.ended((1,)) == [1]
+    bells.see_off((1,), NAP_S)  # at once
+    bells.close()

@@ -96,7 +96,9 @@ def obstacle() -> str | None:
     return f"channels need a processor of {', '.join(STORES_IN_ORDER)}, not {processor}"
 
 
-def agent_end(memory: int, post: Post, gmi_id: int, sizes: ChannelSizes, hang_s: float) -> AgentEnd:
+def agent_end(
+    memory: int, post: Post, gmi_id: int, sizes: ChannelSizes, hang_s: float, device: torch.device | str = "cpu"
+) -> AgentEnd:
     """Join the channels as an agent; returns when the first trainer has made their memory.
 
     Args:
@@ -105,6 +107,7 @@ def agent_end(memory: int, post: Post, gmi_id: int, sizes: ChannelSizes, hang_s:
         gmi_id: This process, one of the sizes' agents.
         sizes: The same for all ends.
         hang_s: Seconds after which a peer that lives counts as silent.
+        device: Where a direct agent's places are; those of others are in the shared memory.
 
     Raises:
         UsageError: If the GMI is no agent, or the memory was made for other sizes.
@@ -112,7 +115,7 @@ def agent_end(memory: int, post: Post, gmi_id: int, sizes: ChannelSizes, hang_s:
         PeerDiedError: If the first trainer has ended.
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
-    return AgentEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "agents"))
+    return AgentEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "agents"), torch.device(device))
 
 
 def trainer_end(

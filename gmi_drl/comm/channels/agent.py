@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
+from gmi_drl.comm.channels.direct import MappedBatches, await_stream
 from gmi_drl.comm.channels.dispenser import Place, channels_of
 from gmi_drl.comm.channels.leases import Lease, Leases
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
@@ -25,7 +27,7 @@ class AgentEnd:
         wait_s: Seconds waited so far, for a place or for room in a queue.
     """
 
-    def __init__(self, memory: ChannelMemory, lock: SharedLock, bells: Bells) -> None:
+    def __init__(self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device) -> None:
         self.parameters = Parameters(memory, bells)
         self.wait_s = 0.0
         self._memory, self._lock, self._bells = memory, lock, bells
@@ -37,6 +39,12 @@ class AgentEnd:
             for trainer in range(len(sizes.trainers))
         ]
         self._channels = channels_of(sizes)
+        self._device = device
+        self._mapped = {
+            trainer: MappedBatches(memory, trainer, device, bells)
+            for trainer in range(len(sizes.trainers))
+            if bells.own in sizes.direct_to(trainer)
+        }
         self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
         self._place: Place | None = None
         self._leased: Lease | None = None
@@ -86,13 +94,15 @@ class AgentEnd:
         ring = self._rings[lease.trainer]
         if not ring.has_room():
             return False
+        if lease.trainer in self._mapped:
+            await_stream(self._device)
         order_stores()  # what the record tells of is there before it
         ring.put(lease.place, rollout, kind, first, last)
         self._bells.ring(self.sizes.trainers[lease.trainer])
         return True
 
     def bytes_of(self, lease: Lease, kind: int, first: int, last: int) -> memoryview:
-        """Where steps `first` to `last` - 1 of a kind are, in a place that was leased."""
+        """Where steps `first` to `last` - 1 of a kind are, in a place of the host's memory that was leased."""
         batch, row = divmod(lease.place % self.sizes.places, self.sizes.rollouts)
         numbers: memoryview = self._memory.batch(lease.trainer, batch).numpy().data
         return numbers[self.sizes.span(kind, row, first, last)]
@@ -100,6 +110,8 @@ class AgentEnd:
     def close(self) -> None:
         """Stop watching the trainers. What was sent still arrives."""
         self._views.clear()
+        for mapped in self._mapped.values():
+            mapped.close()
         self._bells.close()
         self._lock.close()
 
@@ -127,6 +139,8 @@ class AgentEnd:
         key = (lease.trainer, slot)
         if key not in self._views:
             batch, place = divmod(slot, self.sizes.rollouts)
-            kinds = kind_views(self.sizes, self._memory.batch(lease.trainer, batch))
+            mapped = self._mapped.get(lease.trainer)
+            memory = mapped.batches[batch] if mapped else self._memory.batch(lease.trainer, batch)
+            kinds = kind_views(self.sizes, memory)
             self._views[key] = {name: view[place] for name, view in kinds.items()}
         return self._views[key]

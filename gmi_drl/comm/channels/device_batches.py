@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.channels.batcher import Batcher
+from gmi_drl.comm.channels.direct import await_stream, share_batches
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.device.upload import register
 
@@ -18,8 +19,8 @@ class Batches(ABC):
     """The batches of a trainer, on its device."""
 
     @abstractmethod
-    def arrived(self, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
-        """Steps of a kind have come: see `Batcher.arrive`."""
+    def arrived(self, gmi: int, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+        """Steps of a kind have come of an agent, by its GMI: see `Batcher.arrive`."""
 
     @abstractmethod
     def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
@@ -41,7 +42,7 @@ class HostBatches(Batches):
         batches = [memory.batch(trainer, batch) for batch in range(memory.sizes.batches)]
         self._batches = [(batch, kind_views(memory.sizes, batch)) for batch in batches]
 
-    def arrived(self, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+    def arrived(self, gmi: int, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
         """Nothing is to be copied."""
 
     def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
@@ -60,21 +61,27 @@ class DeviceBatches(Batches):
     """On another device: copies in a stream of their own, begun when something has come. Not yet run on a GPU.
 
     Under MCC a kind whose rollout is less than a transfer is copied at once for all rollouts of a batch, when all have
-    come; a larger one as its transfers come. Under UCC every tensor of every step is a copy of its own.
+    come; a larger one as its transfers come. Under UCC every tensor of every step is a copy of its own. Where some
+    agents are direct the rollouts of the others are copied one by one.
     """
 
     def __init__(self, memory: ChannelMemory, trainer: int, batcher: Batcher, device: torch.device) -> None:
         self._sizes, self._batcher = memory.sizes, batcher
         self._kinds = self._sizes.form.kinds
+        self._direct = self._sizes.direct_to(trainer)
         sources = [memory.batch(trainer, batch) for batch in range(self._sizes.batches)]
-        if device.type == "cuda":
+        if device.type == "cuda" and len(self._direct) < len(self._sizes.agents):
             for source in sources:
                 register(source, "a smaller max_lag registers less")
-        targets = [torch.empty_like(source, device=device) for source in sources]
+        if self._direct:
+            targets = share_batches(memory, trainer, device)
+        else:
+            targets = [torch.empty_like(source, device=device) for source in sources]
         self._batches = [(target, kind_views(self._sizes, target)) for target in targets]
         self._pairs = list(zip(sources, targets, strict=True))
         is_mcc = self._sizes.channels.mode == "MCC"
-        self._goes_together = [is_mcc and self._is_one_transfer(number) for number in range(len(self._kinds))]
+        goes_together = is_mcc and not self._direct
+        self._goes_together = [goes_together and self._is_one_transfer(number) for number in range(len(self._kinds))]
         self._device = device
         self._stream: torch.cuda.Stream | None = None
         self._copied: torch.cuda.Event | None = None  # what the batch that is out consists of
@@ -82,8 +89,10 @@ class DeviceBatches(Batches):
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
 
-    def arrived(self, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
-        """Copy what has come, or wait for the rest of it."""
+    def arrived(self, gmi: int, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+        """Copy what has come, or wait for the rest of it; what a direct agent tells of is there."""
+        if gmi in self._direct:
+            return
         place, _, kind, first, last = record
         number, row = divmod(place, self._sizes.rollouts)
         if not self._goes_together[kind]:
@@ -102,8 +111,11 @@ class DeviceBatches(Batches):
     def give_back(self) -> None:
         """The next copies into the batch come after what reads it, and what they were made from is of no more use.
 
-        The host waits for the copies, which were over before the update was.
+        The host waits for the copies, which were over before the update was; and for what reads the batch, where
+        agents write to it.
         """
+        if self._direct:
+            await_stream(self._device)
         if self._stream is not None and self._copied is not None:
             self._copied.synchronize()
             self._stream.wait_stream(torch.cuda.current_stream(self._device))
@@ -126,6 +138,6 @@ class DeviceBatches(Batches):
 
 def open_batches(memory: ChannelMemory, trainer: int, batcher: Batcher, device: torch.device) -> Batches:
     """The batches of a trainer, by its rank, on its device."""
-    if device.type == "cpu":
+    if device.type == "cpu" and not memory.sizes.direct_to(trainer):
         return HostBatches(memory, trainer)
     return DeviceBatches(memory, trainer, batcher, device)

@@ -25,7 +25,13 @@ LEASED = 0
 GIVEN_BACK = LINE_BYTES // 8
 """The word of a trainer's table that it alone writes: places that are free again."""
 
-OWNERS = 2 * GIVEN_BACK
+HANDLE = 2 * GIVEN_BACK
+"""From here the words by which direct agents map the batches on its GPU (`direct.py`)."""
+
+SHARED = 3 * GIVEN_BACK - 1
+"""The word that says that they can."""
+
+OWNERS = 3 * GIVEN_BACK
 """From here a word for each place: who has leased it."""
 
 BUFFERS = 2
@@ -115,7 +121,8 @@ class ChannelMemory:
         pairs = len(sizes.agents) * len(sizes.trainers)
         self._parameters_at = self._rings_at + _in_pages(pairs * ring_bytes(sizes.ring_records))
         self._batches_at = self._parameters_at + BUFFERS * _in_pages(sizes.parameter_bytes)
-        self.nbytes = self._batches_at + len(sizes.trainers) * sizes.batches * _in_pages(sizes.batch_bytes)
+        self.batch_stride = _in_pages(sizes.batch_bytes)
+        self.nbytes = self._batches_at + len(sizes.trainers) * sizes.batches * self.batch_stride
 
     def _make(self, descriptor: int) -> None:
         remedy = "use fewer agents or environments, or a smaller max_lag"
@@ -138,7 +145,7 @@ class ChannelMemory:
             raise UsageError(f"the channels' memory was made for other sizes than this GMI's: {difference}")
 
     def _batches_of(self, trainer: int) -> list[Tensor]:
-        stride = _in_pages(self.sizes.batch_bytes)
+        stride = self.batch_stride
         first = self._batches_at + trainer * self.sizes.batches * stride
         return [self._bytes(first + batch * stride, self.sizes.batch_bytes) for batch in range(self.sizes.batches)]
 

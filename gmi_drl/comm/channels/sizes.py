@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from itertools import chain
 from typing import Self
 
 from gmi_drl.errors import UsageError
@@ -21,9 +22,11 @@ class ChannelSizes:
         trainers: Of those that learn, by rank. The first one makes the memory and publishes the parameters.
         channels: Of the layout.
         parameter_bytes: Of the parameters that go back (`parameters.packed_bytes`).
+        direct: For each trainer the agents that write into its memory on their GPU (`direct.py`); empty where all
+            write into the host's.
 
     Raises:
-        UsageError: If a number is too small, or a GMI is there twice.
+        UsageError: If a number is too small, a GMI is there twice, or `direct` is not of these agents and trainers.
     """
 
     form: RolloutForm
@@ -32,6 +35,7 @@ class ChannelSizes:
     trainers: tuple[int, ...]
     channels: Channels
     parameter_bytes: int
+    direct: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.rollouts < 1 or not self.agents or not self.trainers or self.parameter_bytes < 1:
@@ -40,6 +44,8 @@ class ChannelSizes:
         ends = self.agents + self.trainers
         if len(set(ends)) != len(ends):
             raise UsageError(f"channels join GMIs, each once: agents {self.agents} and trainers {self.trainers}")
+        if len(self.direct) not in (0, len(self.trainers)) or not {*chain(*self.direct)} <= {*self.agents}:
+            raise UsageError(f"{self.direct} are not agents of {self.agents} for each trainer of {self.trainers}")
 
     @property
     def batches(self) -> int:
@@ -60,6 +66,10 @@ class ChannelSizes:
     def batch_bytes(self) -> int:
         """Of R rollouts."""
         return self.offsets[-1]
+
+    def direct_to(self, trainer: int) -> tuple[int, ...]:
+        """The agents that write into the memory of a trainer's GPU, by its rank."""
+        return self.direct[trainer] if self.direct else ()
 
     def span(self, kind: int, row: int, first: int, last: int) -> slice:
         """Where steps `first` to `last` - 1 of a kind lie in a batch, of its rollout `row`: bytes."""
@@ -91,7 +101,7 @@ class ChannelSizes:
     @cached_property
     def text(self) -> str:
         """As JSON, which is the same where sizes are."""
-        parts = {name: getattr(self, name) for name in ("rollouts", "agents", "trainers", "parameter_bytes")}
+        parts = {name: getattr(self, name) for name in ("rollouts", "agents", "trainers", "parameter_bytes", "direct")}
         return json.dumps({**asdict(self.form), **parts, **self.channels.model_dump()})
 
     @classmethod
@@ -106,7 +116,8 @@ class ChannelSizes:
             form = RolloutForm(**{field.name: told.pop(field.name) for field in fields(RolloutForm)})
             channels = Channels(**{name: told.pop(name) for name in Channels.model_fields})
             agents, trainers = tuple(told.pop("agents")), tuple(told.pop("trainers"))
-            return cls(form, agents=agents, trainers=trainers, channels=channels, **told)
+            direct = tuple(map(tuple, told.pop("direct")))
+            return cls(form, agents=agents, trainers=trainers, channels=channels, direct=direct, **told)
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"these are no sizes of channels: {error!r}") from None
 

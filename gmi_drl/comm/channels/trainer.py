@@ -17,6 +17,9 @@ from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.ring import RingReader
 
+FAREWELL_S = 2.0
+"""As long as a trainer stays for agents that have mapped its memory, when it could end."""
+
 ENDED = "experience ended"
 """Why rollouts were dropped that nobody needed any more."""
 
@@ -64,6 +67,7 @@ class TrainerEnd:
             for agent, gmi in enumerate(sizes.agents)
         }
         self._living = list(sizes.agents)
+        self._ring_agents()  # direct ones wait for what is shared
         self._number = 0  # of the batch that is or will be trained on
         self._is_out = self._is_ended = False
 
@@ -132,8 +136,12 @@ class TrainerEnd:
             self._bells.ring(trainer)
 
     def close(self) -> None:
-        """Stop watching the agents."""
+        """Stop watching the agents, when those that have mapped memory of this process have ended or had a moment.
+
+        A process that ends takes its memory with it, which CUDA forbids while others have it mapped.
+        """
         self._batches.close()
+        self._bells.see_off(self._sizes.direct_to(self._rank), FAREWELL_S)
         self._bells.close()
         self._lock.close()
 
@@ -165,7 +173,7 @@ class TrainerEnd:
         agent = self._sizes.agents.index(gmi)
         for record in self._rings[gmi].take_all():
             is_kind_whole = self._batcher.arrive(agent, record)
-            self._batches.arrived(record, is_kind_whole)
+            self._batches.arrived(gmi, record, is_kind_whole)
         self._bells.ring(gmi)  # it may wait for room
 
     def _reclaim(self, gmi: int) -> None:

@@ -41,7 +41,8 @@ class Near:
     def open(self, sizes: ChannelSizes) -> AgentEnd:
         """See `Way`. The first trainer says that there is room, after whatever it has waited for."""
         Peer(self._mgr, self._trainers[0]).hear(LOADING_S)
-        return agent_end(*self._mgr.channel_memory, self._mgr.gmi.id, sizes, self._mgr.hang_s)
+        mgr = self._mgr
+        return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device)
 
 
 class Far:

@@ -19,9 +19,9 @@ def parameters(version=0):
     return [torch.full((7,), float(version)), torch.full((2, 3), float(version), dtype=torch.float64)]
 
 
-def sizes_of(rollouts=1, agents=(1,), trainers=(0,), form=FORM, **channels):
+def sizes_of(rollouts=1, agents=(1,), trainers=(0,), form=FORM, direct=(), **channels):
     """Sizes with these parameters."""
-    return ChannelSizes(form, rollouts, agents, trainers, Channels(**channels), packed_bytes(parameters()))
+    return ChannelSizes(form, rollouts, agents, trainers, Channels(**channels), packed_bytes(parameters()), direct)
 
 
 def number(gmi, rollout, kind, step):

@@ -1,0 +1,82 @@
+"""Experience that never leaves a GPU: agents there write into the memory of their trainer (CUDA IPC).
+
+It is the paper's forwarding within a GPU (section 4.2). A trainer takes its batches from the driver and leaves their
+handle in its table; its direct agents map them and write each rollout where it is learnt from. Queues, leases and
+records stay in the host's memory. Two waits of the host for a stream keep the order: an agent's before a record tells
+of what its kernels have written, and a trainer's before it gives places back that its kernels have read.
+
+Not yet run on a GPU.
+"""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.memory import HANDLE, SHARED, ChannelMemory
+from gmi_drl.device.ipc import HANDLE_BYTES, MappedDeviceMemory, SharedDeviceMemory
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.fence import order_stores
+
+_FLOAT_BYTES = 4
+_HANDLE_WORDS = HANDLE_BYTES // 8
+
+
+def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> list[Tensor]:
+    """The batches of a trainer on its GPU, uint8 `[batch_bytes]` each, which its direct agents can map from now on.
+
+    They last as long as the process.
+
+    Raises:
+        MachineError: If there is no room, or this GPU's memory cannot be mapped by others.
+    """
+    shared = SharedDeviceMemory(_numbers(memory), device)
+    table = memory.table(trainer)
+    table[HANDLE : HANDLE + _HANDLE_WORDS] = memoryview(shared.handle).cast("q")
+    order_stores()
+    table[SHARED] = 1
+    return _batches(memory, shared.tensor)
+
+
+class MappedBatches:
+    """A trainer's batches on the GPU, in the process of an agent of that GPU.
+
+    Args:
+        memory: Of the channels.
+        trainer: By rank.
+        device: Where this process sees the GPU.
+        bells: Of the agent.
+
+    Attributes:
+        batches: Uint8 `[batch_bytes]` each, not to be touched after `close`.
+
+    Raises:
+        MachineError: If they cannot be mapped.
+        PeerDiedError: If the trainer has ended before it shared them.
+        PeerSilentError: If it has not shared them within `hang_s`.
+    """
+
+    def __init__(self, memory: ChannelMemory, trainer: int, device: torch.device, bells: Bells) -> None:
+        table = memory.table(trainer)
+        bells.wait(lambda: bool(table[SHARED]), memory.sizes.trainers[trainer], "shared its memory of the GPU")
+        handle = table[HANDLE : HANDLE + _HANDLE_WORDS].tobytes()
+        self._mapped = MappedDeviceMemory(handle, _numbers(memory), device)
+        self.batches = _batches(memory, self._mapped.tensor)
+
+    def close(self) -> None:
+        """Unmap them, when all that was launched has been done."""
+        self.batches.clear()
+        self._mapped.close()
+
+
+def await_stream(device: torch.device) -> None:
+    """Have the host wait until all that was launched in the current stream of a GPU is done."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).synchronize()
+
+
+def _numbers(memory: ChannelMemory) -> int:
+    return memory.sizes.batches * memory.batch_stride // _FLOAT_BYTES
+
+
+def _batches(memory: ChannelMemory, numbers: Tensor) -> list[Tensor]:
+    rows = numbers.view(torch.uint8).view(memory.sizes.batches, memory.batch_stride)
+    return [row[: memory.sizes.batch_bytes] for row in rows]

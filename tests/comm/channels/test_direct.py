@@ -1,0 +1,125 @@
+"""Batches in the memory of a GPU that agents have mapped, with files in its place."""
+
+import os
+
+import pytest
+import torch
+
+from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.memory.post import create_post
+from tests.comm.channels.rollouts_told import FORM, parameters, rollouts_in, send, sizes_of
+from tests.comm.files_as_gpus import Files
+
+NOW_S = 0.01
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.setattr("gmi_drl.comm.channels.trainer.FAREWELL_S", 0.0)  # agents here are of the trainer's process
+    return Files(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def run(files):
+    opened = []
+
+    def start(direct, **sizes):
+        post, memory = create_post(4), create_memory()
+        sizes = sizes_of(direct=direct, **sizes)
+        trainers = [trainer_end(memory, post, gmi, sizes, NOW_S) for gmi in sizes.trainers]
+        agents = {gmi: agent_end(memory, post, gmi, sizes, NOW_S) for gmi in sizes.agents}
+        trainers[0].parameters.publish(0, parameters())
+        opened.append((post, memory, *agents.values(), *trainers))
+        return trainers, agents
+
+    yield start
+    for post, memory, *ends in opened:
+        for end in ends:
+            end.close()
+        post.close()
+        os.close(memory)
+
+
+@pytest.mark.parametrize("mode", ["MCC", "UCC"])
+def test_a_direct_agent_writes_where_it_is_learnt_from_and_others_are_copied_there(run, mode):
+    (trainer,), agents = run(((1,),), rollouts=3, agents=(1, 2), mode=mode, max_lag=1)
+    copied, copy = [], trainer._batches._copy
+    trainer._batches._copy = lambda number, span: (copied.append(span.stop - span.start), copy(number, span))
+    for update in range(3):  # over the places more than once
+        for gmi in (1, 2, 1):
+            send(agents[gmi].lease(), gmi)
+        batch = trainer.take()
+        assert rollouts_in(batch) == [(1, 2 * update), (2, update), (1, 2 * update + 1)]
+        trainer.parameters.publish(update + 1, parameters(update + 1))
+        trainer.give_back()
+    assert sum(copied) == 3 * FORM.nbytes, "of the one that is not direct"
+    in_host_memory = trainer._memory.batch(0, 0)[: 3 * FORM.kinds[0].nbytes].view(torch.float32).view(3, -1)
+    assert in_host_memory.any(1).tolist() == [False, True, False]
+
+
+def test_an_agent_is_direct_to_the_trainer_of_its_gpu_alone(run, files):
+    trainers, agents = run(((1,), ()), agents=(1,), trainers=(0, 2))
+    for _ in trainers:
+        send(agents[1].lease(), 1)
+    assert [rollouts_in(trainer.take()) for trainer in trainers] == [[(1, 0)], [(1, 1)]]
+    assert [trainer._memory.batch(rank, 0).any().item() for rank, trainer in enumerate(trainers)] == [False, True]
+    assert files.unmapped == 0
+
+
+def test_what_was_mapped_is_unmapped_and_its_trainer_stays_so_long(files, monkeypatch):
+    post, memory, seen = create_post(2), create_memory(), []
+    sizes = sizes_of(direct=((1,),))
+    trainer, agent = (end(memory, post, gmi, sizes, NOW_S) for end, gmi in ((trainer_end, 0), (agent_end, 1)))
+    monkeypatch.setattr(trainer._bells, "see_off", lambda *given: seen.append(given))
+    agent.close()
+    assert files.unmapped == 1
+    trainer.close()
+    assert seen == [((1,), 0.0)]
+    post.close()
+    os.close(memory)
+
+
+def test_kernels_are_done_before_they_are_told_of_and_before_a_place_is_free(run, monkeypatch):
+    (trainer,), agents = run(((1,),))
+    seen = []
+    ring = next(iter(trainer._rings.values()))
+    monkeypatch.setattr(
+        "gmi_drl.comm.channels.agent.await_stream", lambda device: seen.append(("agent", ring.has_more()))
+    )
+    monkeypatch.setattr(
+        "gmi_drl.comm.channels.device_batches.await_stream",
+        lambda device: seen.append(("trainer", agents[1].lease_now())),
+    )
+    place = agents[1].lease()
+    place.wrote("obs", 0)
+    assert not seen, "no transfer is whole"
+    place.wrote_whole("obs")
+    assert seen == [("agent", False)]
+    for kind in ("action", "log_prob", "reward", "done", "valid", "bootstrap", "last_obs", "delta", "sums", "facts"):
+        place.wrote_whole(kind)
+    place.commit()
+    trainer.take()
+    while agents[1].lease_now():
+        pass  # all others
+    trainer.parameters.publish(1, parameters(1))
+    trainer.give_back()
+    assert seen[-1] == ("trainer", None), "none was free yet"
+    assert agents[1].lease_now()
+
+
+def test_a_trainer_that_shares_nothing_is_named(files):
+    post, memory = create_post(3), create_memory()
+    sizes = sizes_of(agents=(1,), trainers=(0, 2), direct=((), (1,)))
+    trainer = trainer_end(memory, post, 0, sizes, NOW_S)
+    with pytest.raises(PeerSilentError, match=r"GMI 2 is not here yet and has not shared its memory of the GPU"):
+        agent_end(memory, post, 1, sizes, NOW_S)
+    trainer.close()
+    post.close()
+    os.close(memory)
+
+
+@pytest.mark.parametrize("direct", [((1,), (1,)), ((3,),)], ids=["too many trainers", "no agent"])
+def test_sizes_whose_direct_agents_are_none_are_refused(direct):
+    with pytest.raises(UsageError, match="are not agents of"):
+        sizes_of(direct=direct)
