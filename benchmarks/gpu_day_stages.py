@@ -149,6 +149,19 @@ AFTER_THE_QUESTIONS: tuple[Part, ...] = (
     _case("algorithm_2_gpu_mps", "the same under MPS", 520),
     _case("green_contexts", "two simulators on disjoint halves of the SMs", 150),
     *(part for task in TASKS[1:] for part in _figures(task)),
+    # Agents and trainers on GMIs of their own.
+    (
+        "decoupled",
+        "A3C on an agent and a trainer, and on three and one, with experience on the GPU",
+        70,
+        (
+            "{train} --template decoupled --algo a3c --gmis-per-gpu {two} --num-env {few} --iterations {more}"
+            " --run-dir two",
+            "{train} --template decoupled --algo a3c --gmis-per-gpu {four} --num-env {many} --iterations {more}"
+            " --run-dir four",
+        ),
+    ),
+    _case("experience_on_gpu", "experience by CUDA IPC against a way through the host", 240),
     # What else?
     (
         "plan",

@@ -39,12 +39,12 @@ def most_gmis(node: "Node") -> int:
     return devices_of(one_device(node))[1]
 
 
-def shared(task: str, node: "Node", template: "Template", gmis: int, backend: str) -> "Layout":
+def shared(task: str, node: "Node", template: "Template", gmis: int, backend: str, num_env: int = 1) -> "Layout":
     """The first device of a node in so many GMIs."""
     from gmi_drl.cut import Cut
     from gmi_drl.workload import TASK_SPECS
 
-    return template.lay_out(TASK_SPECS[task], one_device(node), Cut(gmis, 1, backend))
+    return template.lay_out(TASK_SPECS[task], one_device(node), Cut(gmis, num_env, backend))
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 import pytest
 from conftest import two_cores
 
-from gmi_drl.bench.cases import decoupled_against_queue, learning_asynchronous, table_8
+from gmi_drl.bench.cases import decoupled_against_queue, experience_on_gpu, learning_asynchronous, table_8
 from gmi_drl.config import RunConfig
+from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.learners import A3CConfig
 
 SMALL = RunConfig(learner=A3CConfig(hidden=(16,), horizon=8, minibatches=1))
@@ -43,3 +44,15 @@ def test_all_sides_of_learning_can_be_trained(trained):
 
     for layout, config in trained().values():
         check_trainable(layout, config)
+
+
+@two_cores
+def test_experience_on_the_gpu_and_through_the_host_are_layouts_that_differ_in_nothing_else():
+    node = Node(name="one", gpus=Gpus(model="NVIDIA H200", count=2), link="pcie", cpu=Cpu(cores=6, memory_gib=64))
+    layouts = experience_on_gpu.layouts(node, 8)
+    assert [layout.channels.on_gpu for layout in layouts.values()] == [True, False]
+    on_gpu, through_host = (layout.model_copy(update={"channels": None}) for layout in layouts.values())
+    assert on_gpu == through_host and [len(on_gpu.with_role(role)) for role in ("agent", "trainer")] == [3, 1]
+    assert [(device.kind, device.index) for device in on_gpu.devices] == [("gpu", 0)]
+    with experience_on_gpu.CASE.open(True) as sides:  # on cores, where both are one way
+        assert all(side().value > 0 for side in sides.values()) and len(sides) == 2
