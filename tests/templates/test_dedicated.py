@@ -7,7 +7,7 @@ import pytest
 from gmi_drl.cluster import Cluster, Network, Nodes
 from gmi_drl.config import default_config
 from gmi_drl.cut import Cut
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Cpu, CpuDevices, Node
 from gmi_drl.learners import LEARNERS
 from gmi_drl.templates import TCG_EX, TDG, TDG_EX
@@ -43,6 +43,11 @@ def test_a_chain_is_the_gmis_of_a_device_and_counts_simulators_over_all():
     assert (second.simulators, second.agent, second.trainer) == ((4, 5), 6, 7)
     assert [first.place_of(0), first.place_of(1), second.place_of(4), second.place_of(5)] == [0, 1, 2, 3]
     assert [chain_of(layout, gmi.id).number for gmi in layout.gmis] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_a_device_with_fewer_gmis_than_roles_is_too_small():
+    with pytest.raises(NoFeasiblePlanError, match="TDG_EX needs 3 GMIs on each device .*, not 2 GMIs: ask for 3"):
+        TDG_EX.lay_out(ANT, NODE, Cut(2, 64))
 
 
 def test_cores_that_are_fewer_than_roles_are_shared_only_when_told():
