@@ -1,7 +1,7 @@
 """Agents that send experience to trainers on another host, and where each of them is met there: by its stand-in.
 
-Trainers share a host, which has the memory of the channels. A stand-in is a process of that host which does there what
-an agent of another one says by a connection (`comm.channels.stand_in`).
+The trainers of a pool share a host, which has the memory of its channels. A stand-in is a process of that host which
+does there what an agent of another one says by a connection (`comm.channels.stand_in`).
 """
 
 import os
@@ -14,24 +14,10 @@ from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError
 from gmi_drl.layout import Layout
 from gmi_drl.membership import Membership
+from gmi_drl.pools import far_agents
 
 AGENT, STAND_IN = 0, 1
 """The ranks of a crossing. A rank calls those below it, so a stand-in learns at once that its agent died early."""
-
-
-def home_of(layout: Layout) -> str | None:
-    """The node of the trainers, which has the memory of the channels; None: the only machine, or none trains."""
-    trainers = layout.with_role("trainer")
-    return layout.device_of(trainers[0].id).node if trainers else None
-
-
-def far_agents(layout: Layout) -> tuple[int, ...]:
-    """The GMIs that send experience to another host, by id."""
-    if layout.channels is None or len(layout.nodes) == 1:
-        return ()
-    home = home_of(layout)
-    agents = (gmi for gmi in layout.with_role("agent") if "trainer" not in gmi.roles)
-    return tuple(gmi.id for gmi in agents if layout.device_of(gmi.id).node != home)
 
 
 def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
@@ -41,8 +27,10 @@ def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
 
 def can_hear(layout: Layout, gmi_id: int, other: int) -> bool:
     """Whether messages of another GMI come to one: it, or who stands in for it and passes them on, is on its host."""
-    is_home = layout.device_of(gmi_id).node == home_of(layout)
-    return are_on_one_node(layout, gmi_id, other) or (is_home and other in far_agents(layout))
+    if are_on_one_node(layout, gmi_id, other):
+        return True
+    pool = far_agents(layout).get(other)
+    return pool is not None and pool.node == layout.device_of(gmi_id).node
 
 
 def crossing_of(gmi_id: int) -> str:
@@ -66,19 +54,22 @@ class Crossings:
         node: The host's name in it.
         host: The address by which other nodes reach it.
 
+    Attributes:
+        guests: The agents of other hosts for which somebody stands in here.
+
     Raises:
         MachineError: If there are too many descriptors.
     """
 
     def __init__(self, layout: Layout, node: str | None, host: str) -> None:
-        self._is_home = node == home_of(layout)
         far = far_agents(layout)
-        here = [gmi_id for gmi_id in far if self._is_home or layout.device_of(gmi_id).node == node]
+        self.guests = tuple(gmi_id for gmi_id, pool in far.items() if pool.node == node)
+        sent = [gmi_id for gmi_id in far if layout.device_of(gmi_id).node == node]
         self._meetings: dict[int, int] = {}
         with ExitStack() as undone:
             try:
                 self._listeners: dict[int, socket.socket] = {
-                    gmi_id: undone.enter_context(listen(host)) for gmi_id in here
+                    gmi_id: undone.enter_context(listen(host)) for gmi_id in (*self.guests, *sent)
                 }
             except OSError as error:
                 why = f"agents of other nodes have no place to meet: {error.strerror} (ulimit -n)"
@@ -88,8 +79,8 @@ class Crossings:
     @property
     def addresses(self) -> dict[str, dict[int, tuple[str, int]]]:
         """Where each end of this host listens, by the crossing's name and its rank."""
-        rank = STAND_IN if self._is_home else AGENT
-        return {crossing_of(gmi_id): {rank: one.getsockname()} for gmi_id, one in self._listeners.items()}
+        ranks = {gmi_id: STAND_IN if gmi_id in self.guests else AGENT for gmi_id in self._listeners}
+        return {crossing_of(gmi_id): {ranks[gmi_id]: one.getsockname()} for gmi_id, one in self._listeners.items()}
 
     def meet(self, meetings: Mapping[str, Meeting]) -> None:
         """Tell them where both ends listen."""
@@ -102,11 +93,6 @@ class Crossings:
         if gmi_id not in self._listeners:
             return {}
         return {crossing_of(gmi_id): Spot(None, None, self._listeners[gmi_id].fileno(), self._meetings.get(gmi_id))}
-
-    @property
-    def guests(self) -> tuple[int, ...]:
-        """The agents of other hosts for which somebody stands in here."""
-        return tuple(self._listeners) if self._is_home else ()
 
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""

@@ -12,6 +12,7 @@ from gmi_drl.layout import GmiGroup, Layout
 from gmi_drl.reductions import HAR, NONE
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.templates import template_of
 from gmi_drl.units import counted
 
 FOR_ALL = HAR.name
@@ -61,13 +62,15 @@ def train_on(
 
 
 def _what_is_left(layout: Layout, error: GmiDiedError) -> Layout | None:
-    """The same layout, or without the node that was lost; None if nobody else does what was done there."""
+    """The same layout, or without the node that was lost; None if nobody else can do what was done there."""
     if error.exit_code_of_gmi != LOST:
         return layout
     lost = layout.device_of(error.gmi_id).node
     roles = {role for device in layout.devices if device.node != lost for gmi in device.gmis for role in gmi.roles}
-    is_enough = roles.issuperset(role for gmi in layout.gmis for role in gmi.roles)
-    return without_node(layout, lost) if roles and is_enough else None
+    if not roles or not roles.issuperset(role for gmi in layout.gmis for role in gmi.roles):
+        return None
+    rest = without_node(layout, lost)
+    return None if template_of(rest).check(rest) else rest
 
 
 def without_node(layout: Layout, node: str | None) -> Layout:

@@ -10,6 +10,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.layout import Channels, Device, Layout
 from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
+from gmi_drl.pools import pools_of
 from gmi_drl.speeds import Speeds
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.even import described, even_devices
@@ -77,15 +78,14 @@ class Decoupled(Template):
         return mistakes
 
     def check(self, layout: Layout) -> list[str]:
-        """See `Template`: and there must be channels, whose memory is on the host of all trainers."""
+        """See `Template`: and there must be channels, and somebody to act for each node with trainers."""
         mistakes = super().check(layout)
         if layout.channels is None:
             mistakes.append(f"{self.name} needs `channels: {{}}`, by which experience gets to the trainers")
-        homes = dict.fromkeys(layout.device_of(gmi.id).node for gmi in layout.with_role("trainer"))
-        if len(homes) > 1:
-            nodes = ", ".join(str(node) for node in homes)
-            remedy = "put them on one, and agents on any"
-            mistakes.append(f"{self.name} needs all trainers on one node, this layout has them on {nodes}: {remedy}")
+        idle = [str(pool.node) for pool in pools_of(layout) if not pool.agents] if layout.with_role("agent") else []
+        if idle:
+            remedy = "put agents there, or more on nodes without trainers, or let fewer nodes train"
+            mistakes.append(f"{self.name} needs an agent for the trainers of each node, {', '.join(idle)}: {remedy}")
         return mistakes
 
     def communication(

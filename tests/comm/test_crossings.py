@@ -11,12 +11,10 @@ from gmi_drl.comm.crossings import (
     are_on_one_node,
     can_hear,
     crossing_of,
-    far_agents,
-    home_of,
 )
 from gmi_drl.comm.links.meeting import Meeting
 from gmi_drl.errors import MachineError
-from gmi_drl.layout import GMI, HOLISTIC, Channels, Device, Layout
+from gmi_drl.layout import GMI, Channels, Device, Layout
 
 ACTS, TRAINS = ("simulator", "agent"), ("trainer",)
 
@@ -36,13 +34,7 @@ def over(channels=True, **nodes):
 
 
 LAYOUT = over(a=[ACTS], b=[ACTS, TRAINS], c=[ACTS, ACTS])
-
-
-def test_agents_of_other_nodes_than_the_trainers_are_far():
-    assert home_of(LAYOUT) == "b" and far_agents(LAYOUT) == (0, 3, 4)
-    assert far_agents(over(channels=False, a=[ACTS], b=[TRAINS])) == ()
-    assert far_agents(over(a=[ACTS, TRAINS])) == far_agents(over(a=[HOLISTIC], b=[HOLISTIC])) == ()
-    assert home_of(over(a=[ACTS])) is None
+TWO_POOLS = over(a=[ACTS, TRAINS], b=[ACTS, TRAINS], c=[ACTS, ACTS])
 
 
 def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
@@ -51,6 +43,8 @@ def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
     assert [are_on_one_node(LAYOUT, trainer, gmi) for gmi in range(5)] == [False, True, True, False, False]
     for reaches in (can_hear, are_on_one_node):
         assert [reaches(LAYOUT, 3, gmi) for gmi in range(5)] == [False, False, False, True, True]
+    assert [can_hear(TWO_POOLS, trainer, 4) for trainer in (1, 3)] == [True, False]
+    assert [can_hear(TWO_POOLS, trainer, 5) for trainer in (1, 3)] == [False, True]
 
 
 def test_both_ends_of_a_crossing_are_told_of_each_other():
@@ -73,6 +67,16 @@ def test_both_ends_of_a_crossing_are_told_of_each_other():
     for one in hosts.values():
         one.close()
     assert open_descriptors() == before
+
+
+def test_each_stand_in_is_on_the_host_of_its_agents_trainers():
+    hosts = {node: Crossings(TWO_POOLS, node, "127.0.0.1") for node in "abc"}
+    assert {node: one.guests for node, one in hosts.items()} == {"a": (4,), "b": (5,), "c": ()}
+    told = {node: [(name, *ranks) for name, ranks in one.addresses.items()] for node, one in hosts.items()}
+    assert told["a"] == [(crossing_of(4), STAND_IN)] and told["b"] == [(crossing_of(5), STAND_IN)]
+    assert told["c"] == [(crossing_of(4), AGENT), (crossing_of(5), AGENT)]
+    for one in hosts.values():
+        one.close()
 
 
 def test_nothing_is_left_where_descriptors_are_too_few(monkeypatch):

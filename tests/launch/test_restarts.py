@@ -180,3 +180,23 @@ def test_agents_of_channels_keep_their_environments_and_nobody_replaces_the_last
     deaths = {gmi: SimpleNamespace(exit_code_of_gmi=LOST, gmi_id=gmi) for gmi in (0, 3)}
     assert _what_is_left(layout, deaths[3]) == rest and _what_is_left(layout, deaths[0]) is None
     assert _what_is_left(rest, deaths[0]) is None
+
+
+def test_a_node_is_not_left_out_where_trainers_of_another_one_would_be_without_agents():
+    def on(node, first, *roles):
+        gmis = [
+            GMI(id=first + i, roles=one, num_env=8 * (one != ("trainer",)), cores=(i,)) for i, one in enumerate(roles)
+        ]
+        return Device(node=node, kind="cpu", gmis=tuple(gmis))
+
+    acts, trains = ("simulator", "agent"), ("trainer",)
+    layout = Layout(
+        task="ant",
+        template="decoupled",
+        devices=(on("a", 0, acts, trains), on("b", 2, trains), on("c", 3, acts)),
+        groups={"trainers": GmiGroup(members=(1, 2), reduction="HAR")},
+        channels=Channels(),
+    )
+    assert DECOUPLED.check(layout) == []
+    a, b, c = (_what_is_left(layout, SimpleNamespace(exit_code_of_gmi=LOST, gmi_id=gmi)) for gmi in (0, 2, 3))
+    assert a.nodes == ("b", "c") and b.nodes == ("a", "c") and c is None

@@ -1,11 +1,13 @@
 """Agents and trainers on GMIs of their own."""
 
+from itertools import count
+
 import pytest
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Cpu, CpuDevices, Node
-from gmi_drl.layout import HOLISTIC, Channels, GmiGroup
+from gmi_drl.layout import GMI, HOLISTIC, Channels, Device, GmiGroup, Layout
 from gmi_drl.learners import OUR_PPO
 from gmi_drl.templates import DECOUPLED, TCG_EX, Decoupled
 from gmi_drl.templates.tcg import SERVING
@@ -69,22 +71,26 @@ def test_only_trainers_exchange_gradients():
     assert Decoupled(2).communication(ANT, learner, NODE).reduces == learner.epochs * learner.minibatches
 
 
-def test_agents_may_be_on_any_node_and_trainers_on_one():
-    layout = DECOUPLED.lay_out(ANT, NODE, Cut(2, 64))
-    devices = tuple(device.model_copy(update={"node": node}) for node, device in zip("ab", layout.devices, strict=True))
-    apart = layout.model_copy(update={"devices": devices})
-    assert [gmi.roles for gmi in devices[0].gmis] == [SERVING, SERVING] and DECOUPLED.check(apart) == []
-    swapped = devices[0].model_copy(update={"gmis": (devices[0].gmis[0], trains(devices[0].gmis[1]))})
-    (mistake,) = Decoupled(2).check(
-        apart.model_copy(
-            update={
-                "devices": (swapped, devices[1]),
-                "groups": {"trainers": GmiGroup(members=(1, 3), reduction="HAR")},
-            }
-        )
-    )
-    assert "needs all trainers on one node, this layout has them on a, b: put them on one, and agents on" in mistake
+TRAINER = ("trainer",)
 
 
-def trains(gmi):
-    return gmi.model_copy(update={"roles": ("trainer",), "num_env": 0})
+def over(**nodes):
+    """A layout with GMIs of these roles on each node."""
+    ids, devices = count(), []
+    for node, parts in nodes.items():
+        gmis = [GMI(id=next(ids), roles=one, num_env=8 if one == SERVING else 0, cores=(0,)) for one in parts]
+        devices.append(Device(node=node, kind="cpu", gmis=tuple(gmis)))
+    trainers = tuple(gmi.id for device in devices for gmi in device.gmis if gmi.roles == TRAINER)
+    groups = {"trainers": GmiGroup(members=trainers, reduction="HAR")}
+    return Layout(task="ant", share_cores=True, devices=tuple(devices), groups=groups, channels=Channels())
+
+
+def test_agents_and_trainers_may_be_on_any_node_but_no_trainer_without_agents():
+    for layout in (
+        over(a=[SERVING], b=[TRAINER]),
+        over(a=[SERVING, TRAINER], b=[SERVING, TRAINER], c=[SERVING]),
+        over(a=[SERVING, SERVING], b=[TRAINER], c=[TRAINER, TRAINER]),
+    ):
+        assert DECOUPLED.check(layout) == []
+    (mistake,) = DECOUPLED.check(over(a=[SERVING, TRAINER], b=[TRAINER], c=[TRAINER], d=[SERVING]))
+    assert "needs an agent for the trainers of each node, c: put agents there, or more on nodes without" in mistake

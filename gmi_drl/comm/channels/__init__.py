@@ -52,10 +52,10 @@ deadline (`hang_s`).
 itself; whatever does not follow the one before is an error. An agent that ends leaves what it has sent whole; its
 unfinished rollouts are dropped, counted with that cause, and their places are leased again.
 
-**Between hosts.** Trainers share a host, whose memory this is. An agent of another host has an end that keeps the same
-promises (`far_agent.py`), and a stand-in on the host of the trainers that holds the one of here (`stand_in.py`). The
-stand-in leases a place and then reads the newest parameters, which go to the agent with it, so the lag has the same
-bound.
+**Between hosts.** The trainers of a pool (`gmi_drl.pools`) share a host, whose memory this is; other hosts that train
+have pools and memory of their own. An agent of another host has an end that keeps the same promises (`far_agent.py`),
+and a stand-in on the host of its trainers that holds the one of here (`stand_in.py`). The stand-in leases a place and
+then reads the newest parameters, which go to the agent with it, so the lag has the same bound.
 """
 
 import platform

@@ -1,4 +1,4 @@
-"""How large the channels of a run are. Pure data."""
+"""How large the channels of a pool are. Pure data."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -13,13 +13,13 @@ from gmi_drl.layout import Channels
 
 @dataclass(frozen=True)
 class ChannelSizes:
-    """What all ends of a run's channels must agree on.
+    """What all ends of the channels must agree on.
 
     Args:
         form: Of a rollout.
         rollouts: R, rollouts of each trainer in an update.
         agents: The ids of the GMIs that act.
-        trainers: Of those that learn, by rank. The first one makes the memory and publishes the parameters.
+        trainers: Of those that learn from them, by rank. The first one makes the memory and publishes the parameters.
         channels: Of the layout.
         parameter_bytes: Of the parameters that go back (`parameters.packed_bytes`).
         direct: For each trainer the agents that write into its memory on their GPU (`direct.py`); empty where all

@@ -18,6 +18,7 @@ from gmi_drl.launch.nodes.mirror import Mirror
 from gmi_drl.launch.nodes.wire import Message
 from gmi_drl.launch.resources import HostResources
 from gmi_drl.layout import Layout
+from gmi_drl.pools import pool_of
 from gmi_drl.roles.line import decode, encode
 from gmi_drl.roles.words import Attached, Failed, Keep, OnDevice, Proved, said_by_gmi
 
@@ -149,7 +150,7 @@ class Host:
         for name in ("layout", "run_folder", "meeting"):
             order[name] = str(self._here(order[name]))
         order["is_far"] = self._mirror is not None
-        if self._resources.guests and gmi_id == self._layout.with_role("trainer")[0].id:
+        if self._resources.guests and gmi_id == pool_of(self._layout, gmi_id).trainers[0]:
             self._stand_in(order, environment, self._here(log))
         started = self._starter(order, complete, self._here(log), self._resources[gmi_id])
         if self._mirror:
@@ -160,7 +161,7 @@ class Host:
         return {"say": "started", "gmi": gmi_id, "pid": started.pid}
 
     def _stand_in(self, order: Mapping[str, Any], environment: Mapping[str, str | None], log: Path) -> None:
-        """Start who stands in for agents of other hosts, beside the first trainer, in whose log they print."""
+        """Start who stands in for agents of other hosts, beside its first trainer, in whose log they print."""
         wanted = {**without_mps(os.environ), **environment}
         complete = {name: value for name, value in wanted.items() if value is not None}
         told = {"run_folder": order["run_folder"], "hang_s": order["hang_s"], "home": self._node, "drains": False}

@@ -24,7 +24,7 @@ class Agreement:
 
     Args:
         group: The trainers.
-        agents: Ids of the GMIs that act.
+        agents: Ids of the GMIs that act, for all trainers the same ones.
 
     Attributes:
         agents_s: Means over the rollouts that this GMI took last, by `AGENTS_S`.
@@ -37,7 +37,9 @@ class Agreement:
         self._dropped = torch.zeros(len(agents), dtype=torch.float64)
         self._last_s = time.monotonic()
 
-    def agree(self, word: Word, batch: ExperienceBatch, version: int, dropped: Mapping[str, int]) -> News:
+    def agree(
+        self, word: Word, batch: ExperienceBatch, version: int, dropped: Mapping[str, int], publish_s: float = 0.0
+    ) -> News:
         """Exchange. Waits for the device, once.
 
         Args:
@@ -45,6 +47,7 @@ class Agreement:
             batch: What it has taken.
             version: Of the policy that learns from it.
             dropped: Rollouts that never came, so far, by cause (`TrainerEnd.dropped`).
+            publish_s: Seconds that it took to publish that policy; 0 where another one did it.
 
         Raises:
             GmiError: if no transition of any trainer is valid.
@@ -54,11 +57,11 @@ class Agreement:
         self.agents_s = {name: float(facts[:, FACTS.index(name)].mean()) for name in AGENTS_S}
         so_far = torch.tensor([float(dropped.get(cause, 0)) for cause in self._causes], dtype=torch.float64)
         new, self._dropped = so_far - self._dropped, so_far
-        said = torch.tensor([float(word), float(lags.max())], dtype=torch.float64)
+        said = torch.tensor([float(word), float(lags.max()), publish_s], dtype=torch.float64)
         counts = torch.tensor([batch.reward.numel(), len(facts), float(lags.sum())], dtype=torch.float64)
         seen = torch.cat((batch.valid.sum(dtype=torch.float64)[None], sums, delta)).cpu()
         table = self.group.gather(torch.cat((said, counts, new, seen)))
-        sizes = [2, len(counts), len(new), 1, len(sums), len(delta)]
+        sizes = [said.numel(), len(counts), len(new), 1, len(sums), len(delta)]
         return self._news(*torch.split(table, sizes, dim=1))
 
     def _news(self, said: Tensor, counts: Tensor, new: Tensor, valid: Tensor, sums: Tensor, deltas: Tensor) -> News:
@@ -76,6 +79,7 @@ class Agreement:
             "dropped": {cause: count for cause, count in zip(self._causes, new.sum(0).tolist(), strict=True) if count},
             "wait_s": self.agents_s["wait_s"],
             "fetch_s": self.agents_s["fetch_s"],
+            "publish_s": said[:, 2].max().item(),
         }
         reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = sums.sum(0).tolist()
         word = Word(int(said[0, 0]))

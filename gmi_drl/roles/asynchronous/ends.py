@@ -9,15 +9,17 @@ from gmi_drl.comm.channels import ChannelSizes, TrainerEnd, packed_bytes, traine
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.experience import RolloutForm
 from gmi_drl.layout import Device, Layout
+from gmi_drl.pools import Pool, pool_of
 from gmi_drl.roles.manager import GMI_manager
-from gmi_drl.templates.template import TRAINERS
 from gmi_drl.workload import TaskSpec
 
 
 def channel_sizes(
     mgr: GMI_manager, config: RunConfig, spec: TaskSpec, num_terms: int, parameters: Sequence[Tensor]
 ) -> ChannelSizes:
-    """What all ends of a layout reckon by.
+    """What all ends of a pool reckon by.
+
+    All trainers of a layout learn from as many rollouts in an update, however many agents each pool has.
 
     Args:
         mgr: Of one of its GMIs.
@@ -28,21 +30,21 @@ def channel_sizes(
     """
     layout = mgr.layout
     assert layout.channels is not None  # as its template has checked
-    agents, trainers = layout.with_role("agent"), layout.groups[TRAINERS].members
+    agents, trainers, pool = layout.with_role("agent"), layout.with_role("trainer"), pool_of(layout, mgr.gmi.id)
     form = RolloutForm(config.learner.horizon, agents[0].num_env, spec.num_obs, spec.num_actions, num_terms)
     return ChannelSizes(
         form,
         a3c_of(config).rollouts_of(len(agents), len(trainers)),
-        tuple(gmi.id for gmi in agents),
-        trainers,
+        pool.agents,
+        pool.trainers,
         layout.channels,
         packed_bytes(parameters),
-        direct_agents(layout),
+        direct_agents(layout, pool),
     )
 
 
-def direct_agents(layout: Layout) -> tuple[tuple[int, ...], ...]:
-    """For each trainer the agents that write into its memory on their GPU (`comm.channels.direct`), by rank."""
+def direct_agents(layout: Layout, pool: Pool) -> tuple[tuple[int, ...], ...]:
+    """For each trainer of a pool the agents that write into its memory on their GPU (`comm.channels.direct`)."""
 
     def device_of(gmi_id: int) -> Device | None:
         device = layout.device_of(gmi_id)
@@ -51,10 +53,9 @@ def direct_agents(layout: Layout) -> tuple[tuple[int, ...], ...]:
     assert layout.channels is not None
     if not layout.channels.on_gpu or not BACKENDS.find(layout.backend).maps_memory:
         return ()
-    agents = [gmi.id for gmi in layout.with_role("agent")]
     direct = tuple(
-        tuple(agent for agent in agents if device_of(agent) is device_of(trainer) is not None)
-        for trainer in layout.groups[TRAINERS].members
+        tuple(agent for agent in pool.agents if device_of(agent) is device_of(trainer) is not None)
+        for trainer in pool.trainers
     )
     return direct if any(direct) else ()
 

@@ -7,8 +7,7 @@ publish  the new version, then the places that were learnt from                 
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -70,10 +69,17 @@ class TrainingReplica:
         """What goes back to agents: the parameters, and the normaliser's statistics."""
         return [self.a3c.flat.vector, self.agent.normaliser.statistics]
 
-    def join(self, end: TrainerEnd, sizes: ChannelSizes) -> None:
-        """Learn from what comes out of these channels."""
-        self.end, self.sizes = end, sizes
-        self._agreement = Agreement(self.group, sizes.agents)
+    def join(self, end: TrainerEnd, sizes: ChannelSizes, agents: Sequence[int], *, publishes: bool) -> None:
+        """Learn from what comes out of these channels.
+
+        Args:
+            end: This trainer's.
+            sizes: Of the channels.
+            agents: Ids of all that act, also by the channels of other pools.
+            publishes: Whether it gives the agents of these channels their parameters.
+        """
+        self.end, self.sizes, self._publishes = end, sizes, publishes
+        self._agreement = Agreement(self.group, agents)
 
     def iterate(self, decide: Callable[[], Word]) -> News:
         """Take, agree, learn, publish. See `AnyReplica`."""
@@ -81,7 +87,7 @@ class TrainingReplica:
         self.clock.start()
         waited_s = self.end.wait_s + self.group.wait_s
         batch = ExperienceBatch(**self.end.take().views)
-        news = self._agreement.agree(decide(), batch, self.version, self.end.dropped)
+        news = self._agreement.agree(decide(), batch, self.version, self.end.dropped, self._publish_s)
         self.a3c.update(batch)
         self.agent.normaliser.merge(news.deltas)
         self.clock.mark("learn_s")
@@ -90,7 +96,7 @@ class TrainingReplica:
         self.end.give_back()
         self.clock.mark("sync_s")
         self.sync_s = self.end.wait_s + self.group.wait_s - waited_s
-        return replace(news, told={**news.told, "publish_s": self._publish_s})
+        return news
 
     def phases(self) -> dict[str, float]:
         """Learning and waiting of this trainer; simulating and acting of its agents, which go on meanwhile."""
@@ -124,8 +130,8 @@ class TrainingReplica:
         """See `worlds_state`."""
 
     def publish(self) -> None:
-        """Give agents the newest version, unless they have it; all trainers hold the same, so rank 0 does it."""
-        if self.group.rank == 0 and self._published != self.version:
+        """Give agents the newest version, unless they have it; all trainers hold the same, so one of a pool does it."""
+        if self._publishes and self._published != self.version:
             began_s = time.perf_counter()
             self.end.parameters.publish(self.version, self.published)
             self._published, self._publish_s = self.version, time.perf_counter() - began_s

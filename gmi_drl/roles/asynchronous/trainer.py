@@ -23,17 +23,18 @@ class Trainer(Holistic):
         return result
 
     def set_up_replica(self, start: int) -> None:
-        """See `Holistic`: the first agent tells what its worlds are."""
+        """See `Holistic`: the first agent of its pool tells what its worlds are."""
         spec, names = hear_of_worlds(self)
         device = self.mgr.device
         self.terms = RewardTerms(names, device) if names else None
         self.replica = TrainingReplica(spec, self.config, self.reduction, device=device, version=start)
         sizes = channel_sizes(self.mgr, self.config, spec, len(names), self.replica.published)
-        self.replica.join(open_trainer_end(self.mgr, sizes), sizes)
+        agents = [gmi.id for gmi in self.mgr.layout.with_role("agent")]
+        self.replica.join(open_trainer_end(self.mgr, sizes), sizes, agents, publishes=self.GMI_id == sizes.trainers[0])
         tell_of_room(self)
 
     @property
     def steps_per_iteration(self) -> int:
-        """See `Holistic`: those learnt from."""
+        """See `Holistic`: those that all trainers learn from."""
         sizes = self.replica.sizes
-        return len(sizes.trainers) * sizes.rollouts * sizes.form.horizon * sizes.form.num_env
+        return self.replica.group.size * sizes.rollouts * sizes.form.horizon * sizes.form.num_env

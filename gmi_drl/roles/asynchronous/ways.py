@@ -1,4 +1,4 @@
-"""How an agent gets to its trainers: by the memory of their host, or by its stand-in there."""
+"""How an agent gets to the trainers of its pool: by the memory of their host, or by its stand-in there."""
 
 from typing import Protocol
 
@@ -6,18 +6,18 @@ from gmi_drl.comm.channels import AgentEnd, ChannelSizes, agent_end
 from gmi_drl.comm.channels.carrier import Carrier
 from gmi_drl.comm.channels.far_agent import FarAgentEnd
 from gmi_drl.comm.channels.far_words import TELL, TO
-from gmi_drl.comm.crossings import AGENT, STAND_IN, crossing_of, home_of, member_of
+from gmi_drl.comm.crossings import AGENT, STAND_IN, crossing_of, member_of
 from gmi_drl.comm.links.meeting import Meeting, meet
+from gmi_drl.pools import pool_of
 from gmi_drl.roles.dedicated.peer import LOADING_S, Peer
 from gmi_drl.roles.manager import GMI_manager
-from gmi_drl.templates.template import TRAINERS
 
 
 class Way(Protocol):
     """Of one agent."""
 
     def tell(self, text: str) -> None:
-        """Tell all trainers something."""
+        """Tell all trainers of the pool something."""
 
     def open(self, sizes: ChannelSizes) -> AgentEnd | FarAgentEnd:
         """The agent's end of the channels, when the first trainer has made room: worlds of others may load for long."""
@@ -31,7 +31,7 @@ class Near:
     """
 
     def __init__(self, mgr: GMI_manager) -> None:
-        self._mgr, self._trainers = mgr, mgr.layout.groups[TRAINERS].members
+        self._mgr, self._trainers = mgr, pool_of(mgr.layout, mgr.gmi.id).trainers
 
     def tell(self, text: str) -> None:
         """See `Way`."""
@@ -57,10 +57,11 @@ class Far:
     """
 
     def __init__(self, mgr: GMI_manager) -> None:
-        self._hang_s, self._trainers = mgr.hang_s, mgr.layout.groups[TRAINERS].members
+        pool = pool_of(mgr.layout, mgr.gmi.id)
+        self._hang_s, self._trainers = mgr.hang_s, pool.trainers
         spot = mgr.resources.spots[crossing_of(mgr.gmi.id)]
         assert spot.meeting is not None and spot.listener is not None
-        member = member_of(mgr.gmi.id, AGENT, home_of(mgr.layout), mgr.hang_s)
+        member = member_of(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
         wire = meet(member, Meeting.read(spot.meeting), spot.listener)[STAND_IN]
         self._carrier = Carrier(wire, member.name(STAND_IN), member.name(AGENT))
 

@@ -1,4 +1,4 @@
-"""Asynchronous trainings over two nodes of this machine: agents on both, trainers on one."""
+"""Asynchronous trainings over nodes of this machine: agents and trainers on any."""
 
 import threading
 
@@ -128,9 +128,54 @@ def test_a_run_that_loses_a_node_of_agents_goes_on_with_the_others(tmp_path):
     assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_trainers_on_two_nodes_are_refused_with_the_remedy(tmp_path):
-    layout = layout_of(a=[TRAINER, AGENT], b=[TRAINER], reduction="HAR")
-    with pytest.raises(GmiError, match=r"all trainers on one node, this layout has them on a, b: put them on one, and"):
+BOTH = {"a": [AGENT, TRAINER], "b": [TRAINER, AGENT]}
+
+
+@two_cores
+def test_trainers_of_two_nodes_learn_alike_from_agents_of_three_and_a_resumed_run_goes_on(tmp_path):
+    """Checkpoints are made only where all trainers hold the same learner, bit for bit."""
+    layout = layout_of(**BOTH, c=[AGENT], reduction="HAR")
+    folder, outcome = start(tmp_path / "run", layout, config_of(3))
+    again = train(layout, config_of(5), folder, resume=outcome.checkpoint, agents=SubprocessAgents())
+    rows = read_metrics(folder.metrics_file)
+    assert again.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
+    assert rows[-1]["env_steps"] == 5 * 2 * 2 * NUM_ENV * HORIZON  # two rollouts for each of two trainers
+    assert max(row["lag_max"] for row in rows) <= 1 and all(row["dropped"] == {} for row in rows)
+    assert len(list(again.checkpoint.glob("*"))) == len(list(outcome.checkpoint.glob("*")))
+    assert processes_of(tmp_path) == []
+
+
+@two_cores
+@pytest.mark.parametrize("gmi_id", [0, 3, 2], ids=["agent-of-a", "agent-of-b", "trainer-of-b"])
+def test_a_death_in_either_pool_ends_both_and_is_told(tmp_path, gmi_id):
+    def on_row(row):
+        if row["iteration"] == 2:
+            kill(tmp_path / "run", gmi_id, "roles.child")
+
+    with pytest.raises(GmiError, match=rf"GMI {gmi_id} \(process \d+, node {'aabb'[gmi_id]}\) was killed by SIGKILL"):
+        start(tmp_path / "run", layout_of(**BOTH, reduction="HAR"), config_of(10**6), on_row=on_row)
+    assert processes_of(tmp_path) == []
+
+
+@two_cores
+def test_a_run_that_loses_a_pool_goes_on_with_the_other(tmp_path):
+    folder, told, starter = RunFolder(tmp_path / "run"), [], Watched()
+    folder.create()
+
+    def on_row(row):
+        if row["iteration"] == 3 and not told:
+            starter.of_b.kill()
+
+    config = config_of(6).model_copy(update={"checkpoint_every": 2})
+    layout = layout_of(**BOTH, reduction="HAR")
+    outcome = train_on(layout, config, folder, restarts=1, tell=told.append, on_row=on_row, agents=starter)
+    assert outcome.state == "done" and "was lost with its node: going on from iteration" in told[0]
+    assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_trainers_without_agents_are_refused_with_the_remedy():
+    layout = layout_of(a=[AGENT, TRAINER], b=[TRAINER], reduction="HAR")
+    with pytest.raises(GmiError, match="needs an agent for the trainers of each node, b: put agents there, or more on"):
         check_trainable(layout, config_of())
 
 

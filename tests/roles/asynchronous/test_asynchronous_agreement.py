@@ -45,12 +45,13 @@ class Pair(Alone):
 
     def gather(self, values):
         other = values.clone()
-        other[0], other[1] = float(Word.STOP), 7.0
+        other[0], other[1], other[2] = float(Word.STOP), 7.0, 0.5
         return torch.stack((values, other))
 
 
 def test_rank_0s_word_counts_and_the_largest_lag_of_all():
-    news = Agreement(Pair(), (0, 2)).agree(Word.GO_ON, batch_of(), 5, dropped={"GMI 0 ended": 1})
+    news = Agreement(Pair(), (0, 2)).agree(Word.GO_ON, batch_of(), 5, dropped={"GMI 0 ended": 1}, publish_s=0.25)
+    assert news.told["publish_s"] == 0.5  # of the slowest
     assert news.word is Word.GO_ON and news.told["lag_max"] == 7 and news.told["dropped"] == {"GMI 0 ended": 2}
     assert news.reward_sum == 20 and len(news.deltas) == 2
 
