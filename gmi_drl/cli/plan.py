@@ -90,7 +90,8 @@ LAYOUT = Path("layout.yaml")
     "--cluster",
     type=click.Path(path_type=Path),
     metavar="FILE|ray",
-    help="Plan for the nodes in this cluster file, or of the Ray cluster, by a --profile or evenly.",
+    help="Plan for the nodes in this cluster file, or of the Ray cluster, by a --profile or evenly; decoupled with"
+    " a --budget by what is measured on this machine, if it is like all nodes.",
 )
 @click.option(
     "--what-if",

@@ -47,7 +47,12 @@ class Asked:
     @property
     def goes_by_points(self) -> bool:
         """Whether something is measured, or was: else devices are cut evenly."""
-        return self.profile is not None or (self.is_here and self.budget != 0)
+        return self.profile is not None or (self.is_here and self.budget != 0) or self.measures_a_node
+
+    @property
+    def measures_a_node(self) -> bool:
+        """Whether this machine is measured for a cluster of such: what no profile tells, where time is given for it."""
+        return bool(self.template.planner and self.cluster and self.budget)
 
     @property
     def is_here(self) -> bool:
@@ -87,11 +92,6 @@ def made(asked: Asked, here: "Node") -> "Plan":
         refuse(
             f"the points of a profile are of trainings, not of {asked.template.purpose}", {"--profile": asked.profile}
         )
-    if asked.template.planner and asked.cluster is not None:
-        raise UsageError(
-            f"a plan of {asked.template.name} divides the GMIs of one machine: plan it for one (--node), and write "
-            "agents on other nodes into its layout (docs/cluster.md)"
-        )
     if asked.template.planner:
         fixed = {"--keep-batch": asked.keep_batch, "--objective": asked.objective, "--profile": asked.profile}
         refuse(f"GMIs of {asked.template.name} are not alike, so each side is measured by itself", fixed)
@@ -103,7 +103,7 @@ def made(asked: Asked, here: "Node") -> "Plan":
     shares_cores = {"--share-cores": asked.share_cores or None}
     if asked.goes_by_points:
         refuse("speeds of GMIs that take turns say nothing (--budget 0)", shares_cores)
-        return measured_plan(asked, here)
+        return measured_plan(asked, node_of(None) if asked.measures_a_node else here)
     refuse("nothing is measured, so nothing can be held", {"--keep-batch": asked.keep_batch})
     same_for_all = {"--algo": asked.algo, "--objective": asked.objective}
     refuse("nothing is measured, and an even cut is the same for all", same_for_all)
@@ -292,7 +292,9 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
     say(f"Measuring {spec.name}{learns} on {node.name}, about {seconds:.0f} s at most (--budget)")
     if asked.template.planner:
         plan_by: Callable[..., scheduler.Plan] = class_at(asked.template.planner)
-        return plan_by(spec, config, node, grid, seconds=seconds, fresh=asked.fresh, tell=say, remarks=remarks)
+        nodes = asked.nodes if asked.measures_a_node else None
+        more = {"seconds": seconds, "fresh": asked.fresh, "tell": say, "remarks": remarks, "cluster": nodes}
+        return plan_by(spec, config, node, grid, **more)
     return plan_here(
         spec,
         config,

@@ -1,6 +1,7 @@
 """A plan for asynchronous training on this machine: measure what acts and what learns, each by itself, and divide.
 
-What was chosen then runs with both sides at once, for what to expect of it.
+What was chosen then runs with both sides at once, for what to expect of it. Machines like this one are each divided as
+it is, with the sums between them by the model of their network.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,16 +9,16 @@ from contextlib import closing
 from statistics import fmean
 from typing import Any
 
+from gmi_drl.cluster import Cluster
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, NoFeasiblePlanError
 from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Channels, Device, Layout, Projection
-from gmi_drl.made_for import made_for
-from gmi_drl.mapping import by_device
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget, budget_of
+from gmi_drl.profiler.machines import Machines, require_alike
 from gmi_drl.profiler.planning import explore, known_speeds
 from gmi_drl.profiler.room import LESS_IN_CHANNELS
 from gmi_drl.profiler.session import PATIENCE_S, Session, probe_of
@@ -25,8 +26,8 @@ from gmi_drl.scheduler import Plan
 from gmi_drl.scheduler.division import AS_GOOD, Division, Waits, chosen, division_of, divisions
 from gmi_drl.scheduler.memory import shortage
 from gmi_drl.scheduler.search import Grid
-from gmi_drl.speeds import Speeds
-from gmi_drl.templates import TCG, Decoupled, devices_of, mapping_of
+from gmi_drl.templates import DECOUPLED, TCG, devices_of
+from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
 ACTING = 0.7
@@ -57,13 +58,19 @@ def plan_here(
     fresh: bool = False,
     tell: Callable[[str], None] = lambda line: None,
     remarks: Sequence[str] = (),
+    cluster: Cluster | None = None,
 ) -> Plan:
     """Measure both sides and choose. The arguments are those of `profiler.planning.plan_here`.
+
+    With a `cluster` it is for all of its machines, which are like this one, or for one where more are no faster.
 
     Raises:
         NoFeasiblePlanError: if nothing was measured that leaves a GMI to train.
         LayoutMismatchError: if a device is in use.
+        UsageError: if a machine of the cluster is another one than this.
     """
+    if cluster is not None:
+        require_alike(cluster, node)
     devices, _ = devices_of(node)
     several = [cut for cut in grid if devices * cut.gmis_per_gpu > 1]
     if not several:
@@ -72,23 +79,42 @@ def plan_here(
     found = explore(task, config, node, several, budget.part(ACTING), template=TCG, fresh=fresh, tell=tell)
     acting = [point for point in found.profile.points if point.runnable]
     learning = _learning(task, config, node, acting, budget, tell)
-    speeds = known_speeds(task, config, node, several, template=Decoupled(2), fresh=fresh, tell=tell)
-    horizon = config.learner.horizon
-    sums = _sums(task, config, node, speeds)
-    ways = _with_room(divisions(node, acting, learning, horizon, sums), acting, task, config, node)
+    speeds = known_speeds(task, config, node, several, template=DECOUPLED, fresh=fresh, tell=tell)
+
+    horizon, machines = config.learner.horizon, Machines(task, config, speeds, node, cluster)
+    ways = _ways(machines, acting, learning)
+    why = []
+    if cluster is not None:
+        one = Machines(task, config, speeds, node)
+        ways_of_one = _ways(one, acting, learning)
+        alone, together = (chosen(found).steps_per_second for found in (ways_of_one, ways))
+        together *= machines.count
+        why = [f"one node alone does {human_count(alone)} steps/s, all {machines.count} do {human_count(together)}"]
+        if alone >= together:
+            machines, ways = one, ways_of_one
     best = chosen(ways)
-    ran = _together(best, task, config, node, sums, budget, tell)
+    ran = _together(best, task, config, node, machines.waits, budget, tell)
+    why += _reasons(machines, best, ways, ran)
+    steps_per_second = machines.count * (ran or best).steps_per_second
+    projection = Projection(measured=True, steps_per_second=steps_per_second)
+    return Plan(machines.layout(best, projection, [*remarks, *why]), horizon=horizon, learner=config.learner.kind)
+
+
+def _ways(machines: Machines, acting: Sequence[ProfilePoint], learning: Mapping[Cut, float]) -> list[Division]:
+    """Those to divide each of the machines that have room, the fastest first."""
+    task, config, node = machines.task, machines.config, machines.node
+    ways = divisions(node, acting, learning, config.learner.horizon, machines.waits)
+    return _with_room(ways, acting, task, config, node)
+
+
+def _reasons(machines: Machines, best: Division, ways: Sequence[Division], ran: Division | None) -> list[str]:
     why = [f"measured on this machine, each side while the other rested: {best.described}"]
+    if machines.count > 1:
+        why.append(f"so is each of {machines.count} nodes divided, whose trainers sum their gradients")
     if best is not ways[0]:
         why.append(f"at least {AS_GOOD:.0%} of the most, with fewer environments, whose steps teach more")
     why += [f"besides: {way.described}" for way in ways[:TOLD] if way is not best]
-    why += [f"both sides at once: {ran.described}"] if ran else []
-    projection = Projection(measured=True, steps_per_second=(ran or best).steps_per_second)
-    template = Decoupled(best.trainers)
-    communication = template.communication(task, config.learner, node, speeds)
-    layout = template.lay_out(task, node, best.cut, projection, (*remarks, *why), communication)
-    layout = layout.model_copy(update={"made_for": made_for(node)})
-    return Plan(layout, horizon=horizon, learner=config.learner.kind)
+    return why + ([f"both sides at once: {ran.described}"] if ran else [])
 
 
 def _learning(
@@ -172,16 +198,6 @@ def _alone(task: TaskSpec, node: Node, cut: Cut) -> Layout:
     return Layout(task=whole.task, template=whole.template, backend=whole.backend, devices=(first,))
 
 
-def _sums(task: TaskSpec, config: RunConfig, node: Node, speeds: Speeds | None) -> Waits:
-    """What the sums of trainers take of an update, by the model."""
-
-    def waits(cut: Cut, trainers: int) -> float:
-        communication = Decoupled(trainers).communication(task, config.learner, node, speeds)
-        return communication.seconds(_last(mapping_of(cut, node), trainers))
-
-    return waits
-
-
 def _with_room(
     ways: list[Division], acting: Sequence[ProfilePoint], task: TaskSpec, config: RunConfig, node: Node
 ) -> list[Division]:
@@ -202,10 +218,3 @@ def _with_room(
     if ways and not roomy:
         raise NoFeasiblePlanError(f"{ways[0].described}, but {short(ways[0])}: {LESS_IN_CHANNELS}")
     return roomy
-
-
-def _last(mapping: Sequence[Sequence[int]], trainers: int) -> list[list[int]]:
-    """The ranks of trainers, which are the last GMIs, by device."""
-    place = {gmi: number for number, gmis in enumerate(mapping) for gmi in gmis}
-    first = len(place) - trainers
-    return by_device(range(trainers), lambda rank: place[first + rank])

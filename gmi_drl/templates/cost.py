@@ -59,7 +59,8 @@ class Communication:
         known = known if self.hosts == 1 else "by the network as it is described"
         times = [f"{milliseconds(seconds)} for each sum of {human_bytes(self.bucket_bytes)}"]
         times += [f"{other.name} would take {milliseconds(other_s)}" for other_s, other in others[:1]]
-        return f"{known}, {', '.join(times)}; by the layout alone (the paper's Algorithm 1) {select_by_layout(mapping)}"
+        by_layout = select_by_layout(list(filter(None, mapping)))
+        return f"{known}, {', '.join(times)}; by the layout alone (the paper's Algorithm 1) {by_layout}"
 
     @property
     def doubt(self) -> str | None:
@@ -77,7 +78,7 @@ class Communication:
         return known or self._known(mapping, OF_CORES)  # which know a way of every processor
 
     def _known(self, mapping: MappingList, speeds: Speeds) -> list[tuple[float, ReductionMethod]]:
-        met = mapping if self.hosts == 1 else by_host(mapping, self.devices_by_host)
+        met = list(filter(None, mapping if self.hosts == 1 else by_host(mapping, self.devices_by_host)))
         known = by_speed(met, self.bucket_bytes, speeds, self.kind, self.architecture, self.hosts)
         # The rings of MRR would share a host's way out, which the model does not know.
         return known if self.hosts == 1 else [pair for pair in known if pair[1] is not MRR]

@@ -1,23 +1,19 @@
 """Decoupled, the template of asynchronous training: agents and trainers on GMIs of their own (section 5.1)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from gmi_drl.cut import AnyCut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Channels, Device, Layout
-from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.learners import LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.pools import pools_of
-from gmi_drl.speeds import Speeds
-from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.even import described, even_devices
 from gmi_drl.templates.tcg import SERVING
 from gmi_drl.templates.template import Purpose, Template
 from gmi_drl.units import counted
-from gmi_drl.workload import TaskSpec
 
 AGENT = "gmi_drl.roles.asynchronous.agent:ExperienceAgent"
 
@@ -26,7 +22,7 @@ class Decoupled(Template):
     """See `Template`. The last GMIs train, the others simulate and act.
 
     Args:
-        trainers: How many train, over all devices.
+        trainers: How many train, over all devices of a node.
         channels: By which experience gets to them; None for the usual ones.
     """
 
@@ -54,13 +50,13 @@ class Decoupled(Template):
     def trainers_of(self, mapping: MappingList) -> MappingList:
         """See `Template`: the last of all."""
         last = set(list(chain.from_iterable(mapping))[-self.trainers :])
-        return [ids for device in mapping if (ids := [gmi for gmi in device if gmi in last])]
+        return [[gmi for gmi in device if gmi in last] for device in mapping]
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
         """See `Template`: and how many act and train."""
         agents = sum(len(device.gmis) for device in devices) - self.trainers
         sides = f"{counted(agents, 'agent')} and {counted(self.trainers, 'trainer')}"
-        return [described(devices, cut, node), f"{self.name}: {sides}: {self.what}"]
+        return [f"{described(devices, cut, node)}: {sides}", f"{self.name}: {self.what}"]
 
     def role_mistakes(self, layout: Layout) -> list[str]:
         """See `Template`."""
@@ -87,13 +83,6 @@ class Decoupled(Template):
             remedy = "put agents there, or more on nodes without trainers, or let fewer nodes train"
             mistakes.append(f"{self.name} needs an agent for the trainers of each node, {', '.join(idle)}: {remedy}")
         return mistakes
-
-    def communication(
-        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
-    ) -> Communication:
-        """See `Template`: the trainers' gradients; experience goes beside what agents do."""
-        summed = super().communication(task, learner, node, speeds)
-        return summed if self.trainers > 1 else replace(summed, reduces=0)
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`: not for learners that cannot learn from other GMIs' experience."""

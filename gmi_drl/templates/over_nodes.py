@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, chain, pairwise
 
 from gmi_drl.cluster import Cluster, Network
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Device, GmiGroup, Layout
 from gmi_drl.learners import LearnerConfig, LearnerEntry
-from gmi_drl.mapping import MappingList
+from gmi_drl.mapping import MappingList, size_of
 from gmi_drl.reduction_method import ReductionMethod
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.speeds import LINK, OF_CORES, Speeds
@@ -55,11 +56,12 @@ class OverNodes(Template):
 
     def usual(self, training: MappingList, node: Node) -> ReductionMethod:
         """See `Template`: what crosses hosts wherever GMIs lie on their devices."""
-        return REDUCTIONS.find("HAR") if training else NONE
+        return REDUCTIONS.find("HAR") if size_of(training) > 1 else NONE
 
     def trainers_of(self, mapping: MappingList) -> MappingList:
-        """See `Template`."""
-        return self.inner.trainers_of(mapping)
+        """See `Template`: those of each node."""
+        ends = pairwise(accumulate(self.cluster.devices_by_node, initial=0))
+        return list(chain.from_iterable(self.inner.trainers_of(mapping[start:end]) for start, end in ends))
 
     def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
         """See `Template`: within one node."""

@@ -36,8 +36,9 @@ class Template(ABC):
         what: In words.
         purpose: Which command runs its layouts: `gmi-drl train` or `gmi-drl serve`.
         usual_learner: The kind of learner where nobody says (`learners.LEARNERS`).
-        planner: `module:function` that plans it by measuring, with arguments as of `profiler.planning.plan_here` has
-            them, where its GMIs are not alike; None where one probe measures them all.
+        planner: `module:function` that plans it by measuring, where its GMIs are not alike, with arguments as of
+            `profiler.planning.plan_here`, and the `cluster` whose nodes are like this machine; None where one probe
+            measures them all.
         channels: By which experience gets to other GMIs; None if none does so.
     """
 
@@ -82,7 +83,7 @@ class Template(ABC):
         return [f"{self.name} {needs}, this layout has {groups}"]
 
     def trainers_of(self, mapping: MappingList) -> MappingList:
-        """Of the GMIs of each device those that train: all, or nobody in serving."""
+        """Of the GMIs of each device those that train, on some perhaps none: all, or nobody in serving."""
         return mapping if self.purpose == "training" else []
 
     def usual(self, training: MappingList, node: Node) -> ReductionMethod:

@@ -8,6 +8,8 @@ from conftest import two_cores
 
 from gmi_drl.files import load_yaml
 from gmi_drl.layout import Layout
+from gmi_drl.pools import pools_of
+from gmi_drl.templates import DECOUPLED
 
 CLUSTER = Path(__file__).parents[2] / "examples" / "clusters" / "two-h100.yaml"
 
@@ -31,6 +33,15 @@ def test_a_plan_measures_both_sides_and_is_trained_played_and_resumed(command_li
     assert command_line("play", "run", "--steps", 3, "--format", "json")[0] == 0
 
 
+def test_nodes_of_a_cluster_are_divided_evenly_where_nothing_is_measured(command_line):
+    asked = ("--template", "decoupled", "--cluster", CLUSTER, "--gmis-per-gpu", 3, "--num-env", 64)
+    code, out, _ = command_line("plan", *asked)
+    assert code == 0 and "Next: gmi-drl train layout.yaml --launcher ray" in out
+    layout = load_yaml(Layout, Path("layout.yaml"))
+    assert [len(pool.trainers) for pool in pools_of(layout)] == [1] * len(layout.nodes) and len(layout.nodes) > 1
+    assert DECOUPLED.check(layout) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -40,7 +51,7 @@ def test_a_plan_measures_both_sides_and_is_trained_played_and_resumed(command_li
         (["train", "--template", "none"], 2, "there is no template 'none'"),
         (["plan", "--template", "decoupled", "--objective", "steps"], 2, "each side is measured by itself"),
         (["plan", "--template", "decoupled", "--keep-batch", 512], 2, "each side is measured by itself"),
-        (["plan", "--template", "decoupled", "--cluster", CLUSTER], 2, "divides the GMIs of one machine"),
+        (["plan", "--template", "decoupled", "--cluster", CLUSTER, "--budget", 9], 2, "was made for"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_remedy(command_line, arguments, code, says):

@@ -5,19 +5,22 @@ from contextlib import closing
 import pytest
 from conftest import two_cores
 
+from gmi_drl.cluster import Cluster, Network, Nodes
 from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
-from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, CpuDevices, Node
 from gmi_drl.learners import A3CConfig
-from gmi_drl.profile import ProfilePoint
-from gmi_drl.profiler.both_sides import PROBE, _ran, _together, _with_room
+from gmi_drl.pools import pools_of
+from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.profiler.both_sides import PROBE, _ran, _together, _with_room, plan_here
 from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.planning import Exploration
 from gmi_drl.profiler.session import Session, probe_of
 from gmi_drl.scheduler.division import Division, divisions
-from gmi_drl.templates import TCG
+from gmi_drl.templates import DECOUPLED, TCG
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -44,6 +47,43 @@ def test_what_has_no_room_at_all_is_no_plan():
     )
     with pytest.raises(NoFeasiblePlanError, match=told):
         ways_in(1)
+
+
+def plan_over(round_trip_ms, monkeypatch, cores=2):
+    """For three nodes of two cores each, on which a GMI acts 1000 steps/s and can learn from many."""
+    node = Node(name="here", cpu=Cpu(cores=2, memory_gib=8))
+    kind = node.model_copy(update={"name": "n", "cpu": Cpu(cores=cores, memory_gib=8)})
+    network = Network(gbit_per_s=10, round_trip_ms=round_trip_ms)
+    cluster = Cluster(network=network, nodes=(Nodes(count=3, node=kind),))
+    point = ProfilePoint(gmis_per_gpu=2, num_env=64, runnable=True, steps_per_second=1000.0)
+    profile = Profile(task="ant", learner="a3c", node="here", points=(point,))
+    for name, given in (
+        ("explore", Exploration(profile, (), 0.0)),
+        ("_learning", {point.cut: 1e6}),
+        ("known_speeds", None),
+        ("budget_of", Budget(0.0)),
+    ):
+        monkeypatch.setattr(f"gmi_drl.profiler.both_sides.{name}", lambda *_, given=given, **__: given)
+    return plan_here(ANT, RunConfig(learner=A3CConfig()), node, [point.cut], seconds=0.0, cluster=cluster).layout
+
+
+def test_nodes_like_this_one_are_each_divided_as_it_is(monkeypatch):
+    layout = plan_over(0.1, monkeypatch)
+    assert layout.nodes == ("n-0", "n-1", "n-2") and layout.projection.steps_per_second == pytest.approx(3000)
+    assert [pool.trainers for pool in pools_of(layout)] == [(1,), (3,), (5,)]
+    assert layout.groups["trainers"].members == (1, 3, 5) and DECOUPLED.check(layout) == []
+    assert "one node alone does 1.0k steps/s, all 3 do 3.0k" in " ".join(layout.reasons)
+
+
+def test_one_node_is_planned_where_sums_between_all_take_too_long(monkeypatch):
+    layout = plan_over(5000.0, monkeypatch)
+    assert layout.nodes == (None,) and layout.projection.steps_per_second == pytest.approx(1000)
+    assert layout.groups["trainers"].reduction == "none"
+
+
+def test_nodes_of_which_this_machine_tells_nothing_are_refused(monkeypatch):
+    with pytest.raises(UsageError, match=r"a plan was made for n with 4 cores, here 2: measure on a machine like all"):
+        plan_over(0.1, monkeypatch, cores=4)
 
 
 WAY = Division(Cut(3, 64), agents=2, trainers=1, produced=1e6, learnt=1e6)

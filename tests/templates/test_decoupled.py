@@ -4,12 +4,15 @@ from itertools import count
 
 import pytest
 
+from gmi_drl.cluster import Cluster, Network, Nodes
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware import Cpu, CpuDevices, Node
 from gmi_drl.layout import GMI, HOLISTIC, Channels, Device, GmiGroup, Layout
 from gmi_drl.learners import OUR_PPO
+from gmi_drl.pools import Pool, pools_of
 from gmi_drl.templates import DECOUPLED, TCG_EX, Decoupled
+from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.templates.tcg import SERVING
 from gmi_drl.workload import TASK_SPECS
 
@@ -66,9 +69,30 @@ def test_a_learner_that_acts_where_it_learns_is_refused():
 
 
 def test_only_trainers_exchange_gradients():
-    learner = OUR_PPO.model.for_task(ANT)
-    assert DECOUPLED.communication(ANT, learner, NODE).reduces == 0
-    assert Decoupled(2).communication(ANT, learner, NODE).reduces == learner.epochs * learner.minibatches
+    sums = DECOUPLED.communication(ANT, OUR_PPO.model.for_task(ANT), NODE)
+    mapping = [[0, 1], [2, 3]]
+    assert sums.seconds(DECOUPLED.trainers_of(mapping)) == 0 < sums.seconds(Decoupled(2).trainers_of(mapping))
+    assert sums.method(DECOUPLED.trainers_of(mapping)).name == "none"
+
+
+def test_over_nodes_the_last_gmis_of_each_train_and_all_of_them_sum():
+    cluster = Cluster(network=Network(gbit_per_s=10, round_trip_ms=0.1), nodes=(Nodes(count=2, node=NODE),))
+    over_nodes = OverNodes(DECOUPLED, cluster)
+    sums = over_nodes.communication(ANT, OUR_PPO.model.for_task(ANT), cluster.whole)
+    for communication in (None, sums):
+        layout = over_nodes.lay_out(ANT, cluster.whole, Cut(2, 64), communication=communication)
+        assert roles(layout) == ["agent", "agent", "agent", "trainer"] * 2 and DECOUPLED.check(layout) == []
+        group = layout.groups["trainers"]
+        assert group.members == (3, 7) and group.reduction in ("HAR", "SHARD")
+        assert pools_of(layout) == (Pool("n-0", (0, 1, 2), (3,)), Pool("n-1", (4, 5, 6), (7,)))
+        assert "3 agents and 1 trainer" in " ".join(layout.reasons)
+    assert sums.seconds(over_nodes.trainers_of([[0, 1], [2, 3], [4, 5], [6, 7]])) > 0
+
+
+def test_a_cluster_of_one_node_sums_nothing():
+    cluster = Cluster(network=Network(gbit_per_s=10, round_trip_ms=0.1), nodes=(Nodes(count=1, node=NODE),))
+    layout = OverNodes(DECOUPLED, cluster).lay_out(ANT, cluster.whole, Cut(2, 64))
+    assert layout.groups["trainers"] == GmiGroup(members=(3,), reduction="none")
 
 
 TRAINER = ("trainer",)
