@@ -13,6 +13,8 @@ from gmi_drl.cli import cli
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.ray.placement import shares_of
 from gmi_drl.layout import Layout
+from gmi_drl.pools import pools_of
+from gmi_drl.templates import DECOUPLED
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "cluster"
@@ -88,6 +90,13 @@ def test_our_commands_have_all_their_options():
         name, *arguments = shlex.split(line)[1:]
         launchers.append(parsed(cli.commands[name], [name, *arguments]).get("launcher"))
     assert launchers.count("ray") == 6
+
+
+@pytest.mark.parametrize(("name", "pools"), [("decoupled", {"a": 3}), ("pools", {"a": 1, "b": 1})])
+def test_layouts_with_agents_and_trainers_apart_are_by_their_template(name, pools):
+    layout = load_yaml(Layout, EXAMPLES / f"{name}.yaml")
+    assert DECOUPLED.check(layout) == [] and f"examples/cluster/{name}.yaml" in PAGE
+    assert {pool.node: len(pool.agents) for pool in pools_of(layout)} == pools
 
 
 def test_an_option_that_is_none_is_seen():

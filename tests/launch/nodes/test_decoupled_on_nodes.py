@@ -132,17 +132,14 @@ BOTH = {"a": [AGENT, TRAINER], "b": [TRAINER, AGENT]}
 
 
 @two_cores
-def test_trainers_of_two_nodes_learn_alike_from_agents_of_three_and_a_resumed_run_goes_on(tmp_path):
-    """Checkpoints are made only where all trainers hold the same learner, bit for bit."""
-    layout = layout_of(**BOTH, c=[AGENT], reduction="HAR")
-    folder, outcome = start(tmp_path / "run", layout, config_of(3))
-    again = train(layout, config_of(5), folder, resume=outcome.checkpoint, agents=SubprocessAgents())
+def test_trainers_of_two_nodes_learn_alike_from_agents_of_three(tmp_path):
+    """A checkpoint is made only where all trainers hold the same learner, bit for bit."""
+    folder, outcome = start(tmp_path / "run", layout_of(**BOTH, c=[AGENT], reduction="HAR"), config_of(4))
     rows = read_metrics(folder.metrics_file)
-    assert again.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
-    assert rows[-1]["env_steps"] == 5 * 2 * 2 * NUM_ENV * HORIZON  # two rollouts for each of two trainers
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4]
+    assert rows[-1]["env_steps"] == 4 * 2 * 2 * NUM_ENV * HORIZON  # two rollouts for each of two trainers
     assert max(row["lag_max"] for row in rows) <= 1 and all(row["dropped"] == {} for row in rows)
-    assert len(list(again.checkpoint.glob("*"))) == len(list(outcome.checkpoint.glob("*")))
-    assert processes_of(tmp_path) == []
+    assert int(outcome.checkpoint.name) == 4 and processes_of(tmp_path) == []
 
 
 @two_cores
