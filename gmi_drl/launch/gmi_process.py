@@ -17,6 +17,9 @@ from gmi_drl.launch.started import UNKNOWN
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 from gmi_drl.roles.resources import Resources
 
+CHILD = "gmi_drl.roles.child"
+"""What runs in the process of a GMI."""
+
 KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
 
 
@@ -41,7 +44,7 @@ class GMIProcess:
         log: Path,
         resources: Resources,
         guard: Guard,
-        module: str = "gmi_drl.roles.child",
+        module: str = CHILD,
     ) -> None:
         self.log, self._guard = log, guard
         self._line, theirs = line_pair()

@@ -16,6 +16,8 @@ from gmi_drl.launch.events import Event, Heard, Tick
 from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended
 from gmi_drl.layout import Layout
 from gmi_drl.memory.waiting import Waiting
+from gmi_drl.pools import far_agents
+from gmi_drl.process_names import gmi_of, is_stand_in, name_of, stand_in_of
 from gmi_drl.roles.line import decode, encode
 from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import (
@@ -46,6 +48,8 @@ LOG_LINES, LAST_LINES = 5, 20  # that are told of a log that stays, and of one t
 class GMIProcesses:
     """One process per GMI, each with its environment complete, its log, what it shares and one line to here.
 
+    So has each that stands in for an agent of another host than its trainers': it is supervised as any GMI.
+
     A `with` block is their life: however it ends, no process is left, nor what the processes started.
 
     Args:
@@ -74,7 +78,7 @@ class GMIProcesses:
         environment: Mapping[str, str | None],
     ) -> None:
         self.layout, self.folder, self.instances = layout, folder, instances
-        self.results: dict[int, Any] = {}
+        self._results: dict[int, Any] = {}
         self._start, self._roles, self._resources, self._environment = start, roles, resources, environment
         self._order = {
             "params": dict(params),
@@ -97,6 +101,8 @@ class GMIProcesses:
             self.folder.meeting.mkdir()
             for gmi in self.layout.gmis:
                 self._add(gmi.id)
+            for gmi_id in far_agents(self.layout):
+                self._add(stand_in_of(gmi_id))
         except BaseException:
             self.end()
             raise
@@ -106,6 +112,11 @@ class GMIProcesses:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
+
+    @property
+    def results(self) -> dict[int, Any]:
+        """What the roles have returned, by the ids of the GMIs that are done."""
+        return {number: result for number, result in self._results.items() if not is_stand_in(number)}
 
     def say(self, gmi_id: int, word: LauncherWord) -> None:
         """Send a word to one GMI; one that has ended does not hear it."""
@@ -123,7 +134,7 @@ class GMIProcesses:
             GmiError: when one fails or cannot be understood, or none is heard of in time; all name the GMI and its log.
         """
         heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
-        while self._children.keys() != self.results.keys():
+        while len(self.results) < len(self.layout.gmis):
             words, error = self._receive(TICK_S)
             for gmi_id, word in words:
                 heard = Waiting()
@@ -139,7 +150,7 @@ class GMIProcesses:
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [gmi_id for gmi_id in self._children if gmi_id not in self._attached]
         if late and silent_s > START_S:
-            raise GmiError(f"GMI {late[0]} has not started within {START_S:.0f} s{self._log_of(late[0])}")
+            raise GmiError(f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}")
         if silent_s > max(silence_s, START_S if self._has_told else FIRST_WORD_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
             raise GmiError(f"no GMI has been heard of for {silent_s:.0f} s{where}")
@@ -148,7 +159,7 @@ class GMIProcesses:
         """End every process: those that are done by themselves, the others politely, then surely, and their groups."""
         try:
             for gmi_id, child in self._children.items():
-                if gmi_id not in self.results:
+                if gmi_id not in self._results:
                     child.ask_to_end()
             deadline = time.monotonic() + (DRAIN_S if self.instances.drains else GRACE_S)
             for child in self._children.values():
@@ -167,14 +178,14 @@ class GMIProcesses:
             shutil.rmtree(self.folder.meeting.name, ignore_errors=True, dir_fd=self._home)
             os.close(self._home)
 
-    def _add(self, gmi_id: int) -> None:
-        order = self._order | {"gmi": gmi_id, "role": self._roles[gmi_id]}
-        wanted = {**without_mps(os.environ), **self.instances.environment(gmi_id), **self._environment}
+    def _add(self, number: int) -> None:
+        order = self._order | {"gmi": number, "role": self._roles.get(number)}  # who stands in for one has none
+        wanted = {**without_mps(os.environ), **self.instances.environment(number), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
-        child = self._start(order, environment, self.folder.log_file(gmi_id), self._resources[gmi_id])
-        self._children[gmi_id] = child
-        self._selector.register(child.line_fd, selectors.EVENT_READ, (gmi_id, False))
-        self._selector.register(child.exit_fd, selectors.EVENT_READ, (gmi_id, True))
+        child = self._start(order, environment, self.folder.log_file(number), self._resources[number])
+        self._children[number] = child
+        self._selector.register(child.line_fd, selectors.EVENT_READ, (number, False))
+        self._selector.register(child.exit_fd, selectors.EVENT_READ, (number, True))
 
     def _receive(self, wait_s: float) -> tuple[list[tuple[int, GMIWord]], GmiError | None]:
         """Words that have come within `wait_s`, and how a GMI failed, after which all that was said is heard.
@@ -220,7 +231,7 @@ class GMIProcesses:
             if data is None and not has_ended:
                 return None
             self._selector.unregister(child.exit_fd if has_ended else child.line_fd)
-            if gmi_id not in self.results:
+            if gmi_id not in self._results:
                 raise self._death(gmi_id)
             if has_ended:
                 self.instances.release([child.pid])
@@ -235,7 +246,7 @@ class GMIProcesses:
                 self.instances.prove_on_device(gmi_id, child.pid)
                 self.say(gmi_id, Proved())
             case Done(result):
-                self.results[gmi_id] = result
+                self._results[gmi_id] = result
             case Failed():  # that the line ends now is no news
                 self._selector.unregister(child.line_fd)
                 self._selector.unregister(child.exit_fd)
@@ -246,20 +257,20 @@ class GMIProcesses:
         try:
             return said_by_gmi(decode(data))
         except ValueError as error:
-            text = f"GMI {gmi_id} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
+            text = f"{name_of(gmi_id)} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
             raise GmiError(f"{text}{self._log_of(gmi_id)}") from None
 
     def _failure(self, gmi_id: int, word: Failed) -> GmiError:
         """The error that a GMI has told of, with the exit code that it asks for."""
-        error = GmiError(f"GMI {gmi_id}: {word.message}{self._log_of(gmi_id, word.message)}")
+        error = GmiError(f"{name_of(gmi_id)}: {word.message}{self._log_of(gmi_id, word.message)}")
         error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
         return error
 
     def _death(self, gmi_id: int) -> GmiError:
         child = self._children[gmi_id]
         code = child.exit_code(GRACE_S)
-        text = f"GMI {gmi_id} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(gmi_id)}"
-        return GmiDiedError(text, gmi_id, None if code == UNKNOWN else code)
+        text = f"{name_of(gmi_id)} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(gmi_id)}"
+        return GmiDiedError(text, gmi_of(gmi_id), None if code == UNKNOWN else code)
 
     def _log_of(self, gmi_id: int, message: str = "") -> str:
         """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone.

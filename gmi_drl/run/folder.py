@@ -18,6 +18,7 @@ from gmi_drl.config import RunConfig, load_config
 from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout import Layout
+from gmi_drl.process_names import file_name_of
 from gmi_drl.run.checkpoint import list_checkpoints
 
 LOCK = ".lock"
@@ -64,9 +65,9 @@ class RunFolder:
         """Where the GMIs of a launch find each other; gone after it."""
         return self.path / ".meeting"
 
-    def log_file(self, gmi_id: int) -> Path:
-        """What a GMI printed."""
-        return self.path / "logs" / f"gmi-{gmi_id}.log"
+    def log_file(self, number: int) -> Path:
+        """What a process printed, by its number: that of a GMI is its id."""
+        return self.path / "logs" / f"{file_name_of(number)}.log"
 
     def create(self) -> None:
         """Make the folders of a new run. One that never came as far as a checkpoint is begun anew.

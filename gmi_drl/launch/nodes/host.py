@@ -13,12 +13,12 @@ from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import parse
 from gmi_drl.gmi import Instances, claimed
 from gmi_drl.gmi_environment import without_mps
-from gmi_drl.launch.gmi_process import GMIProcess, processes_here
+from gmi_drl.launch.gmi_process import CHILD, GMIProcess, processes_here
 from gmi_drl.launch.nodes.mirror import Mirror
 from gmi_drl.launch.nodes.wire import Message
 from gmi_drl.launch.resources import HostResources
 from gmi_drl.layout import Layout
-from gmi_drl.pools import pool_of
+from gmi_drl.process_names import gmi_of, is_stand_in
 from gmi_drl.roles.line import decode, encode
 from gmi_drl.roles.words import Attached, Failed, Keep, OnDevice, Proved, said_by_gmi
 
@@ -41,8 +41,7 @@ class Host:
     def __init__(self, node: str, address: str, selector: selectors.BaseSelector, say: Say) -> None:
         self._node, self._address, self._selector, self._say = node, address, selector, say
         self._life, self._sharing = ExitStack(), ExitStack()
-        self._gmis: dict[int, GMIProcess] = {}
-        self._stand_ins: list[GMIProcess] = []
+        self._gmis: dict[int, GMIProcess] = {}  # and who stands in for some, by number
         self._mirror: Mirror | None = None
         self._does: Mapping[str, Callable[..., Message | None]] = {
             "open": self._open,
@@ -142,32 +141,26 @@ class Host:
         )
 
     def _start(self, order: dict[str, Any], log: str, environment: Mapping[str, str | None]) -> Message:
-        """Start a GMI; `environment` is what differs from this host's and the backend's."""
-        gmi_id: int = order["gmi"]
-        local = self._ids.index(gmi_id)
-        wanted = {**without_mps(os.environ), **self._instances.environment(local), **environment}
+        """Start a GMI, or who stands in for one; `environment` is what differs from this host's and the backend's."""
+        number: int = order["gmi"]
+        gmi_id = gmi_of(number)
+        ours = {} if is_stand_in(number) else self._instances.environment(self._ids.index(gmi_id))
+        wanted = {**without_mps(os.environ), **ours, **environment}
         complete = {name: value for name, value in wanted.items() if value is not None}
         for name in ("layout", "run_folder", "meeting"):
             order[name] = str(self._here(order[name]))
         order["is_far"] = self._mirror is not None
-        if self._resources.guests and gmi_id == pool_of(self._layout, gmi_id).trainers[0]:
-            self._stand_in(order, environment, self._here(log))
-        started = self._starter(order, complete, self._here(log), self._resources[gmi_id])
+        module = CHILD
+        if is_stand_in(number):
+            order |= {"gmi": gmi_id, "home": self._node, "drains": False}  # no device is its
+            module = STAND_IN
+        started = self._starter(order, complete, self._here(log), self._resources[gmi_id], module=module)
         if self._mirror:
-            self._mirror.watch_log(gmi_id)
-        self._gmis[gmi_id] = started
-        self._selector.register(started.line_fd, selectors.EVENT_READ, (gmi_id, False))
-        self._selector.register(started.exit_fd, selectors.EVENT_READ, (gmi_id, True))
-        return {"say": "started", "gmi": gmi_id, "pid": started.pid}
-
-    def _stand_in(self, order: Mapping[str, Any], environment: Mapping[str, str | None], log: Path) -> None:
-        """Start who stands in for agents of other hosts, beside its first trainer, in whose log they print."""
-        wanted = {**without_mps(os.environ), **environment}
-        complete = {name: value for name, value in wanted.items() if value is not None}
-        told = {"run_folder": order["run_folder"], "hang_s": order["hang_s"], "home": self._node, "drains": False}
-        for gmi_id in self._resources.guests:
-            mine = self._resources[gmi_id]
-            self._stand_ins.append(self._starter({"gmi": gmi_id, **told}, complete, log, mine, module=STAND_IN))
+            self._mirror.watch_log(number)
+        self._gmis[number] = started
+        self._selector.register(started.line_fd, selectors.EVENT_READ, (number, False))
+        self._selector.register(started.exit_fd, selectors.EVENT_READ, (number, True))
+        return {"say": "started", "gmi": number, "pid": started.pid}
 
     def _settle(self) -> None:
         """All GMIs of all nodes have started: what they share is theirs alone."""
@@ -190,21 +183,19 @@ class Host:
         try:
             self._instances.release([gmi.pid for gmi in self._gmis.values()])
         finally:
-            for gmi in (*self._gmis.values(), *self._stand_ins):
+            for gmi in self._gmis.values():
                 gmi.end()
                 gmi.close()
             self._gmis.clear()
-            self._stand_ins.clear()
 
     def _carry(self, gmi_id: int, gmi: GMIProcess, data: bytes) -> None:
         """A GMI's word to the launcher; what is to be proved is proved here."""
         try:
             word = said_by_gmi(decode(data))
-            local = self._ids.index(gmi_id)
-            if isinstance(word, Attached):
-                self._instances.prove_attached(local, gmi.pid)
+            if isinstance(word, Attached) and not is_stand_in(gmi_id):
+                self._instances.prove_attached(self._ids.index(gmi_id), gmi.pid)
             elif isinstance(word, OnDevice):
-                self._instances.prove_on_device(local, gmi.pid)
+                self._instances.prove_on_device(self._ids.index(gmi_id), gmi.pid)
                 gmi.say(encode(Proved()))
                 return
             elif isinstance(word, Keep) and self._mirror:

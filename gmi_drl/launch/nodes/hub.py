@@ -21,6 +21,8 @@ from gmi_drl.launch.nodes.versions import differing
 from gmi_drl.launch.nodes.wire import Message, Wire
 from gmi_drl.launch.started import LOST, how_it_ended
 from gmi_drl.layout import Layout
+from gmi_drl.pools import far_agents
+from gmi_drl.process_names import gmi_of, is_stand_in, stand_in_of
 from gmi_drl.roles.line import decode
 from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import AtHome, said_by_gmi
@@ -91,7 +93,7 @@ class RemoteNode:
         self.wire.close()
 
     def _hear(self, message: Message, data: bytes) -> None:
-        gmi = self.gmis.get(message.get("gmi", -1))
+        gmi = self.gmis.get(message["gmi"]) if "gmi" in message else None
         match message["say"]:
             case "said" if gmi:
                 self._hear_word(gmi, data)
@@ -187,7 +189,7 @@ class Nodes:
             for node in self._nodes.values():
                 node.wire.say({"say": "meet", "meetings": meetings})
             try:
-                yield nothing_shared([gmi.id for gmi in layout.gmis])
+                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(stand_in_of, far_agents(layout))])
             finally:
                 for node in self._nodes.values():
                     node.wire.say({"say": "settle"})
@@ -197,7 +199,7 @@ class Nodes:
         def start(
             order: Mapping[str, Any], environment: Mapping[str, str], log: Path, resources: Resources
         ) -> RemoteGMI:
-            name = layout.device_of(order["gmi"]).node
+            name = node_of(layout, order["gmi"])
             assert name is not None
             return self._start(self._nodes[name], dict(order), log.resolve(), overrides)
 
@@ -228,6 +230,11 @@ class Nodes:
         for node in self._nodes.values():
             if gmis := [gmi_id for gmi_id, gmi in node.gmis.items() if gmi.pid in groups]:
                 node.wire.say({"say": "release", "gmis": gmis})
+
+
+def node_of(layout: Layout, number: int) -> str | None:
+    """Where a process runs: a GMI on its own, who stands in for one on that of its trainers."""
+    return far_agents(layout)[gmi_of(number)].node if is_stand_in(number) else layout.device_of(number).node
 
 
 def joined(told: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.gmi_process import end_of
 from gmi_drl.launch.started import LOST
+from gmi_drl.process_names import is_stand_in
 from gmi_drl.roles.line import encode
 from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import Failed, Kept
@@ -24,7 +25,7 @@ class RemoteGMI:
     """See `StartedGMI`. What the node says of it comes from the thread that reads the node's wire.
 
     Args:
-        gmi_id: Its id in the layout.
+        gmi_id: Its id in the layout, or the number of who stands in for one.
         node: Where it runs.
         pid: Of its process there.
         log: Its log, in the launcher's run folder.
@@ -34,7 +35,8 @@ class RemoteGMI:
     def __init__(self, gmi_id: int, node: str, pid: int, log: Path, say: Say) -> None:
         self.pid, self.log, self.where = pid, log, f", node {node}"
         self._id, self._say = gmi_id, say
-        self._words, self._code = deque[bytes](), None if gmi_id >= 0 else 0
+        self._words = deque[bytes]()
+        self._code: int | None = None
         self.line_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
         self.exit_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._ended, self._gone, self._closed = threading.Event(), threading.Event(), threading.Lock()
@@ -77,6 +79,10 @@ class RemoteGMI:
         """Its node is lost, and it with that."""
         self.where += f": {why}"
         self._gone.set()
+        if is_stand_in(self._id):  # the GMIs of that node tell of it; the layout has this one's on another
+            self._code = LOST
+            self._ended.set()
+            return
         self.said(b"")
         self.has_ended(LOST)
 

@@ -1,11 +1,14 @@
 """Asynchronous trainings over nodes of this machine: agents and trainers on any."""
 
+import signal
 import threading
 
+import psutil
 import pytest
 from conftest import two_cores
 from networks import needs_hosts, two_hosts
 from test_training_on_nodes import processes_of
+from unshared import needs_mounts, unseen
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError
@@ -88,7 +91,7 @@ def kill(path, gmi_id, module):
     [
         (2, "roles.child", r"GMI 2 \(process \d+, node b\) was killed by SIGKILL"),
         (0, "roles.child", r"GMI 0 \(process \d+, node a\) was killed by SIGKILL"),
-        (2, "stand_in", r"the stand-in of GMI 2 with its trainers on node a ended while GMI 2 needed it"),
+        (2, "stand_in", r"the stand-in of GMI 2 \(process \d+, node a\) was killed by SIGKILL"),
     ],
     ids=["agent", "trainer", "stand-in"],
 )
@@ -100,6 +103,39 @@ def test_a_death_is_an_error_that_names_who_died(tmp_path, gmi_id, module, said)
     with pytest.raises(GmiError, match=said):
         start(tmp_path / "run", layout_of(a=[TRAINER, AGENT], b=[AGENT]), config_of(10**6), on_row=on_row)
     assert processes_of(tmp_path) == []
+
+
+@two_cores
+@pytest.mark.parametrize("when", ["on_start", "on_row"], ids="killed {}".format)
+def test_the_death_of_the_only_stand_in_is_told_at_once_wherever_it_stood(tmp_path, when):
+    """Also before it has met its agent, and though the trainer has lost all that act."""
+
+    def deed(*row):
+        kill(tmp_path / "run", 1, "stand_in")
+
+    died = r"^the stand-in of GMI 1 \(process \d+, node a\) was killed by SIGKILL"
+    with pytest.raises(GmiError, match=died) as caught:
+        start(tmp_path / "run", layout_of(a=[TRAINER], b=[AGENT]), config_of(10**6), **{when: deed})
+    assert caught.value.gmi_id == 1, "its agent, for whom --restarts goes on"
+    assert processes_of(tmp_path) == []
+
+
+@needs_mounts
+@two_cores
+def test_a_stand_in_prints_into_a_log_of_its_own_also_where_its_host_does_not_see_the_folder(tmp_path, monkeypatch):
+    def abort(row):  # Python tells of it in the log
+        for process in psutil.Process().children(recursive=True):
+            if "asynchronous.stand_in" in " ".join(process.cmdline()):
+                process.send_signal(signal.SIGABRT)
+
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    with pytest.raises(GmiError, match=r"the stand-in of GMI 1 .* was killed by SIGABRT") as caught:
+        layout = layout_of(a=[TRAINER], b=[AGENT])
+        train(layout, config_of(10**6), folder, agents=unseen(tmp_path, "a"), on_row=abort)
+    log = folder.path / "logs" / "gmi-1-stand-in.log"
+    assert f"its log is {log}\n  | " in str(caught.value) and "Fatal Python error: Aborted" in log.read_text()
 
 
 class Watched(SubprocessAgents):

@@ -1,8 +1,12 @@
+import select
 from types import SimpleNamespace
 
 from on_two import over
 
 from gmi_drl.launch.nodes.hub import cpus_of, joined
+from gmi_drl.launch.nodes.remote import RemoteGMI
+from gmi_drl.launch.started import LOST
+from gmi_drl.process_names import stand_in_of
 
 LAYOUT = over("a", "b", gmis=1)
 
@@ -42,3 +46,17 @@ def test_all_ranks_are_told_in_their_order_where_each_listens():
     assert addresses == [["10.0.0.1", 1], ["10.0.0.2", 2]]
     assert len(token) == 32 and token != second["trainers"][1]
     assert joined([{"trainers": {}}, {}]) == {}
+
+
+def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_others(tmp_path):
+    """The layout has these on another node, without which a run would go on."""
+    said = []
+    processes = [RemoteGMI(number, "a", 7, tmp_path / "log", said.append) for number in (0, stand_in_of(2))]
+    for process in processes:
+        process.was_lost("its agent was killed")
+        process.end()
+    fds = [fd for process in processes for fd in (process.line_fd, process.exit_fd)]
+    assert select.select(fds, [], [], 0)[0] == fds[:2]
+    assert [process.exit_code(0) for process in processes] == [LOST, LOST] and said == []
+    for process in processes:
+        process.close()
