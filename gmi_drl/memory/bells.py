@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from select import POLLIN, poll
+from select import POLLIN, POLLOUT, poll
 
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 from gmi_drl.memory.post import Post, PostMemory
@@ -83,9 +83,14 @@ class Bells:
         if self._sleep((peer,), 0.0):
             raise self._ended_error(peer, deed)
 
-    def heed(self, descriptor: int) -> None:
-        """Let whoever waits here wake, too, while something can be read of this, or its other end is gone."""
-        self._poll.register(descriptor, POLLIN)
+    def heed(self, descriptor: int, *, is_sending: bool = False) -> None:
+        """Let whoever waits here wake, too, while something can be read of this, or its other end is gone.
+
+        Args:
+            descriptor: One that may have been given before.
+            is_sending: Whether something waits to be written to it: then also while it takes any.
+        """
+        self._poll.register(descriptor, POLLIN | POLLOUT * is_sending)
 
     def ignore(self, descriptor: int) -> None:
         """Do so no more."""

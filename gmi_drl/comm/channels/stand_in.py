@@ -142,6 +142,8 @@ class StandIn:
             self._pieces.popleft()
         if self._is_asked and not self._pieces and not self._is_over:  # who waits for a trainer leases nothing more
             self._grant(self._end)
+        if self._wire.is_open:
+            self._bells.heed(self._wire.fileno(), is_sending=self._wire.is_sending)
 
     def _hear_all(self) -> None:
         self._wire.flush()

@@ -4,12 +4,17 @@ import os
 import subprocess
 import threading
 import time
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
+import torch
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import agent_end, create_memory, packed_bytes, trainer_end
+from gmi_drl.comm.channels.far_words import GRANTED, LEASE, OPEN
 from gmi_drl.errors import PeerDiedError
 from gmi_drl.memory.post import PostMemory, create_post
+from tests.comm.channels.far import AGENT, Crossing
 from tests.comm.channels.rollouts_told import parameters, send, sizes_of
 
 NAP_S = 600.0  # longer than anything here takes
@@ -184,3 +189,35 @@ def test_who_comes_early_by_the_memory():
         end.close()
     os.close(memory)
     post.close()
+
+
+def test_large_parameters_go_out_while_a_place_is_waited_for():
+    """By a stand-in whose connection takes all of them only bit by bit."""
+    numbers = torch.arange(2**23, dtype=torch.float32)
+    sizes = replace(sizes_of(max_lag=0), parameter_bytes=packed_bytes([numbers]))
+    post, memory, crossing = create_post(2), create_memory(), Crossing(1)
+    trainer = trainer_end(memory, post, 0, sizes, NAP_S)
+    trainer.parameters.publish(0, [numbers])
+    thread = crossing.standing_in(memory, post, NAP_S)
+    wire, came = crossing._wire(AGENT), torch.empty_like(numbers)
+    with closing(trainer), closing(wire):
+        for kind, text in ((OPEN, sizes.text.encode()), (LEASE, b"")):
+            wire.tell(kind, text)
+        until(lambda: GRANTED in [kind for kind, _ in wire.read()])
+        wire.tell(LEASE)  # there is no other place
+        time.sleep(0.2)
+        wire.receive(came.numpy().data.cast("B"))
+        until(lambda: [*wire.read(), not wire.is_receiving][-1])
+    assert came.equal(numbers)
+    thread.join(WOKEN_S)
+    assert not thread.is_alive()
+    crossing.close()
+    os.close(memory)
+    post.close()
+
+
+def until(is_done):
+    deadline = time.monotonic() + WOKEN_S
+    while not is_done():
+        assert time.monotonic() < deadline, "slept on"
+        time.sleep(0.001)
