@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -52,7 +53,7 @@ class Carrier:
         self._sending: int | None = None  # the rollout whose piece the wire has
         self._unsent: Counter[int] = Counter()  # pieces, by their rollout
         self._lost: GmiError | None = None
-        self._has_ended = self._is_closed = False
+        self._is_closed = False
         self._changed = threading.Condition()  # guards all of these
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread = threading.Thread(target=self._carry, name="carrier", daemon=True)
@@ -74,14 +75,6 @@ class Carrier:
     def has_sent(self, rollout: int) -> bool:
         """Whether the memory of a rollout may be written again."""
         return not self._unsent[rollout]
-
-    def has_sent_all(self) -> bool:
-        """Whether nothing is left to send."""
-        return not self._words and not self._unsent.total()
-
-    def has_ended(self) -> bool:
-        """Whether the stand-in has."""
-        return self._has_ended
 
     def take_grant(self) -> Grant | None:
         """The place that was asked for, once."""
@@ -111,6 +104,14 @@ class Carrier:
                 if waiting.look() > most_s:
                     text = f"{self._name} has not {deed} for {most_s:g} s while {self._own} waited"
                     self._lost = PeerSilentError(f"{text}: see the logs of both nodes, or raise hang_s")
+
+    def finish(self, last_word: int, most_s: float) -> None:
+        """Send what is left and a last word, and wait for the stand-in to end: so many seconds in all."""
+        deadline = time.monotonic() + most_s
+        with self._changed:
+            if self._changed.wait_for(lambda: self._lost is not None or not self._unsent.total(), most_s):
+                self.say(last_word)
+                self._changed.wait_for(lambda: self._lost is not None, deadline - time.monotonic())
 
     def close(self) -> None:
         """Be done with it, whatever is still to be sent."""
@@ -148,7 +149,6 @@ class Carrier:
         with self._changed:
             died = f"{self._name} ended while {self._own} needed it: the log of the first trainer says why"
             self._lost = self._lost or lost or PeerDiedError(died)
-            self._has_ended = True
             self._changed.notify_all()
 
     def _feed(self) -> None:

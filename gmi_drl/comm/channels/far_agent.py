@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -15,7 +14,7 @@ from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.channels.memory import kind_views
 from gmi_drl.comm.channels.parameters import parts_of
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.errors import UsageError
 
 _BUFFERS = 2
 """Rollouts that have room here: one is written while the one before is sent."""
@@ -96,11 +95,8 @@ class FarAgentEnd:
         return self._place
 
     def close(self) -> None:
-        """See `AgentEnd`: what was sent is waited for, as long as it moves."""
-        with suppress(GmiError):  # then nobody takes it
-            self._wait(self._carrier.has_sent_all, "taken experience", 1)
-            self._carrier.say(BYE)
-            self._wait(self._carrier.has_ended, "ended", 1)
+        """See `AgentEnd`: what was sent is waited for, `hang_s` in all; who has failed says so after it."""
+        self._carrier.finish(BYE, self._hang_s)
         self._carrier.close()
 
     def _send(self, lease: Lease, rollout: int, kind: int, first: int, last: int) -> None:

@@ -1,0 +1,51 @@
+"""How long an agent waits, at its end, for what it has sent to another host."""
+
+import threading
+import time
+from select import POLLIN, poll
+
+from gmi_drl.comm.channels.far_agent import FarAgentEnd
+from gmi_drl.comm.channels.far_words import GRANT, GRANTED, LEASE, OPEN, ROOM
+from gmi_drl.experience import RolloutForm
+from tests.comm.channels.far import STAND_IN, Crossing
+from tests.comm.channels.rollouts_told import sizes_of
+
+CLOSED_S = 60.0
+HANG_S = 3.0
+
+
+def stand_in(crossing, is_over):
+    """One that grants a place and then takes what comes, but slowly: all of it would take minutes."""
+    wire = crossing._wire(STAND_IN)
+    looking = poll()
+    looking.register(wire, POLLIN)
+    is_asked = False
+    while not is_asked:
+        looking.poll()
+        for kind, _ in wire.read():
+            if kind == OPEN:
+                wire.tell(ROOM)
+            if kind == LEASE:
+                wire.tell(GRANTED, GRANT.pack(0, 0, 0, False))
+                is_asked = True
+    wire._socket.setblocking(True)
+    while not is_over.wait(0.05):
+        wire._socket.recv(2**16)
+    wire.close()
+
+
+def test_who_ends_over_a_slow_link_waits_for_one_deadline_in_all():
+    crossing, is_over = Crossing(1), threading.Event()
+    threading.Thread(target=stand_in, args=(crossing, is_over), daemon=True).start()
+    form = RolloutForm(horizon=2, num_env=2**16, num_obs=256, num_actions=1)
+    end = FarAgentEnd(crossing.carrier(), sizes_of(form=form), HANG_S, CLOSED_S)
+    place = end.lease()
+    for kind in place.views:
+        place.wrote_whole(kind)
+    began = time.monotonic()
+    closing = threading.Thread(target=end.close, daemon=True)
+    closing.start()
+    closing.join(CLOSED_S)
+    assert not closing.is_alive() and time.monotonic() - began >= HANG_S
+    is_over.set()
+    crossing.close()
