@@ -233,8 +233,13 @@ class Layout(FileModel):
 
     @property
     def patience(self) -> int:
-        """How many times `hang_s` a group waits: more than once where its GMIs may wait for others, whom they name."""
-        return 1 if self.channels is None else 2
+        """How many times `hang_s` a group waits: more than once where its GMIs may wait for others, whom they name.
+
+        A trainer waits once for agents that send by channels, twice for one that it asks: it may wait for simulators.
+        """
+        if self.channels is not None:
+            return 2
+        return 3 if any("agent" not in gmi.roles for gmi in self.with_role("trainer")) else 1
 
     def with_role(self, role: Role) -> tuple[GMI, ...]:
         """The GMIs that have a role, by id."""

@@ -29,6 +29,11 @@ def apart(gmis=3, num_env=8):
     return TDG_EX.lay_out(ANT, Node(name="n", cpu=Cpu(cores=2, memory_gib=8)), Cut(gmis, num_env, share_cores=True))
 
 
+def on_two_devices():
+    node = Node(name="n", cpus=CpuDevices(cores_each=1, count=2), cpu=Cpu(cores=2, memory_gib=8))
+    return TDG_EX.lay_out(ANT, node, Cut(3, 8, share_cores=True))
+
+
 def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
@@ -57,8 +62,7 @@ def test_one_simulator_one_agent_and_one_trainer_learn_bit_for_bit_what_one_holi
 
 @two_cores
 def test_trainers_of_two_devices_learn_bit_for_bit_what_two_holistic_gmis_do(tmp_path):
-    node = Node(name="n", cpus=CpuDevices(cores_each=1, count=2), cpu=Cpu(cores=2, memory_gib=8))
-    layout = TDG_EX.lay_out(ANT, node, Cut(3, 8, share_cores=True))
+    layout = on_two_devices()
     parts = tuple(Device(kind="cpu", index=i, gmis=(GMI(id=i, num_env=8, cores=(i,)),)) for i in range(2))
     groups = {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")}
     whole = Layout(task="ant", template="TCG_EX", share_cores=True, devices=parts, groups=groups)
@@ -97,18 +101,24 @@ def test_a_killed_gmi_ends_the_run_and_is_named(tmp_path, victim):
 
 
 @two_cores
-def test_a_simulator_that_hangs_is_named_by_its_agent_though_all_wait(tmp_path):
+@pytest.mark.parametrize(
+    ("layout", "victim", "by"),
+    [(apart(), 0, 1), (on_two_devices(), 3, 4), (on_two_devices(), 4, 5)],
+    ids=["simulator", "simulator beside another device", "agent beside another device"],
+)
+def test_a_gmi_that_hangs_is_named_by_who_waits_for_it_first_hand_though_all_wait(tmp_path, layout, victim, by):
     stopped = []
 
     def stop(row):
         for child in children_of(os.getpid()):
-            if not stopped and re.match(r"GMI 0 of ", child.cmdline()[-1]):
+            if not stopped and re.match(rf"GMI {victim} of ", child.cmdline()[-1]):
                 stopped.append(child)
                 child.suspend()
 
-    config = tiny_config(iterations=10**6, hang_s=8)
-    with pytest.raises(GmiError, match=r"GMI 1: GMI 0 \(process \d+\) lives but has not sent a message for 8 s"):
-        start(tmp_path / "run", apart(), config, on_row=stop)
+    config = tiny_config(iterations=10**6, hang_s=5)
+    said = rf"GMI {by}: GMI {victim} \(process \d+\) lives but has not sent a message for 5 s"
+    with pytest.raises(GmiError, match=said):
+        start(tmp_path / "run", layout, config, on_row=stop)
     assert not stopped[0].is_running()
 
 

@@ -12,7 +12,7 @@ from gmi_drl.config import ppo_of
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.roles.configured import configured
-from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.roles.dedicated.peer import Peer, turns_of
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.player import new_agent
@@ -22,9 +22,6 @@ from gmi_drl.templates.dedicated import chain_of
 SENT = (*MiniBatch.__dataclass_fields__, "log_std", "delta", "sums")
 """What a trainer needs of a judged rollout."""
 
-TRAINERS_TURNS = 2
-"""A trainer may wait for other trainers."""
-
 
 class TrainingAgent(DRL_role):
     """Plays a rollout whenever its trainer asks for one, with the parameters that come along."""
@@ -32,7 +29,7 @@ class TrainingAgent(DRL_role):
     def GMI_run(self, resume: str | None = None) -> None:
         """Serve until the trainer closes; `resume` as of `Holistic`."""
         config, chain = configured(self.mgr), chain_of(self.mgr.layout, self.GMI_id)
-        trainer = Peer(self.mgr, chain.trainer, TRAINERS_TURNS * self.mgr.hang_s)
+        trainer = Peer(self.mgr, chain.trainer, turns_of(self.mgr.layout).trainer * self.mgr.hang_s)
         simulators = [Peer(self.mgr, gmi_id) for gmi_id in chain.simulators]
         with closing(RemoteTask(simulators, self.mgr.device)) as task:
             noise = torch.Generator(self.mgr.device)

@@ -2,15 +2,41 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gmi_drl.errors import PeerSilentError
+from gmi_drl.layout import Layout
 
 CLOSE = "close"
 """The last thing that is asked for; nobody answers it."""
 
 LOADING_S = 1200.0
 """How long a simulator may load and compile before it is there."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """How many times `hang_s` GMIs that have one role wait: who may itself wait for others is waited for longer.
+
+    An agent waits once for its simulators, trainers for each other longer than for their agents (`Layout.patience`). So
+    of all who wait for a GMI that hangs the first to give up is one that waits for it, and not for somebody between.
+
+    Attributes:
+        agent: A trainer for the rollout of its agent.
+        trainer: An agent for its trainer, which may wait for others.
+        idle_agent: A simulator for its agent, which may wait for its trainer.
+    """
+
+    agent: int
+    trainer: int
+    idle_agent: int
+
+
+def turns_of(layout: Layout) -> Turns:
+    """Those in a layout."""
+    group = layout.patience
+    return Turns(group - 1, group + 1, group + 2)
 
 
 class Mail(Protocol):

@@ -10,16 +10,13 @@ from torch import Tensor
 
 from gmi_drl.config import RunConfig
 from gmi_drl.roles.configured import configured
-from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.roles.dedicated.peer import Peer, turns_of
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.seeds import seed_of, start_of, worlds_seed
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
 from gmi_drl.templates.dedicated import Chain, chain_of
-
-AGENTS_TURNS = 3
-"""An agent may wait for its trainer, and that for other trainers."""
 
 
 class Simulator(DRL_role):
@@ -34,7 +31,8 @@ class Simulator(DRL_role):
         """Serve until the agent closes."""
         torch.manual_seed(seed)  # some simulators draw from torch's own generator
         with closing(make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)) as task:
-            serve_worlds(task, Peer(self.mgr, self.chain.agent, AGENTS_TURNS * self.mgr.hang_s))
+            patience_s = turns_of(self.mgr.layout).idle_agent * self.mgr.hang_s
+            serve_worlds(task, Peer(self.mgr, self.chain.agent, patience_s))
 
 
 class TrainingSimulator(Simulator):
