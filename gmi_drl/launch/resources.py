@@ -9,10 +9,14 @@ from gmi_drl.comm.crossings import Crossings
 from gmi_drl.comm.links.meeting import Meeting
 from gmi_drl.comm.spots import Spots
 from gmi_drl.layout import Layout
-from gmi_drl.memory.post import Post, create_post
+from gmi_drl.memory.post import Post, check_available, create_post
 from gmi_drl.memory.segment import create_empty
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.resources import Resources
+from gmi_drl.units import counted
+
+STAND_IN_BYTES = 192 * 2**20
+"""More than a process takes that stands in for an agent of another host, which the tests measure."""
 
 Addresses = dict[str, dict[int, tuple[str, int]]]
 """Where ranks listen, by the name of their group."""
@@ -78,6 +82,7 @@ class HostResources:
                 self._ranks[name] = ranks
             if host is not None:
                 self._crossings = undone.enter_context(closing(Crossings(layout, node, host)))
+                _check_room(len(self._crossings.guests))
             self._life = undone.pop_all()
 
     @property
@@ -109,3 +114,10 @@ class HostResources:
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""
         self._life.close()
+
+
+def _check_room(guests: int) -> None:
+    """Raise `MachineError` where this host has no memory for who stands in for so many agents of others."""
+    if guests:
+        who = f"{counted(guests, 'stand-in')} for agents of other hosts"
+        check_available(guests * STAND_IN_BYTES, who, "use fewer agents, or put trainers where memory is")

@@ -1,7 +1,9 @@
 """Asynchronous trainings over nodes of this machine: agents and trainers on any."""
 
+import re
 import signal
 import threading
+from pathlib import Path
 
 import psutil
 import pytest
@@ -12,7 +14,9 @@ from unshared import needs_mounts, unseen
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError
+from gmi_drl.launch.nodes.host import STAND_IN
 from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.resources import STAND_IN_BYTES
 from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.training import check_trainable, train
 from gmi_drl.layout import GMI, Channels, Device, GmiGroup, Layout
@@ -120,13 +124,28 @@ def test_the_death_of_the_only_stand_in_is_told_at_once_wherever_it_stood(tmp_pa
     assert processes_of(tmp_path) == []
 
 
+@two_cores
+def test_a_stand_in_takes_as_much_memory_as_is_reckoned_with(tmp_path):
+    """What it shares with the GMIs counts for each in equal parts, and the channels, which are reckoned apart, not."""
+    taken = []
+
+    def measure(row):
+        for process in standing_in():
+            rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+            taken.append(
+                sum(1024 * int(re.search(rf"{kind}: *(\d+) kB", rollup)[1]) for kind in ("Pss_Anon", "Pss_File"))
+            )
+
+    start(tmp_path / "run", layout_of(a=[TRAINER], b=[AGENT]), config_of(), on_row=measure)
+    assert STAND_IN_BYTES / 2 < max(taken) < STAND_IN_BYTES
+
+
 @needs_mounts
 @two_cores
 def test_a_stand_in_prints_into_a_log_of_its_own_also_where_its_host_does_not_see_the_folder(tmp_path, monkeypatch):
     def abort(row):  # Python tells of it in the log
-        for process in psutil.Process().children(recursive=True):
-            if "asynchronous.stand_in" in " ".join(process.cmdline()):
-                process.send_signal(signal.SIGABRT)
+        for process in standing_in():
+            process.send_signal(signal.SIGABRT)
 
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     folder = RunFolder(tmp_path / "run")
@@ -136,6 +155,11 @@ def test_a_stand_in_prints_into_a_log_of_its_own_also_where_its_host_does_not_se
         train(layout, config_of(10**6), folder, agents=unseen(tmp_path, "a"), on_row=abort)
     log = folder.path / "logs" / "gmi-1-stand-in.log"
     assert f"its log is {log}\n  | " in str(caught.value) and "Fatal Python error: Aborted" in log.read_text()
+
+
+def standing_in():
+    """Who stands in for agents of runs of this process."""
+    return [one for one in psutil.Process().children(recursive=True) if STAND_IN in " ".join(one.cmdline())]
 
 
 class Watched(SubprocessAgents):

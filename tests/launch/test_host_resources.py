@@ -1,0 +1,31 @@
+from contextlib import closing
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from conftest import open_descriptors
+
+from gmi_drl.errors import MachineError
+from gmi_drl.launch.resources import STAND_IN_BYTES, HostResources
+from gmi_drl.layout import GMI, Channels, Device, Layout
+
+
+def over_two_nodes():
+    """A trainer on node a, three agents on node b."""
+    trainer = Device(node="a", kind="cpu", gmis=(GMI(id=0, roles=("trainer",), num_env=0, cores=(0,)),))
+    agents = (GMI(id=number, roles=("simulator", "agent"), num_env=1, cores=(0,)) for number in (1, 2, 3))
+    return Layout(
+        share_cores=True, devices=(trainer, Device(node="b", kind="cpu", gmis=tuple(agents))), channels=Channels()
+    )
+
+
+def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused(tmp_path, monkeypatch):
+    before = open_descriptors()
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=3 * STAND_IN_BYTES))
+    with pytest.raises(
+        MachineError, match=r"3 stand-ins for agents of other hosts need 576\.0 MiB .*: use fewer agents"
+    ):
+        HostResources(over_two_nodes(), tmp_path, 1024, "a", "127.0.0.1")
+    with closing(HostResources(over_two_nodes(), tmp_path, 1024, "b", "127.0.0.1")) as other:
+        assert other.guests == ()
+    assert open_descriptors() == before
