@@ -14,10 +14,10 @@ from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget, budget_of
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
+from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.noise import noise_here
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
 from gmi_drl.profiler.speeds import speeds_here
-from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.objective import Objective

@@ -13,8 +13,8 @@ from gmi_drl.learners import OUR_PPO, A3CConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.points import SMALL, PointMeasurer
-from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.templates import backend_refusal, template_of
 from gmi_drl.units import GIB

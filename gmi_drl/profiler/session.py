@@ -192,7 +192,7 @@ def probe_of(layout: Layout, config: RunConfig) -> str:
     """The role that measures a layout, by location.
 
     Raises:
-        UsageError: if the learner brings none; see `profiler.stand_in`.
+        UsageError: if the learner brings none; see `profiler.measurable`.
     """
     learner = LEARNERS.find(config.learner.kind)
     probe = template_of(layout).probe(learner)

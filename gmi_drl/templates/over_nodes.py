@@ -71,6 +71,10 @@ class OverNodes(Template):
         """See `Template`."""
         return self.inner.role_mistakes(layout)
 
+    def group_mistakes(self, layout: Layout) -> list[str]:
+        """See `Template`."""
+        return self.inner.group_mistakes(layout)
+
     def check(self, layout: Layout) -> list[str]:
         """See `Template`."""
         return self.inner.check(layout)

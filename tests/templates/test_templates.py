@@ -24,6 +24,8 @@ from gmi_drl.roles.probe import Probe
 from gmi_drl.scheduler import plan_measured, profile_grid
 from gmi_drl.speeds import GLOO, OF_CORES, Speed
 from gmi_drl.templates import TCG, TCG_EX, TEMPLATES, template_for, template_named, template_of
+from gmi_drl.templates.over_nodes import OverNodes
+from gmi_drl.templates.template import Template
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -221,3 +223,8 @@ def test_a_layout_by_an_unknown_template_can_be_read_and_not_run():
     layout = parse(Layout, tiny_layout(1).model_dump() | {"template": "TCG_EXX"}, "layout")
     with pytest.raises(UsageError, match="did you mean 'TCG_EX'"):
         template_for(layout, "training")
+
+
+def test_a_template_over_nodes_asks_the_one_that_it_lays_on_each_whatever_there_is_to_ask():
+    asked = {name for name, one in vars(Template).items() if callable(one) and not name.startswith("_")}
+    assert asked - vars(OverNodes).keys() == {"lay_out"}

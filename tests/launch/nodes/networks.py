@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import threading
 from contextlib import ExitStack, contextmanager
 from itertools import count
 
@@ -42,6 +43,21 @@ class Hosts(SubprocessAgents):
     def link(self, node, state):
         """Set the link of a node `up` or `down`."""
         ip("-n", self.spaces[node], "link", "set", "eth0", state)
+
+    def cut(self, node, seconds):
+        """Take its link away, for so long."""
+        self.link(node, "down")
+        threading.Timer(seconds, self.link, (node, "up")).start()
+
+    def cutting(self, node, seconds, rows):
+        """An `on_row` that keeps the rows, and cuts at the third."""
+
+        def on_row(row):
+            rows.append(row)
+            if len(rows) == 3:
+                self.cut(node, seconds)
+
+        return on_row
 
 
 def two_hosts():

@@ -2,7 +2,6 @@
 
 import re
 import signal
-import threading
 from pathlib import Path
 
 import psutil
@@ -240,15 +239,8 @@ def test_trainers_without_agents_are_refused_with_the_remedy():
 @two_cores
 def test_a_link_to_an_agent_that_is_down_for_five_seconds_is_survived(tmp_path):
     rows = []
-
-    def cut(row):
-        rows.append(row)
-        if len(rows) == 3:
-            hosts.link("b", "down")
-            threading.Timer(5, hosts.link, ("b", "up")).start()
-
     with two_hosts() as hosts:
-        folder = RunFolder(tmp_path / "run")
+        folder, cut = RunFolder(tmp_path / "run"), hosts.cutting("b", 5, rows)
         folder.create()
         outcome = train(layout_of(a=[TRAINER], b=[AGENT]), config_of(20), folder, agents=hosts, on_row=cut)
     assert outcome.state == "done" and len(rows) == 20

@@ -1,7 +1,6 @@
 """Trainings over two hosts with addresses of their own."""
 
 import socket
-import threading
 import time
 from pathlib import Path
 
@@ -38,17 +37,9 @@ def test_gradients_go_between_hosts_and_all_learn_the_same(tmp_path):
 
 def test_a_link_that_is_down_for_five_seconds_is_survived(tmp_path):
     told, rows = [], []
-
-    def cut(row):
-        rows.append(row)
-        if len(rows) == 3:
-            hosts.link("b", "down")
-            threading.Timer(5, hosts.link, ("b", "up")).start()
-
     with two_hosts() as hosts:
-        _, outcome = trained(
-            tmp_path / "run", over("a", "b"), hosts, config=config(iterations=20), on_row=cut, on_warning=told.append
-        )
+        more = {"on_row": hosts.cutting("b", 5, rows), "on_warning": told.append}
+        _, outcome = trained(tmp_path / "run", over("a", "b"), hosts, config=config(iterations=20), **more)
     assert outcome.state == "done" and len(rows) == 20
     assert any("node b has been silent for" in line for line in told)
 

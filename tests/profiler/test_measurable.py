@@ -5,8 +5,8 @@ from gmi_drl.config import RunConfig, default_config
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.learners import PPOConfig, RslRlConfig, base
 from gmi_drl.learners.rsl_rl import runner_config
+from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.session import Session
-from gmi_drl.profiler.stand_in import measurable
 from gmi_drl.templates import TCG, TCG_EX
 from gmi_drl.workload import TASK_SPECS
 

@@ -8,7 +8,7 @@ from gmi_drl.templates import Template
 from gmi_drl.workload import TaskSpec
 
 KEPT = ("horizon", "epochs", "minibatches", "hidden", "reward_scale")
-"""What a stand-in has of the learner."""
+"""What PPO has of the learner then."""
 
 
 def measurable(
