@@ -15,7 +15,7 @@ from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.points import SMALL, PointMeasurer
-from gmi_drl.scheduler.memory import fit, shortage
+from gmi_drl.scheduler.memory import SPARE, fit, shortage
 from gmi_drl.templates import backend_refusal, template_of
 from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
@@ -57,7 +57,7 @@ def require_room(
     learner = config.learner
     batches = _batches_bytes(layout, config, task)
     channels = batches * len(layout.with_role("trainer"))
-    if channels and (why := _shortage(layout, node, 0, 0, channels)) is not None:
+    if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
         raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
     learning = learner.memory_bytes(task, learner.worlds_of(layout) if isinstance(learner, A3CConfig) else most)
     if learning is None:
@@ -66,10 +66,13 @@ def require_room(
         generous = FIXED_BYTES + PLENTY_BYTES * most + learning
         if _shortage(layout, node, generous + (batches if node.num_gpus else 0), generous, channels) is None:
             return
+        much = f"{layout.num_env} environments are many"
+        if channels and _shortage(layout, node, generous, generous) is None:
+            much = f"channels of {channels / GIB:.1f} GiB are large ({LESS_IN_CHANNELS})"
         if template_of(layout).probe(OUR_PPO) is None:
-            tell(f"{layout.num_env} environments are many; GMIs of {layout.template} are unlike, so none is measured")
+            tell(f"{much}; GMIs of {layout.template} are unlike, so none is measured")
             return
-        tell(f"{layout.num_env} environments are many: measuring how much memory a few take")
+        tell(f"{much}: measuring how much memory a few take")
     try:
         config = measurable(task, config, template_of(layout), tell)
         points = _points_of_few(layout, task, config, node, size)
@@ -110,6 +113,16 @@ def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, ch
         if why is not None:
             return why
     return shortage(node, len(layout.gmis), size, memory_bytes, host_bytes, channel_bytes)
+
+
+def _gpu_shortage(layout: Layout, node: Node, batches: int) -> str | None:
+    """Why a GPU has no room for the batches of channels, which each of its trainers copies to it."""
+    if node.gpu_memory_gib is None:
+        return None
+    most = max(sum("trainer" in gmi.roles for gmi in device.gmis) for device in layout.devices) * batches
+    if most <= (1 - SPARE) * node.gpu_memory_gib * GIB:
+        return None
+    return f"batches of channels would take {most / GIB:.1f} GiB of a GPU's {node.gpu_memory_gib:.1f} GiB"
 
 
 def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:

@@ -6,7 +6,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware import Node
+from gmi_drl.hardware import Gpus, Node
 from gmi_drl.layout import Channels
 from gmi_drl.learners import A3CConfig, PPOConfig, RslRlConfig
 from gmi_drl.profiler import room
@@ -81,6 +81,24 @@ def test_what_fits_but_for_its_channels_is_told(monkeypatch):
         require_room(layout, tiny_config(learner=A3CConfig(horizon=32)), ANT, node_with(2.6), told.append)
         assert len(told) == (1 if max_lag else 0)
     assert "GMIs of decoupled are unlike, so none is measured" in told[0]
+
+
+def test_on_a_gpu_channels_are_told_to_be_the_cause_where_they_are():
+    cpu, gpus = this_node().cpu.model_copy(update={"memory_gib": 64.0}), (Gpus(model="A100", count=1, memory_gib=16.0),)
+    node, config = Node(name="n", cpu=cpu, gpus=gpus), tiny_config(learner=A3CConfig(horizon=32))
+
+    def told(max_lag, num_env=4096):
+        lines, layout = [], Decoupled(1, Channels(max_lag=max_lag)).lay_out(ANT, node, Cut(2, num_env))
+        require_room(layout, config, ANT, node, lines.append)
+        return lines
+
+    assert told(1) == []
+    assert "channels of 11.0 GiB are large (let agents have fewer environments" in told(300)[0]
+    assert "8000 environments are many" in told(1, num_env=8000)[0]
+    with pytest.raises(
+        LayoutMismatchError, match=r"batches of channels would take .* of a GPU's 16\.0 GiB: let agents"
+    ):
+        told(999)
 
 
 def test_a_few_are_cut_as_the_layout_is(install):
