@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
 from gmi_drl.cli.output import say
-from gmi_drl.cli.train_checks import check, check_early, configured, decided
+from gmi_drl.cli.train_checks import Given, check, check_early, configured
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import find_task
 from gmi_drl.units import counted
@@ -16,55 +16,41 @@ if TYPE_CHECKING:
     from gmi_drl.run.folder import RunFolder
 
 
-def resumed(
-    resume: Path,
-    layout: Path | None,
-    task: str | None,
-    algo: str | None,
-    template: str | None,
-    num_env: int | None,
-    gmis_per_gpu: int | None,
-    backend: str | None,
-    run_dir: Path | None,
-    rsl_rl_config: Path | None,
-    apply_mig: bool,
-    launcher: str,
-    **rest: Any,
-) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
+def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
     """The run in a folder, from its last checkpoint, on its own layout or another one with as many environments."""
     from gmi_drl.launch.launchers import layout_for
     from gmi_drl.run.checkpoint import list_checkpoints, read_index
     from gmi_drl.run.folder import RunFolder
 
-    if run_dir is not None:
+    if given.run_dir is not None:
         raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
-    if rsl_rl_config is not None:
+    if given.rsl_rl_config is not None:
         raise UsageError(
             "--rsl-rl-config is for a new run: one that goes on has it, change it by --set learner.runner.KEY=VALUE"
         )
-    folder = RunFolder(resume)
+    folder = RunFolder(run)
     chosen, before = folder.read_setup()
     learner, name = before.learner.kind, chosen.task
-    config = configured(before, **rest)
+    config = configured(before, given)
     check_early(name or "", learner, config)
     saved = list_checkpoints(folder.checkpoints)
     if not saved:
-        raise UsageError(f"{resume} has no complete checkpoint: begin it anew with --run-dir {resume}")
+        raise UsageError(f"{run} has no complete checkpoint: begin it anew with --run-dir {run}")
     index = read_index(saved[-1])
-    if layout is not None:
-        chosen = read_layout(layout, decided(task, template, num_env, gmis_per_gpu))
-    elif gmis_per_gpu is not None or num_env is not None:
-        chosen = _resized(chosen, index["num_env"], num_env, gmis_per_gpu)
-    chosen = layout_for(launcher, cut_by(chosen, backend))
-    if algo not in (None, learner):
+    if given.layout is not None:
+        chosen = read_layout(given.layout, given.decided)
+    elif given.gmis_per_gpu is not None or given.num_env is not None:
+        chosen = _resized(chosen, index["num_env"], given.num_env, given.gmis_per_gpu)
+    chosen = layout_for(given.launcher, cut_by(chosen, given.backend))
+    if given.algo not in (None, learner):
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
-    if template not in (None, chosen.template):
+    if given.template not in (None, chosen.template):
         raise UsageError(f"the run is by {chosen.template}: for another --template give a layout by it")
-    if chosen.task != name or (task is not None and find_task(task).name != name):
+    if chosen.task != name or (given.task is not None and find_task(given.task).name != name):
         raise UsageError(f"the run trains {name}: another task is another run")
-    check_applied(chosen, apply_mig)
+    check_applied(chosen, given.apply_mig)
     _check_same_run(index, before, config, chosen)
-    check(chosen, config, launcher, apply_mig=apply_mig, has_run_here=chosen.digest == index["layout"])
+    check(chosen, config, given.launcher, apply_mig=given.apply_mig, has_run_here=chosen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: worlds begin anew")
     return chosen, config, folder, saved[-1]

@@ -19,7 +19,7 @@ from gmi_drl.cli.output import (
 )
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.cli.resume import resumed
-from gmi_drl.cli.train_checks import check, check_early, configured, decided, without_learner
+from gmi_drl.cli.train_checks import Given, check, check_early, configured, without_learner
 from gmi_drl.task_names import as_file_name, known_tasks
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @apply_mig_option
 @simulator_option
 @format_option
-def train(format: str, apply_mig: bool, launcher: str, restarts: int, **options: Any) -> None:
+def train(format: str, restarts: int, **options: Any) -> None:
     """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
 
     Ctrl-C saves a checkpoint and prints the line that goes on from it. A run is resized by resuming it with another
@@ -77,9 +77,12 @@ def train(format: str, apply_mig: bool, launcher: str, restarts: int, **options:
     from gmi_drl.launch.restarts import train_on as launch
     from gmi_drl.launch.signals import SecondSignal
 
-    begin = resumed if options["resume"] else _begin
-    layout, config, folder, checkpoint = begin(apply_mig=apply_mig, launcher=launcher, **options)
-    with agents_by(launcher, layout) as agents, TrainingView(layout, config, folder, quiet=format == "json") as view:
+    given = Given(**options)
+    layout, config, folder, checkpoint = _begin(given) if given.resume is None else resumed(given.resume, given)
+    with (
+        agents_by(given.launcher, layout) as agents,
+        TrainingView(layout, config, folder, quiet=format == "json") as view,
+    ):
         if checkpoint is None:
             folder.create()
         try:
@@ -90,7 +93,7 @@ def train(format: str, apply_mig: bool, launcher: str, restarts: int, **options:
                 restarts=restarts,
                 tell=view.warn,
                 resume=checkpoint,
-                apply_mig=apply_mig,
+                apply_mig=given.apply_mig,
                 agents=agents,
                 on_start=view.announce,
                 on_row=view.show,
@@ -103,20 +106,7 @@ def train(format: str, apply_mig: bool, launcher: str, restarts: int, **options:
         raise SystemExit(128 + outcome.signal)
 
 
-def _begin(
-    layout: Path | None,
-    task: str | None,
-    algo: str | None,
-    template: str | None,
-    num_env: int | None,
-    gmis_per_gpu: int | None,
-    backend: str | None,
-    run_dir: Path | None,
-    rsl_rl_config: Path | None,
-    apply_mig: bool,
-    launcher: str,
-    **rest: Any,
-) -> tuple["Layout", "RunConfig", "RunFolder", None]:
+def _begin(given: Given) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     """A new run, whose folder is not made yet."""
     from gmi_drl.config import RunConfig, default_config
     from gmi_drl.launch.describe import task_spec
@@ -124,22 +114,22 @@ def _begin(
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG_EX, template_named, template_of
 
-    if layout is not None:
-        chosen = read_layout(layout, decided(task, template, num_env, gmis_per_gpu))
-        kind = algo or template_of(chosen).usual_learner
-        check_early(chosen.task or "", kind, without_learner(**rest))
+    if given.layout is not None:
+        chosen = read_layout(given.layout, given.decided)
+        kind = given.algo or template_of(chosen).usual_learner
+        check_early(chosen.task or "", kind, without_learner(given))
     else:
-        named = template_named(template or TCG_EX.name)
-        kind = algo or named.usual_learner
-        check_early(task or "ant", kind, without_learner(**rest))
-        chosen = make_layout(task or "ant", num_env or DEFAULT_NUM_ENV, gmis_per_gpu, named)
-    chosen = layout_for(launcher, cut_by(chosen, backend))
+        named, task = template_named(given.template or TCG_EX.name), given.task or "ant"
+        kind = given.algo or named.usual_learner
+        check_early(task, kind, without_learner(given))
+        chosen = make_layout(task, given.num_env or DEFAULT_NUM_ENV, given.gmis_per_gpu, named)
+    chosen = layout_for(given.launcher, cut_by(chosen, given.backend))
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
-    config = configured(base, rsl_rl_config, **rest)
-    check_applied(chosen, apply_mig)
-    check(chosen, config, launcher, apply_mig=apply_mig)
-    folder = RunFolder(run_dir or Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}")
-    return chosen, config, folder, None
+    config = configured(base, given)
+    check_applied(chosen, given.apply_mig)
+    check(chosen, config, given.launcher, apply_mig=given.apply_mig)
+    usual = Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return chosen, config, RunFolder(given.run_dir or usual), None
 
 
 def _tell(outcome: "Outcome", folder: "RunFolder", format: str) -> None:

@@ -1,7 +1,8 @@
 """What `gmi-drl train` makes of its options, and what it refuses before anything starts."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gmi_drl.cli.output import say
 from gmi_drl.errors import UsageError
@@ -12,38 +13,64 @@ if TYPE_CHECKING:
     from gmi_drl.layout import Layout
 
 
-def configured(base: "RunConfig", rsl_rl_config: Path | None = None, **given: Any) -> "RunConfig":
+@dataclass(frozen=True)
+class Given:
+    """What a command line says of the training that it begins or resumes, as the options of `gmi-drl train`."""
+
+    layout: Path | None
+    task: str | None
+    algo: str | None
+    template: str | None
+    iterations: int | None
+    num_env: int | None
+    gmis_per_gpu: int | None
+    backend: str | None
+    seed: int | None
+    run_dir: Path | None
+    resume: Path | None
+    rsl_rl_config: Path | None
+    set: tuple[str, ...]
+    launcher: str
+    apply_mig: bool
+
+    @property
+    def decided(self) -> dict[str, object]:
+        """Options that say what a layout file says."""
+        return {
+            "--task": self.task,
+            "--template": self.template,
+            "--num-env": self.num_env,
+            "--gmis-per-gpu": self.gmis_per_gpu,
+        }
+
+    @property
+    def settings(self) -> list[str]:
+        """Options that are short for settings, then the settings themselves."""
+        short = {"iterations": self.iterations, "seed": self.seed}
+        return [f"{key}={value}" for key, value in short.items() if value is not None] + list(self.set)
+
+
+def configured(base: "RunConfig", given: Given) -> "RunConfig":
     """The configuration with what the command line sets, also within a file of rsl_rl's."""
     from gmi_drl.config import apply_settings
     from gmi_drl.learners import RslRlConfig
     from gmi_drl.learners.rsl_rl import read_over
 
-    settings = _settings(**given)
+    settings, file = given.settings, given.rsl_rl_config
     if any(setting.partition("=")[0].strip() in ("learner", "learner.kind") for setting in settings):
         raise UsageError("--set learner.kind: --algo says what learns, and learner.KEY=VALUE sets one of its values")
-    if rsl_rl_config is None:
+    if file is None:
         return apply_settings(base, settings)
     if not isinstance(base.learner, RslRlConfig):
         raise UsageError(f"--rsl-rl-config is for --algo rsl_rl, not for {base.learner.kind}")
-    return apply_settings(base, settings, f"{rsl_rl_config} with --set", read_over(base.learner, rsl_rl_config))
+    return apply_settings(base, settings, f"{file} with --set", read_over(base.learner, file))
 
 
-def without_learner(**given: Any) -> "RunConfig":
+def without_learner(given: Given) -> "RunConfig":
     """What the command line sets, but for the learner's section, which begins with what suits the task."""
     from gmi_drl.config import RunConfig, apply_settings
 
-    return apply_settings(RunConfig(), [one for one in _settings(**given) if not one.lstrip().startswith("learner")])
-
-
-def _settings(iterations: int | None, seed: int | None, set: tuple[str, ...], **rest: Any) -> list[str]:
-    """Options that are short for settings, then the settings themselves."""
-    short = {"iterations": iterations, "seed": seed}
-    return [f"{key}={value}" for key, value in short.items() if value is not None] + list(set)
-
-
-def decided(task: str | None, template: str | None, num_env: int | None, gmis_per_gpu: int | None) -> dict[str, object]:
-    """Options that say what a layout file says."""
-    return {"--task": task, "--template": template, "--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu}
+    return apply_settings(RunConfig(), [one for one in given.settings if not one.lstrip().startswith("learner")])
 
 
 def check_early(task: str, kind: str, config: "RunConfig") -> None:
