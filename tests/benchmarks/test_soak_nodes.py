@@ -12,11 +12,12 @@ from networks import needs_hosts
 @two_cores
 @needs_hosts
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fault", ["gmi", "head killed"])
+@pytest.mark.parametrize("fault", ["gmi", "head killed", "stand-in killed"])
 def test_a_fault_ends_as_promised_and_the_run_goes_on(fault, tmp_path):
     import soak_nodes
 
-    by_ray = fault not in soak_nodes.FAULTS
-    if by_ray:
+    kinds = (soak_nodes.FAULTS, soak_nodes.DECOUPLED_FAULTS, soak_nodes.RAY_FAULTS)
+    of = next(one for one in kinds if fault in one)
+    if of is soak_nodes.RAY_FAULTS:
         pytest.importorskip("ray", reason="needs the extra [ray]")
-    assert soak_nodes.one(fault, tmp_path, random.Random(1), by_ray=by_ray) == []
+    assert soak_nodes.one(fault, tmp_path, random.Random(1), of) == []
