@@ -59,7 +59,10 @@ def require_room(
     channels = batches * len(layout.with_role("trainer"))
     if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
         raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
-    learning = learner.memory_bytes(task, learner.worlds_of(layout) if isinstance(learner, A3CConfig) else most)
+    worlds = most
+    if isinstance(learner, A3CConfig) and layout.channels is not None:  # where it is served nobody gathers
+        worlds = learner.worlds_of(layout)
+    learning = learner.memory_bytes(task, worlds)
     if learning is None:
         tell(f"what {learner.kind} keeps cannot be reckoned: measuring how much memory a few environments take")
     else:

@@ -2,6 +2,7 @@ import pytest
 from conftest import tiny_config, tiny_layout
 from toys import install_backend
 
+from gmi_drl.config import default_config
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
@@ -12,7 +13,7 @@ from gmi_drl.learners import A3CConfig, PPOConfig, RslRlConfig
 from gmi_drl.profiler import room
 from gmi_drl.profiler.room import require_room
 from gmi_drl.profiler.session import Session
-from gmi_drl.templates import Decoupled
+from gmi_drl.templates import TCG, Decoupled
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -26,6 +27,11 @@ def node_with(memory_gib):
 def test_what_would_fit_anyway_is_not_measured(monkeypatch):
     monkeypatch.setattr(room, "PointMeasurer", None)
     require_room(tiny_layout(gmis=1, num_env=1024), tiny_config(), ANT, node_with(4.0))
+
+
+def test_a_policy_of_a3c_is_served_where_nobody_trains():
+    serving = TCG.lay_out(ANT, this_node(), Cut(1, 64))
+    require_room(serving, default_config(ANT, "a3c"), ANT, node_with(4.0))
 
 
 def test_wide_networks_are_a_reason_to_measure():
