@@ -87,6 +87,7 @@ class DeviceBatches(Batches):
         self._copied: torch.cuda.Event | None = None  # what the batch that is out consists of
         if device.type == "cuda":
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._stream.wait_stream(torch.cuda.current_stream(device))  # which may still use what was freed for these
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
 
     def arrived(self, gmi: int, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
