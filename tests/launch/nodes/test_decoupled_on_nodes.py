@@ -171,8 +171,12 @@ class Watched(SubprocessAgents):
         return started
 
 
+BOTH = {"a": [AGENT, TRAINER], "b": [TRAINER, AGENT]}
+
+
 @two_cores
-def test_a_run_that_loses_a_node_of_agents_goes_on_with_the_others(tmp_path):
+@pytest.mark.parametrize("left", [{"a": [TRAINER, AGENT], "b": [AGENT]}, BOTH], ids=["of-agents", "with-a-pool"])
+def test_a_run_that_loses_a_node_goes_on_with_the_others(tmp_path, left):
     folder, told, starter = RunFolder(tmp_path / "run"), [], Watched()
     folder.create()
 
@@ -181,13 +185,10 @@ def test_a_run_that_loses_a_node_of_agents_goes_on_with_the_others(tmp_path):
             starter.of_b.kill()
 
     config = config_of(6).model_copy(update={"checkpoint_every": 2})
-    layout = layout_of(a=[TRAINER, AGENT], b=[AGENT])
+    layout = layout_of(**left, reduction="HAR" if left is BOTH else "none")
     outcome = train_on(layout, config, folder, restarts=1, tell=told.append, on_row=on_row, agents=starter)
     assert outcome.state == "done" and "was lost with its node: going on from iteration" in told[0]
     assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2, 3, 4, 5, 6]
-
-
-BOTH = {"a": [AGENT, TRAINER], "b": [TRAINER, AGENT]}
 
 
 @two_cores
@@ -211,22 +212,6 @@ def test_a_death_in_either_pool_ends_both_and_is_told(tmp_path, gmi_id):
     with pytest.raises(GmiError, match=rf"GMI {gmi_id} \(process \d+, node {'aabb'[gmi_id]}\) was killed by SIGKILL"):
         start(tmp_path / "run", layout_of(**BOTH, reduction="HAR"), config_of(10**6), on_row=on_row)
     assert processes_of(tmp_path) == []
-
-
-@two_cores
-def test_a_run_that_loses_a_pool_goes_on_with_the_other(tmp_path):
-    folder, told, starter = RunFolder(tmp_path / "run"), [], Watched()
-    folder.create()
-
-    def on_row(row):
-        if row["iteration"] == 3 and not told:
-            starter.of_b.kill()
-
-    config = config_of(6).model_copy(update={"checkpoint_every": 2})
-    layout = layout_of(**BOTH, reduction="HAR")
-    outcome = train_on(layout, config, folder, restarts=1, tell=told.append, on_row=on_row, agents=starter)
-    assert outcome.state == "done" and "was lost with its node: going on from iteration" in told[0]
-    assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_trainers_without_agents_are_refused_with_the_remedy():
