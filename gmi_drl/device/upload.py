@@ -12,6 +12,12 @@ def pinned_zeros(*shape: int, device: torch.device) -> Tensor:
     return torch.zeros(*shape, pin_memory=device.type == "cuda")
 
 
+def await_stream(device: torch.device) -> None:
+    """Have the host wait until all that was launched in the current stream of a GPU is done; at once elsewhere."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).synchronize()
+
+
 class Upload:
     """Copies to a device, one after the other from the same memory, pinned or registered with CUDA.
 

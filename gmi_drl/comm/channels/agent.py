@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.channels.direct import MappedBatches, await_stream
+from gmi_drl.comm.channels.direct import MappedBatches
 from gmi_drl.comm.channels.dispenser import Place, channels_of
 from gmi_drl.comm.channels.leases import Lease, Leases
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.parameters import Parameters
+from gmi_drl.device.upload import await_stream
 from gmi_drl.errors import UsageError
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.fence import order_stores

@@ -147,7 +147,7 @@ class Carrier:
         except Exception as error:  # else who waits would hear of it late, and not of what
             lost = GmiError(f"{self._name} cannot be heard: {type(error).__name__}: {error}")
         with self._changed:
-            died = f"{self._name} ended while {self._own} needed it: the log of the first trainer says why"
+            died = f"{self._name} ended while {self._own} needed it: its log says why"
             self._lost = self._lost or lost or PeerDiedError(died)
             self._changed.notify_all()
 

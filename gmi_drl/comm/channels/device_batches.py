@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.channels.batcher import Batcher
-from gmi_drl.comm.channels.direct import await_stream, share_batches
+from gmi_drl.comm.channels.direct import share_batches
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
-from gmi_drl.device.upload import register
+from gmi_drl.device.upload import await_stream, register
 
 
 class Batches(ABC):

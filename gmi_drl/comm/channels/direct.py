@@ -67,12 +67,6 @@ class MappedBatches:
         self._mapped.close()
 
 
-def await_stream(device: torch.device) -> None:
-    """Have the host wait until all that was launched in the current stream of a GPU is done."""
-    if device.type == "cuda":
-        torch.cuda.current_stream(device).synchronize()
-
-
 def _numbers(memory: ChannelMemory) -> int:
     return memory.sizes.batches * memory.batch_stride // _FLOAT_BYTES
 

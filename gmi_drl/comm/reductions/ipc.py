@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gmi_drl.comm.groups.ipc import IpcGroup
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
+from gmi_drl.device.upload import await_stream
 
 
 class IpcReduction(SharedMemoryReduction):
@@ -33,8 +34,7 @@ class IpcReduction(SharedMemoryReduction):
 
     def meet(self, call: int) -> None:
         """Wait for the own stream, then for all others; see `SharedMemoryReduction`."""
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()
+        await_stream(self._device)
         self.group.meet(call)
 
     def spread(self, vector: Tensor, others: list[Tensor]) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from gmi_drl.comm.group import Group
 from gmi_drl.comm.parts import in_pieces
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket
-from gmi_drl.device.upload import Upload, register
+from gmi_drl.device.upload import Upload, await_stream, register
 from gmi_drl.errors import UsageError
 from gmi_drl.memory.calls import REDUCE_SLOT, REDUCE_STAGED, call_word
 from gmi_drl.memory.rows import RowMemory, Vectors
@@ -89,7 +89,6 @@ class RowReduction(ABC):
             mine = row[: part.numel()]
             self._upload.wait()  # the last copy out of the row
             mine.copy_(part, non_blocking=True)
-            if part.device.type == "cuda":
-                torch.cuda.current_stream(part.device).synchronize()  # the peers read it next
+            await_stream(part.device)  # the peers read it next
             self.sum_rows(rows, part.numel(), call)
             self._upload.start(mine, part)
