@@ -239,7 +239,8 @@ class Layout(FileModel):
         """
         if self.channels is not None:
             return 2
-        return 3 if any("agent" not in gmi.roles for gmi in self.with_role("trainer")) else 1
+        asks = self.with_role("agent") and any("agent" not in gmi.roles for gmi in self.with_role("trainer"))
+        return 3 if asks else 1
 
     def with_role(self, role: Role) -> tuple[GMI, ...]:
         """The GMIs that have a role, by id."""

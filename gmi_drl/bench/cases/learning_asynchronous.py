@@ -38,14 +38,16 @@ def beside_ppo() -> "Trained":
 
 
 def by_lag() -> "Trained":
-    """The default first."""
+    """The default first. Two agents gather more than one trainer takes, so that all room fills: lag is what it may be."""
     from gmi_drl.config import default_config
     from gmi_drl.layout import Channels
     from gmi_drl.workload import TASK_SPECS
 
     a3c, usual = default_config(TASK_SPECS[TASK], "a3c"), Channels().max_lag
     lags = sorted(LAGS, key=lambda lag: lag != usual)
-    return {f"max_lag {lag}": (layout_of(TASK, NUM_ENV, channels=Channels(max_lag=lag)), a3c) for lag in lags}
+    return {
+        f"max_lag {lag}": (layout_of(TASK, NUM_ENV, gmis=3, channels=Channels(max_lag=lag)), a3c) for lag in lags
+    }
 
 
 def opener(trained: "Callable[[], Trained]") -> Callable[[bool], AbstractContextManager[Sides]]:
@@ -96,12 +98,12 @@ CASES = (
     ),
     Case(
         name="learning_lag",
-        claim="The same with one agent and one trainer, by `max_lag`: how many versions older than the policy that "
+        claim="The same with two agents and one trainer, by `max_lag`: how many versions older than the policy that "
         "learns the one that acted may be.",
         unit="reward",
         open=opener(by_lag),
         obstacle=obstacle,
-        limits="An agent and a trainer on a core each. With max_lag 0 each waits for the other.",
+        limits="Three GMIs take turns on two cores. With max_lag 0 agents and the trainer wait for each other.",
         repeats=3,
     ),
 )
