@@ -38,16 +38,14 @@ def beside_ppo() -> "Trained":
 
 
 def by_lag() -> "Trained":
-    """The default first. Two agents gather more than one trainer takes, so that all room fills: lag is what it may be."""
+    """The default first. Two agents gather more than one trainer takes, so all room fills: lag is what it may be."""
     from gmi_drl.config import default_config
     from gmi_drl.layout import Channels
     from gmi_drl.workload import TASK_SPECS
 
     a3c, usual = default_config(TASK_SPECS[TASK], "a3c"), Channels().max_lag
     lags = sorted(LAGS, key=lambda lag: lag != usual)
-    return {
-        f"max_lag {lag}": (layout_of(TASK, NUM_ENV, gmis=3, channels=Channels(max_lag=lag)), a3c) for lag in lags
-    }
+    return {f"max_lag {lag}": (layout_of(TASK, NUM_ENV, gmis=3, channels=Channels(max_lag=lag)), a3c) for lag in lags}
 
 
 def opener(trained: "Callable[[], Trained]") -> Callable[[bool], AbstractContextManager[Sides]]:
