@@ -11,6 +11,7 @@ from gmi_drl.errors import MachineError
 from gmi_drl.gmi import Claim
 from gmi_drl.launch.ground import Here, Laying
 from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.succession import Succession, kept
 from gmi_drl.layout import Layout
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
@@ -27,6 +28,7 @@ def opened(
     *,
     slot_bytes: int,
     environment: Mapping[str, str | None] | None = None,
+    succession: Succession | None = None,
 ) -> Iterator[GMIProcesses]:
     """The GMIs of a layout as running processes, for the time of a `with` block.
 
@@ -43,6 +45,7 @@ def opened(
         params: Keyword arguments of `GMI_run` (JSON).
         slot_bytes: Shared memory per GMI and group; longer vectors are reduced in pieces.
         environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
+        succession: Whose processes are started again when they die; None: nobody's.
 
     Raises:
         UsageError: if the layout is not one of the claim.
@@ -53,7 +56,8 @@ def opened(
     where: Laying = Here(claim) if isinstance(claim, Claim) else claim
     with where.laid(layout, folder, slot_bytes, environment or {}) as ground, ExitStack() as life:
         folder.write_setup(layout, config)
-        with ground.shared() as resources:
+        with ground.shared() as shared:
+            resources = {**shared, **life.enter_context(kept(shared, succession.gmis))} if succession else shared
             processes = life.enter_context(
                 GMIProcesses(
                     layout,
@@ -65,6 +69,7 @@ def opened(
                     hang_s=config.hang_s,
                     resources=resources,
                     environment=environment or {},
+                    succession=succession,
                 )
             )
         yield processes

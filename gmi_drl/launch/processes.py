@@ -5,7 +5,9 @@ import os
 import selectors
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +16,7 @@ from gmi_drl.gmi import Instances
 from gmi_drl.gmi_environment import without_mps
 from gmi_drl.launch.events import Event, Heard, Tick
 from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended
+from gmi_drl.launch.succession import Succession
 from gmi_drl.layout import Layout
 from gmi_drl.memory.waiting import Waiting
 from gmi_drl.pools import far_agents
@@ -60,8 +63,9 @@ class GMIProcesses:
         instances: What the devices of this layout are cut into.
         start: Starts one GMI.
         hang_s: Deadline of every wait between GMIs.
-        resources: What they share, by their ids; it must be open until all have started.
+        resources: What they share, by their ids; it must be open until all have started, for who is succeeded longer.
         environment: Variables that differ from what the backend gives; None takes one away.
+        succession: Whose processes are started again when they die, once a role has reported; None: nobody's.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class GMIProcesses:
         hang_s: float,
         resources: Mapping[int, Resources],
         environment: Mapping[str, str | None],
+        succession: Succession | None = None,
     ) -> None:
         self.layout, self.folder, self.instances = layout, folder, instances
         self._results: dict[int, Any] = {}
@@ -87,11 +92,15 @@ class GMIProcesses:
             "meeting": str(folder.meeting),
             "hang_s": hang_s,
             "drains": instances.drains,
+            "are_succeeded": succession is not None,
         }
+        self._succession = succession
+        self._predecessors: Counter[int] = Counter()
         self._children: dict[int, StartedGMI] = {}
         self._attached, self._failed = set[int](), set[int]()
         self._selector = selectors.DefaultSelector()
         self._has_told = False  # the role of any GMI
+        self._is_loading = True  # such a role, for the first time, or a successor's
 
     def __enter__(self) -> Self:
         # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
@@ -139,7 +148,7 @@ class GMIProcesses:
             for gmi_id, word in words:
                 heard = Waiting()
                 if isinstance(word, Ready | Report | Wrote):
-                    self._has_told = True
+                    self._has_told, self._is_loading = True, False
                     yield Heard(gmi_id, word)
                     heard = Waiting()  # what the caller took its time for is not the GMIs' silence
             if error is not None:
@@ -151,7 +160,7 @@ class GMIProcesses:
         late = [gmi_id for gmi_id in self._children if gmi_id not in self._attached]
         if late and silent_s > START_S:
             raise GmiError(f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}")
-        if silent_s > max(silence_s, START_S if self._has_told else FIRST_WORD_S):
+        if silent_s > max(silence_s, FIRST_WORD_S if self._is_loading else START_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
             raise GmiError(f"no GMI has been heard of for {silent_s:.0f} s{where}")
 
@@ -180,6 +189,7 @@ class GMIProcesses:
 
     def _add(self, number: int) -> None:
         order = self._order | {"gmi": number, "role": self._roles.get(number)}  # who stands in for one has none
+        order |= {"predecessors": self._predecessors[number]}
         wanted = {**without_mps(os.environ), **self.instances.environment(number), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
         child = self._start(order, environment, self.folder.log_file(number), self._resources[number])
@@ -194,11 +204,15 @@ class GMIProcesses:
         """
         received, deadline = list[tuple[int, GMIWord]](), time.monotonic() + wait_s
         error, complaint = None, None
+        deaths = dict[int, GmiDiedError]()
         while True:
             ready = self._selector.select(0.0 if error else max(0.0, deadline - time.monotonic()))
             for key, _ in ready:
                 try:
                     word = self._read(*key.data)
+                except GmiDiedError as failure:
+                    deaths.setdefault(failure.gmi_id, failure)  # its line and its process tell of it, both
+                    continue
                 except GmiError as failure:
                     error = error or failure
                     continue
@@ -212,11 +226,32 @@ class GMIProcesses:
                         pass
                     case _:
                         received.append((key.data[0], word))
+            for death in deaths.values():  # not while what was ready is read: a successor may get the same descriptors
+                error = error or (None if self._is_succeeded(death) else death)
+            deaths.clear()
             is_late = time.monotonic() >= deadline
             if error and (is_late or not ready):
                 return received, error
             if not error and (is_late or (received and complaint is None)):
                 return received, complaint
+
+    def _is_succeeded(self, death: GmiDiedError) -> bool:
+        """Start another process in the place of one that has died, if one shall be."""
+        if self._succession is None or not self._has_told or not self._succession.is_due(death):
+            return False
+        number = death.gmi_id
+        child = self._children[number]
+        for descriptor in (child.line_fd, child.exit_fd):
+            with suppress(KeyError):  # one of them has ended first
+                self._selector.unregister(descriptor)
+        self.instances.release([child.pid])
+        child.end()
+        child.close()
+        self._attached.discard(number)
+        self._predecessors[number] += 1
+        self._is_loading = True
+        self._add(number)
+        return True
 
     def _read(self, gmi_id: int, has_ended: bool) -> GMIWord | None:
         """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.

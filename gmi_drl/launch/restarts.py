@@ -7,13 +7,13 @@ from typing import Any
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.launch.started import LOST
+from gmi_drl.launch.succession import Restarts
 from gmi_drl.launch.training import Outcome, train
 from gmi_drl.layout import GmiGroup, Layout
 from gmi_drl.reductions import HAR, NONE
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import template_of
-from gmi_drl.units import counted
 
 FOR_ALL = HAR.name
 """Sums over whatever GMIs are on whatever devices."""
@@ -33,7 +33,7 @@ def train_on(
 
     A lost node is left out: the GMIs of the others take over its environments, as nearly alike as they divide. Worlds
     begin anew where they have moved; a GMI that died alone is started where it was, and all worlds go on from the
-    checkpoint.
+    checkpoint. Whom the others can go on without is started again alone, and nothing is lost (`Template.succeeded`).
 
     Args:
         layout: As of `train`.
@@ -47,18 +47,18 @@ def train_on(
     Raises:
         GmiDiedError: if there are no restarts left, no checkpoint yet, or no node.
     """
-    for left in range(restarts, -1, -1):
+    allowed = Restarts(restarts, tell)
+    while True:
         try:
-            return train(layout, config, folder, resume=resume, **more)
+            return train(layout, config, folder, resume=resume, restarts=allowed, **more)
         except GmiDiedError as error:
-            saved = list_checkpoints(folder.checkpoints)
-            rest = _what_is_left(layout, error)
-            if not left or not saved or rest is None:
+            saved, rest = list_checkpoints(folder.checkpoints), _what_is_left(layout, error)
+            if not saved or rest is None:
                 raise
-            why, layout, resume = str(error).splitlines()[0], rest, saved[-1]
-            where = f" on {', '.join(str(node) for node in layout.nodes)}" if error.exit_code_of_gmi == LOST else ""
-            tell(f"{why}: going on from iteration {int(resume.name)}{where}, {counted(left - 1, 'restart')} left")
-    raise AssertionError("the last attempt returns or raises")
+            where = f" on {', '.join(str(node) for node in rest.nodes)}" if error.exit_code_of_gmi == LOST else ""
+            if not allowed.take(error, f"going on from iteration {int(saved[-1].name)}{where}"):
+                raise
+            layout, resume = rest, saved[-1]
 
 
 def _what_is_left(layout: Layout, error: GmiDiedError) -> Layout | None:

@@ -20,6 +20,7 @@ from gmi_drl.launch.nodes.starters import AgentStarter
 from gmi_drl.launch.opened import opened
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
+from gmi_drl.launch.succession import Restarts, Succession
 from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS, A3CConfig, LearnerConfig
 from gmi_drl.roles.words import Report, Stop
@@ -53,6 +54,7 @@ def train(
     resume: Path | None = None,
     apply_mig: bool = False,
     agents: AgentStarter | None = None,
+    restarts: Restarts | None = None,
     on_start: Callable[[], None] = lambda: None,
     on_row: Callable[[Row], None] = lambda row: None,
     on_warning: Callable[[str], None] = lambda text: None,
@@ -66,6 +68,7 @@ def train(
         resume: The checkpoint to go on from.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
         agents: Starts the agents of the layout's nodes; None for a layout of this machine.
+        restarts: How often an agent may be started again alone that has died, where that is possible; None: never.
         on_start: Called when the devices are cut and the GMIs have been started.
         on_row: Called with every row of the metrics.
         on_warning: Called when one of the configuration's writers is dropped, or a node falls silent.
@@ -87,7 +90,11 @@ def train(
             stop_on_signals() as request,
         ):
             try:
-                outcome = _train(claim, layout, config, folder, home, resume, on_start, on_row, on_warning, request)
+                succeeded = template_of(layout).succeeded(layout) if agents is None and restarts else frozenset[int]()
+                succession = Succession(succeeded, restarts) if succeeded and restarts else None
+                outcome = _train(
+                    claim, layout, config, folder, home, resume, succession, on_start, on_row, on_warning, request
+                )
                 home.require()
                 folder.write_state(outcome.state)
             except OSError as error:
@@ -150,6 +157,7 @@ def _train(
     folder: RunFolder,
     home: Presence,
     resume: Path | None,
+    succession: Succession | None,
     on_start: Callable[[], None],
     on_row: Callable[[Row], None],
     on_warning: Callable[[str], None],
@@ -165,7 +173,9 @@ def _train(
     leaders, is_asked = template.leaders(layout), False
     with ExitStack() as life:
         writers = life.enter_context(Writers(folder, config.writers, on_warning))  # end after the processes
-        processes = life.enter_context(opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes))
+        processes = life.enter_context(
+            opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes, succession=succession)
+        )
         on_start()
         sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
         reporters = template.reporters(layout)

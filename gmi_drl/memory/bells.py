@@ -104,6 +104,22 @@ class Bells:
         """Those of some peers of which this has been seen, by waiting for them or for others, or by looking."""
         return [peer for peer in peers if peer in self._ended]
 
+    def doze(self, is_done: Callable[[], bool], most_s: float) -> bool:
+        """Sleep until it is done, but not for longer than so, whoever ends meanwhile; whether it is."""
+        waiting = Waiting()
+        while not (done := is_done()) and waiting.look() < most_s:
+            self._sleep((), _NAP_S)
+        return done
+
+    def watch_anew(self, peer: int) -> None:
+        """Watch another process from now on, which has come as this peer after one that ended."""
+        self._ended.discard(peer)
+        self._watched.discard(peer)
+        for pidfd in [pidfd for pidfd, watched in self._pidfds.items() if watched == peer]:
+            self._poll.unregister(pidfd)
+            os.close(pidfd)
+            del self._pidfds[pidfd]
+
     def see_off(self, peers: Sequence[int], most_s: float) -> None:
         """Wait until the processes of all these have ended, but not for longer than so."""
         waiting = Waiting()

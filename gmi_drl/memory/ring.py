@@ -33,13 +33,17 @@ class _End:
 
 
 class RingWriter(_End):
-    """The sender's end.
+    """The sender's end. Where one has ended another may be opened, which goes on after what was put.
 
     Args:
         memory: Zeroed before either end is opened.
         offset: Where the ring begins, at a line.
         capacity: Records that may be under way.
     """
+
+    def __init__(self, memory: mmap.mmap, offset: int, capacity: int) -> None:
+        super().__init__(memory, offset, capacity)
+        self._count = self._words[0]
 
     def has_room(self) -> bool:
         """Whether one more may be put."""

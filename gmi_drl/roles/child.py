@@ -100,7 +100,8 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     torch.set_num_interop_threads(1)
     resources = Resources.from_order(order["resources"])
     folders = Path(order["run_folder"]), Path(order["meeting"])
-    with GMI_manager(layout, gmi, *folders, line, resources, order["hang_s"], order.get("is_far", False)) as manager:
+    told = {name: order[name] for name in ("hang_s", "is_far", "predecessors", "are_succeeded") if name in order}
+    with GMI_manager(layout, gmi, *folders, line, resources, **told) as manager:
         manager.become_current()
         line.deliver(Attached())
         if layout.device_of(gmi.id).kind == "gpu":

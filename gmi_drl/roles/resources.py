@@ -1,7 +1,7 @@
 """What a GMI shares with others: made by the launcher, inherited by descriptor."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from gmi_drl.comm.spots import Spot
@@ -21,6 +21,15 @@ class Resources:
     spots: Mapping[str, Spot] = field(default_factory=dict)
     post: Post | None = None
     channels: int | None = None
+
+    def with_descriptors(self, by: Mapping[int, int]) -> Self:
+        """The same with other descriptors of the same things, by those here."""
+        spots = {
+            name: Spot.from_order(spot.to_order() | {what: by[one] for what, one in spot.descriptors.items()})
+            for name, spot in self.spots.items()
+        }
+        post = Post(by[self.post.memory], tuple(by[bell] for bell in self.post.bells)) if self.post else None
+        return replace(self, spots=spots, post=post, channels=None if self.channels is None else by[self.channels])
 
     @property
     def descriptors(self) -> set[int]:

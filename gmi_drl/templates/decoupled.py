@@ -90,6 +90,16 @@ class Decoupled(Template):
             raise UsageError(f"{learner.name} learns where it acts, not by {self.name}: take --algo a3c")
         return {gmi.id: learner.trainer if "trainer" in gmi.roles else AGENT for gmi in layout.gmis}
 
+    def succeeded(self, layout: Layout) -> frozenset[int]:
+        """See `Template`: agents on cores, with their trainers on one machine.
+
+        Not on a GPU, where a process that is killed may harm those it shares it with; not on other machines, where
+        nobody keeps what a process inherits.
+        """
+        if len(layout.nodes) > 1:
+            return frozenset()
+        return frozenset(gmi.id for gmi in layout.with_role("agent") if layout.device_of(gmi.id).kind == "cpu")
+
 
 def _with_trainers(device: Device, first: int) -> Device:
     """The GMIs from id `first` on train."""

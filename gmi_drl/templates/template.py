@@ -182,6 +182,10 @@ class Template(ABC):
         """
         return self.reporters(layout)[: 1 if self.purpose == "training" else None]
 
+    def succeeded(self, layout: Layout) -> frozenset[int]:
+        """The GMIs whose process may die and be started again while the others go on; usually none."""
+        return frozenset()
+
     def reporters(self, layout: Layout) -> tuple[int, ...]:
         """The GMIs that report an iteration: their rows together are one of the run's metrics.
 

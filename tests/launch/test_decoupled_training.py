@@ -108,20 +108,44 @@ def test_a_death_is_an_error_that_names_the_gmi_and_keeps_the_checkpoint(tmp_pat
     assert len(list_checkpoints(RunFolder(tmp_path / "run").checkpoints)) == 1
 
 
-def test_with_restarts_the_run_goes_on_after_an_agents_death(tmp_path):
-    folder, told, deaths = RunFolder(tmp_path / "run"), [], []
+def restarted(path, layout, iterations, killed, restarts):
+    """A run in which a GMI is killed after each of some iterations: how it ended, its rows, and what was told."""
+    folder, told, deaths = RunFolder(path), [], dict(killed)
     folder.create()
 
     def on_row(row):
-        if row["iteration"] == 3 and not deaths:
-            deaths.append(0)
-            signal_gmi(folder.path, 0)
+        if (gmi_id := deaths.pop(row["iteration"], None)) is not None:
+            assert signal_gmi(folder.path, gmi_id)
 
-    config = config_of(6).model_copy(update={"checkpoint_every": 2})
-    outcome = train_on(layout_of(), config, folder, restarts=1, tell=told.append, on_row=on_row)
-    assert outcome.state == "done" and outcome.iteration == 6
-    assert any("GMI 0" in line for line in told)
-    assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2, 3, 4, 5, 6]
+    config = config_of(iterations).model_copy(update={"checkpoint_every": 2})
+    outcome = train_on(layout, config, folder, restarts=restarts, tell=told.append, on_row=on_row)
+    return outcome, read_metrics(folder.metrics_file), told
+
+
+@pytest.mark.parametrize(("agents", "trainers"), [(1, 1), (2, 2)])
+def test_with_restarts_an_agent_that_dies_is_started_again_alone(tmp_path, agents, trainers):
+    """Twice; rows go on as if nothing had been, but for what was dropped."""
+    layout, killed = layout_of(agents, trainers, max_lag=1), {3: 0, 30: 0}
+    outcome, rows, told = restarted(tmp_path / "run", layout, 2000, killed, restarts=2)
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, 2001))
+    assert [line.partition("SIGKILL")[2] for line in told] == [
+        " (by hand, or for want of memory): started again alone, 1 restart left",
+        " (by hand, or for want of memory): started again alone, 0 restarts left",
+    ]
+    assert set(rows[-1]["dropped"]) <= {"GMI 0 ended"} and max(row["lag_max"] for row in rows) <= 1
+    logs = [(tmp_path / "run" / "logs" / f"gmi-{gmi}.log").read_text() for gmi in range(agents + trainers)]
+    assert not any("Error" in log for log in logs)
+
+
+def test_agents_are_started_again_as_often_as_is_allowed(tmp_path):
+    with pytest.raises(GmiError, match=r"GMI 0 .* was killed by SIGKILL"):
+        restarted(tmp_path / "run", layout_of(), 10**6, {3: 0, 30: 0}, restarts=1)
+
+
+def test_with_restarts_the_run_goes_on_from_its_checkpoint_after_a_trainers_death(tmp_path):
+    outcome, rows, told = restarted(tmp_path / "run", layout_of(), 6, {3: 1}, restarts=1)
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert len(told) == 1 and "GMI 1" in told[0] and "going on from iteration 2, 0 restarts left" in told[0]
 
 
 def test_learners_and_templates_that_are_not_for_each_other_are_refused(tmp_path):

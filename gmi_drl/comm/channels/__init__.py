@@ -50,7 +50,8 @@ deadline (`hang_s`).
 
 **Nothing lost, nothing twice.** A record has the number of its place, of its agent's rollout, of its steps and of
 itself; whatever does not follow the one before is an error. An agent that ends leaves what it has sent whole; its
-unfinished rollouts are dropped, counted with that cause, and their places are leased again.
+unfinished rollouts are dropped, counted with that cause, and their places are leased again. Another process may go on
+as that agent: it says how many were before it, and its rollouts have numbers that none of them has used.
 
 **Between hosts.** The trainers of a pool (`gmi_drl.pools`) share a host, whose memory this is; other hosts that train
 have pools and memory of their own. An agent of another host has an end that keeps the same promises (`far_agent.py`),
@@ -97,7 +98,13 @@ def obstacle() -> str | None:
 
 
 def agent_end(
-    memory: int, post: Post, gmi_id: int, sizes: ChannelSizes, hang_s: float, device: torch.device | str = "cpu"
+    memory: int,
+    post: Post,
+    gmi_id: int,
+    sizes: ChannelSizes,
+    hang_s: float,
+    device: torch.device | str = "cpu",
+    predecessors: int = 0,
 ) -> AgentEnd:
     """Join the channels as an agent; returns when the first trainer has made their memory.
 
@@ -108,6 +115,7 @@ def agent_end(
         sizes: The same for all ends.
         hang_s: Seconds after which a peer that lives counts as silent.
         device: Where a direct agent's places are; those of others are in the shared memory.
+        predecessors: How many processes were this agent before, and have ended.
 
     Raises:
         UsageError: If the GMI is no agent, or the memory was made for other sizes.
@@ -115,11 +123,17 @@ def agent_end(
         PeerDiedError: If the first trainer has ended.
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
-    return AgentEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "agents"), torch.device(device))
+    return AgentEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "agents"), torch.device(device), predecessors)
 
 
 def trainer_end(
-    memory: int, post: Post, gmi_id: int, sizes: ChannelSizes, hang_s: float, device: torch.device | str = "cpu"
+    memory: int,
+    post: Post,
+    gmi_id: int,
+    sizes: ChannelSizes,
+    hang_s: float,
+    device: torch.device | str = "cpu",
+    successor_s: float | None = None,
 ) -> TrainerEnd:
     """Join the channels as a trainer, the first of which makes their memory.
 
@@ -130,6 +144,7 @@ def trainer_end(
         sizes: The same for all ends.
         hang_s: Seconds after which a peer that lives counts as silent.
         device: Where batches shall be: on a CPU they are the shared memory itself.
+        successor_s: How long a successor is waited for where all agents have died; None if none will come.
 
     Raises:
         UsageError: If the GMI is no trainer, or the memory was made for other sizes.
@@ -137,7 +152,7 @@ def trainer_end(
         PeerDiedError: If the first trainer has ended.
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
-    return TrainerEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "trainers"), torch.device(device))
+    return TrainerEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "trainers"), torch.device(device), successor_s)
 
 
 def _opened(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gmi_drl.comm.channels.direct import MappedBatches
 from gmi_drl.comm.channels.dispenser import Place, channels_of
-from gmi_drl.comm.channels.leases import Lease, Leases
+from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE, Lease, Leases
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.parameters import Parameters
 from gmi_drl.device.upload import await_stream
@@ -24,16 +24,19 @@ class AgentEnd:
 
     Attributes:
         parameters: The newest ones.
-        rollouts: Places leased so far.
+        rollouts: The number of the next rollout: places leased so far, by this process.
         wait_s: Seconds waited so far, for a place or for room in a queue.
     """
 
-    def __init__(self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device) -> None:
+    def __init__(
+        self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device, predecessors: int
+    ) -> None:
         self.parameters = Parameters(memory, bells)
         self.wait_s = 0.0
         self._memory, self._lock, self._bells = memory, lock, bells
         self.sizes = sizes = memory.sizes
         self._index = sizes.agents.index(bells.own)
+        memory.predecessors[self._index] = predecessors
         self._leases = Leases(memory, lock)
         self._rings = [
             RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)
@@ -49,7 +52,7 @@ class AgentEnd:
         self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
         self._place: Place | None = None
         self._leased: Lease | None = None
-        self.rollouts = 0
+        self.rollouts = predecessors * ROLLOUTS_OF_ONE
 
     def lease(self) -> Place | None:
         """Take the next place, before acting: where there is none this waits until a trainer gives some back.

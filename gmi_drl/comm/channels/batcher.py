@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gmi_drl.comm.channels.leases import Leases, agent_of, owner_word
+from gmi_drl.comm.channels.leases import Leases, agent_of, owner_word, process_of
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.errors import GmiError
 
@@ -72,10 +72,11 @@ class Batcher:
         """The numbers of a batch's places."""
         return range(batch * self._sizes.rollouts, (batch + 1) * self._sizes.rollouts)
 
-    def unfinished(self, agent: int) -> list[int]:
-        """The places that an agent has leased and not filled, in order."""
+    def unfinished(self, agent: int, processes: int) -> list[int]:
+        """The places that the first so many processes of an agent have leased and not filled, in order."""
         leased = range(self._given_back, self._leases.leased(self._trainer))
-        owned = (place for place in leased if agent_of(self._leases.owner(self._trainer, place)) == agent)
+        owners = ((place, self._leases.owner(self._trainer, place)) for place in leased)
+        owned = (place for place, owner in owners if agent_of(owner) == agent and process_of(owner) < processes)
         return [place for place in owned if not self.is_place_whole(place)]
 
     def steps_come(self, place: int) -> int:

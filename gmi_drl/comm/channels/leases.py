@@ -9,6 +9,9 @@ from gmi_drl.memory.lock import SharedLock
 NOBODY = 0
 """The owner of a place that was given up."""
 
+ROLLOUTS_OF_ONE = 2**32
+"""So many numbers has each process of an agent for its rollouts; those of the process that succeeds it come after."""
+
 _AGENTS = 2**16
 
 
@@ -27,6 +30,11 @@ def owner_word(agent: int, rollout: int) -> int:
 def agent_of(owner: int) -> int:
     """Whose word that is; -1 is `NOBODY`."""
     return owner % _AGENTS - 1
+
+
+def process_of(owner: int) -> int:
+    """Of which process of its agent that word is, from 0."""
+    return owner // _AGENTS // ROLLOUTS_OF_ONE
 
 
 class Leases:

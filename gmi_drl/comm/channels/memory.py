@@ -1,7 +1,7 @@
 """The memory of the channels: one memfd of a run, in which experience, its queues and the parameters lie.
 
-After the header, whole pages each: words of the run, a table for each trainer, a ring for each agent and trainer,
-two buffers of parameters, and for each trainer `max_lag + 1` batches.
+After the header, whole pages each: words of the run, a word for each agent, a table for each trainer, a ring for each
+agent and trainer, two buffers of parameters, and for each trainer `max_lag + 1` batches.
 """
 
 import fcntl
@@ -56,6 +56,9 @@ class ChannelMemory:
 
     The first trainer sizes it, once and for all (it is sealed), and tells the others, who wait for that.
 
+    Attributes:
+        predecessors: Of each agent, the processes that it had before its present one; the agents write it.
+
     Args:
         descriptor: Of `create_memory`; it stays the caller's to close, when this is of no more use.
         sizes: Of all that lies in it.
@@ -83,6 +86,7 @@ class ChannelMemory:
         self._run = self._words(self._run_at, 4 * LINE_BYTES)
         self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
         self.parameter_words = self._run[_PARAMETERS:]
+        self.predecessors = self._words(self._predecessors_at, 8 * len(sizes.agents))
         self._batches = [self._batches_of(trainer) for trainer in range(len(sizes.trainers))]
 
     @property
@@ -116,7 +120,8 @@ class ChannelMemory:
         sizes = self.sizes
         self._table_bytes = _in_pages(8 * (OWNERS + sizes.places))
         self._run_at = _in_pages(_HEADER.size + len(sizes.text.encode()))
-        self._tables_at = self._run_at + _in_pages(4 * LINE_BYTES)
+        self._predecessors_at = self._run_at + _in_pages(4 * LINE_BYTES)
+        self._tables_at = self._predecessors_at + _in_pages(8 * len(sizes.agents))
         self._rings_at = self._tables_at + len(sizes.trainers) * self._table_bytes
         pairs = len(sizes.agents) * len(sizes.trainers)
         self._parameters_at = self._rings_at + _in_pages(pairs * ring_bytes(sizes.ring_records))

@@ -12,7 +12,7 @@ from gmi_drl.comm.channels.device_batches import Batches, open_batches
 from gmi_drl.comm.channels.leases import Leases, agent_of
 from gmi_drl.comm.channels.memory import ChannelMemory
 from gmi_drl.comm.channels.parameters import Parameters
-from gmi_drl.errors import GmiError, PeerDiedError, UsageError
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.ring import RingReader
@@ -51,7 +51,14 @@ class TrainerEnd:
         wait_s: Seconds waited so far for experience.
     """
 
-    def __init__(self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device) -> None:
+    def __init__(
+        self,
+        memory: ChannelMemory,
+        lock: SharedLock,
+        bells: Bells,
+        device: torch.device,
+        successor_s: float | None,
+    ) -> None:
         self.parameters = Parameters(memory, bells)
         self.dropped: Counter[str] = Counter()
         self.dropped_steps: Counter[str] = Counter()
@@ -67,6 +74,7 @@ class TrainerEnd:
             for agent, gmi in enumerate(sizes.agents)
         }
         self._living = list(sizes.agents)
+        self._predecessors, self._successor_s = [0] * len(sizes.agents), successor_s  # as far as this one knows
         self._ring_agents()  # direct ones wait for what is shared
         self._number = 0  # of the batch that is or will be trained on
         self._is_out = self._is_ended = False
@@ -76,14 +84,16 @@ class TrainerEnd:
 
         Raises:
             UsageError: If the last one was not given back.
-            PeerDiedError: If no agent is left.
-            PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send.
+            PeerDiedError: If no agent is left, and none will succeed it.
+            PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send, or
+                no successor has come in time.
             GmiError: If another trainer has ended the experience.
         """
         if self._is_out:
             raise UsageError(f"batch {self._number} was not given back, and so the next one cannot be taken")
         began = time.perf_counter()
         try:
+            self._bells.look(self._living)
             self._look()
             while missing := self._batcher.missing(self._number):
                 self._await_more(missing)
@@ -151,23 +161,48 @@ class TrainerEnd:
                 f"the experience that GMI {self._bells.own} waits for was ended, by itself or another trainer"
             )
         if not self._living:
-            agents = ", ".join(map(str, self._sizes.agents))
-            raise PeerDiedError(f"all agents (GMIs {agents}) ended while GMI {self._bells.own} waited for experience")
+            self._await_successor()
+            return
         self._bells.look(self._living)  # whoever ends wakes us
         owner = agent_of(self._leases.owner(self._rank, missing[0]))  # who leased first is due first
         due = list(self._living) if owner < 0 else [self._sizes.agents[owner]]
         self._bells.wait_for(lambda: not self._look().isdisjoint(due) or self._memory.is_closed, due, "sent experience")
 
+    def _await_successor(self) -> None:
+        agents = ", ".join(map(str, self._sizes.agents))
+        text = f"all agents (GMIs {agents}) ended while GMI {self._bells.own} waited for experience"
+        if self._successor_s is None:
+            raise PeerDiedError(text)
+        if not self._bells.doze(lambda: bool(self._look()) or self._memory.is_closed, self._successor_s):
+            raise PeerSilentError(f"{text}, and none has come in their place for {self._successor_s:g} s")
+
     def _look(self) -> set[int]:
-        """Take in what has come; the agents of which anything has, or that have ended."""
-        ended = self._bells.ended(self._living)  # known before the queues are read: what was sent until then counts
+        """Take in what has come; the agents of which anything has, that have ended, or that have a successor."""
+        # Known before the queues are read: what was sent until then counts.
+        ended, succeeded = self._bells.ended(self._living), self._succeeded()
         heard = {gmi for gmi, ring in self._rings.items() if ring.has_more()}
         for gmi in heard:
             self._take_in(gmi)
         for gmi in ended:
             self._living.remove(gmi)
-            self._reclaim(gmi)
-        return heard.union(ended)
+            self._reclaim(gmi, processes=self._predecessors[self._sizes.agents.index(gmi)] + 1)
+        for gmi, predecessors in succeeded.items():
+            self._reclaim(gmi, processes=predecessors)
+            self._welcome(gmi, predecessors)
+        return heard.union(ended, succeeded)
+
+    def _succeeded(self) -> dict[int, int]:
+        """The agents as which another process has come, with how many were before it."""
+        now = self._memory.predecessors.tolist()
+        if now == self._predecessors:
+            return {}
+        return {gmi: now[n] for n, gmi in enumerate(self._sizes.agents) if now[n] != self._predecessors[n]}
+
+    def _welcome(self, gmi: int, predecessors: int) -> None:
+        self._predecessors[self._sizes.agents.index(gmi)] = predecessors
+        self._bells.watch_anew(gmi)
+        if gmi not in self._living:
+            self._living.append(gmi)
 
     def _take_in(self, gmi: int) -> None:
         agent = self._sizes.agents.index(gmi)
@@ -176,8 +211,8 @@ class TrainerEnd:
             self._batches.arrived(gmi, record, is_kind_whole)
         self._bells.ring(gmi)  # it may wait for room
 
-    def _reclaim(self, gmi: int) -> None:
-        places = self._batcher.unfinished(self._sizes.agents.index(gmi))
+    def _reclaim(self, gmi: int, processes: int) -> None:
+        places = self._batcher.unfinished(self._sizes.agents.index(gmi), processes)
         self._drop(places, f"GMI {gmi} ended")
         self._batcher.forget(places)
         self._leases.give_up(self._rank, places)

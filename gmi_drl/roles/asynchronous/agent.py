@@ -37,13 +37,14 @@ class ExperienceAgent(DRL_role):
             resume: The checkpoint that the trainers go on from; the worlds of an agent begin anew.
         """
         config, start, way = configured(self.mgr), start_of(resume), way_to_trainers(self.mgr)
-        task_seed = seed_of(config, start, self.GMI_id, "task")
+        nth = f" {self.mgr.predecessors}" if self.mgr.predecessors else ""  # a successor draws anew
+        task_seed = seed_of(config, start, self.GMI_id, f"task{nth}")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, task_seed)
         tell_of_worlds(self, task, way)
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
         agent, vector = new_agent(task.spec, config, device)
-        noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, "agent"))
+        noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
         actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, vector)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
         recording = Recording(sizes, device)

@@ -39,10 +39,11 @@ class Near:
             Peer(self._mgr, trainer).say(text)
 
     def open(self, sizes: ChannelSizes) -> AgentEnd:
-        """See `Way`. The first trainer says that there is room, after whatever it has waited for."""
-        Peer(self._mgr, self._trainers[0]).hear(LOADING_S)
+        """See `Way`. The first trainer says that there is room, after whatever it has waited for; a successor knows."""
         mgr = self._mgr
-        return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device)
+        if not mgr.predecessors:
+            Peer(mgr, self._trainers[0]).hear(LOADING_S)
+        return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.predecessors)
 
 
 class Far:

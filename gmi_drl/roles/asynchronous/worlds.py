@@ -16,8 +16,8 @@ from gmi_drl.workload import TaskSpec
 
 
 def tell_of_worlds(role: DRL_role, task: Task, way: Way) -> None:
-    """Tell all trainers the sizes of the worlds and the terms of the reward; the first agent of a pool does it."""
-    if role.GMI_id != pool_of(role.mgr.layout, role.GMI_id).agents[0]:
+    """Tell all trainers the sizes of the worlds and terms of the reward, once; the first agent of a pool does it."""
+    if role.GMI_id != pool_of(role.mgr.layout, role.GMI_id).agents[0] or role.mgr.predecessors:
         return
     terms = terms_of(task)
     way.tell(json.dumps({"spec": asdict(task.spec), "terms": list(terms.names) if terms else []}))

@@ -3,6 +3,7 @@
 import torch
 
 from gmi_drl.comm.channels import ChannelSizes, packed_bytes
+from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE
 from gmi_drl.experience import RolloutForm
 from gmi_drl.layout import Channels
 
@@ -25,8 +26,9 @@ def sizes_of(rollouts=1, agents=(1,), trainers=(0,), form=FORM, direct=(), **cha
 
 
 def number(gmi, rollout, kind, step):
-    """What all of a step of a kind is, exact in float32."""
-    return ((gmi * 1000 + rollout) * 20 + KINDS[kind]) * 10 + step
+    """What all of a step of a kind is, exact in float32: of four processes of an agent, 4000 rollouts each."""
+    process, nth = divmod(rollout, ROLLOUTS_OF_ONE)
+    return (((gmi * 4 + process) * 4000 + nth % 4000) * 20 + KINDS[kind]) * 10 + step
 
 
 def pieces():
@@ -54,7 +56,8 @@ def rollouts_in(batch):
     came = []
     for row, gmi in enumerate(batch.agents):
         first = int(batch.views["obs"][row].flatten()[0])
-        rollout = first // 200 - gmi * 1000
+        process, nth = divmod(first // 200 - gmi * 16_000, 4000)
+        rollout = process * ROLLOUTS_OF_ONE + nth
         for kind, step in pieces():
             view = batch.views[kind][row]
             part = view[step] if kind in STEPWISE else view

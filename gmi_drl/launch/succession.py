@@ -1,0 +1,59 @@
+"""Who takes the place of a process that has died, while the others go on."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from gmi_drl.errors import GmiDiedError
+from gmi_drl.roles.resources import Resources
+from gmi_drl.units import counted
+
+
+@dataclass
+class Restarts:
+    """How often what has died may be started again, in a run.
+
+    Args:
+        left: So often.
+        tell: Told of each in a line, with what died and what is done.
+    """
+
+    left: int
+    tell: Callable[[str], None]
+
+    def take(self, death: GmiDiedError, deed: str) -> bool:
+        """Have one less, and say for what; whether there was one."""
+        if not self.left:
+            return False
+        self.left -= 1
+        self.tell(f"{str(death).splitlines()[0]}: {deed}, {counted(self.left, 'restart')} left")
+        return True
+
+
+@dataclass(frozen=True)
+class Succession:
+    """GMIs that others can go on without for a while.
+
+    Args:
+        gmis: Their ids.
+        restarts: Of the run.
+    """
+
+    gmis: frozenset[int]
+    restarts: Restarts
+
+    def is_due(self, death: GmiDiedError) -> bool:
+        """Whether another process shall take the place of one that has died: if so, a restart is taken."""
+        return death.gmi_id in self.gmis and self.restarts.take(death, "started again alone")
+
+
+@contextmanager
+def kept(resources: Mapping[int, Resources], gmis: Iterable[int]) -> Iterator[Mapping[int, Resources]]:
+    """What some GMIs share, open for the time of a `with` block, by their ids: for who succeeds them."""
+    copies: dict[int, int] = {}
+    with ExitStack() as opened:
+        for descriptor in {one for gmi in gmis for one in resources[gmi].descriptors}:
+            copies[descriptor] = os.dup(descriptor)
+            opened.callback(os.close, copies[descriptor])
+        yield {gmi: resources[gmi].with_descriptors(copies) for gmi in gmis}
