@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Go on from the last checkpoint when a GMI or a node dies, so many times at most.",
+    help="Go on when a GMI or a node dies, so many times at most: from the last checkpoint, or, where only an agent of "
+    "asynchronous training is missing, without a stop.",
 )
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
 @launcher_option
