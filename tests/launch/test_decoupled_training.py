@@ -122,12 +122,12 @@ def restarted(path, layout, iterations, killed, restarts):
     return outcome, read_metrics(folder.metrics_file), told
 
 
-@pytest.mark.parametrize(("agents", "trainers"), [(1, 1), (2, 2)])
-def test_with_restarts_an_agent_that_dies_is_started_again_alone(tmp_path, agents, trainers):
+@pytest.mark.parametrize(("agents", "trainers", "iterations"), [(1, 1, 60), (2, 2, 300)])
+def test_with_restarts_an_agent_that_dies_is_started_again_alone(tmp_path, agents, trainers, iterations):
     """Twice; rows go on as if nothing had been, but for what was dropped."""
     layout, killed = layout_of(agents, trainers, max_lag=1), {3: 0, 30: 0}
-    outcome, rows, told = restarted(tmp_path / "run", layout, 2000, killed, restarts=2)
-    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, 2001))
+    outcome, rows, told = restarted(tmp_path / "run", layout, iterations, killed, restarts=2)
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, iterations + 1))
     assert [line.partition("SIGKILL")[2] for line in told] == [
         " (by hand, or for want of memory): started again alone, 1 restart left",
         " (by hand, or for want of memory): started again alone, 0 restarts left",
