@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from gmi_drl.errors import GmiError
 from gmi_drl.memory.segment import LINE_BYTES
 
-Record = tuple[int, int, int, int, int]
-"""Five numbers; what they mean is the users' affair."""
+Numbers = tuple[int, int, int, int, int]
+"""Of a record; what they mean is the users' affair."""
 
 _RECORD = struct.Struct("=6q")  # the last one is the record's own number, from 1
 _HEAD_BYTES = 2 * LINE_BYTES
@@ -64,7 +64,7 @@ class RingReader(_End):
         """Whether something was written that is not taken."""
         return bool(self._words[0] > self._count)
 
-    def take_all(self) -> Iterator[Record]:
+    def take_all(self) -> Iterator[Numbers]:
         """What has been written by now and not been taken; a record is taken when the next one is asked for.
 
         Raises:

@@ -11,6 +11,7 @@ from gmi_drl.comm.channels.dispenser import Place, channels_of
 from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE, Lease, Leases
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.parameters import Parameters
+from gmi_drl.comm.channels.records import Record
 from gmi_drl.device.upload import await_stream
 from gmi_drl.errors import UsageError
 from gmi_drl.memory.bells import Bells
@@ -93,23 +94,23 @@ class AgentEnd:
         self.rollouts += leased is not None
         return leased
 
-    def send_now(self, lease: Lease, rollout: int, kind: int, first: int, last: int) -> bool:
-        """Tell a lease's trainer of steps that are in the place, if there is room in the queue; whether there was."""
-        ring = self._rings[lease.trainer]
+    def send_now(self, trainer: int, record: Record) -> bool:
+        """Tell a trainer, by rank, of steps that are in a place, if there is room in the queue; whether there was."""
+        ring = self._rings[trainer]
         if not ring.has_room():
             return False
-        if lease.trainer in self._mapped:
+        if trainer in self._mapped:
             await_stream(self._device)
         order_stores()  # what the record tells of is there before it
-        ring.put(lease.place, rollout, kind, first, last)
-        self._bells.ring(self.sizes.trainers[lease.trainer])
+        ring.put(*record)
+        self._bells.ring(self.sizes.trainers[trainer])
         return True
 
-    def bytes_of(self, lease: Lease, kind: int, first: int, last: int) -> memoryview:
-        """Where steps `first` to `last` - 1 of a kind are, in a place of the host's memory that was leased."""
-        batch, row = divmod(lease.place % self.sizes.places, self.sizes.rollouts)
-        numbers: memoryview = self._memory.batch(lease.trainer, batch).numpy().data
-        return numbers[self.sizes.span(kind, row, first, last)]
+    def bytes_of(self, trainer: int, record: Record) -> memoryview:
+        """Where the steps of a record are, in a place of the host's memory that was leased."""
+        batch, row = divmod(record.place % self.sizes.places, self.sizes.rollouts)
+        numbers: memoryview = self._memory.batch(trainer, batch).numpy().data
+        return numbers[self.sizes.span(record.kind, row, record.first, record.last)]
 
     def close(self) -> None:
         """Stop watching the trainers. What was sent still arrives."""
@@ -124,12 +125,12 @@ class AgentEnd:
         self._leased = self.lease_now()
         return self._leased is not None or self._memory.is_closed
 
-    def _send(self, lease: Lease, rollout: int, kind: int, first: int, last: int) -> None:
+    def _send(self, trainer: int, record: Record) -> None:
         def is_told() -> bool:  # or nobody reads it any more
-            return self.send_now(lease, rollout, kind, first, last) or self._memory.is_closed
+            return self.send_now(trainer, record) or self._memory.is_closed
 
         if not is_told():
-            self._wait(is_told, (self.sizes.trainers[lease.trainer],), "taken experience")
+            self._wait(is_told, (self.sizes.trainers[trainer],), "taken experience")
 
     def _wait(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str, patience: int = 1) -> None:
         began = time.perf_counter()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from gmi_drl.comm.channels.leases import Leases, agent_of, owner_word, process_of
+from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.errors import GmiError
 
@@ -25,12 +26,12 @@ class Batcher:
         self._came = [[0] * len(self._steps) for _ in range(sizes.places)]
         self._whole_kinds = [0] * sizes.places
 
-    def arrive(self, agent: int, record: tuple[int, int, int, int, int]) -> bool:
+    def arrive(self, agent: int, record: Record) -> bool:
         """Take in that steps of a kind have come.
 
         Args:
             agent: Whose record, by its place in the sizes.
-            record: Place, number of the rollout, kind, first and last + 1 step.
+            record: Of what has come.
 
         Returns:
             Whether all steps of the kind have come now, of that place.

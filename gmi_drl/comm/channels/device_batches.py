@@ -12,6 +12,7 @@ from torch import Tensor
 from gmi_drl.comm.channels.batcher import Batcher
 from gmi_drl.comm.channels.direct import share_batches
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
+from gmi_drl.comm.channels.records import Record
 from gmi_drl.device.upload import await_stream, register
 
 
@@ -19,7 +20,7 @@ class Batches(ABC):
     """The batches of a trainer, on its device."""
 
     @abstractmethod
-    def arrived(self, gmi: int, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+    def arrived(self, gmi: int, record: Record, is_kind_whole: bool) -> None:
         """Steps of a kind have come of an agent, by its GMI: see `Batcher.arrive`."""
 
     @abstractmethod
@@ -42,7 +43,7 @@ class HostBatches(Batches):
         batches = [memory.batch(trainer, batch) for batch in range(memory.sizes.batches)]
         self._batches = [(batch, kind_views(memory.sizes, batch)) for batch in batches]
 
-    def arrived(self, gmi: int, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+    def arrived(self, gmi: int, record: Record, is_kind_whole: bool) -> None:
         """Nothing is to be copied."""
 
     def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
@@ -90,7 +91,7 @@ class DeviceBatches(Batches):
             self._stream.wait_stream(torch.cuda.current_stream(device))  # which may still use what was freed for these
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
 
-    def arrived(self, gmi: int, record: tuple[int, int, int, int, int], is_kind_whole: bool) -> None:
+    def arrived(self, gmi: int, record: Record, is_kind_whole: bool) -> None:
         """Copy what has come, or wait for the rest of it; what a direct agent tells of is there."""
         if gmi in self._direct:
             return

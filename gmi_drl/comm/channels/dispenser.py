@@ -1,15 +1,11 @@
 """The dispenser: what an agent has written goes into channels by kind, as records (paper section 4.2)."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from gmi_drl.comm.channels.leases import Lease
+from gmi_drl.comm.channels.records import Record, Send
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.errors import UsageError
-
-Send = Callable[[Lease, int, int, int, int], None]
-"""Tell a lease's trainer: the number of the rollout, the kind, and the first and the last + 1 step."""
 
 
 class Channel:
@@ -47,7 +43,7 @@ class Place:
         self, lease: Lease, rollout: int, views: dict[str, Tensor], channels: dict[str, Channel], send: Send
     ) -> None:
         self.trainer, self.number, self.rollout, self.views = lease.trainer, lease.place, rollout, views
-        self._lease, self._channels, self._send = lease, channels, send
+        self._channels, self._send = channels, send
         self.is_committed = False
         for channel in channels.values():
             channel.begin()
@@ -65,7 +61,7 @@ class Place:
             raise UsageError(f"step {step} of {kind!r} was written when step {channel.written} was to come")
         written = step + 1
         if written == channel.due:
-            self._send(self._lease, self.rollout, channel.kind, channel.sent, written)
+            self._send(self.trainer, Record(self.number, self.rollout, channel.kind, channel.sent, written))
             channel.sent = written
             channel.due = min(written + channel.transfer, channel.steps)
         channel.written = written  # not before: what could not be sent can be told again

@@ -10,9 +10,9 @@ from torch import Tensor
 from gmi_drl.comm.channels.carrier import Carrier
 from gmi_drl.comm.channels.dispenser import Place, channels_of
 from gmi_drl.comm.channels.far_words import BYE, LEASE, OPEN, PIECE_OF
-from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.channels.memory import kind_views
 from gmi_drl.comm.channels.parameters import parts_of
+from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.errors import UsageError
 
@@ -99,9 +99,9 @@ class FarAgentEnd:
         self._carrier.finish(BYE, self._hang_s)
         self._carrier.close()
 
-    def _send(self, lease: Lease, rollout: int, kind: int, first: int, last: int) -> None:
-        numbers = self._bytes[rollout % _BUFFERS][self._one.span(kind, 0, first, last)]
-        self._carrier.put(rollout, PIECE_OF.pack(lease.trainer, lease.place, rollout, kind, first, last), numbers)
+    def _send(self, trainer: int, record: Record) -> None:
+        numbers = self._bytes[record.rollout % _BUFFERS][self._one.span(record.kind, 0, record.first, record.last)]
+        self._carrier.put(record.rollout, PIECE_OF.pack(trainer, *record), numbers)
 
     def _wait(self, is_done: Callable[[], bool], deed: str, patience: int) -> None:
         began = time.perf_counter()

@@ -23,4 +23,4 @@ GRANT = struct.Struct("<4q")
 """The trainer, by rank; the place; the newest version of the parameters, and whether these follow."""
 
 PIECE_OF = struct.Struct("<6q")
-"""The trainer, by rank, the place, the agent's rollout, the kind, the first and the last + 1 step."""
+"""The trainer, by rank, and a `records.Record`."""

@@ -17,6 +17,7 @@ from gmi_drl.comm.channels.agent import AgentEnd
 from gmi_drl.comm.channels.far_words import BYE, GRANT, GRANTED, LEASE, NO_MORE, OPEN, PIECE, PIECE_OF, ROOM, TELL, TO
 from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.channels.memory import is_made
+from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.wire import LOST, Wire
 from gmi_drl.errors import GmiError
@@ -29,8 +30,8 @@ LAST_WORDS_S = 5.0
 
 _LOOK_MS = 100
 
-Piece = tuple[Lease, int, int, int, int]
-"""What `AgentEnd.send_now` tells of."""
+Piece = tuple[int, Record]
+"""What `AgentEnd.send_now` tells, and whom."""
 
 
 class StandIn:
@@ -110,7 +111,7 @@ class StandIn:
             if self._pieces:
                 first = self._pieces[0]
                 gone = partial(self._is_passed_on, first)
-                self._await(gone, (trainers[first[0].trainer],), "taken experience", 1)
+                self._await(gone, (trainers[first[0]],), "taken experience", 1)
             elif self._is_asked and not self._is_over:
                 self._await(lambda: not self._is_asked, trainers, "given back places", 2)
             elif not self._is_over:
@@ -173,19 +174,19 @@ class StandIn:
         """Let the numbers come to where they belong, if they follow what has come before."""
         if self._piece is not None:
             raise GmiError(f"GMI {self._gmi_id} has sent {told} before the numbers of {self._piece}")
-        trainer, place, rollout, kind, first, last = told
-        lease = Lease(trainer, place)
-        came = self._held.get((lease, rollout))
+        trainer, record = told[0], Record(*told[1:])
+        kind, held = record.kind, (Lease(trainer, record.place), record.rollout)
+        came = self._held.get(held)
         if self._sizes is None or self._end is None or came is None or not 0 <= kind < len(came):
             raise GmiError(f"GMI {self._gmi_id} has sent {told}, for which it has no place")
         steps = [self._sizes.steps_of(one) for one in self._sizes.form.kinds]
-        if came[kind] != first or not first < last <= steps[kind]:
+        if came[kind] != record.first or not record.first < record.last <= steps[kind]:
             raise GmiError(f"GMI {self._gmi_id} has sent {told} when step {came[kind]} of the kind was to come")
-        came[kind] = last
+        came[kind] = record.last
         if came == steps:
-            del self._held[lease, rollout]
-        self._piece = lease, rollout, kind, first, last
-        self._wire.receive(self._end.bytes_of(lease, kind, first, last))
+            del self._held[held]
+        self._piece = trainer, record
+        self._wire.receive(self._end.bytes_of(trainer, record))
 
     def _has_come(self) -> None:
         """Whether the numbers of a piece have."""

@@ -12,6 +12,7 @@ from gmi_drl.comm.channels.device_batches import Batches, open_batches
 from gmi_drl.comm.channels.leases import Leases, agent_of
 from gmi_drl.comm.channels.memory import ChannelMemory
 from gmi_drl.comm.channels.parameters import Parameters
+from gmi_drl.comm.channels.records import Record
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.lock import SharedLock
@@ -206,7 +207,7 @@ class TrainerEnd:
 
     def _take_in(self, gmi: int) -> None:
         agent = self._sizes.agents.index(gmi)
-        for record in self._rings[gmi].take_all():
+        for record in map(Record._make, self._rings[gmi].take_all()):
             is_kind_whole = self._batcher.arrive(agent, record)
             self._batches.arrived(gmi, record, is_kind_whole)
         self._bells.ring(gmi)  # it may wait for room
