@@ -32,7 +32,7 @@ PARTS: Parts = {
         "fence.py",
         "dispenser.py",
         "batcher.py",
-        "device_batches.py",
+        "batches.py",
         "pack_into",
         "unpack_from",
         "(_send)",

@@ -3,7 +3,7 @@
 The four components of the paper's section 4.2, in one memory that all share (`memory.py`):
 
 - the **dispenser** (`dispenser.py`), on each agent: what was written of a rollout goes into channels by kind;
-- the **compressor** (`device_batches.py`): what all agents write of a kind lies side by side, so it moves at once;
+- the **compressor** (`batches.py`): what all agents write of a kind lies side by side, so it moves at once;
 - the **migrator** (`leases.py`): an agent leases its next place from the trainer with the least workload;
 - the **batcher** (`batcher.py`), on each trainer: whole batches, in order, each step once.
 

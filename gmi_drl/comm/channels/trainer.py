@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.channels.batcher import Batcher
-from gmi_drl.comm.channels.device_batches import Batches, open_batches
+from gmi_drl.comm.channels.batches import Batches
+from gmi_drl.comm.channels.device_batches import open_batches
 from gmi_drl.comm.channels.leases import Leases, agent_of
 from gmi_drl.comm.channels.memory import ChannelMemory
 from gmi_drl.comm.channels.parameters import Parameters
