@@ -41,7 +41,7 @@ PARTS: Parts = {
     ),
     "bells": ("bells.py", "waiting.py", "eventfd"),
     "locks": ("lock.py", "flock"),
-    "leases": ("leases.py", "(lease)", "(_is_served)", "(_views_of)"),
+    "leases": ("leases.py", "(lease)", "(_next_lease)", "(_is_served)", "(_views_of)"),
     "parameters": ("parameters.py",),
     "stand-in": ("channel_ends.py", "stand_ins.py"),
 }

@@ -66,6 +66,7 @@ import torch
 from gmi_drl.comm.channels.agent import AgentEnd
 from gmi_drl.comm.channels.dispenser import Place
 from gmi_drl.comm.channels.memory import ChannelMemory, create_memory
+from gmi_drl.comm.channels.near_agent import NearAgentEnd
 from gmi_drl.comm.channels.parameters import packed_bytes
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.channels.trainer import Batch, TrainerEnd
@@ -105,7 +106,7 @@ def agent_end(
     hang_s: float,
     device: torch.device | str = "cpu",
     predecessors: int = 0,
-) -> AgentEnd:
+) -> NearAgentEnd:
     """Join the channels as an agent; returns when the first trainer has made their memory.
 
     Args:
@@ -123,7 +124,7 @@ def agent_end(
         PeerDiedError: If the first trainer has ended.
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
-    return AgentEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "agents"), torch.device(device), predecessors)
+    return NearAgentEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "agents"), torch.device(device), predecessors)
 
 
 def trainer_end(

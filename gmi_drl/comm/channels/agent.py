@@ -1,27 +1,35 @@
-"""The agent's end of the channels."""
+"""The agent's end of the channels, wherever its trainers are."""
 
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
-import torch
 from torch import Tensor
 
-from gmi_drl.comm.channels.direct import MappedBatches
 from gmi_drl.comm.channels.dispenser import Place, channels_of
-from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE, Lease, Leases
-from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
-from gmi_drl.comm.channels.parameters import Parameters
+from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.device.upload import await_stream
+from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.errors import UsageError
-from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.fence import order_stores
-from gmi_drl.memory.lock import SharedLock
-from gmi_drl.memory.ring import RingWriter
 
 
-class AgentEnd:
+class Newest(Protocol):
+    """The newest parameters, as an agent has them: see `Parameters`."""
+
+    def newest_version(self) -> int | None:
+        """Theirs; None before the first."""
+
+    def read_into(self, tensors: Sequence[Tensor]) -> int:
+        """Copy them; their version."""
+
+
+class AgentEnd(ABC):
     """What an agent sends, and the parameters that it gets. One thread uses it at a time.
+
+    Args:
+        sizes: The same for all ends.
 
     Attributes:
         parameters: The newest ones.
@@ -29,31 +37,13 @@ class AgentEnd:
         wait_s: Seconds waited so far, for a place or for room in a queue.
     """
 
-    def __init__(
-        self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device, predecessors: int
-    ) -> None:
-        self.parameters = Parameters(memory, bells)
-        self.wait_s = 0.0
-        self._memory, self._lock, self._bells = memory, lock, bells
-        self.sizes = sizes = memory.sizes
-        self._index = sizes.agents.index(bells.own)
-        memory.predecessors[self._index] = predecessors
-        self._leases = Leases(memory, lock)
-        self._rings = [
-            RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)
-            for trainer in range(len(sizes.trainers))
-        ]
+    parameters: Newest
+
+    def __init__(self, sizes: ChannelSizes) -> None:
+        self.sizes = sizes
+        self.rollouts, self.wait_s = 0, 0.0
         self._channels = channels_of(sizes)
-        self._device = device
-        self._mapped = {
-            trainer: MappedBatches(memory, trainer, device, bells)
-            for trainer in range(len(sizes.trainers))
-            if bells.own in sizes.direct_to(trainer)
-        }
-        self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
         self._place: Place | None = None
-        self._leased: Lease | None = None
-        self.rollouts = predecessors * ROLLOUTS_OF_ONE
 
     def lease(self) -> Place | None:
         """Take the next place, before acting: where there is none this waits until a trainer gives some back.
@@ -63,89 +53,39 @@ class AgentEnd:
 
         Raises:
             UsageError: If the last place was not committed.
-            PeerDiedError: If a trainer has ended.
+            PeerDiedError: If a trainer has ended, or who stands in for a far agent.
             PeerSilentError: If none was free for twice `hang_s`: trainers that wait for an agent which stands still
                 name it after `hang_s`.
         """
         if self._place is not None and not self._place.is_committed:
             raise UsageError("the last place was not committed, and so the next one cannot be leased")
-        if not self._is_served():
-            self._wait(self._is_served, self.sizes.trainers, "given back places", patience=2)
-        if self._leased is None:
+        lease = self._next_lease()
+        if lease is None:
             return None
-        self._place = Place(self._leased, self.rollouts - 1, self._views_of(self._leased), self._channels, self._send)
+        self._place = Place(lease, self.rollouts - 1, self._views_of(lease), self._channels, self._send)
         return self._place
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether no more experience is needed."""
-        return self._memory.is_closed
-
-    def lease_now(self) -> Lease | None:
-        """Take the next place if there is one, and count it as a rollout's.
-
-        Raises:
-            PeerDiedError: If a trainer has ended.
-        """
-        ended = self._bells.look(self.sizes.trainers)  # before it is seen whether they said that it ends
-        if ended and not self._memory.is_closed:
-            self._bells.check(ended[0], "trained on what is sent")
-        leased = self._leases.lease(self._index, self.rollouts)
-        self.rollouts += leased is not None
-        return leased
-
-    def send_now(self, trainer: int, record: Record) -> bool:
-        """Tell a trainer, by rank, of steps that are in a place, if there is room in the queue; whether there was."""
-        ring = self._rings[trainer]
-        if not ring.has_room():
-            return False
-        if trainer in self._mapped:
-            await_stream(self._device)
-        order_stores()  # what the record tells of is there before it
-        ring.put(*record)
-        self._bells.ring(self.sizes.trainers[trainer])
-        return True
-
-    def bytes_of(self, trainer: int, record: Record) -> memoryview:
-        """Where the steps of a record are, in a place of the host's memory that was leased."""
-        batch, row = divmod(record.place % self.sizes.places, self.sizes.rollouts)
-        numbers: memoryview = self._memory.batch(trainer, batch).numpy().data
-        return numbers[self.sizes.span(record.kind, row, record.first, record.last)]
-
+    @abstractmethod
     def close(self) -> None:
-        """Stop watching the trainers. What was sent still arrives."""
-        self._views.clear()
-        for mapped in self._mapped.values():
-            mapped.close()
-        self._bells.close()
-        self._lock.close()
+        """Be done with it. What was sent still arrives."""
 
-    def _is_served(self) -> bool:
-        """Whether a place was free, or none is needed any more."""
-        self._leased = self.lease_now()
-        return self._leased is not None or self._memory.is_closed
+    @abstractmethod
+    def _next_lease(self) -> Lease | None:
+        """Wait for a place, and count it as a rollout's; None when no more is needed."""
 
+    @abstractmethod
+    def _views_of(self, lease: Lease) -> dict[str, Tensor]:
+        """Where its rollout is to be written, by kind: `[T, N, ...]`."""
+
+    @abstractmethod
     def _send(self, trainer: int, record: Record) -> None:
-        def is_told() -> bool:  # or nobody reads it any more
-            return self.send_now(trainer, record) or self._memory.is_closed
+        """Tell a trainer, by rank, of steps that are in a place; waits where the queue is full."""
 
-        if not is_told():
-            self._wait(is_told, (self.sizes.trainers[trainer],), "taken experience")
-
-    def _wait(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str, patience: int = 1) -> None:
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """What is done within is waiting."""
         began = time.perf_counter()
         try:
-            self._bells.wait_for(is_done, trainers, deed, patience)
+            yield
         finally:
             self.wait_s += time.perf_counter() - began
-
-    def _views_of(self, lease: Lease) -> dict[str, Tensor]:
-        slot = lease.place % self.sizes.places
-        key = (lease.trainer, slot)
-        if key not in self._views:
-            batch, place = divmod(slot, self.sizes.rollouts)
-            mapped = self._mapped.get(lease.trainer)
-            memory = mapped.batches[batch] if mapped else self._memory.batch(lease.trainer, batch)
-            kinds = kind_views(self.sizes, memory)
-            self._views[key] = {name: view[place] for name, view in kinds.items()}
-        return self._views[key]

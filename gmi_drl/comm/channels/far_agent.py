@@ -1,15 +1,15 @@
 """The end of an agent whose trainers are on another host. Its stand-in there has the end that is joined to them."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from gmi_drl.comm.channels.agent import AgentEnd
 from gmi_drl.comm.channels.carrier import Carrier
-from gmi_drl.comm.channels.dispenser import Place, channels_of
 from gmi_drl.comm.channels.far_words import BYE, LEASE, OPEN, PIECE_OF
+from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.channels.memory import kind_views
 from gmi_drl.comm.channels.parameters import parts_of
 from gmi_drl.comm.channels.records import Record
@@ -44,8 +44,8 @@ class FarParameters:
         return self.version
 
 
-class FarAgentEnd:
-    """See `AgentEnd`, whose promises it keeps: places are written here, and carried.
+class FarAgentEnd(AgentEnd):
+    """See `AgentEnd`: places are written here, and carried. The parameters come with them, unless they are here.
 
     Args:
         carrier: To the stand-in; from now on this object's.
@@ -59,18 +59,17 @@ class FarAgentEnd:
         PeerSilentError: If there is no memory within `patience_s`.
     """
 
+    parameters: FarParameters
+
     def __init__(self, carrier: Carrier, sizes: ChannelSizes, hang_s: float, patience_s: float) -> None:
+        super().__init__(sizes)
         self.parameters = FarParameters(carrier)
-        self.wait_s = 0.0
         self._carrier, self._hang_s = carrier, hang_s
         self._one = one = replace(sizes, rollouts=1)
-        self._channels = channels_of(sizes)
         carrier.parameters = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
         memories = [torch.zeros(one.batch_bytes, dtype=torch.uint8) for _ in range(_BUFFERS)]
         self._views = [{name: view[0] for name, view in kind_views(one, memory).items()} for memory in memories]
         self._bytes = [memory.numpy().data.cast("B") for memory in memories]
-        self._place: Place | None = None
-        self._rollouts = 0
         carrier.say(OPEN, sizes.text.encode())
         try:
             carrier.wait_for(lambda: carrier.has_room, "told of room for experience", max(hang_s, patience_s))
@@ -78,34 +77,29 @@ class FarAgentEnd:
             carrier.close()
             raise
 
-    def lease(self) -> Place | None:
-        """See `AgentEnd`. The parameters that were the newest after the lease come with it, unless they are here."""
-        if self._place is not None and not self._place.is_committed:
-            raise UsageError("the last place was not committed, and so the next one cannot be leased")
-        self._wait(lambda: self._carrier.has_sent(self._rollouts - _BUFFERS), "taken experience", 1)
+    def close(self) -> None:
+        """See `AgentEnd`: what was sent is waited for, `hang_s` in all; who has failed says so after it."""
+        self._carrier.finish(BYE, self._hang_s)
+        self._carrier.close()
+
+    def _next_lease(self) -> Lease | None:
+        self._wait(lambda: self._carrier.has_sent(self.rollouts - _BUFFERS), "taken experience", 1)
         self._carrier.say(LEASE)
         self._wait(self._carrier.has_answered, "leased a place", 3)  # after twice that it names who gives none back
         grant = self._carrier.take_grant()
         if grant is None:
             return None
-        self.parameters.version = grant.version
-        views = self._views[self._rollouts % _BUFFERS]
-        self._place = Place(grant.lease, self._rollouts, views, self._channels, self._send)
-        self._rollouts += 1
-        return self._place
+        self.parameters.version = grant.version  # the newest after the lease
+        self.rollouts += 1
+        return grant.lease
 
-    def close(self) -> None:
-        """See `AgentEnd`: what was sent is waited for, `hang_s` in all; who has failed says so after it."""
-        self._carrier.finish(BYE, self._hang_s)
-        self._carrier.close()
+    def _views_of(self, lease: Lease) -> dict[str, Tensor]:
+        return self._views[(self.rollouts - 1) % _BUFFERS]
 
     def _send(self, trainer: int, record: Record) -> None:
         numbers = self._bytes[record.rollout % _BUFFERS][self._one.span(record.kind, 0, record.first, record.last)]
         self._carrier.put(record.rollout, PIECE_OF.pack(trainer, *record), numbers)
 
     def _wait(self, is_done: Callable[[], bool], deed: str, patience: int) -> None:
-        began = time.perf_counter()
-        try:
+        with self._waiting():
             self._carrier.wait_for(is_done, deed, patience * self._hang_s)
-        finally:
-            self.wait_s += time.perf_counter() - began

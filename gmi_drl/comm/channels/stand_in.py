@@ -13,10 +13,10 @@ from select import POLLIN, POLLOUT, poll
 import torch
 
 from gmi_drl.comm.channels import agent_end
-from gmi_drl.comm.channels.agent import AgentEnd
 from gmi_drl.comm.channels.far_words import BYE, GRANT, GRANTED, LEASE, NO_MORE, OPEN, PIECE, PIECE_OF, ROOM, TELL, TO
 from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.channels.memory import is_made
+from gmi_drl.comm.channels.near_agent import NearAgentEnd
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.wire import LOST, Wire
@@ -31,7 +31,7 @@ LAST_WORDS_S = 5.0
 _LOOK_MS = 100
 
 Piece = tuple[int, Record]
-"""What `AgentEnd.send_now` tells, and whom."""
+"""What `NearAgentEnd.send_now` tells, and whom."""
 
 
 class StandIn:
@@ -58,7 +58,7 @@ class StandIn:
         self._bells = Bells(post, PostMemory(post.memory, len(post.bells)), gmi_id, hang_s)
         self._bells.heed(wire.fileno())
         self._sizes: ChannelSizes | None = None
-        self._end: AgentEnd | None = None
+        self._end: NearAgentEnd | None = None
         self._version: int | None = None  # that the agent has
         self._is_asked = self._is_over = self._has_gone = False
         self._held: dict[tuple[Lease, int], list[int]] = {}  # steps that have come of each kind, by place and rollout
@@ -194,7 +194,7 @@ class StandIn:
             self._pieces.append(self._piece)
             self._piece = None
 
-    def _grant(self, end: AgentEnd) -> None:
+    def _grant(self, end: NearAgentEnd) -> None:
         """Give the agent its place, if there is one, and the newest parameters, which are read after it is leased."""
         lease = end.lease_now()
         if lease is None:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.channels import AgentEnd
-from gmi_drl.comm.channels.far_agent import FarAgentEnd
 from gmi_drl.config import a3c_of
 from gmi_drl.experience import FACTS
 from gmi_drl.phases import ACT, SIMULATE
@@ -62,7 +61,7 @@ class Playing:
         end: Of the channels.
     """
 
-    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd | FarAgentEnd) -> None:
+    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd) -> None:
         self.actor, self.newest, self.recording, self.end = actor, newest, recording, end
         self.clock = PhaseClock(actor.task.device)
         self._sent, self._told_wait_s, self._fetch_s = 0, 0.0, 0.0
@@ -117,7 +116,7 @@ class Newest:
         self.parameters = [vector, self._statistics]
         self.version: int | None = None
 
-    def take_from(self, end: AgentEnd | FarAgentEnd) -> None:
+    def take_from(self, end: AgentEnd) -> None:
         """Take it, if it is newer than what is here; the first one is waited for."""
         if self.version is not None and end.parameters.newest_version() == self.version:
             return

@@ -19,7 +19,7 @@ class Way(Protocol):
     def tell(self, text: str) -> None:
         """Tell all trainers of the pool something."""
 
-    def open(self, sizes: ChannelSizes) -> AgentEnd | FarAgentEnd:
+    def open(self, sizes: ChannelSizes) -> AgentEnd:
         """The agent's end of the channels, when the first trainer has made room: worlds of others may load for long."""
 
 

@@ -85,7 +85,7 @@ def test_kernels_are_done_before_they_are_told_of_and_before_a_place_is_free(run
     seen = []
     ring = next(iter(trainer._rings.values()))
     monkeypatch.setattr(
-        "gmi_drl.comm.channels.agent.await_stream", lambda device: seen.append(("agent", ring.has_more()))
+        "gmi_drl.comm.channels.near_agent.await_stream", lambda device: seen.append(("agent", ring.has_more()))
     )
     monkeypatch.setattr(
         "gmi_drl.comm.channels.device_batches.await_stream",

@@ -1,0 +1,121 @@
+"""The end of an agent that shares the memory of its trainers' host."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.agent import AgentEnd
+from gmi_drl.comm.channels.direct import MappedBatches
+from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE, Lease, Leases
+from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
+from gmi_drl.comm.channels.parameters import Parameters
+from gmi_drl.comm.channels.records import Record
+from gmi_drl.device.upload import await_stream
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.fence import order_stores
+from gmi_drl.memory.lock import SharedLock
+from gmi_drl.memory.ring import RingWriter
+
+
+class NearAgentEnd(AgentEnd):
+    """See `AgentEnd`: places are written where trainers read them."""
+
+    def __init__(
+        self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device, predecessors: int
+    ) -> None:
+        super().__init__(sizes := memory.sizes)
+        self.rollouts = predecessors * ROLLOUTS_OF_ONE
+        self.parameters = Parameters(memory, bells)
+        self._memory, self._lock, self._bells = memory, lock, bells
+        self._index = sizes.agents.index(bells.own)
+        memory.predecessors[self._index] = predecessors
+        self._leases = Leases(memory, lock)
+        self._rings = [
+            RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)
+            for trainer in range(len(sizes.trainers))
+        ]
+        self._device = device
+        self._mapped = {
+            trainer: MappedBatches(memory, trainer, device, bells)
+            for trainer in range(len(sizes.trainers))
+            if bells.own in sizes.direct_to(trainer)
+        }
+        self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
+        self._leased: Lease | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more experience is needed."""
+        return self._memory.is_closed
+
+    def lease_now(self) -> Lease | None:
+        """Take the next place if there is one, and count it as a rollout's.
+
+        Raises:
+            PeerDiedError: If a trainer has ended.
+        """
+        ended = self._bells.look(self.sizes.trainers)  # before it is seen whether they said that it ends
+        if ended and not self._memory.is_closed:
+            self._bells.check(ended[0], "trained on what is sent")
+        leased = self._leases.lease(self._index, self.rollouts)
+        self.rollouts += leased is not None
+        return leased
+
+    def send_now(self, trainer: int, record: Record) -> bool:
+        """Tell a trainer, by rank, of steps that are in a place, if there is room in the queue; whether there was."""
+        ring = self._rings[trainer]
+        if not ring.has_room():
+            return False
+        if trainer in self._mapped:
+            await_stream(self._device)
+        order_stores()  # what the record tells of is there before it
+        ring.put(*record)
+        self._bells.ring(self.sizes.trainers[trainer])
+        return True
+
+    def bytes_of(self, trainer: int, record: Record) -> memoryview:
+        """Where the steps of a record are, in a place of the host's memory that was leased."""
+        batch, row = divmod(record.place % self.sizes.places, self.sizes.rollouts)
+        numbers: memoryview = self._memory.batch(trainer, batch).numpy().data
+        return numbers[self.sizes.span(record.kind, row, record.first, record.last)]
+
+    def close(self) -> None:
+        """See `AgentEnd`."""
+        self._views.clear()
+        for mapped in self._mapped.values():
+            mapped.close()
+        self._bells.close()
+        self._lock.close()
+
+    def _next_lease(self) -> Lease | None:
+        if not self._is_served():
+            self._wait(self._is_served, self.sizes.trainers, "given back places", patience=2)
+        return self._leased
+
+    def _is_served(self) -> bool:
+        """Whether a place was free, or none is needed any more."""
+        self._leased = self.lease_now()
+        return self._leased is not None or self._memory.is_closed
+
+    def _send(self, trainer: int, record: Record) -> None:
+        def is_told() -> bool:  # or nobody reads it any more
+            return self.send_now(trainer, record) or self._memory.is_closed
+
+        if not is_told():
+            self._wait(is_told, (self.sizes.trainers[trainer],), "taken experience")
+
+    def _wait(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str, patience: int = 1) -> None:
+        with self._waiting():
+            self._bells.wait_for(is_done, trainers, deed, patience)
+
+    def _views_of(self, lease: Lease) -> dict[str, Tensor]:
+        slot = lease.place % self.sizes.places
+        key = (lease.trainer, slot)
+        if key not in self._views:
+            batch, place = divmod(slot, self.sizes.rollouts)
+            mapped = self._mapped.get(lease.trainer)
+            memory = mapped.batches[batch] if mapped else self._memory.batch(lease.trainer, batch)
+            kinds = kind_views(self.sizes, memory)
+            self._views[key] = {name: view[place] for name, view in kinds.items()}
+        return self._views[key]
