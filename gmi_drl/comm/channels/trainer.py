@@ -26,6 +26,11 @@ ENDED = "experience ended"
 """Why rollouts were dropped that nobody needed any more."""
 
 
+def death_of(gmi_id: int) -> str:
+    """Why those were that an agent left unfinished."""
+    return f"GMI {gmi_id} ended"
+
+
 @dataclass(frozen=True)
 class Batch:
     """R rollouts, until they are given back.
@@ -215,7 +220,7 @@ class TrainerEnd:
 
     def _reclaim(self, gmi: int, processes: int) -> None:
         places = self._batcher.unfinished(self._sizes.agents.index(gmi), processes)
-        self._drop(places, f"GMI {gmi} ended")
+        self._drop(places, death_of(gmi))
         self._batcher.forget(places)
         self._leases.give_up(self._rank, places)
         self._ring_agents()

@@ -4,10 +4,13 @@ take     R rollouts of agents on other GMIs, in the order of their leases       
 agree    one exchange between the trainers: sums, what was seen, rank 0's word       roles/asynchronous/agreement.py
 learn    slices: gradient -> sum over the trainers -> Adam                           algo/a3c.py
 publish  the new version, then the places that were learnt from                      comm/channels
+end      after the last update: nobody needs what else there is                      comm/channels
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -61,6 +64,7 @@ class TrainingReplica:
         )
         self.clock = PhaseClock(device)
         self.version, self._published = version, -1
+        self._last = config.iterations
         self.sync_s = 0.0
         self._publish_s = 0.0
 
@@ -96,7 +100,7 @@ class TrainingReplica:
         self.end.give_back()
         self.clock.mark("sync_s")
         self.sync_s = self.end.wait_s + self.group.wait_s - waited_s
-        return news
+        return self._ended(news) if news.word is Word.STOP or self.version == self._last else news
 
     def phases(self) -> dict[str, float]:
         """Learning and waiting of this trainer; simulating and acting of its agents, which go on meanwhile."""
@@ -128,6 +132,12 @@ class TrainingReplica:
 
     def load_worlds_state(self, state: dict[str, Tensor]) -> None:
         """See `worlds_state`."""
+
+    def _ended(self, news: News) -> News:
+        """Those of the last update, with the rollouts that were under way, of which nobody learns."""
+        self.end.end_experience()
+        dropped = Counter(news.told["dropped"]) + Counter(self._agreement.dropped_since(self.end.dropped))
+        return replace(news, told={**news.told, "dropped": dict(dropped)})
 
     def publish(self) -> None:
         """Give agents the newest version, unless they have it; all trainers hold the same, so one of a pool does it."""

@@ -75,9 +75,14 @@ def test_two_trainers_learn_from_an_agent_of_another_node_and_a_resumed_run_goes
     rows = read_metrics(folder.metrics_file)
     assert again.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[-1]["env_steps"] == 6 * 2 * NUM_ENV * HORIZON  # a rollout for each trainer
-    assert max(row["lag_max"] for row in rows) <= 1 and all(row["dropped"] == {} for row in rows)
+    assert max(row["lag_max"] for row in rows) <= 1 and not any(deaths_in(row) for row in rows)
     assert read_index(again.checkpoint)["learner"] != read_index(outcome.checkpoint)["learner"]
     assert processes_of(tmp_path) == []
+
+
+def deaths_in(row):
+    """Rollouts that agents left unfinished; in the last row others are dropped that nobody needed any more."""
+    return {cause: count for cause, count in row["dropped"].items() if cause != "experience ended"}
 
 
 def kill(path, gmi_id, module):
@@ -198,7 +203,7 @@ def test_trainers_of_two_nodes_learn_alike_from_agents_of_three(tmp_path):
     rows = read_metrics(folder.metrics_file)
     assert outcome.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4]
     assert rows[-1]["env_steps"] == 4 * 2 * 2 * NUM_ENV * HORIZON  # two rollouts for each of two trainers
-    assert max(row["lag_max"] for row in rows) <= 1 and all(row["dropped"] == {} for row in rows)
+    assert max(row["lag_max"] for row in rows) <= 1 and not any(deaths_in(row) for row in rows)
     assert int(outcome.checkpoint.name) == 4 and processes_of(tmp_path) == []
 
 
@@ -229,4 +234,4 @@ def test_a_link_to_an_agent_that_is_down_for_five_seconds_is_survived(tmp_path):
         folder.create()
         outcome = train(layout_of(a=[TRAINER], b=[AGENT]), config_of(20), folder, agents=hosts, on_row=cut)
     assert outcome.state == "done" and len(rows) == 20
-    assert all(row["dropped"] == {} and row["lag_max"] <= 1 for row in rows)
+    assert not any(deaths_in(row) or row["lag_max"] > 1 for row in rows)

@@ -27,7 +27,7 @@ def batch_of(versions=(5, 3), valid=1.0):
 
 def test_sums_add_lags_are_in_versions_and_what_was_seen_is_merged():
     agreement, batch = Agreement(Alone(), (0, 2)), batch_of()
-    news = agreement.agree(Word.STOP, batch, 5, dropped={"GMI 2 ended": 3, "experience ended": 9})
+    news = agreement.agree(Word.STOP, batch, 5, dropped={"GMI 2 ended": 3})
     assert news.word is Word.STOP
     assert (news.reward_sum, news.episodes, news.return_sum, news.length_sum, news.bad_worlds) == (10, 12, 14, 16, 18)
     assert news.term_sums == (20, 22)
@@ -38,6 +38,7 @@ def test_sums_add_lags_are_in_versions_and_what_was_seen_is_merged():
     assert per_second == pytest.approx((2 + 3) / 2)  # three more rollouts were predicted and dropped
     again = agreement.agree(Word.GO_ON, batch, 6, dropped={"GMI 2 ended": 4})
     assert again.told["dropped"] == {"GMI 2 ended": 1}
+    assert agreement.dropped_since({"GMI 2 ended": 4, "experience ended": 9}) == {"experience ended": 9}
 
 
 class Pair(Alone):
