@@ -22,7 +22,7 @@ from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.launch.succession import Restarts, Succession
 from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS, A3CConfig, LearnerConfig
+from gmi_drl.learners import LEARNERS
 from gmi_drl.roles.words import Report, Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
@@ -137,7 +137,7 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         tells_terms=config.reward_terms,
     )
     require_learnable(config.learner, layout.task)
-    fewest = _worlds_of_a_trainer(layout, config.learner) * config.learner.horizon
+    fewest = config.learner.worlds_of(layout) * config.learner.horizon
     if fewest < config.learner.minibatches:
         wanted = config.learner.minibatches
         raise UsageError(f"a GMI learns from {fewest} transitions (environments x horizon) in {wanted} mini-batches")
@@ -179,7 +179,7 @@ def _train(
         on_start()
         sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
         reporters = template.reporters(layout)
-        merger = RowMerger(len(reporters), _steps_of_an_iteration(layout, config.learner), partial(_usage, sampler))
+        merger = RowMerger(len(reporters), config.learner.steps_of(layout), partial(_usage, sampler))
         folder.write_state("running")
         drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
         writers.start()
@@ -200,20 +200,6 @@ def _train(
     saved = list_checkpoints(folder.checkpoints)
     state = "stopped" if request.signal is not None and result["stopped"] else "done"
     return Outcome(state, result["iteration"], request.signal, saved[-1] if saved else None)
-
-
-def _worlds_of_a_trainer(layout: Layout, learner: LearnerConfig) -> int:
-    """From the rollouts of so many worlds a GMI that trains learns at once; the fewest, where they differ."""
-    if isinstance(learner, A3CConfig):
-        return learner.worlds_of(layout)
-    return min(gmi.num_env for gmi in layout.with_role("simulator"))
-
-
-def _steps_of_an_iteration(layout: Layout, learner: LearnerConfig) -> int:
-    """Of all worlds, or of those whose rollouts all trainers learn from."""
-    if isinstance(learner, A3CConfig):
-        return len(layout.with_role("trainer")) * learner.worlds_of(layout) * learner.horizon
-    return learner.horizon * layout.num_env
 
 
 def _usage(sampler: Sampler, since_s: float, until_s: float) -> Usage:

@@ -108,9 +108,21 @@ class A3CConfig(LearnerConfig):
         return self.rollouts or math.ceil(agents / trainers)
 
     def worlds_of(self, layout: Layout) -> int:
-        """Whose rollouts a trainer learns from in one update."""
+        """See `LearnerConfig`: those of R rollouts."""
         agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
         return self.rollouts_of(len(agents), len(trainers)) * agents[0].num_env
+
+    def steps_of(self, layout: Layout) -> int:
+        """See `LearnerConfig`: each trainer learns from rollouts of its own."""
+        return len(layout.with_role("trainer")) * self.worlds_of(layout) * self.horizon
+
+    def channels_bytes(self, layout: Layout, task: TaskSpec) -> int:
+        """See `LearnerConfig`."""
+        if layout.channels is None:
+            return 0
+        agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
+        rollouts = self.rollouts_of(len(agents), len(trainers))
+        return self.batches_bytes(task, layout.channels, rollouts, agents[0].num_env)
 
     def batches_bytes(self, task: TaskSpec, channels: Channels, rollouts: int, num_env: int) -> int:
         """What the channels hold for one trainer: `max_lag + 1` batches of so many rollouts. The rest is little."""

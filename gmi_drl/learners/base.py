@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import FileModel
+from gmi_drl.layout import Layout
 from gmi_drl.registry import Registry, class_at
 from gmi_drl.workload import TaskSpec
 
@@ -85,6 +86,18 @@ class LearnerConfig(FileModel):
     def own_logger(self) -> str | None:
         """What of this section lets the learner write metrics into the run folder by itself; None if nothing does."""
         return None
+
+    def worlds_of(self, layout: Layout) -> int:
+        """From the rollouts of so many worlds a GMI that trains learns at once; the fewest, where they differ."""
+        return min(gmi.num_env for gmi in layout.with_role("simulator"))
+
+    def steps_of(self, layout: Layout) -> int:
+        """Control steps of an iteration, of all worlds that are learnt from."""
+        return self.horizon * layout.num_env
+
+    def channels_bytes(self, layout: Layout, task: TaskSpec) -> int:
+        """What the channels of a layout hold for one trainer; 0 where it learns from none."""
+        return 0
 
     def bucket_bytes(self, task: TaskSpec) -> int:
         """Room for the float32 bucket that GMIs reduce."""

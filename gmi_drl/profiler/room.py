@@ -9,7 +9,7 @@ from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
-from gmi_drl.learners import OUR_PPO, A3CConfig
+from gmi_drl.learners import OUR_PPO
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
@@ -55,13 +55,11 @@ def require_room(
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
     learner = config.learner
-    batches = _batches_bytes(layout, config, task)
+    batches = learner.channels_bytes(layout, task)
     channels = batches * len(layout.with_role("trainer"))
     if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
         raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
-    worlds = most
-    if isinstance(learner, A3CConfig) and layout.channels is not None:  # where it is served nobody gathers
-        worlds = learner.worlds_of(layout)
+    worlds = learner.worlds_of(layout) if layout.channels else most
     learning = learner.memory_bytes(task, worlds)
     if learning is None:
         tell(f"what {learner.kind} keeps cannot be reckoned: measuring how much memory a few environments take")
@@ -96,16 +94,6 @@ def require_room(
             f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
             f"{device.fixed_bytes / GIB:.1f} GiB without any{more}): give each fewer, with --num-env or in the layout"
         )
-
-
-def _batches_bytes(layout: Layout, config: RunConfig, task: TaskSpec) -> int:
-    """Of each trainer in the channels, and once more on its device if that is a GPU; 0 without channels."""
-    learner = config.learner
-    if layout.channels is None or not isinstance(learner, A3CConfig):
-        return 0
-    agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
-    rollouts = learner.rollouts_of(len(agents), len(trainers))
-    return learner.batches_bytes(task, layout.channels, rollouts, agents[0].num_env)
 
 
 def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, channel_bytes: int = 0) -> str | None:

@@ -111,11 +111,6 @@ class Holistic(DRL_role):
         """How many things of so many environments are dealt out to the mini-batches: transitions."""
         return num_env * self.config.learner.horizon
 
-    @property
-    def steps_per_iteration(self) -> int:
-        """Of all worlds of all GMIs."""
-        return self.config.learner.horizon * self.mgr.layout.num_env
-
     def _decide(self) -> Word:
         """What rank 0 says to all: the launcher's words, or that the time is over."""
         limit_s = self.config.time_limit_s
@@ -124,7 +119,7 @@ class Holistic(DRL_role):
 
     def _report(self, iteration: int, news: News) -> None:
         """One row to the launcher. Waits for the device, once."""
-        steps = self.steps_per_iteration
+        steps = self.config.learner.steps_of(self.mgr.layout)
         self.env_steps += steps
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
         row["clock_s"] = time.monotonic()
