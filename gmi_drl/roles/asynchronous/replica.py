@@ -9,7 +9,7 @@ end      after the last update: nobody needs what else there is                 
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.experience import ExperienceBatch
-from gmi_drl.comm.channels import ChannelSizes, TrainerEnd
+from gmi_drl.comm.channels import TrainerEnd
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.phases import ACT, SIMULATE
@@ -28,62 +28,46 @@ from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.workload import TaskSpec
 
 
+def make_a3c(spec: TaskSpec, config: RunConfig, reduction: Reduction, device: torch.device) -> A3C:
+    """The learner that all trainers of a reduction hold alike."""
+    agent = make_agent(spec, a3c_of(config), device, seed=config.seed)
+    return A3C(
+        agent.policy,
+        agent.normaliser,
+        a3c_of(config),
+        sample_share=1 / reduction.group.size,
+        reduce=reduction.reduce,
+        make_bucket=reduction.bucket,
+        cuda_graphs=config.cuda_graphs,
+    )
+
+
+def published_of(a3c: A3C) -> list[Tensor]:
+    """What goes back to agents: the parameters, and the normaliser's statistics."""
+    return [a3c.flat.vector, a3c.normaliser.statistics]
+
+
 class TrainingReplica:
-    """Holds the same learner as the other trainers; see `AnyReplica`. Before it iterates it joins channels.
+    """Learns from what comes out of channels, as the other trainers do; see `AnyReplica`.
 
     Args:
-        spec: The task's sizes.
-        config: Of the run.
-        reduction: Of the trainers.
-        device: Where it learns.
+        a3c: As the others have it.
+        end: Of the channels, this trainer's.
+        agreement: With the other trainers.
         version: Of the policy that it begins with.
+        last: Of the one that it ends with, unless it is told to stop before.
+        publishes: Whether it gives the agents of these channels their parameters.
     """
 
-    end: TrainerEnd
-    sizes: ChannelSizes
-
     def __init__(
-        self,
-        spec: TaskSpec,
-        config: RunConfig,
-        reduction: Reduction,
-        *,
-        device: torch.device,
-        version: int,
+        self, a3c: A3C, end: TrainerEnd, agreement: Agreement, *, version: int, last: int, publishes: bool
     ) -> None:
-        self.group, self.device = reduction.group, device
-        self.agent = make_agent(spec, a3c_of(config), device, seed=config.seed)
-        self.a3c = A3C(
-            self.agent.policy,
-            self.agent.normaliser,
-            a3c_of(config),
-            sample_share=1 / self.group.size,
-            reduce=reduction.reduce,
-            make_bucket=reduction.bucket,
-            cuda_graphs=config.cuda_graphs,
-        )
-        self.clock = PhaseClock(device)
+        self.a3c, self.end, self.group = a3c, end, agreement.group
+        self._agreement, self._publishes, self._last = agreement, publishes, last
+        self.clock = PhaseClock(a3c.flat.vector.device)
         self.version, self._published = version, -1
-        self._last = config.iterations
         self.sync_s = 0.0
         self._publish_s = 0.0
-
-    @property
-    def published(self) -> list[Tensor]:
-        """What goes back to agents: the parameters, and the normaliser's statistics."""
-        return [self.a3c.flat.vector, self.agent.normaliser.statistics]
-
-    def join(self, end: TrainerEnd, sizes: ChannelSizes, agents: Sequence[int], *, publishes: bool) -> None:
-        """Learn from what comes out of these channels.
-
-        Args:
-            end: This trainer's.
-            sizes: Of the channels.
-            agents: Ids of all that act, also by the channels of other pools.
-            publishes: Whether it gives the agents of these channels their parameters.
-        """
-        self.end, self.sizes, self._publishes = end, sizes, publishes
-        self._agreement = Agreement(self.group, agents)
 
     def iterate(self, decide: Callable[[], Word]) -> News:
         """Take, agree, learn, publish. See `AnyReplica`."""
@@ -93,7 +77,7 @@ class TrainingReplica:
         batch = ExperienceBatch(**self.end.take().views)
         news = self._agreement.agree(decide(), batch, self.version, self.end.dropped, self._publish_s)
         self.a3c.update(batch)
-        self.agent.normaliser.merge(news.deltas)
+        self.a3c.normaliser.merge(news.deltas)
         self.clock.mark("learn_s")
         self.version += 1
         self.publish()
@@ -119,11 +103,11 @@ class TrainingReplica:
 
     def learner_state(self) -> dict[str, Tensor]:
         """See `AnyReplica`."""
-        return {**self.a3c.state_dict(), "normaliser": self.agent.normaliser.statistics}
+        return {**self.a3c.state_dict(), "normaliser": self.a3c.normaliser.statistics}
 
     def load_learner_state(self, state: dict[str, Tensor]) -> None:
         """See `AnyReplica`."""
-        self.agent.normaliser.load(state["normaliser"])
+        self.a3c.normaliser.load(state["normaliser"])
         self.a3c.load_state_dict(state)
 
     def worlds_state(self) -> dict[str, Tensor]:
@@ -143,5 +127,5 @@ class TrainingReplica:
         """Give agents the newest version, unless they have it; all trainers hold the same, so one of a pool does it."""
         if self._publishes and self._published != self.version:
             began_s = time.perf_counter()
-            self.end.parameters.publish(self.version, self.published)
+            self.end.parameters.publish(self.version, published_of(self.a3c))
             self._published, self._publish_s = self.version, time.perf_counter() - began_s

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from gmi_drl.roles.asynchronous.agreement import Agreement
 from gmi_drl.roles.asynchronous.ends import channel_sizes, open_trainer_end
-from gmi_drl.roles.asynchronous.replica import TrainingReplica
+from gmi_drl.roles.asynchronous.replica import TrainingReplica, make_a3c, published_of
 from gmi_drl.roles.asynchronous.worlds import hear_of_worlds, tell_of_room
 from gmi_drl.roles.holistic import Holistic
 from gmi_drl.tasks.terms import RewardTerms
@@ -27,14 +28,15 @@ class Trainer(Holistic):
         spec, names = hear_of_worlds(self)
         device = self.mgr.device
         self.terms = RewardTerms(names, device) if names else None
-        self.replica = TrainingReplica(spec, self.config, self.reduction, device=device, version=start)
-        sizes = channel_sizes(self.mgr, self.config, spec, len(names), self.replica.published)
+        a3c = make_a3c(spec, self.config, self.reduction, device)
+        sizes = channel_sizes(self.mgr, self.config, spec, len(names), published_of(a3c))
         agents = [gmi.id for gmi in self.mgr.layout.with_role("agent")]
-        self.replica.join(open_trainer_end(self.mgr, sizes), sizes, agents, publishes=self.GMI_id == sizes.trainers[0])
+        self.replica = TrainingReplica(
+            a3c,
+            open_trainer_end(self.mgr, sizes),
+            Agreement(self.reduction.group, agents),
+            version=start,
+            last=self.config.iterations,
+            publishes=self.GMI_id == sizes.trainers[0],
+        )
         tell_of_room(self)
-
-    @property
-    def steps_per_iteration(self) -> int:
-        """See `Holistic`: those that all trainers learn from."""
-        sizes = self.replica.sizes
-        return self.replica.group.size * sizes.rollouts * sizes.form.horizon * sizes.form.num_env
