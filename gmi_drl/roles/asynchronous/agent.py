@@ -14,7 +14,7 @@ from gmi_drl.experience import FACTS
 from gmi_drl.phases import ACT, SIMULATE
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.asynchronous.ends import channel_sizes
-from gmi_drl.roles.asynchronous.recording import Recording
+from gmi_drl.roles.asynchronous.recording import Recording, recording_of
 from gmi_drl.roles.asynchronous.ways import way_to_trainers
 from gmi_drl.roles.asynchronous.worlds import tell_of_worlds
 from gmi_drl.roles.clock import PhaseClock
@@ -46,7 +46,7 @@ class ExperienceAgent(DRL_role):
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
         actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, vector)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
-        recording = Recording(sizes, device)
+        recording = recording_of(sizes, device)
         with closing(task), closing(way.open(sizes)) as end:
             return {"rollouts": Playing(actor, newest, recording, end).play_on()}
 

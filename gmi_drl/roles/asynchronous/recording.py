@@ -1,61 +1,110 @@
 """Where an agent's rollout goes while it is played: into a place that was leased."""
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.channels import ChannelSizes, Place
 
+_JUDGED = ("log_prob", "bootstrap")
+"""What the agent itself says of a rollout, at its end, whatever its shape."""
 
-class Recording:
+
+class Recording(ABC):
     """Rollouts of one agent, one after another, each in the place that was leased for it.
-
-    On a CPU what the worlds tell is written where the trainer reads it, and nobody copies. On a GPU it is gathered
-    there: under UCC every tensor is copied as it is produced, else every kind once, when it is whole (not yet run).
 
     Args:
         sizes: Of the channels.
         device: Of the agent.
+
+    Attributes:
+        rollout: To be filled.
     """
+
+    _place: Place
 
     def __init__(self, sizes: ChannelSizes, device: torch.device) -> None:
         form = sizes.form
         shape = form.horizon, form.num_env, form.num_obs, form.num_actions
         self.rollout = Rollout(*shape, device, form.num_terms)
-        self._is_here = device.type == "cpu"
-        self._is_uni_channel = sizes.channels.mode == "UCC"
-        # What the agent itself says of a rollout it says at its end, whatever its shape.
-        judged = ("log_prob", "bootstrap")
-        self._stepwise = [kind.name for kind in form.kinds if kind.is_stepwise and kind.name not in judged]
-        self._at_end = [kind.name for kind in form.kinds if kind.name not in (*self._stepwise, "facts")]
-        self._place: Place | None = None
+        self._by_step = [kind.name for kind in form.kinds if kind.is_stepwise and kind.name not in _JUDGED]
+        self._at_end = [kind.name for kind in form.kinds if kind.name not in (*self._by_step, "facts")]
 
     def begin(self, place: Place) -> None:
         """Record into this place from now on."""
         self._place = place
-        if self._is_here:
-            for name in (*self._stepwise, *self._at_end):
-                setattr(self.rollout, name, place.views[name])
+
+    @abstractmethod
+    def after_step(self, t: int) -> None:
+        """Step `t` has produced what the worlds tell."""
+
+    @abstractmethod
+    def end(self, facts: Tensor) -> None:
+        """Send what was not sent yet, with what the agent tells of the rollout, float64 `[len(FACTS)]`."""
+
+    def _tell_whole(self, *names: str) -> None:
+        """All of these kinds is there, and so the rollout is."""
+        for name in names:
+            self._place.wrote_whole(name)
+        self._place.commit()
+
+
+class InPlace(Recording):
+    """On a CPU the rollout is the place: what the worlds tell is written where the trainer reads it, once."""
+
+    def begin(self, place: Place) -> None:
+        """See `Recording`."""
+        super().begin(place)
+        for name in (*self._by_step, *self._at_end):
+            setattr(self.rollout, name, place.views[name])
 
     def after_step(self, t: int) -> None:
-        """Send what step `t` has produced, or note that it is there."""
-        assert self._place is not None
-        if not self._is_here and not self._is_uni_channel:
-            return
-        for name in self._stepwise:
-            if not self._is_here:
-                self._place.views[name][t].copy_(getattr(self.rollout, name)[t])
+        """See `Recording`."""
+        for name in self._by_step:
             self._place.wrote(name, t)
 
     def end(self, facts: Tensor) -> None:
-        """Send what a rollout has at its end, with what its agent tells of it, float64 `[len(FACTS)]`."""
-        place = self._place
-        assert place is not None
-        for name in self._at_end if self._is_here or self._is_uni_channel else (*self._stepwise, *self._at_end):
-            if not self._is_here:
-                place.views[name].copy_(getattr(self.rollout, name))
-            place.wrote_whole(name)
-        place.views["facts"].copy_(facts)
-        place.wrote_whole("facts")
-        place.commit()
-        self._place = None
+        """See `Recording`."""
+        self._place.views["facts"].copy_(facts)
+        self._tell_whole(*self._at_end, "facts")
+
+
+class Whole(Recording):
+    """Elsewhere a rollout is gathered first: each kind of it is copied once, at its end. Not yet run on a GPU."""
+
+    def after_step(self, t: int) -> None:
+        """See `Recording`: nothing is sent yet."""
+
+    def end(self, facts: Tensor) -> None:
+        """See `Recording`."""
+        self._send_whole((*self._by_step, *self._at_end), facts)
+
+    def _send_whole(self, names: tuple[str, ...], facts: Tensor) -> None:
+        for name in names:
+            self._place.views[name].copy_(getattr(self.rollout, name))
+        self._place.views["facts"].copy_(facts)
+        self._tell_whole(*names, "facts")
+
+
+class ByStep(Whole):
+    """Elsewhere under UCC: every tensor is copied as it is produced. Not yet run on a GPU."""
+
+    def after_step(self, t: int) -> None:
+        """See `Recording`."""
+        for name in self._by_step:
+            self._place.views[name][t].copy_(getattr(self.rollout, name)[t])
+        for name in self._by_step:
+            self._place.wrote(name, t)
+
+    def end(self, facts: Tensor) -> None:
+        """See `Recording`."""
+        self._send_whole(tuple(self._at_end), facts)
+
+
+def recording_of(sizes: ChannelSizes, device: torch.device) -> Recording:
+    """That of an agent on a device."""
+    if device.type == "cpu":
+        return InPlace(sizes, device)
+    return (ByStep if sizes.channels.mode == "UCC" else Whole)(sizes, device)

@@ -10,7 +10,7 @@ from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed
 from gmi_drl.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout import Channels
 from gmi_drl.memory.post import create_post
-from gmi_drl.roles.asynchronous.recording import Recording
+from gmi_drl.roles.asynchronous.recording import ByStep, InPlace, Whole, recording_of
 
 FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=1)
 CPU = torch.device("cpu")
@@ -46,10 +46,9 @@ def play(recording):
     return told
 
 
-@pytest.mark.parametrize("is_here", [True, False], ids=["in place", "gathered elsewhere"])
-def test_a_trainer_gets_what_was_played(ends, is_here):
-    recording = Recording(ends.sizes, CPU)
-    recording._is_here = is_here  # False: as an agent on a GPU
+@pytest.mark.parametrize("kind", [InPlace, ByStep, Whole])
+def test_a_trainer_gets_what_was_played(ends, kind):
+    recording = kind(ends.sizes, CPU)
     for _ in range(2):
         recording.begin(ends.agent.lease())
         told = play(recording)
@@ -63,8 +62,13 @@ def test_a_trainer_gets_what_was_played(ends, is_here):
 
 
 def test_on_a_cpu_nothing_is_copied(ends):
-    recording = Recording(ends.sizes, CPU)
+    recording = recording_of(ends.sizes, CPU)
     place = ends.agent.lease()
     recording.begin(place)
     for name in ("obs", "action", "reward", "log_prob", "bootstrap", "last_obs", "delta", "sums"):
         assert getattr(recording.rollout, name).data_ptr() == place.views[name].data_ptr()
+
+
+def test_elsewhere_a_step_is_sent_as_it_is_produced_under_ucc_alone(ends):
+    recording = recording_of(ends.sizes, torch.device("meta"))
+    assert type(recording) is {"MCC": Whole, "UCC": ByStep}[ends.sizes.channels.mode]
