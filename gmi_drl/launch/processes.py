@@ -51,7 +51,8 @@ LOG_LINES, LAST_LINES = 5, 20  # that are told of a log that stays, and of one t
 class GMIProcesses:
     """One process per GMI, each with its environment complete, its log, what it shares and one line to here.
 
-    So has each that stands in for an agent of another host than its trainers': it is supervised as any GMI.
+    So has each that stands in for an agent of another host than its trainers': it is supervised as any GMI. The number
+    of a process tells which it is (`process_names`): the id of a GMI, or that of who stands in for one.
 
     A `with` block is their life: however it ends, no process is left, nor what the processes started.
 
@@ -127,9 +128,9 @@ class GMIProcesses:
         """What the roles have returned, by the ids of the GMIs that are done."""
         return {number: result for number, result in self._results.items() if not is_stand_in(number)}
 
-    def say(self, gmi_id: int, word: LauncherWord) -> None:
+    def say(self, number: int, word: LauncherWord) -> None:
         """Send a word to one GMI; one that has ended does not hear it."""
-        self._children[gmi_id].say(encode(word))
+        self._children[number].say(encode(word))
 
     def events(self, silence_s: float = math.inf) -> Iterator[Event]:
         """What roles say as it comes, until all GMIs are done, and a tick at least every `TICK_S`.
@@ -145,11 +146,11 @@ class GMIProcesses:
         heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
         while len(self.results) < len(self.layout.gmis):
             words, error = self._receive(TICK_S)
-            for gmi_id, word in words:
+            for number, word in words:
                 heard = Waiting()
                 if isinstance(word, Ready | Report | Wrote):
                     self._has_told, self._is_loading = True, False
-                    yield Heard(gmi_id, word)
+                    yield Heard(number, word)
                     heard = Waiting()  # what the caller took its time for is not the GMIs' silence
             if error is not None:
                 raise error
@@ -157,7 +158,7 @@ class GMIProcesses:
             yield Tick()
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
-        late = [gmi_id for gmi_id in self._children if gmi_id not in self._attached]
+        late = [number for number in self._children if number not in self._attached]
         if late and silent_s > START_S:
             raise GmiError(f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}")
         if silent_s > max(silence_s, FIRST_WORD_S if self._is_loading else START_S):
@@ -167,8 +168,8 @@ class GMIProcesses:
     def end(self) -> None:
         """End every process: those that are done by themselves, the others politely, then surely, and their groups."""
         try:
-            for gmi_id, child in self._children.items():
-                if gmi_id not in self._results:
+            for number, child in self._children.items():
+                if number not in self._results:
                     child.ask_to_end()
             deadline = time.monotonic() + (DRAIN_S if self.instances.drains else GRACE_S)
             for child in self._children.values():
@@ -253,66 +254,66 @@ class GMIProcesses:
         self._add(number)
         return True
 
-    def _read(self, gmi_id: int, has_ended: bool) -> GMIWord | None:
+    def _read(self, number: int, has_ended: bool) -> GMIWord | None:
         """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
 
         Both are watched, since what a role has started may hold the line open.
         """
-        child = self._children[gmi_id]
-        if gmi_id in self._failed:
+        child = self._children[number]
+        if number in self._failed:
             return None
         data = child.receive()
         if not data:
             if data is None and not has_ended:
                 return None
             self._selector.unregister(child.exit_fd if has_ended else child.line_fd)
-            if gmi_id not in self._results:
-                raise self._death(gmi_id)
+            if number not in self._results:
+                raise self._death(number)
             if has_ended:
                 self.instances.release([child.pid])
                 child.end()
             return None
-        word = self._understood(gmi_id, data)
+        word = self._understood(number, data)
         match word:
             case Attached():
-                self.instances.prove_attached(gmi_id, child.pid)
-                self._attached.add(gmi_id)
+                self.instances.prove_attached(number, child.pid)
+                self._attached.add(number)
             case OnDevice():
-                self.instances.prove_on_device(gmi_id, child.pid)
-                self.say(gmi_id, Proved())
+                self.instances.prove_on_device(number, child.pid)
+                self.say(number, Proved())
             case Done(result):
-                self._results[gmi_id] = result
+                self._results[number] = result
             case Failed():  # that the line ends now is no news
                 self._selector.unregister(child.line_fd)
                 self._selector.unregister(child.exit_fd)
-                self._failed.add(gmi_id)
+                self._failed.add(number)
         return word
 
-    def _understood(self, gmi_id: int, data: bytes) -> GMIWord:
+    def _understood(self, number: int, data: bytes) -> GMIWord:
         try:
             return said_by_gmi(decode(data))
         except ValueError as error:
-            text = f"{name_of(gmi_id)} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
-            raise GmiError(f"{text}{self._log_of(gmi_id)}") from None
+            text = f"{name_of(number)} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
+            raise GmiError(f"{text}{self._log_of(number)}") from None
 
-    def _failure(self, gmi_id: int, word: Failed) -> GmiError:
+    def _failure(self, number: int, word: Failed) -> GmiError:
         """The error that a GMI has told of, with the exit code that it asks for."""
-        error = GmiError(f"{name_of(gmi_id)}: {word.message}{self._log_of(gmi_id, word.message)}")
+        error = GmiError(f"{name_of(number)}: {word.message}{self._log_of(number, word.message)}")
         error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
         return error
 
-    def _death(self, gmi_id: int) -> GmiError:
-        child = self._children[gmi_id]
+    def _death(self, number: int) -> GmiError:
+        child = self._children[number]
         code = child.exit_code(GRACE_S)
-        text = f"{name_of(gmi_id)} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(gmi_id)}"
-        return GmiDiedError(text, gmi_of(gmi_id), None if code == UNKNOWN else code)
+        text = f"{name_of(number)} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(number)}"
+        return GmiDiedError(text, gmi_of(number), None if code == UNKNOWN else code)
 
-    def _log_of(self, gmi_id: int, message: str = "") -> str:
+    def _log_of(self, number: int, message: str = "") -> str:
         """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone.
 
         What the log ends with and the message has said is not said again.
         """
-        child, said = self._children[gmi_id], [line for line in message.splitlines() if line]
+        child, said = self._children[number], [line for line in message.splitlines() if line]
         words = child.last_words(LOG_LINES if self.folder.stays else LAST_LINES)
         while words and any(_is_same(words[-1], line) for line in said):
             words = words[:-1]
