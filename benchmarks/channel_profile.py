@@ -1,4 +1,4 @@
-"""Where the time of both modes of channels goes, of an agent and of the trainer: stand-ins that only send and take.
+"""Where the time of both modes of channels goes, of an agent and of the trainer: dummies that only send and take.
 
     python benchmarks/channel_profile.py anymal benchmarks/results/channel_profile.txt
 
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from profile_parts import Parts, Told, parts_of, table
 
-from gmi_drl.bench.cases.stand_ins import Rates, StandIns, act_on, actor
-from gmi_drl.bench.cases.table_8_stand_in import MODES, rates_of
+from gmi_drl.bench.cases.dummies import Dummies, Rates, act_on, actor
+from gmi_drl.bench.cases.table_8_dummies import MODES, rates_of
 from gmi_drl.bench.cores import all_cores
 from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.gmi.inventory import allowed_cores
@@ -43,7 +43,7 @@ PARTS: Parts = {
     "locks": ("lock.py", "flock"),
     "leases": ("leases.py", "(lease)", "(_next_lease)", "(_is_served)", "(_views_of)"),
     "parameters": ("parameters.py",),
-    "stand-in": ("channel_ends.py", "stand_ins.py"),
+    "dummy": ("channel_ends.py", "dummies.py"),
 }
 
 
@@ -63,12 +63,12 @@ def both_ends(mode: str, task: str, core: int) -> dict[str, Told]:
     """Seconds of a rollout by part, of an agent, on this core, and of the trainer."""
     rates = rates_of(task, "most")
     answers, theirs = Pipe()
-    with closing(StandIns(rates, mode, core, partial(watched, answers=theirs))) as stand_ins:
+    with closing(Dummies(rates, mode, core, partial(watched, answers=theirs))) as dummies:
         while not answers.poll():
-            stand_ins.learn(0.1)
+            dummies.learn(0.1)
         agent: Told = answers.recv()
         with cProfile.Profile() as profile:
-            updates = stand_ins.learn(SECONDS)
+            updates = dummies.learn(SECONDS)
         trainer = parts_of(profile, PARTS, updates * rates.agents)
     return {f"{mode}, agent": agent, f"{mode}, trainer": trainer}
 

@@ -35,7 +35,7 @@ from gmi_drl.bench.cases import (
     rllib_cluster,
     sharing,
     table_8,
-    table_8_stand_in,
+    table_8_dummies,
     uneven,
 )
 from gmi_drl.errors import UsageError, did_you_mean
@@ -53,7 +53,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),
     (learning_asynchronous, learning_asynchronous.CASES),
     (table_8, table_8.CASES),
-    (table_8_stand_in, table_8_stand_in.CASES),
+    (table_8_dummies, table_8_dummies.CASES),
     (mjlab_train, mjlab_train.CASES),
     (gmis_against_solo, gmis_against_solo.CASES),
     (apart, apart.CASES),

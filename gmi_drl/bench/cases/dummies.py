@@ -1,6 +1,6 @@
 """Agents and a trainer that take as long as the paper's for what they do, and do nothing but move it by channels.
 
-A stand-in sleeps while the other's GPU would work, and then does what our agents and trainers do on their processor:
+A dummy sleeps while the other's GPU would work, and then does what our agents and trainers do on their processor:
 lease, take a version, write each tensor of a step where the trainer reads it, tell of it; take a batch, publish a
 version, give the batch back. Nothing is pickled, and of the two modes neither sleeps itself.
 """
@@ -29,7 +29,7 @@ _FORK = get_context("fork")  # they inherit the descriptors
 
 @dataclass(frozen=True)
 class Rates:
-    """How fast all stand-ins of a kind are together.
+    """How fast all dummies of a kind are together.
 
     Args:
         agents: How many act, on one core, since they mostly sleep.
@@ -61,7 +61,7 @@ class Rates:
         return self.samples_of_update / self.samples if self.samples else 0.0
 
 
-class StandIns:
+class Dummies:
     """Agents in processes of their own, which go on as long as there is room, and the trainer in this one.
 
     Args:

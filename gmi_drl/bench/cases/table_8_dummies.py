@@ -1,4 +1,4 @@
-"""The paper's Table 8 at the paper's rates, by stand-ins: what multi-channel mode gains where steps come that fast."""
+"""The paper's Table 8 at the paper's rates, by dummies: what multi-channel mode gains where steps come that fast."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,7 +11,7 @@ from gmi_drl.bench.cores import all_cores
 from gmi_drl.gmi.inventory import allowed_cores
 
 if TYPE_CHECKING:
-    from gmi_drl.bench.cases.stand_ins import Rates
+    from gmi_drl.bench.cases.dummies import Rates
 
 Metric = Literal["pps", "ttop", "most"]
 
@@ -36,7 +36,7 @@ def rates_of(task: str, metric: Metric) -> "Rates":
 
     Or the most that channels carry: neither has anything to do beside.
     """
-    from gmi_drl.bench.cases.stand_ins import Rates
+    from gmi_drl.bench.cases.dummies import Rates
     from gmi_drl.experience import RolloutForm
     from gmi_drl.workload import TASK_SPECS
 
@@ -49,10 +49,10 @@ def rates_of(task: str, metric: Metric) -> "Rates":
 
 @contextmanager
 def open_sides(task: str, metric: Metric, quick: bool) -> Iterator[Sides]:
-    """Both modes by turns, with the same stand-ins, memory, places and copies: agents on one core, the trainer here."""
+    """Both modes by turns, with the same dummies, memory, places and copies: agents on one core, the trainer here."""
     import os
 
-    from gmi_drl.bench.cases.stand_ins import StandIns
+    from gmi_drl.bench.cases.dummies import Dummies
 
     rates, part = rates_of(task, metric), QUICK_PART if quick else 1.0
     with all_cores():
@@ -60,8 +60,8 @@ def open_sides(task: str, metric: Metric, quick: bool) -> Iterator[Sides]:
         os.sched_setaffinity(0, [ours])
 
         def side(mode: str) -> Sample:
-            with closing(StandIns(rates, mode, theirs)) as stand_ins:
-                return stand_ins.measure(part * WARM_UP_S, part * SECONDS)
+            with closing(Dummies(rates, mode, theirs)) as dummies:
+                return dummies.measure(part * WARM_UP_S, part * SECONDS)
 
         yield {mode: partial(side, mode) for mode in MODES}
 
@@ -75,16 +75,16 @@ def _case(task: str, metric: Metric, gain: str) -> Case:
     }[metric]
     return Case(
         name=f"table_8_{metric}_{task}",
-        claim=f"Table 8 by stand-ins, {task}: {AGENTS} agents of {NUM_ENV} worlds on a core and a trainer on another; "
+        claim=f"Table 8 by dummies, {task}: {AGENTS} agents of {NUM_ENV} worlds on a core and a trainer on another; "
         f"{who}. {counted.capitalize()} per second with a channel for each kind of experience (MCC), against every "
         "tensor by itself on one queue (UCC). Same memory, places and copies; nothing is pickled.",
         unit="steps/s",
         open=partial(open_sides, task, metric),
         obstacle=obstacle,
         reference=f"The paper, on 2 GPUs: {gain}; on average of Table 8 1.06x the predictions and 1.23x the samples",
-        limits="Stand-ins sleep for as long as a GPU would work, so only what channels take of a processor slows them "
+        limits="Dummies sleep for as long as a GPU would work, so only what channels take of a processor slows them "
         "down; the rates are those of the paper's MCC, whose own overhead is in them already. The trainer is a "
-        "stand-in, too. On cores a message is a record of 48 bytes and no transfer, and with the fewest worlds of the "
+        "dummy, too. On cores a message is a record of 48 bytes and no transfer, and with the fewest worlds of the "
         "paper's range there are most of them. As room is bounded and nothing is dropped, predictions and samples "
         "learnt from are one number in each case.",
         repeats=15,
