@@ -1,5 +1,7 @@
 """Numbers of the host on their way to a device, which the host does not wait for."""
 
+from contextlib import suppress
+
 import torch
 from torch import Tensor
 
@@ -47,7 +49,7 @@ def register(memory: Tensor, remedy: str) -> None:
     """Lock the pages of memory on the host for copies by DMA (not yet run on a GPU).
 
     Args:
-        memory: Whole pages, which nobody else of this process registers.
+        memory: Whole pages, which nobody else of this process registers; it must be there until `unregister`.
         remedy: What to do where CUDA refuses.
 
     Raises:
@@ -58,3 +60,10 @@ def register(memory: Tensor, remedy: str) -> None:
     if code != 0:
         text = f"CUDA cannot register {human_bytes(size)} of shared memory (error {code})"
         raise MachineError(f"{text}: is locked memory limited (ulimit -l)? {remedy}")
+
+
+def unregister(memory: Tensor) -> None:
+    """Undo it, when all copies that were begun have been done (not yet run on a GPU)."""
+    with suppress(RuntimeError):  # after a fault of the GPU all of its context is lost
+        torch.cuda.synchronize()
+        torch.cuda.cudart().cudaHostUnregister(memory.data_ptr())  # type: ignore[no-untyped-call]

@@ -59,7 +59,6 @@ CASE = Case(
     open=open_sides,
     obstacle=needs.warp_on_gpu,
     reference="The paper has no figure of it: within a GPU its migrator forwards",
-    limits="With physics by MuJoCo Warp; under MPS where it is. Parameters go back through the host either way. "
-    "On the way through the host agents copy into memory that CUDA has not registered, which is slow.",
+    limits="With physics by MuJoCo Warp; under MPS where it is. Parameters go back through the host either way.",
     repeats=5,
 )

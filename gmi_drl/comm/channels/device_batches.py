@@ -8,7 +8,7 @@ from gmi_drl.comm.channels.batches import Batches, HostBatches
 from gmi_drl.comm.channels.direct import share_batches
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.device.upload import await_stream, register
+from gmi_drl.device.upload import await_stream, register, unregister
 
 
 class DeviceBatches(Batches):
@@ -24,9 +24,10 @@ class DeviceBatches(Batches):
         self._kinds = self._sizes.form.kinds
         self._direct = self._sizes.direct_to(trainer)
         sources = [memory.batch(trainer, batch) for batch in range(self._sizes.batches)]
+        self._registered: Tensor | None = None
         if device.type == "cuda" and len(self._direct) < len(self._sizes.agents):
-            for source in sources:
-                register(source, "a smaller max_lag registers less")
+            self._registered = memory.pages(trainer)
+            register(self._registered, "a smaller max_lag registers less")
         if self._direct:
             targets = share_batches(memory, trainer, device)
         else:
@@ -79,6 +80,8 @@ class DeviceBatches(Batches):
         """Wait for the copies, and let go of the memory."""
         if self._stream is not None:
             self._stream.synchronize()
+        if self._registered is not None:
+            unregister(self._registered)
         self._pairs.clear()
         self._batches.clear()
 

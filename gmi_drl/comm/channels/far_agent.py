@@ -52,6 +52,7 @@ class FarAgentEnd(AgentEnd):
         sizes: The same for all ends.
         hang_s: Seconds after which a peer that lives counts as silent.
         patience_s: For the memory of the channels, which the first trainer makes when it knows of the worlds.
+        device: From which places are copied here: from a GPU by DMA (not yet run on one).
 
     Raises:
         UsageError: If the memory was made for other sizes.
@@ -61,13 +62,21 @@ class FarAgentEnd(AgentEnd):
 
     parameters: FarParameters
 
-    def __init__(self, carrier: Carrier, sizes: ChannelSizes, hang_s: float, patience_s: float) -> None:
+    def __init__(
+        self,
+        carrier: Carrier,
+        sizes: ChannelSizes,
+        hang_s: float,
+        patience_s: float,
+        device: torch.device | str = "cpu",
+    ) -> None:
         super().__init__(sizes)
         self.parameters = FarParameters(carrier)
         self._carrier, self._hang_s = carrier, hang_s
         self._one = one = replace(sizes, rollouts=1)
         carrier.parameters = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
-        memories = [torch.zeros(one.batch_bytes, dtype=torch.uint8) for _ in range(_BUFFERS)]
+        is_pinned = torch.device(device).type == "cuda"
+        memories = [torch.zeros(one.batch_bytes, dtype=torch.uint8, pin_memory=is_pinned) for _ in range(_BUFFERS)]
         self._views = [{name: view[0] for name, view in kind_views(one, memory).items()} for memory in memories]
         self._bytes = [memory.numpy().data.cast("B") for memory in memories]
         carrier.say(OPEN, sizes.text.encode())

@@ -87,7 +87,10 @@ class ChannelMemory:
         self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
         self.parameter_words = self._run[_PARAMETERS:]
         self.predecessors = self._words(self._predecessors_at, 8 * len(sizes.agents))
-        self._batches = [self._batches_of(trainer) for trainer in range(len(sizes.trainers))]
+        self._pages = [self._pages_of(trainer) for trainer in range(len(sizes.trainers))]
+        self._batches: list[list[Tensor]] = [
+            [row[: sizes.batch_bytes] for row in pages.view(sizes.batches, self.batch_stride)] for pages in self._pages
+        ]
 
     @property
     def is_closed(self) -> bool:
@@ -115,6 +118,10 @@ class ChannelMemory:
     def batch(self, trainer: int, batch: int) -> Tensor:
         """The memory of a batch, uint8: kind after kind, `[R, *kind.shape]` each."""
         return self._batches[trainer][batch]
+
+    def pages(self, trainer: int) -> Tensor:
+        """All batches of a trainer, uint8 `[batches * batch_stride]`: whole pages, which CUDA can register."""
+        return self._pages[trainer]
 
     def _plan(self) -> None:
         sizes = self.sizes
@@ -149,10 +156,9 @@ class ChannelMemory:
         if difference := self.sizes.difference(os.pread(descriptor, count, _HEADER.size).decode()):
             raise UsageError(f"the channels' memory was made for other sizes than this GMI's: {difference}")
 
-    def _batches_of(self, trainer: int) -> list[Tensor]:
-        stride = self.batch_stride
-        first = self._batches_at + trainer * self.sizes.batches * stride
-        return [self._bytes(first + batch * stride, self.sizes.batch_bytes) for batch in range(self.sizes.batches)]
+    def _pages_of(self, trainer: int) -> Tensor:
+        nbytes = self.sizes.batches * self.batch_stride
+        return self._bytes(self._batches_at + trainer * nbytes, nbytes)
 
     def _words(self, start: int, count: int) -> memoryview:
         return memoryview(self.memory)[start : start + count].cast("q")

@@ -11,7 +11,7 @@ from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE, Lease, Leases
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.parameters import Parameters
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.device.upload import await_stream
+from gmi_drl.device.upload import await_stream, register, unregister
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.fence import order_stores
 from gmi_drl.memory.lock import SharedLock
@@ -19,7 +19,11 @@ from gmi_drl.memory.ring import RingWriter
 
 
 class NearAgentEnd(AgentEnd):
-    """See `AgentEnd`: places are written where trainers read them."""
+    """See `AgentEnd`: places are written where trainers read them.
+
+    Places in the host's memory that an agent on a GPU writes are registered with CUDA, so it copies by DMA; not yet run
+    on one.
+    """
 
     def __init__(
         self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device, predecessors: int
@@ -41,6 +45,10 @@ class NearAgentEnd(AgentEnd):
             for trainer in range(len(sizes.trainers))
             if bells.own in sizes.direct_to(trainer)
         }
+        ways = range(len(sizes.trainers)) if device.type == "cuda" else ()
+        self._registered = [memory.pages(trainer) for trainer in ways if trainer not in self._mapped]
+        for pages in self._registered:
+            register(pages, "a smaller max_lag registers less")
         self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
         self._leased: Lease | None = None
 
@@ -85,6 +93,8 @@ class NearAgentEnd(AgentEnd):
         self._views.clear()
         for mapped in self._mapped.values():
             mapped.close()
+        for pages in self._registered:
+            unregister(pages)
         self._bells.close()
         self._lock.close()
 

@@ -59,7 +59,7 @@ class Far:
 
     def __init__(self, mgr: GMI_manager) -> None:
         pool = pool_of(mgr.layout, mgr.gmi.id)
-        self._hang_s, self._trainers = mgr.hang_s, pool.trainers
+        self._hang_s, self._device, self._trainers = mgr.hang_s, mgr.device, pool.trainers
         spot = mgr.resources.spots[crossing_of(mgr.gmi.id)]
         assert spot.meeting is not None and spot.listener is not None
         member = member_of(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
@@ -73,7 +73,7 @@ class Far:
 
     def open(self, sizes: ChannelSizes) -> FarAgentEnd:
         """See `Way`. The stand-in says that there is room."""
-        return FarAgentEnd(self._carrier, sizes, self._hang_s, LOADING_S)
+        return FarAgentEnd(self._carrier, sizes, self._hang_s, LOADING_S, self._device)
 
 
 def way_to_trainers(mgr: GMI_manager) -> Way:
