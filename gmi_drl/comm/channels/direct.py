@@ -2,8 +2,8 @@
 
 It is the paper's forwarding within a GPU (section 4.2). A trainer takes its batches from the driver and leaves their
 handle in its table; its direct agents map them and write each rollout where it is learnt from. Queues, leases and
-records stay in the host's memory. Two waits of the host for a stream keep the order: an agent's before a record tells
-of what its kernels have written, and a trainer's before it gives places back that its kernels have read.
+records stay in the host's memory. Two waits of the host for a stream keep the order: an agent's before it tells of what
+its kernels have written (`Place`), and a trainer's before it gives places back that its kernels have read.
 
 Not yet run on a GPU.
 """

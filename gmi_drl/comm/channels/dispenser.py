@@ -32,6 +32,9 @@ class Channel:
 class Place:
     """Room for one rollout, which an agent has leased. Tensors are copied into `views`, and then it is told.
 
+    Who is told reads at once: copies that a GPU was told to make are waited for before (`device.upload.await_stream`),
+    once for all that is told together.
+
     Attributes:
         trainer: Who learns from it, by rank.
         number: Of the place, from 0 and without end.

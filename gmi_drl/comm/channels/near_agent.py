@@ -11,7 +11,7 @@ from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE, Lease, Leases
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.parameters import Parameters
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.device.upload import await_stream, register, unregister
+from gmi_drl.device.upload import register, unregister
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.fence import order_stores
 from gmi_drl.memory.lock import SharedLock
@@ -39,7 +39,6 @@ class NearAgentEnd(AgentEnd):
             RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)
             for trainer in range(len(sizes.trainers))
         ]
-        self._device = device
         self._mapped = {
             trainer: MappedBatches(memory, trainer, device, bells)
             for trainer in range(len(sizes.trainers))
@@ -75,8 +74,6 @@ class NearAgentEnd(AgentEnd):
         ring = self._rings[trainer]
         if not ring.has_room():
             return False
-        if trainer in self._mapped:
-            await_stream(self._device)
         order_stores()  # what the record tells of is there before it
         ring.put(*record)
         self._bells.ring(self.sizes.trainers[trainer])

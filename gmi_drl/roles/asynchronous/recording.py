@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.channels import ChannelSizes, Place
+from gmi_drl.device.upload import await_stream
 
 _JUDGED = ("log_prob", "bootstrap")
 """What the agent itself says of a rollout, at its end, whatever its shape."""
@@ -28,7 +29,7 @@ class Recording(ABC):
     def __init__(self, sizes: ChannelSizes, device: torch.device) -> None:
         form = sizes.form
         shape = form.horizon, form.num_env, form.num_obs, form.num_actions
-        self.rollout = Rollout(*shape, device, form.num_terms)
+        self.rollout, self._device = Rollout(*shape, device, form.num_terms), device
         self._by_step = [kind.name for kind in form.kinds if kind.is_stepwise and kind.name not in _JUDGED]
         self._at_end = [kind.name for kind in form.kinds if kind.name not in (*self._by_step, "facts")]
 
@@ -72,7 +73,10 @@ class InPlace(Recording):
 
 
 class Whole(Recording):
-    """Elsewhere a rollout is gathered first: each kind of it is copied once, at its end. Not yet run on a GPU."""
+    """Elsewhere a rollout is gathered first: each kind of it is copied once, at its end. Not yet run on a GPU.
+
+    The host waits for all copies together, and then tells of them.
+    """
 
     def after_step(self, t: int) -> None:
         """See `Recording`: nothing is sent yet."""
@@ -83,18 +87,20 @@ class Whole(Recording):
 
     def _send_whole(self, names: tuple[str, ...], facts: Tensor) -> None:
         for name in names:
-            self._place.views[name].copy_(getattr(self.rollout, name))
-        self._place.views["facts"].copy_(facts)
+            self._place.views[name].copy_(getattr(self.rollout, name), non_blocking=True)
+        self._place.views["facts"].copy_(facts, non_blocking=True)
+        await_stream(self._device)
         self._tell_whole(*names, "facts")
 
 
 class ByStep(Whole):
-    """Elsewhere under UCC: every tensor is copied as it is produced. Not yet run on a GPU."""
+    """Elsewhere under UCC: every tensor is copied as it is produced, those of a step together. Not yet run on a GPU."""
 
     def after_step(self, t: int) -> None:
         """See `Recording`."""
         for name in self._by_step:
-            self._place.views[name][t].copy_(getattr(self.rollout, name)[t])
+            self._place.views[name][t].copy_(getattr(self.rollout, name)[t], non_blocking=True)
+        await_stream(self._device)
         for name in self._by_step:
             self._place.wrote(name, t)
 

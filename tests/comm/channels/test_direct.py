@@ -80,31 +80,19 @@ def test_what_was_mapped_is_unmapped_and_its_trainer_stays_so_long(files, monkey
     os.close(memory)
 
 
-def test_kernels_are_done_before_they_are_told_of_and_before_a_place_is_free(run, monkeypatch):
+def test_kernels_have_read_a_place_before_it_is_free(run, monkeypatch):
     (trainer,), agents = run(((1,),))
     seen = []
-    ring = next(iter(trainer._rings.values()))
     monkeypatch.setattr(
-        "gmi_drl.comm.channels.near_agent.await_stream", lambda device: seen.append(("agent", ring.has_more()))
+        "gmi_drl.comm.channels.device_batches.await_stream", lambda device: seen.append(agents[1].lease_now())
     )
-    monkeypatch.setattr(
-        "gmi_drl.comm.channels.device_batches.await_stream",
-        lambda device: seen.append(("trainer", agents[1].lease_now())),
-    )
-    place = agents[1].lease()
-    place.wrote("obs", 0)
-    assert not seen, "no transfer is whole"
-    place.wrote_whole("obs")
-    assert seen == [("agent", False)]
-    for kind in ("action", "log_prob", "reward", "done", "valid", "bootstrap", "last_obs", "delta", "sums", "facts"):
-        place.wrote_whole(kind)
-    place.commit()
+    send(agents[1].lease(), 1)
     trainer.take()
     while agents[1].lease_now():
         pass  # all others
     trainer.parameters.publish(1, parameters(1))
     trainer.give_back()
-    assert seen[-1] == ("trainer", None), "none was free yet"
+    assert seen == [None], "none was free yet"
     assert agents[1].lease_now()
 
 

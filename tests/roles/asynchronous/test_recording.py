@@ -72,3 +72,16 @@ def test_on_a_cpu_nothing_is_copied(ends):
 def test_elsewhere_a_step_is_sent_as_it_is_produced_under_ucc_alone(ends):
     recording = recording_of(ends.sizes, torch.device("meta"))
     assert type(recording) is {"MCC": Whole, "UCC": ByStep}[ends.sizes.channels.mode]
+
+
+def test_copies_are_waited_for_together_and_before_they_are_told_of(ends, monkeypatch):
+    recording, ring, told = ByStep(ends.sizes, CPU), ends.agent._rings[0], []
+    monkeypatch.setattr("gmi_drl.roles.asynchronous.recording.await_stream", lambda device: told.append(ring._count))
+    place = ends.agent.lease()
+    recording.begin(place)
+    play(recording)
+    recording.end(torch.rand(NUM_FACTS, dtype=torch.float64))
+    of_step = 5 if ends.sizes.channels.mode == "UCC" else 0  # under MCC a transfer is a whole rollout
+    after_steps = {"UCC": 5 * FORM.horizon, "MCC": 5}[ends.sizes.channels.mode]
+    assert told == [of_step * t for t in range(FORM.horizon)] + [after_steps], "once for each step, and at the end"
+    assert place.is_committed
