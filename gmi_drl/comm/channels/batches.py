@@ -24,8 +24,8 @@ class Batches(ABC):
         """The memory of a batch and its kinds, to learn from: the current stream has all of it."""
 
     @abstractmethod
-    def give_back(self) -> None:
-        """The current stream was told all that reads the batch, and agents will write to the shared memory of it."""
+    def give_back(self, batch: int) -> None:
+        """The current stream was told all that reads a batch, and agents will write to the shared memory of it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -46,7 +46,7 @@ class HostBatches(Batches):
         """The shared memory itself."""
         return self._batches[batch]
 
-    def give_back(self) -> None:
+    def give_back(self, batch: int) -> None:
         """Nothing is under way."""
 
     def close(self) -> None:

@@ -8,11 +8,12 @@ from gmi_drl.comm.channels.batches import Batches, HostBatches
 from gmi_drl.comm.channels.direct import share_batches
 from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.records import Record
+from gmi_drl.device.copies import SideCopies
 from gmi_drl.device.upload import await_stream, register, unregister
 
 
 class DeviceBatches(Batches):
-    """On another device: copies in a stream of their own, begun when something has come.
+    """On another device: copies beside what is learnt, begun when something has come.
 
     Under MCC a kind whose rollout is less than a transfer is copied at once for all rollouts of a batch, when all have
     come; a larger one as its transfers come. Under UCC every tensor of every step is a copy of its own. Where some
@@ -37,13 +38,7 @@ class DeviceBatches(Batches):
         is_mcc = self._sizes.channels.mode == "MCC"
         goes_together = is_mcc and not self._direct
         self._goes_together = [goes_together and self._is_one_transfer(number) for number in range(len(self._kinds))]
-        self._device = device
-        self._stream: torch.cuda.Stream | None = None
-        self._copied: torch.cuda.Event | None = None  # what the batch that is out consists of
-        if device.type == "cuda":
-            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-            self._stream.wait_stream(torch.cuda.current_stream(device))  # which may still use what was freed for these
-            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self._device, self._copies = device, SideCopies(device, self._sizes.batches)
 
     def arrived(self, gmi: int, record: Record, is_kind_whole: bool) -> None:
         """Copy what has come, or wait for the rest of it; what a direct agent tells of is there."""
@@ -59,27 +54,22 @@ class DeviceBatches(Batches):
 
     def whole(self, batch: int) -> tuple[Tensor, dict[str, Tensor]]:
         """The device's own memory."""
-        if self._stream is not None and self._copied is not None:
-            self._copied.record(self._stream)
-            torch.cuda.current_stream(self._device).wait_event(self._copied)
+        self._copies.use(batch)
         return self._batches[batch]
 
-    def give_back(self) -> None:
+    def give_back(self, batch: int) -> None:
         """The next copies into the batch come after what reads it, and what they were made from is of no more use.
 
-        The host waits for the copies, which were over before the update was; and for what reads the batch, where
-        agents write to it.
+        The host waits for the copies; and for what reads the batch, where agents write to it. Neither takes long: both
+        were over before the new version was published, which places are given back after.
         """
         if self._direct:
             await_stream(self._device)
-        if self._stream is not None and self._copied is not None:
-            self._copied.synchronize()
-            self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        self._copies.release(batch)
 
     def close(self) -> None:
         """Wait for the copies, and let go of the memory."""
-        if self._stream is not None:
-            self._stream.synchronize()
+        self._copies.close()
         if self._registered is not None:
             unregister(self._registered)
         self._pairs.clear()
@@ -89,9 +79,9 @@ class DeviceBatches(Batches):
         return self._sizes.steps_of_transfer(self._kinds[kind]) == self._sizes.steps_of(self._kinds[kind])
 
     def _copy(self, number: int, span: slice) -> None:
-        source, target = self._pairs[number % self._sizes.batches]
-        with torch.cuda.stream(self._stream):
-            target[span].copy_(source[span], non_blocking=True)
+        batch = number % self._sizes.batches
+        source, target = self._pairs[batch]
+        self._copies.start(batch, source[span], target[span])
 
 
 def open_batches(memory: ChannelMemory, trainer: int, batcher: Batcher, device: torch.device) -> Batches:

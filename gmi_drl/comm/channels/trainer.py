@@ -130,7 +130,7 @@ class TrainerEnd:
         elif (published := self.parameters.published()) != versions:
             text = f"batch {self._number} was given back after {published} versions, not {versions}"
             raise UsageError(f"{text}: publish one before all updates, and one after each")
-        self._batches.give_back()
+        self._batches.give_back(self._number % self._sizes.batches)
         self._batcher.give_back(self._number)
         self._number += 1
         self._is_out = False
