@@ -50,8 +50,9 @@ deadline (`hang_s`).
 
 **Nothing lost, nothing twice.** A record has the number of its place, of its agent's rollout, of its steps and of
 itself; whatever does not follow the one before is an error. An agent that ends leaves what it has sent whole; its
-unfinished rollouts are dropped, counted with that cause, and their places are leased again. Another process may go on
-as that agent: it says how many were before it, and its rollouts have numbers that none of them has used.
+unfinished rollouts are dropped, counted with that cause, and their places are leased again, unless its kernels may
+still write there (`direct.py`). Another process may go on as that agent: it says how many were before it, and its
+rollouts have numbers that none of them has used.
 
 **Between hosts.** The trainers of a pool (`gmi_drl.pools`) share a host, whose memory this is; other hosts that train
 have pools and memory of their own. An agent of another host has an end that keeps the same promises (`far_agent.py`),

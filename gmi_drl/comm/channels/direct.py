@@ -5,6 +5,9 @@ handle in its table; its direct agents map them and write each rollout where it 
 records stay in the host's memory. Two waits of the host for a stream keep the order: an agent's before it tells of what
 its kernels have written (`Place`), and a trainer's before it gives places back that its kernels have read.
 
+Under MPS what a process has launched goes on after its death. So a place that a direct agent has left unfinished is
+leased to nobody: the trainer goes on until it needs it, and then names the agent.
+
 Not yet run on a GPU.
 """
 

@@ -82,6 +82,7 @@ class TrainerEnd:
         }
         self._living = list(sizes.agents)
         self._predecessors, self._successor_s = [0] * len(sizes.agents), successor_s  # as far as this one knows
+        self._spoilt: dict[int, int] = {}  # places that nobody may write any more, and whose they were
         self._ring_agents()  # direct ones wait for what is shared
         self._number = 0  # of the batch that is or will be trained on
         self._is_out = self._is_ended = False
@@ -91,7 +92,8 @@ class TrainerEnd:
 
         Raises:
             UsageError: If the last one was not given back.
-            PeerDiedError: If no agent is left, and none will succeed it.
+            PeerDiedError: If no agent is left, and none will succeed it; or a direct one has left a rollout of the batch
+                unfinished.
             PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send, or
                 no successor has come in time.
             GmiError: If another trainer has ended the experience.
@@ -146,7 +148,7 @@ class TrainerEnd:
         self._bells.look(self._living)
         self._look()
         first = (self._number + self._is_out) * self._sizes.rollouts
-        left = range(first, self._leases.leased(self._rank))
+        left = set(range(first, self._leases.leased(self._rank))).difference(self._spoilt)
         self._drop([place for place in left if self._leases.owner(self._rank, place)], ENDED)
         self._ring_agents()
         for trainer in self._sizes.trainers:
@@ -166,6 +168,11 @@ class TrainerEnd:
         if self._memory.is_closed:
             raise GmiError(
                 f"the experience that GMI {self._bells.own} waits for was ended, by itself or another trainer"
+            )
+        if spoilt := [self._spoilt[place] for place in missing if place in self._spoilt]:
+            raise PeerDiedError(
+                f"GMI {spoilt[0]} ended while it wrote into GMI {self._bells.own}'s memory of the GPU. Its kernels may "
+                "still do that, so the place stays unused, and its batch will not be whole: its log says why it ended"
             )
         if not self._living:
             self._await_successor()
@@ -219,8 +226,12 @@ class TrainerEnd:
         self._bells.ring(gmi)  # it may wait for room
 
     def _reclaim(self, gmi: int, processes: int) -> None:
-        places = self._batcher.unfinished(self._sizes.agents.index(gmi), processes)
+        unfinished = self._batcher.unfinished(self._sizes.agents.index(gmi), processes)
+        places = [place for place in unfinished if place not in self._spoilt]
         self._drop(places, death_of(gmi))
+        if gmi in self._sizes.direct_to(self._rank):  # a server of MPS goes on with what its client has launched
+            self._spoilt.update(dict.fromkeys(places, gmi))
+            return
         self._batcher.forget(places)
         self._leases.give_up(self._rank, places)
         self._ring_agents()

@@ -1,14 +1,16 @@
 """Batches in the memory of a GPU that agents have mapped, with files in its place."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.post import create_post
-from tests.comm.channels.rollouts_told import FORM, parameters, rollouts_in, send, sizes_of
+from tests.comm.channels.rollouts_told import FORM, parameters, rollouts_in, send, sizes_of, write
 from tests.comm.files_as_gpus import Files
 
 NOW_S = 0.01
@@ -94,6 +96,46 @@ def test_kernels_have_read_a_place_before_it_is_free(run, monkeypatch):
     trainer.give_back()
     assert seen == [None], "none was free yet"
     assert agents[1].lease_now()
+
+
+def die(agent):
+    """Let its process be one that is gone."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    agent._bells._memory.pids[agent._bells.own] = process.pid
+
+
+def test_a_place_that_a_direct_agent_left_unfinished_stays_unused_and_ends_the_training_when_it_is_needed(run):
+    (trainer,), agents = run(((1,),), rollouts=2, agents=(1, 2, 3), max_lag=1)
+    for gmi in (1, 2, 1):
+        send(agents[gmi].lease(), gmi)
+    spoilt = agents[1].lease()
+    write(spoilt, 1, "obs", 0)
+    die(agents[1])
+    trainer._bells.look((1,))
+    batch = trainer.take()
+    assert rollouts_in(batch) == [(1, 0), (2, 0)], "what was sent whole counts"
+    trainer.parameters.publish(1, parameters(1))
+    trainer.give_back()
+    places = []
+    while lease := agents[2].lease_now():
+        places.append(lease.place)
+    assert spoilt.number == 3 and places == [4, 5], "neither again nor a batch later"
+    with pytest.raises(PeerDiedError, match="GMI 1 ended while it wrote into GMI 0's memory of the GPU"):
+        trainer.take()
+    trainer.end_experience()
+    assert trainer.dropped == {"GMI 1 ended": 1, "experience ended": 3}
+
+
+def test_one_that_an_agent_of_another_gpu_left_is_leased_again(run):
+    (trainer,), agents = run(((1,),), rollouts=2, agents=(1, 2), max_lag=0)
+    write(agents[2].lease(), 2, "obs", 0)
+    die(agents[2])
+    send(agents[1].lease(), 1)
+    with pytest.raises(PeerSilentError):
+        trainer.take()
+    send(agents[1].lease(), 1)
+    assert rollouts_in(trainer.take()) == [(1, 1), (1, 0)]
 
 
 def test_a_trainer_that_shares_nothing_is_named(files):
