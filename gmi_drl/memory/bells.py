@@ -120,10 +120,15 @@ class Bells:
             os.close(pidfd)
             del self._pidfds[pidfd]
 
-    def see_off(self, peers: Sequence[int], most_s: float) -> None:
-        """Wait until the processes of all these have ended, but not for longer than so."""
+    def see_off(
+        self, peers: Sequence[int], most_s: float, has_left: Callable[[int], bool] = lambda peer: False
+    ) -> None:
+        """Wait until all these have left, or their processes have ended, but not for longer than so."""
         waiting = Waiting()
-        while (left := [peer for peer in peers if peer not in self._ended]) and waiting.look() < most_s:
+        while waiting.look() < most_s:
+            left = [peer for peer in peers if peer not in self._ended and not has_left(peer)]
+            if not left:
+                return
             self._sleep(left, _NAP_S)
 
     def close(self) -> None:

@@ -151,6 +151,7 @@ def test_who_is_seen_off_has_ended_or_had_its_time(post, memory):
         bells = Bells(post, memory, 0, hang_s=60)
         bells.see_off((1,), 0.05)
         assert not bells.look((1,))
+        bells.see_off((1,), NAP_S, lambda peer: peer == 1)  # at once: it says so itself
         process.stdin.close()
         bells.see_off((1,), NAP_S)
         assert process.poll() is not None or bells.ended((1,)) == [1]

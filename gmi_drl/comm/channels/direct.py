@@ -26,7 +26,7 @@ _HANDLE_WORDS = HANDLE_BYTES // 8
 def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> list[Tensor]:
     """The batches of a trainer on its GPU, uint8 `[batch_bytes]` each, which its direct agents can map from now on.
 
-    They last as long as the process.
+    They last as long as the process, which stays until they are unmapped (`see_off`).
 
     Raises:
         MachineError: If there is no room, or this GPU's memory cannot be mapped by others.
@@ -37,6 +37,15 @@ def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> 
     order_stores()
     table[SHARED] = 1
     return _batches(memory, shared.tensor)
+
+
+def see_off(memory: ChannelMemory, trainer: int, bells: Bells, most_s: float) -> None:
+    """Wait until all direct agents of a trainer have unmapped its batches, or have ended, but not for longer than so.
+
+    A process that ends takes its memory with it, which CUDA forbids while others have it mapped.
+    """
+    agents, unmapped = memory.sizes.agents, memory.unmapped(trainer)
+    bells.see_off(memory.sizes.direct_to(trainer), most_s, lambda gmi: bool(unmapped[agents.index(gmi)]))
 
 
 class MappedBatches:
@@ -58,16 +67,20 @@ class MappedBatches:
     """
 
     def __init__(self, memory: ChannelMemory, trainer: int, device: torch.device, bells: Bells) -> None:
+        self._bells, self._unmapped, self._trainer = bells, memory.unmapped(trainer), memory.sizes.trainers[trainer]
+        self._index = memory.sizes.agents.index(bells.own)
         table = memory.table(trainer)
-        bells.wait(lambda: bool(table[SHARED]), memory.sizes.trainers[trainer], "shared its memory of the GPU")
+        bells.wait(lambda: bool(table[SHARED]), self._trainer, "shared its memory of the GPU")
         handle = table[HANDLE : HANDLE + _HANDLE_WORDS].tobytes()
         self._mapped = MappedDeviceMemory(handle, _numbers(memory), device)
         self.batches = _batches(memory, self._mapped.tensor)
 
     def close(self) -> None:
-        """Unmap them, when all that was launched has been done."""
+        """Unmap them, when all that was launched has been done, and tell the trainer."""
         self.batches.clear()
         self._mapped.close()
+        self._unmapped[self._index] = 1
+        self._bells.ring(self._trainer)
 
 
 def _numbers(memory: ChannelMemory) -> int:

@@ -32,7 +32,7 @@ SHARED = 3 * GIVEN_BACK - 1
 """The word that says that they can."""
 
 OWNERS = 3 * GIVEN_BACK
-"""From here a word for each place: who has leased it."""
+"""From here a word for each place, who has leased it, and then one for each agent: see `ChannelMemory.unmapped`."""
 
 BUFFERS = 2
 
@@ -105,6 +105,11 @@ class ChannelMemory:
         """The words of a trainer, by rank: `LEASED`, `GIVEN_BACK`, and from `OWNERS` its places."""
         return self._words(self._tables_at + trainer * self._table_bytes, self._table_bytes)
 
+    def unmapped(self, trainer: int) -> memoryview:
+        """A word for each agent, by its place in the sizes: whether it has done with a trainer's memory of the GPU."""
+        first = OWNERS + self.sizes.places
+        return self.table(trainer)[first : first + len(self.sizes.agents)]
+
     def ring_at(self, agent: int, trainer: int) -> int:
         """Where the ring from an agent to a trainer begins, by their places in the sizes."""
         return self._rings_at + (agent * len(self.sizes.trainers) + trainer) * ring_bytes(self.sizes.ring_records)
@@ -125,7 +130,7 @@ class ChannelMemory:
 
     def _plan(self) -> None:
         sizes = self.sizes
-        self._table_bytes = _in_pages(8 * (OWNERS + sizes.places))
+        self._table_bytes = _in_pages(8 * (OWNERS + sizes.places + len(sizes.agents)))
         self._run_at = _in_pages(_HEADER.size + len(sizes.text.encode()))
         self._predecessors_at = self._run_at + _in_pages(4 * LINE_BYTES)
         self._tables_at = self._predecessors_at + _in_pages(8 * len(sizes.agents))

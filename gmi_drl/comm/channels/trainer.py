@@ -10,6 +10,7 @@ from torch import Tensor
 from gmi_drl.comm.channels.batcher import Batcher
 from gmi_drl.comm.channels.batches import Batches
 from gmi_drl.comm.channels.device_batches import open_batches
+from gmi_drl.comm.channels.direct import see_off
 from gmi_drl.comm.channels.leases import Leases, agent_of
 from gmi_drl.comm.channels.memory import ChannelMemory
 from gmi_drl.comm.channels.parameters import Parameters
@@ -20,7 +21,7 @@ from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.ring import RingReader
 
 FAREWELL_S = 2.0
-"""As long as a trainer stays for agents that have mapped its memory, when it could end."""
+"""As long at most a trainer stays for agents that have mapped its memory, when it could end."""
 
 ENDED = "experience ended"
 """Why rollouts were dropped that nobody needed any more."""
@@ -155,12 +156,9 @@ class TrainerEnd:
             self._bells.ring(trainer)
 
     def close(self) -> None:
-        """Stop watching the agents, when those that have mapped memory of this process have ended or had a moment.
-
-        A process that ends takes its memory with it, which CUDA forbids while others have it mapped.
-        """
+        """Stop watching the agents, when those that have mapped memory of this process have done with it."""
         self._batches.close()
-        self._bells.see_off(self._sizes.direct_to(self._rank), FAREWELL_S)
+        see_off(self._memory, self._rank, self._bells, FAREWELL_S)
         self._bells.close()
         self._lock.close()
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -13,12 +14,11 @@ from gmi_drl.memory.post import create_post
 from tests.comm.channels.rollouts_told import FORM, parameters, rollouts_in, send, sizes_of, write
 from tests.comm.files_as_gpus import Files
 
-NOW_S = 0.01
+NOW_S, ANSWER_S = 0.01, 60.0
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    monkeypatch.setattr("gmi_drl.comm.channels.trainer.FAREWELL_S", 0.0)  # agents here are of the trainer's process
     return Files(tmp_path, monkeypatch)
 
 
@@ -69,17 +69,35 @@ def test_an_agent_is_direct_to_the_trainer_of_its_gpu_alone(run, files):
     assert files.unmapped == 0
 
 
-def test_what_was_mapped_is_unmapped_and_its_trainer_stays_so_long(files, monkeypatch):
-    post, memory, seen = create_post(2), create_memory(), []
+@pytest.fixture
+def pair(files):
+    """A trainer and its direct agent, which are for their test to close."""
+    post, memory = create_post(2), create_memory()
     sizes = sizes_of(direct=((1,),))
-    trainer, agent = (end(memory, post, gmi, sizes, NOW_S) for end, gmi in ((trainer_end, 0), (agent_end, 1)))
-    monkeypatch.setattr(trainer._bells, "see_off", lambda *given: seen.append(given))
-    agent.close()
-    assert files.unmapped == 1
-    trainer.close()
-    assert seen == [((1,), 0.0)]
+    yield [end(memory, post, gmi, sizes, NOW_S) for end, gmi in ((trainer_end, 0), (agent_end, 1))]
     post.close()
     os.close(memory)
+
+
+def test_a_trainer_stays_until_its_agents_say_that_they_have_unmapped_its_memory(pair, files, monkeypatch):
+    monkeypatch.setattr("gmi_drl.comm.channels.trainer.FAREWELL_S", ANSWER_S)
+    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", ANSWER_S)  # so it is woken
+    trainer, agent = pair
+    closing = threading.Thread(target=trainer.close, daemon=True)
+    closing.start()
+    closing.join(0.2)
+    assert closing.is_alive() and files.unmapped == 0
+    agent.close()
+    assert files.unmapped == 1
+    closing.join(ANSWER_S)
+    assert not closing.is_alive()
+
+
+def test_but_not_for_long(pair, monkeypatch):
+    monkeypatch.setattr("gmi_drl.comm.channels.trainer.FAREWELL_S", 0.01)
+    trainer, agent = pair
+    trainer.close()
+    agent.close()
 
 
 def test_kernels_have_read_a_place_before_it_is_free(run, monkeypatch):
