@@ -93,8 +93,8 @@ class TrainerEnd:
 
         Raises:
             UsageError: If the last one was not given back.
-            PeerDiedError: If no agent is left, and none will succeed it; or a direct one has left a rollout of the batch
-                unfinished.
+            PeerDiedError: If no agent is left, and none will succeed it, or a direct one has left a rollout of the
+                batch unfinished.
             PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send, or
                 no successor has come in time.
             GmiError: If another trainer has ended the experience.
