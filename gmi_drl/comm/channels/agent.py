@@ -15,7 +15,7 @@ from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.errors import UsageError
 
 
-class Newest(Protocol):
+class NewestParameters(Protocol):
     """The newest parameters, as an agent has them: see `Parameters`."""
 
     def newest_version(self) -> int | None:
@@ -37,7 +37,7 @@ class AgentEnd(ABC):
         wait_s: Seconds waited so far, for a place or for room in a queue.
     """
 
-    parameters: Newest
+    parameters: NewestParameters
 
     def __init__(self, sizes: ChannelSizes) -> None:
         self.sizes = sizes
