@@ -141,6 +141,7 @@ def test_a_place_that_a_direct_agent_left_unfinished_stays_unused_and_ends_the_t
     assert spoilt.number == 3 and places == [4, 5], "neither again nor a batch later"
     with pytest.raises(PeerDiedError, match="GMI 1 ended while it wrote into GMI 0's memory of the GPU"):
         trainer.take()
+    trainer._reclaim(1, processes=1)  # once more, as where another process comes as this agent
     trainer.end_experience()
     assert trainer.dropped == {"GMI 1 ended": 1, "experience ended": 3}
 
