@@ -98,6 +98,10 @@ class OverNodes(Template):
         """See `Template`."""
         return self.inner.leaders(layout)
 
+    def succeeded(self, layout: Layout) -> frozenset[int]:
+        """See `Template`."""
+        return self.inner.succeeded(layout)
+
     def reporters(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`."""
         return self.inner.reporters(layout)

@@ -63,6 +63,18 @@ def test_every_mistake_of_a_layout_is_told():
     assert DECOUPLED.check(TCG_EX.lay_out(ANT, NODE, Cut(2, 64)))
 
 
+def test_agents_on_cores_of_one_machine_are_succeeded_and_nobody_else():
+    layout = Decoupled(2).lay_out(ANT, NODE, Cut(2, 64))
+    on_gpu = layout.model_copy(
+        update={"devices": tuple(device.model_copy(update={"kind": "gpu"}) for device in layout.devices)}
+    )
+    cluster = Cluster(network=Network(gbit_per_s=10, round_trip_ms=0.1), nodes=(Nodes(count=2, node=NODE),))
+    over = OverNodes(DECOUPLED, cluster)
+    far = over.lay_out(ANT, over.cluster.whole, Cut(2, 64))
+    assert DECOUPLED.succeeded(layout) == {0, 1} and not TCG_EX.succeeded(layout)
+    assert not DECOUPLED.succeeded(on_gpu) and not over.succeeded(far)
+
+
 def test_a_learner_that_acts_where_it_learns_is_refused():
     with pytest.raises(UsageError, match="take --algo a3c"):
         DECOUPLED.roles(DECOUPLED.lay_out(ANT, NODE, Cut(2, 64)), OUR_PPO)
