@@ -330,4 +330,4 @@ def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tm
 
 def test_a_template_that_is_not_there_is_refused_with_the_words_for_those_that_are(command_line):
     code, _, err = command_line("plan", "--template", "foo")
-    assert code == 2 and "TCG_EX" in err and "training or serving" in err
+    assert code == 2 and "TCG_EX" in err and "training, serving" in err
