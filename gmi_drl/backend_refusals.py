@@ -10,7 +10,7 @@ from gmi_drl.gpus import Gpu, find_gpu
 from gmi_drl.mig import even, most
 from gmi_drl.mig_compute import even_size
 from gmi_drl.mig_profiles import MigProfile
-from gmi_drl.units import GIB, human_bytes
+from gmi_drl.units import GIB, human_bytes, human_gib
 
 Refuses = Callable[[str, int, int], str | None]
 
@@ -57,4 +57,4 @@ def _no_mig(gpu: Gpu) -> str:
 def _too_small(profile: MigProfile, memory_bytes: int) -> str | None:
     if profile.memory_gib is None or memory_bytes <= profile.memory_gib * GIB:
         return None
-    return f"{human_bytes(memory_bytes)} are more than the {profile.memory_gib:.1f} GiB of a {profile.name}"
+    return f"{human_bytes(memory_bytes)} are more than the {human_gib(profile.memory_gib)} of a {profile.name}"

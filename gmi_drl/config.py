@@ -45,6 +45,10 @@ class RunConfig(FileModel):
         "ppo": "`learner: {kind: ppo, ...}`, e.g. --set learner.gamma=0.98",
         "rsl_rl": "`learner: {kind: rsl_rl, runner: ...}`, e.g. --set learner.runner.algorithm.gamma=0.98",
     }
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "channels": "not of the configuration, which --set sets, but of the layout file, as `channels: {max_lag: 2}`: "
+        "have one written by `gmi-drl plan --template decoupled`, edit and train it"
+    }
     version: Literal[2] = 2
 
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0

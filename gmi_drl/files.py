@@ -25,6 +25,9 @@ class FileModel(BaseModel):
     former: ClassVar[Mapping[str, str]] = {}
     """Keys that earlier versions had, or whose value was a list then, and what stands there today."""
 
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Keys of another file that people look for in this one, and where they stand."""
+
     @classmethod
     def model_for(cls, data: object) -> "type[FileModel]":
         """Which model checks this part of a file; a part whose fields depend on one of them says so."""
@@ -146,6 +149,8 @@ def _explain(model: type[FileModel], data: object, mistake: Any) -> str:
         key, models = str(mistake["loc"][-1]), _models_at(model, data, mistake["loc"][:-1])
         for today in (m.former[key] for m in models if issubclass(m, FileModel) and key in m.former):
             return f"{place}: of version 1, today {today}"
+        for where in (m.elsewhere[key] for m in models if issubclass(m, FileModel) and key in m.elsewhere):
+            return f"{place}: {where}"
         return f"{place}: unknown key{did_you_mean(key, [name for m in models for name in m.model_fields])}"
     became = model.former.get(place.partition(".")[0])
     if became and mistake["type"] == "model_type" and isinstance(mistake["input"], list):

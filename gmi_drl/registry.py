@@ -1,6 +1,6 @@
 """Parts that a layout or a configuration names: ours, and those that packages add by entry points."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -50,8 +50,12 @@ class Registry(Generic[Entry]):
                 found.append(self.find(name))
         return found
 
-    def find(self, name: str) -> Entry:
+    def find(self, name: str, beside: Collection[str] = ()) -> Entry:
         """The entry of this name.
+
+        Args:
+            name: As files and people have it.
+            beside: What else may be said in its place, for the error.
 
         Raises:
             UsageError: if there is none; it names the nearest.
@@ -69,7 +73,7 @@ class Registry(Generic[Entry]):
                 text = f"{entry_point.value} is the {self._what} {named!r}: the entry point must have its name"
                 raise MachineError(f"{self._what} {name}: {text}")
             return entry
-        raise UsageError(f"there is no {self._what} {name!r}{did_you_mean(name, self.names)}")
+        raise UsageError(f"there is no {self._what} {name!r}{did_you_mean(name, [*self.names, *beside])}")
 
 
 def class_at(location: str) -> Any:

@@ -14,6 +14,11 @@ def human_bytes(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
+def human_gib(size: float) -> str:
+    """`0.5` -> `"512.0 MiB"`, `267565` -> `"261.3 TiB"`."""
+    return human_bytes(size * GIB)
+
+
 def human_count(count: float) -> str:
     """`151234` -> `"151.2k"`."""
     for unit in ("", "k", "M", "G"):

@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.units import alternatives, human_bytes, human_count, human_ranges, human_seconds, human_value
+from gmi_drl.units import alternatives, human_bytes, human_count, human_gib, human_ranges, human_seconds, human_value
 
 
 @pytest.mark.parametrize(
@@ -8,6 +8,11 @@ from gmi_drl.units import alternatives, human_bytes, human_count, human_ranges, 
 )
 def test_bytes(value, text):
     assert human_bytes(value) == text
+
+
+@pytest.mark.parametrize(("size", "text"), [(0.5, "512.0 MiB"), (79.6, "79.6 GiB"), (267_565, "261.3 TiB")])
+def test_gib(size, text):
+    assert human_gib(size) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(999, "999"), (151234, "151.2k"), (2e12, "2.0T")])

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from gmi_drl.backends import PROCESS, BackendEntry
+from gmi_drl.units import human_bytes
 
 if TYPE_CHECKING:  # imported where they are used: other commands' help needs none of it
     from gmi_drl.gmi.inventory import VisibleGpu
@@ -142,7 +143,7 @@ def document() -> dict[str, Any]:
 def _facts(gpu: "VisibleGpu") -> str:
     parts = [gpu.model, gpu.architecture, f"{gpu.sms} SMs" if gpu.sms else ""]
     parts.append(f"{gpu.memory_gib:g} GiB" if gpu.memory_gib else "memory unknown")
-    parts.append(f"{gpu.used_bytes / 2**30:.1f} GiB of it in use" if gpu.used_bytes else "")
+    parts.append(f"{human_bytes(gpu.used_bytes)} of it in use" if gpu.used_bytes else "")
     if gpu.parent:
         parts.append(f"instance {gpu.gpu_instance}/{gpu.compute_instance} of {gpu.parent}")
     elif gpu.mig is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.backends import AUTO, PROCESS
+from gmi_drl.cli.division_view import division_notes, division_table
 from gmi_drl.cli.explain_view import explained_lines
 from gmi_drl.cli.layouts import wants_applied
 from gmi_drl.cli.output import (
@@ -162,6 +163,8 @@ def plan(
     if not asked.goes_by_points:
         refuse("nothing is measured, so no cost is known", {"--price-per-gpu-hour": prices or None})
         refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
+    if asked.template.planner:
+        refuse(f"formulas are of GMIs that are alike, those of {template} are not", {"--explain": explain or None})
     with _no_garbage(), _leave_told(output):
         here = node_for(asked)
         if format in FORMATS:
@@ -223,6 +226,10 @@ def _show(plan: "Plan", node: "Node", hourly: float | None, explain: bool) -> No
     if plan.candidates:
         console().print(candidate_table(plan, hourly))
         for note in [*notes(plan, node), *([] if hourly is None else [cost_note(plan, node, hourly)])]:
+            console().print(note, markup=False)
+    if plan.divisions:
+        console().print(division_table(plan, hourly))
+        for note in division_notes(plan, node):
             console().print(note, markup=False)
     if explain:
         from gmi_drl.scheduler.explain import explain as explained

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gmi_drl.scheduler import Plan
+    from gmi_drl.scheduler.division import Division
 
 COST = "cost_per_billion_steps"
 
@@ -28,9 +29,21 @@ def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str
         "learner": plan.learner,
         "noise": noise.model_dump(mode="json") if plan.basis and (noise := plan.basis.profile.noise) else None,
         "price_per_hour": hourly,
-        "candidates": candidates,
+        "candidates": [*candidates, *(_division(way, hourly) for way in plan.divisions)],
         "paper_model": paper_document(plan.candidates[0], plan.basis) if plan.basis else None,
         "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
         "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
         **({"explained": [asdict(one) for one in explained(plan, hourly)]} if explain else {}),
     }
+
+
+def _division(way: "Division", hourly: float | None) -> dict[str, object]:
+    """As a candidate, with how many act and train."""
+    from dataclasses import asdict
+
+    from gmi_drl.scheduler.price import cost_per_billion_steps
+
+    known = asdict(way)
+    cut = known.pop("cut")
+    cost = {} if hourly is None else {COST: cost_per_billion_steps(hourly, way.steps_per_second)}
+    return {**cut, **known, "expected": way.expected, "error": way.error, **cost}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gmi_drl.phases import PHASES
-from gmi_drl.units import GIB, counted, human_bytes, human_count, human_money, human_ranges
+from gmi_drl.units import counted, human_bytes, human_count, human_gib, human_money, human_ranges
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,8 +29,6 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
 
     Where some ran, what equation 2 or 3 expects stands beside, with its error. Prices aside, 80 columns are enough.
     """
-    from rich.table import Table
-
     from gmi_drl.scheduler.price import cost_per_billion_steps
     from gmi_drl.templates import template_of
 
@@ -49,18 +47,26 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
         *(["cost of 1G steps"] if hourly is not None else []),
     )
     rows = []
-    for candidate in plan.candidates[:SHOWN_CANDIDATES]:
+    for candidate in plan.candidates:
         cost = () if hourly is None else (human_money(cost_per_billion_steps(hourly, candidate.steps_per_second)),)
         backend = (candidate.point.backend,) if several else ()
         rows.append([*backend, *_cells(candidate, plan, learns, ran), *cost])
+    return best_first(titles, rows)
+
+
+def best_first(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+    """A table of steps/s whose first row is the choice; how many rows it leaves out stands below."""
+    from rich.table import Table
+
     padding = (0, 1) if len(titles) < MANY_COLUMNS else (0, 1, 0, 0)
     table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False, padding=padding)
-    for title, cells in zip(titles, zip(*rows, strict=True), strict=True):  # a number that is cut says nothing
+    shown = rows[:SHOWN_CANDIDATES]
+    for title, cells in zip(titles, zip(*shown, strict=True), strict=True):  # a number that is cut says nothing
         table.add_column(title, justify="right", overflow="fold", min_width=max(map(len, cells)))
-    for place, row in enumerate(rows):
+    for place, row in enumerate(shown):
         table.add_row(*row, style="bold" if place == 0 else None)
-    if len(plan.candidates) > SHOWN_CANDIDATES:
-        table.caption = f"and {len(plan.candidates) - SHOWN_CANDIDATES} more"
+    if len(rows) > len(shown):
+        table.caption = f"and {len(rows) - len(shown)} more"
     return table
 
 
@@ -95,16 +101,21 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
         for size, model in sorted(plan.memory.items())
         if size in shown
     ]
-    cores = len({(device.node, core) for device in plan.layout.devices for gmi in device.gmis for core in gmi.cores})
     host = host_bytes_of(chosen, node)
-    of_host = f", {human_bytes(host)} of {human_bytes(node.cpu.memory_gib * GIB)} host memory" if host else ""
-    lines.append(f"the layout takes {cores} of {node.cpu.cores} cores{of_host}")
+    of_host = f", {human_bytes(host)} of {human_gib(node.cpu.memory_gib)} host memory" if host else ""
+    lines.append(f"{cores_taken(plan.layout, node)}{of_host}")
     if _foretold(plan):
         lines.append(f"error: expected, by equation {3 if plan.learner else 2}, over ran together, less 1")
     lines += [f"not runnable: {point.cut.described}: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
     if len(plan.infeasible) > SHOWN_INFEASIBLE:
         lines.append(f"and {len(plan.infeasible) - SHOWN_INFEASIBLE} more that are not runnable (--format json)")
     return lines
+
+
+def cores_taken(layout: "Layout", node: "Node") -> str:
+    """How many cores a layout has of those of a node, or of all nodes."""
+    cores = {(device.node, core) for device in layout.devices for gmi in device.gmis for core in gmi.cores}
+    return f"the layout takes {len(cores)} of {node.cpu.cores} cores"
 
 
 def cost_note(plan: "Plan", node: "Node", hourly: float) -> str:

@@ -107,7 +107,7 @@ def made(asked: Asked, here: "Node") -> "Plan":
     refuse("nothing is measured, so nothing can be held", {"--keep-batch": asked.keep_batch})
     same_for_all = {"--algo": asked.algo, "--objective": asked.objective}
     refuse("nothing is measured, and an even cut is the same for all", same_for_all)
-    elsewhere = {} if asked.is_here else {"--budget": asked.budget, "--fresh": asked.fresh or None}
+    elsewhere = {} if asked.is_here else {"--budget": asked.budget or None, "--fresh": asked.fresh or None}
     refuse(f"the machine of {asked.node or asked.cluster} cannot be measured here", elsewhere)
     backend = named_backend(asked.backend)
     remarks: tuple[str, ...] = ()

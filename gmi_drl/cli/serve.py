@@ -1,5 +1,6 @@
 """`gmi-drl serve`."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,12 @@ from gmi_drl.cli.output import (
 )
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.phases import ACT, SIMULATE, WAIT
-from gmi_drl.units import human_count
+from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.launch.serving import Served, ServedGMI
+    from gmi_drl.layout import Layout
     from gmi_drl.run.folder import RunFolder
 
 SHOWN = 16
@@ -91,9 +93,10 @@ def serve(
     require_one_machine(experience, is_local=launcher == LOCAL)
     if launcher == LOCAL:
         require_room(chosen, config, task_spec(task), this_node(), tell=say)
+    announce = partial(_announce, chosen, is_usual=layout is None and num_env is None)
     try:
         with agents_by(launcher, chosen) as agents:
-            served = launch(chosen, folder, agents=agents, experience=experience, **options)
+            served = launch(chosen, folder, agents=agents, experience=experience, on_start=announce, **options)
     except SecondSignal as second:
         say("gmi-drl: ended at once")
         raise SystemExit(128 + second.signal) from None
@@ -102,6 +105,13 @@ def serve(
         say(f"Wrote {experience}. Read it with gmi_drl.run.experience.ExperienceDataset({str(experience)!r}).")
     if served.signal is not None:
         raise SystemExit(128 + served.signal)
+
+
+def _announce(layout: "Layout", *, is_usual: bool) -> None:
+    """Say what has begun, and how to have other numbers where nobody has chosen them."""
+    each = f": {DEFAULT_NUM_ENV} each (--num-env)" if is_usual else ""
+    gmis = counted(len(layout.gmis), "GMI")
+    say(f"Serving {layout.task} on {gmis} with {counted(layout.num_env, 'environment')}{each}")
 
 
 def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None:

@@ -1,7 +1,7 @@
 """Serving on this host: the learnt policy of a run plays on every GMI of a layout (TCG, paper section 5.1)."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +108,7 @@ def serve(
     apply_mig: bool = False,
     agents: AgentStarter | None = None,
     experience: Path | None = None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> Served:
     """Play the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
 
@@ -123,6 +124,7 @@ def serve(
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
         agents: Starts the agents of the layout's nodes; None for a layout of this machine.
         experience: A new folder for what all GMIs see, do and get; see `run.experience`.
+        on_start: Called when the devices are cut and the GMIs have been started.
 
     Raises:
         UsageError: if the layout is not for serving or of another task, the run has no policy of ours, its settings are
@@ -151,6 +153,7 @@ def serve(
             opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
             Sampler(watched_gpus(layout, processes.instances.environment)) as sampler,
         ):
+            on_start()
             _supervise(processes, template.leaders(layout), config.hang_s, request, written)
             if written and request.signal:
                 written.state = "stopped"

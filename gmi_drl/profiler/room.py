@@ -17,7 +17,7 @@ from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.points import SMALL, PointMeasurer
 from gmi_drl.scheduler.memory import SPARE, fit, shortage
 from gmi_drl.templates import backend_refusal, template_of
-from gmi_drl.units import GIB
+from gmi_drl.units import GIB, human_bytes, human_gib
 from gmi_drl.workload import TaskSpec
 
 PLENTY_BYTES = 2**20
@@ -26,7 +26,7 @@ PLENTY_BYTES = 2**20
 FIXED_BYTES = 2**30
 """More than a process takes without environments and networks."""
 
-LESS_IN_CHANNELS = "let agents have fewer environments, or take fewer learner.rollouts or a smaller channels.max_lag"
+LESS_IN_CHANNELS = "let agents have fewer environments, or lower learner.rollouts or max_lag in the layout's channels"
 """The remedy where channels are too large."""
 
 
@@ -69,7 +69,7 @@ def require_room(
             return
         much = f"{layout.num_env} environments are many"
         if channels and _shortage(layout, node, generous, generous) is None:
-            much = f"channels of {channels / GIB:.1f} GiB are large ({LESS_IN_CHANNELS})"
+            much = f"channels of {human_bytes(channels)} are large ({LESS_IN_CHANNELS})"
         if template_of(layout).probe(OUR_PPO) is None:
             tell(f"{much}; GMIs of {layout.template} are unlike, so none is measured")
             return
@@ -89,10 +89,10 @@ def require_room(
     why = _shortage(layout, node, device(most) + beyond, host(most))
     if why is not None:
         each = max(device.bytes_per_env, host.bytes_per_env)
-        more = f", and {beyond / GIB:.1f} GiB by what {learner.kind} says of itself" if beyond else ""
+        more = f", and {human_bytes(beyond)} by what {learner.kind} says of itself" if beyond else ""
         raise LayoutMismatchError(
             f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
-            f"{device.fixed_bytes / GIB:.1f} GiB without any{more}): give each fewer, with --num-env or in the layout"
+            f"{human_bytes(device.fixed_bytes)} without any{more}): give each fewer, with --num-env or in the layout"
         )
 
 
@@ -113,7 +113,7 @@ def _gpu_shortage(layout: Layout, node: Node, batches: int) -> str | None:
     most = max(sum("trainer" in gmi.roles for gmi in device.gmis) for device in layout.devices) * batches
     if most <= (1 - SPARE) * node.gpu_memory_gib * GIB:
         return None
-    return f"batches of channels would take {most / GIB:.1f} GiB of a GPU's {node.gpu_memory_gib:.1f} GiB"
+    return f"batches of channels would take {human_bytes(most)} of a GPU's {human_gib(node.gpu_memory_gib)}"
 
 
 def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:

@@ -1,11 +1,12 @@
 """How many GMIs act and how many train, by the rates of both (paper section 5.1, Figure 6b)."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
+from gmi_drl.learners import A3CConfig
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.templates import devices_of
 from gmi_drl.units import counted, human_count
@@ -19,7 +20,7 @@ Waits = Callable[[Cut, int], float]
 
 @dataclass(frozen=True)
 class Division:
-    """GMIs of a node, cut alike, divided between agents and trainers.
+    """GMIs, cut alike, divided between agents and trainers.
 
     Args:
         cut: How devices are cut; its environments are those of an agent.
@@ -27,6 +28,7 @@ class Division:
         trainers: GMIs that train.
         produced: Steps per second that all agents make.
         learnt: Steps per second that all trainers can learn from.
+        confirmed: Steps per second of both sides run at once; None if that was not done.
     """
 
     cut: Cut
@@ -34,11 +36,33 @@ class Division:
     trainers: int
     produced: float
     learnt: float
+    confirmed: float | None = None
+
+    @property
+    def expected(self) -> float:
+        """Steps per second of the slower side, for which the other waits."""
+        return min(self.produced, self.learnt)
 
     @property
     def steps_per_second(self) -> float:
-        """Of the slower side, for which the other waits."""
-        return min(self.produced, self.learnt)
+        """The best that is known."""
+        return self.expected if self.confirmed is None else self.confirmed
+
+    @property
+    def error(self) -> float | None:
+        """How much too fast it was expected to be, e.g. 0.05; None where it was not run."""
+        return self.expected / self.confirmed - 1 if self.confirmed else None
+
+    def on(self, machines: int) -> "Division":
+        """So many machines together, each divided in this way."""
+        return replace(
+            self,
+            agents=machines * self.agents,
+            trainers=machines * self.trainers,
+            produced=machines * self.produced,
+            learnt=machines * self.learnt,
+            confirmed=None if self.confirmed is None else machines * self.confirmed,
+        )
 
     @property
     def described(self) -> str:
@@ -53,7 +77,7 @@ def divisions(
     node: Node,
     acting: Iterable[ProfilePoint],
     learning: Mapping[Cut, float],
-    horizon: int,
+    learner: A3CConfig,
     waits: Waits = lambda cut, trainers: 0.0,
 ) -> list[Division]:
     """All ways to divide the GMIs of what was measured, the most steps/s first.
@@ -62,12 +86,12 @@ def divisions(
         node: Whose devices are cut.
         acting: Points of GMIs that simulate and act.
         learning: Steps per second that one GMI of a cut can learn from.
-        horizon: Steps of each world in a rollout.
+        learner: By how many rollouts, of how many steps, a trainer learns.
         waits: Of trainers for each other.
     """
     devices, _ = devices_of(node)
     found = [
-        division_of(point, learning[point.cut], devices * point.gmis_per_gpu, trainers, horizon, waits)
+        division_of(point, learning[point.cut], devices * point.gmis_per_gpu, trainers, learner, waits)
         for point in acting
         if point.runnable and point.cut in learning
         for trainers in range(1, devices * point.gmis_per_gpu)
@@ -88,10 +112,11 @@ def chosen(found: list[Division]) -> Division:
     return min(as_good, key=lambda one: (one.agents * one.cut.num_env, one.trainers, -one.steps_per_second))
 
 
-def division_of(point: ProfilePoint, learns: float, gmis: int, trainers: int, horizon: int, waits: Waits) -> Division:
+def division_of(
+    point: ProfilePoint, learns: float, gmis: int, trainers: int, learner: A3CConfig, waits: Waits
+) -> Division:
     """So many GMIs in all of which some train: see `divisions`."""
     agents = gmis - trainers
-    rollouts = -(-agents // trainers)  # of an update of each trainer, as `roles.asynchronous.ends` reckons
-    samples = rollouts * horizon * point.num_env
+    samples = learner.rollouts_of(agents, trainers) * learner.horizon * point.num_env
     update_s = samples / learns + waits(point.cut, trainers)
     return Division(point.cut, agents, trainers, agents * point.steps_per_second, trainers * samples / update_s)

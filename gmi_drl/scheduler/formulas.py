@@ -14,7 +14,7 @@ from gmi_drl.speeds import LINK, MEMORY, Speeds
 from gmi_drl.templates import devices_of, mapping_of
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.paper_model import reduction_bytes
-from gmi_drl.units import GIB, counted, human_bytes, human_count, human_money
+from gmi_drl.units import GIB, counted, human_bytes, human_count, human_gib, human_money
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ def _room(name: str, gmis: int, each: int, size_gib: float) -> Formula:
     return Formula(
         name,
         (f"{counted(gmis, 'GMI')} x {human_bytes(each)}", human_bytes(gmis * each)),
-        f"{'fits' if gmis * each <= room else 'too much for'} {1 - SPARE:.0%} of {size_gib:.1f} GiB: "
+        f"{'fits' if gmis * each <= room else 'too much for'} {1 - SPARE:.0%} of {human_gib(size_gib)}: "
         f"{human_bytes(room)}",
     )
 

@@ -8,7 +8,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import devices_of
-from gmi_drl.units import GIB, counted
+from gmi_drl.units import GIB, counted, human_bytes, human_gib
 
 SPARE = 0.1
 """Part of the memory that a plan leaves to the system and to what grows."""
@@ -110,14 +110,10 @@ def _shortage(
 ) -> str | None:
     """Why the host does not hold `num_gmis` or a device `gmis_here`, which take so many bytes together."""
     if not fits_host(node, host_bytes + channel_bytes):
-        channels = f" and {_gib(channel_bytes)} of channels" if channel_bytes else ""
-        whole = f"{_gib(host_bytes + channel_bytes)} of the host's {node.cpu.memory_gib:.1f} GiB"
+        channels = f" and {human_bytes(channel_bytes)} of channels" if channel_bytes else ""
+        whole = f"{human_bytes(host_bytes + channel_bytes)} of the host's {human_gib(node.cpu.memory_gib)}"
         return f"{counted(num_gmis, 'GMI')}{channels} would take {whole}"
     device_gib = node.gpu_memory_gib
     if device_gib is not None and device_bytes > (1 - SPARE) * device_gib * GIB:
-        return f"{counted(gmis_here, 'GMI')} would take {_gib(device_bytes)} of a GPU's {device_gib:.1f} GiB"
+        return f"{counted(gmis_here, 'GMI')} would take {human_bytes(device_bytes)} of a GPU's {human_gib(device_gib)}"
     return None
-
-
-def _gib(size: int) -> str:
-    return f"{size / GIB:.1f} GiB"

@@ -13,6 +13,7 @@ from gmi_drl.learners import LearnerConfig
 from gmi_drl.made_for import made_for
 from gmi_drl.mapping import MappingList
 from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.scheduler.division import Division
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
 from gmi_drl.scheduler.models import for_node, no_common_point
 from gmi_drl.scheduler.objective import Objective, ranked
@@ -75,6 +76,7 @@ class Plan:
         horizon: Steps of each world per update.
         learner: Which kind it is for; None where nothing is learnt, or nothing was measured.
         basis: By what it was chosen; None where nothing was measured.
+        divisions: In place of candidates where agents and trainers are apart, the choice first.
     """
 
     layout: Layout
@@ -84,6 +86,7 @@ class Plan:
     horizon: int = 1
     learner: str | None = None
     basis: Basis | None = None
+    divisions: tuple[Division, ...] = ()
 
     @property
     def best_solo(self) -> Candidate | None:

@@ -9,6 +9,7 @@ from gmi_drl.templates.even import (
     devices_of,
     environments_of,
     mapping_of,
+    more_gmis,
     require_division,
     usual_gmis_per_gpu,
 )
@@ -17,7 +18,6 @@ from gmi_drl.templates.tcg_ex import TCG_EX
 from gmi_drl.templates.tdg import TDG
 from gmi_drl.templates.tdg_ex import TDG_EX
 from gmi_drl.templates.template import Purpose, Template
-from gmi_drl.units import alternatives
 
 __all__ = [
     "DECOUPLED",
@@ -33,6 +33,7 @@ __all__ = [
     "devices_of",
     "environments_of",
     "mapping_of",
+    "more_gmis",
     "require_division",
     "template_for",
     "template_named",
@@ -51,10 +52,7 @@ def template_named(text: str) -> Template:
         UsageError: if there is none.
     """
     usual: dict[str, Template] = {template.purpose: template for template in (TCG_EX, TCG)}
-    try:
-        return usual[text] if text in usual else TEMPLATES.find(text)
-    except UsageError as error:
-        raise UsageError(f"{error}; or {alternatives(list(usual))}") from None
+    return usual.get(text) or TEMPLATES.find(text, beside=usual)
 
 
 def template_of(layout: Layout) -> Template:

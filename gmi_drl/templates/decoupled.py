@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from math import ceil
 
 from gmi_drl.cut import AnyCut
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
@@ -10,7 +11,7 @@ from gmi_drl.layout import Channels, Device, Layout
 from gmi_drl.learners import LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.pools import pools_of
-from gmi_drl.templates.even import described, even_devices
+from gmi_drl.templates.even import described, even_devices, more_gmis
 from gmi_drl.templates.tcg import SERVING
 from gmi_drl.templates.template import Purpose, Template
 from gmi_drl.units import counted
@@ -39,12 +40,10 @@ class Decoupled(Template):
         """See `Template`: one GMI must be left to act."""
         even = even_devices(node, cut, SERVING)
         count = sum(len(device.gmis) for device in even)
-        if count <= self.trainers:
-            remedy = "ask for more with --gmis-per-gpu, on one core with --share-cores"
-            raise NoFeasiblePlanError(
-                f"{self.name} needs {self.trainers + 1} GMIs at least, of which one acts, not {counted(count, 'GMI')}: "
-                f"{remedy}"
-            )
+        fewest = self.trainers + 1
+        if count < fewest:
+            needs = f"{self.name} needs {fewest} GMIs at least, of which one acts, not {counted(count, 'GMI')}"
+            raise NoFeasiblePlanError(f"{needs}: {more_gmis(self.name, ceil(fewest / len(even)))}")
         return tuple(_with_trainers(device, first=count - self.trainers) for device in even)
 
     def trainers_of(self, mapping: MappingList) -> MappingList:

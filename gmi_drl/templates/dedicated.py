@@ -7,7 +7,7 @@ from gmi_drl.cut import AnyCut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import GMI, Device, Layout, Role
-from gmi_drl.templates.even import described, even_devices
+from gmi_drl.templates.even import described, even_devices, more_gmis
 from gmi_drl.templates.template import Template
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -81,10 +81,8 @@ class Dedicated(Template):
         fewest, wanted = min(len(device.gmis) for device in devices), len(self.others) + 1
         if fewest < wanted:
             roles = ", ".join((*SIMULATOR, *self.others))
-            remedy = f"ask for {wanted} or more (--gmis-per-gpu), where cores are fewer with --share-cores"
-            raise NoFeasiblePlanError(
-                f"{self.name} needs {wanted} GMIs on each device ({roles}), not {counted(fewest, 'GMI')}: {remedy}"
-            )
+            needs = f"{self.name} needs {wanted} GMIs on each device ({roles}), not {counted(fewest, 'GMI')}"
+            raise NoFeasiblePlanError(f"{needs}: {more_gmis(self.name, wanted)}")
         return tuple(device.model_copy(update={"gmis": _with_roles(device.gmis, self.others)}) for device in devices)
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:

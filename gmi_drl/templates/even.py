@@ -53,6 +53,12 @@ def require_division(node: Node, cut: AnyCut) -> None:
         raise NoFeasiblePlanError(f"{cut.backend}: {why}: {remedy}")
 
 
+def more_gmis(template: str, count: int) -> str:
+    """The remedy where a device has fewer than `count` GMIs, whichever command was asked: only `plan` shares cores."""
+    sharing = f"gmi-drl plan --template {template} --budget 0 --share-cores --gmis-per-gpu {count}"
+    return f"ask for {count} or more (--gmis-per-gpu), or where cores are fewer let GMIs share them: {sharing}"
+
+
 def backend_refusal(node: Node, cut: AnyCut, memory_bytes: int) -> str | None:
     """Why a node cannot be cut so into GMIs of so much memory, as far as its models tell; None if it can."""
     refuses = BACKENDS.find(cut.backend).refuses
@@ -167,7 +173,7 @@ def _deal(physical: Sequence[Cores], count: int, device: str, *, share_cores: bo
     if count > len(physical) and share_cores:
         return [physical[number % len(physical)] for number in range(count)]
     if count > len(physical):
-        remedy = "ask for fewer, or let them take turns on cores (gmi-drl plan --share-cores)"
+        remedy = "ask for fewer, or let them take turns on cores (gmi-drl plan --budget 0 --share-cores)"
         raise NoFeasiblePlanError(f"{count} GMIs on {device} need {count} cores, it has {len(physical)}: {remedy}")
     return [tuple(sorted(chain.from_iterable(part))) for part in _even(physical, count, "GMIs")]
 

@@ -20,6 +20,7 @@ def test_a_plan_measures_both_sides_and_is_trained_played_and_resumed(command_li
     code, out, err = command_line("plan", *asked)
     assert code == 0 and "set the pace" in out and "Next: gmi-drl train layout.yaml\n" in out
     assert "one GMI can learn from" in err
+    assert "agents act" in out and "both sides" in out and ("ran together" in out) == ("both sides at once:" in out)
     layout = load_yaml(Layout, Path("layout.yaml"))
     assert [gmi.roles for gmi in layout.gmis] == [("simulator", "agent"), ("trainer",)]
     assert layout.projection.measured and layout.projection.steps_per_second > 0
@@ -48,6 +49,8 @@ def test_nodes_of_a_cluster_are_divided_evenly_where_nothing_is_measured(command
         (["train", "--algo", "a3c"], 2, "a3c learns from agents on other GMIs: --template decoupled"),
         (["train", "--template", "decoupled", "--algo", "ppo"], 2, "take --algo a3c"),
         (["train", "--template", "decoupled", "--gmis-per-gpu", 1], 3, "needs 2 GMIs at least"),
+        (["train", "--template", "decoupled", "--set", "channels.max_lag=-1"], 2, "as `channels: {max_lag: 2}`"),
+        (["plan", "--template", "decoupled", "--explain"], 2, "--explain: formulas are of GMIs that are alike"),
         (["train", "--template", "none"], 2, "there is no template 'none'"),
         (["plan", "--template", "decoupled", "--objective", "steps"], 2, "each side is measured by itself"),
         (["plan", "--template", "decoupled", "--keep-batch", 512], 2, "each side is measured by itself"),
@@ -57,3 +60,10 @@ def test_nodes_of_a_cluster_are_divided_evenly_where_nothing_is_measured(command
 def test_what_cannot_be_is_refused_with_a_remedy(command_line, arguments, code, says):
     ended, _, err = command_line(*arguments)
     assert ended == code and says in err
+
+
+def test_the_remedy_for_too_few_cores_makes_a_layout(command_line):
+    _, _, err = command_line("train", "--template", "decoupled", "--gmis-per-gpu", 1)
+    remedy = " ".join(err.split()).partition("gmi-drl plan ")[2].split()
+    assert "--share-cores" in remedy and command_line("plan", *remedy)[0] == 0
+    assert DECOUPLED.check(load_yaml(Layout, Path("layout.yaml"))) == []

@@ -44,10 +44,11 @@ def test_nodes_of_two_and_four_cores_get_two_and_four_gmis(command_line, tmp_pat
 
 
 def test_machines_are_cut_evenly_where_nothing_was_measured(command_line, tmp_path, examples):
-    code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", "--num-env", 64)
-    layout = load_yaml(Layout, tmp_path / "layout.yaml")
-    assert code == 0, err
-    assert len(layout.devices) == 16 and layout.num_env == 16 * 64
+    for budget in (), ("--budget", 0):  # the same
+        code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", "--num-env", 64, *budget)
+        layout = load_yaml(Layout, tmp_path / "layout.yaml")
+        assert code == 0, err
+        assert len(layout.devices) == 16 and layout.num_env == 16 * 64
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_plan_is_shown_explained_and_written(command_line, tmp_path):
 
 def test_gmis_take_turns_on_cores_where_that_is_asked_for(command_line, tmp_path):
     code, _, err = command_line("plan", "--budget", 0, "--num-env", 16, "--gmis-per-gpu", 99)
-    assert code == 3 and "99 GMIs on cpu 0 need 99 cores" in err and "(gmi-drl plan --share-cores)" in err
+    assert code == 3 and "99 GMIs on cpu 0 need 99 cores" in err and "(gmi-drl plan --budget 0 --share-cores)" in err
     code, out, _ = command_line("plan", "--budget", 0, "--num-env", 16, "--gmis-per-gpu", 99, "--share-cores")
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
     assert (
@@ -330,4 +330,4 @@ def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tm
 
 def test_a_template_that_is_not_there_is_refused_with_the_words_for_those_that_are(command_line):
     code, _, err = command_line("plan", "--template", "foo")
-    assert code == 2 and "TCG_EX" in err and "training or serving" in err
+    assert code == 2 and "TCG_EX" in err and "training, serving" in err

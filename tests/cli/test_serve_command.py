@@ -61,14 +61,20 @@ def test_experience_is_written_and_told_where(command_line, run, tmp_path):
     serve = ("serve", run, "--steps", 30, "--num-env", 4, "--gmis-per-gpu", 1, "--experience", "seen")
     code, out, err = command_line(*serve)
     assert code == 0 and "A control step of all worlds of a GMI took, in ms: p50 " in out
+    assert "Serving ball_balance on 1 GMI with 4 environments\n" in err
     assert err.splitlines()[-1] == "Wrote seen. Read it with gmi_drl.run.experience.ExperienceDataset('seen')."
     read = ExperienceDataset(tmp_path / "seen")
     assert read[0]["action"].shape == (3,) and len(read) == 30 * sum(gmi.num_env for gmi in read.index.gmis.values())
     code, out, err = command_line(*serve)
-    assert (code, out) == (2, "") and "seen is not empty" in err
+    assert (code, out) == (2, "") and "seen is not empty" in err and "Serving" not in err
     code, out, err = command_line(*serve[:-1], "elsewhere", "--launcher", "ray")
     assert (code, out) == (2, "") and "GMIs of a cluster cannot write experience" in err
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_how_many_environments_are_usual_and_how_that_is_changed_is_said(command_line, run):
+    code, _, err = command_line("serve", run, "--steps", 1, "--gmis-per-gpu", 1)
+    assert code == 0 and "Serving ball_balance on 1 GMI with 256 environments: 256 each (--num-env)\n" in err
 
 
 def test_a_run_of_another_learner_is_refused(command_line, tmp_path):

@@ -60,7 +60,7 @@ def test_what_a_learner_takes_beyond_our_ppo_in_its_place_is_added(monkeypatch):
     told = []
     require_room(tiny_layout(gmis=1, num_env=1000), theirs, ANT, node_with(4.0), told.append)
     assert told == ["1000 environments are many: measuring how much memory a few take"]  # and it fits
-    with pytest.raises(LayoutMismatchError, match=r"of the host's 4\.0 GiB.*GiB by what rsl_rl says of itself"):
+    with pytest.raises(LayoutMismatchError, match=r"of the host's 4\.0 GiB.*[GM]iB by what rsl_rl says of itself"):
         require_room(tiny_layout(gmis=1, num_env=2000), theirs, ANT, node_with(4.0))
 
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_reckoned_is_measured(monkeypatch):
 def test_channels_that_have_no_room_are_refused_by_their_size():
     layout = Decoupled(1, Channels(max_lag=99)).lay_out(ANT, node_with(4.0), Cut(2, 1024))
     config = tiny_config(learner=A3CConfig(horizon=32))
-    told = r"2 GMIs and .* GiB of channels would take .* of the host's 0\.8 GiB: .*environments.*rollouts.*max_lag"
+    told = r"2 GMIs and .* of channels would take .* of the host's 819\.2 MiB: .*environments.*rollouts.*max_lag"
     with pytest.raises(LayoutMismatchError, match=told):
         require_room(layout, config, ANT, node_with(0.8))
     require_room(layout, config, ANT, node_with(8.0))

@@ -40,7 +40,9 @@ def test_the_last_gmis_train_and_have_no_worlds(trainers):
 def test_somebody_must_be_left_to_act():
     with pytest.raises(NoFeasiblePlanError, match="needs 5 GMIs at least, of which one acts, not 4 GMIs"):
         Decoupled(4).lay_out(ANT, NODE, Cut(2, 64))
-    with pytest.raises(NoFeasiblePlanError, match="share-cores"):
+    with pytest.raises(
+        NoFeasiblePlanError, match=r"plan --template decoupled --budget 0 --share-cores --gmis-per-gpu 2$"
+    ):
         DECOUPLED.lay_out(ANT, Node(name="one", cpu=Cpu(cores=1, memory_gib=8)), Cut(1, 64))
 
 

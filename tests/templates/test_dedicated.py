@@ -46,7 +46,10 @@ def test_a_chain_is_the_gmis_of_a_device_and_counts_simulators_over_all():
 
 
 def test_a_device_with_fewer_gmis_than_roles_is_too_small():
-    with pytest.raises(NoFeasiblePlanError, match=r"TDG_EX needs 3 GMIs on each device .*, not 2 GMIs: ask for 3"):
+    with pytest.raises(
+        NoFeasiblePlanError,
+        match=r"TDG_EX needs 3 GMIs on each device .*, not 2 GMIs: ask for 3 .*--share-cores --gmis-per-gpu 3$",
+    ):
         TDG_EX.lay_out(ANT, NODE, Cut(2, 64))
 
 

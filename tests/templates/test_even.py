@@ -35,7 +35,9 @@ def test_a_cpu_is_cut_into_one_gmi_per_physical_core():
 
 def test_more_gmis_than_cores_take_turns_where_that_is_asked_for():
     described = node(cores=2, cpus=CpuDevices(cores_each=1, count=2))
-    with pytest.raises(NoFeasiblePlanError, match=r"3 GMIs on cpu 0 need 3 cores, it has 1: .* plan --share-cores"):
+    with pytest.raises(
+        NoFeasiblePlanError, match=r"3 GMIs on cpu 0 need 3 cores, it has 1: .* plan --budget 0 --share-cores"
+    ):
         even_devices(described, Cut(3, 4), HOLISTIC)
     shared = even_devices(described, Cut(3, 4, share_cores=True), HOLISTIC)
     assert cores_of(shared) == [[(0,)] * 3, [(1,)] * 3]

@@ -210,8 +210,20 @@ def test_devices_of_two_kinds_are_for_serving_alone():
 def test_purposes_name_the_usual_templates():
     assert template_named("training") is template_named("TCG_EX") is TCG_EX
     assert template_named("serving") is template_named("TCG") is TCG
-    with pytest.raises(UsageError, match="no template 'TCG_EXX'; did you mean 'TCG_EX'"):
-        template_named("TCG_EXX")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("TCG_EXX", "there is no template 'TCG_EXX'; did you mean 'TCG_EX'?"),
+        ("trainig", "there is no template 'trainig'; did you mean 'training'?"),
+        ("none", "there is no template 'none'; known: TCG_EX, TCG, TDG_EX, TDG, decoupled, training, serving"),
+    ],
+)
+def test_a_name_that_is_none_is_told_with_those_that_are(name, told):
+    with pytest.raises(UsageError) as refused:
+        template_named(name)
+    assert str(refused.value) == told
 
 
 def test_a_layout_without_template_is_nobodys():

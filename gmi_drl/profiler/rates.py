@@ -1,0 +1,154 @@
+"""What agents and trainers do on this machine: each side by itself, and both at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from gmi_drl.config import RunConfig, a3c_of
+from gmi_drl.cut import Cut
+from gmi_drl.errors import GmiError
+from gmi_drl.gmi import claimed
+from gmi_drl.hardware import Node
+from gmi_drl.layout import Device, Layout
+from gmi_drl.profile import ProfilePoint
+from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.machines import Machines
+from gmi_drl.profiler.planning import explore
+from gmi_drl.profiler.session import PATIENCE_S, Session, probe_of
+from gmi_drl.scheduler.division import Division, division_of
+from gmi_drl.scheduler.search import Grid, by_division
+from gmi_drl.templates import TCG
+from gmi_drl.workload import TaskSpec
+
+ACTING = 0.7
+"""Part of the budget for GMIs that act; the rest is for those that learn, which start without worlds."""
+
+MEASURE_S = 1.0
+"""Of updates of each size."""
+
+AT_ONCE_S = 3.0
+"""Of both sides at once, for which so much of the budget is kept; one of them makes its worlds first."""
+
+BESIDE = 0.8
+"""The part of the time for which both sides must have run at once: in the rest one of them had the machine alone."""
+
+PROBE = "gmi_drl.roles.asynchronous.trainer_probe:TrainerProbe"
+
+CLAIM = "gmi-drl is measuring"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one GMI of each cut does while the other side rests.
+
+    Args:
+        acting: Points of GMIs that simulate and act.
+        learning: Steps per second that a GMI of a cut can learn from, as far as there was time.
+    """
+
+    acting: Sequence[ProfilePoint]
+    learning: Mapping[Cut, float]
+
+
+def rates_here(
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    grid: Grid,
+    budget: Budget,
+    *,
+    fresh: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Rates:
+    """Measure a GMI that acts, then one that learns, of the cuts of a grid.
+
+    The arguments are those of `profiler.planning.explore`, with the budget for both.
+
+    Raises:
+        LayoutMismatchError: if a device is in use.
+        GmiError: if a GMI that learns fails.
+    """
+    found = explore(task, config, node, grid, budget.part(ACTING), template=TCG, fresh=fresh, tell=tell)
+    acting = [point for point in found.profile.points if point.runnable]
+    return Rates(acting, _learning(task, config, node, [point.cut for point in acting], budget, tell))
+
+
+def _learning(
+    task: TaskSpec, config: RunConfig, node: Node, cuts: Grid, budget: Budget, tell: Callable[[str], None]
+) -> dict[Cut, float]:
+    """Steps per second that one GMI of each cut can learn from, as far as the budget goes; one at least."""
+    learning: dict[Cut, float] = {}
+
+    def has_time() -> bool:
+        return not learning or budget.left_s >= MEASURE_S + AT_ONCE_S
+
+    for alike in by_division(cuts):
+        if not has_time():
+            break
+        layout = _alone(task, node, alike[0])
+        with claimed([layout], CLAIM) as claim, closing(Session(layout, config, role=PROBE)) as session:
+            budget.start(session, claim)
+            for cut in alike:
+                if not has_time():
+                    break
+                measured = session.measure(cut.num_env, MEASURE_S, deadline_s=PATIENCE_S)
+                learning[cut] = measured.steps_per_second
+                tell(f"{cut.described}: one GMI can learn from {measured.steps_per_second:.0f} steps/s")
+    return learning
+
+
+def _alone(task: TaskSpec, node: Node, cut: Cut) -> Layout:
+    """One GMI with its part of the first device."""
+    whole = TCG.lay_out(task, node, cut)
+    device = whole.devices[0]
+    first = Device(kind=device.kind, index=device.index, gmis=device.gmis[:1])
+    return Layout(task=whole.task, template=whole.template, backend=whole.backend, devices=(first,))
+
+
+def both_at_once(way: Division, machines: Machines, budget: Budget) -> tuple[Division, str]:
+    """Run a division of this machine while nobody rests: all share the memory's bandwidth, and perhaps cores.
+
+    Returns:
+        It with what is confirmed, as it is if nothing could be; and a sentence that tells what both sides did, or why
+        that is not known.
+
+    Raises:
+        LayoutMismatchError: if a device is in use.
+    """
+    left_s = budget.left_s
+    if left_s < AT_ONCE_S:
+        left = f"{left_s:.1f} s of the budget were left, {AT_ONCE_S:.0f} s are wanted: give more with --budget"
+        return way, f"both sides were not run at once, so what they do then is only expected: {left}"
+    layout = TCG.lay_out(machines.task, machines.node, way.cut)
+    acts = probe_of(layout, machines.config)
+    roles = {gmi.id: acts if number < way.agents else PROBE for number, gmi in enumerate(layout.gmis)}
+    with claimed([layout], CLAIM) as claim, closing(Session(layout, machines.config, role=roles)) as session:
+        try:
+            budget.start(session, claim)
+            rows = session.measure(way.cut.num_env, AT_ONCE_S, deadline_s=PATIENCE_S).rows
+        except GmiError as error:
+            return way, f"both sides at once did not run: {str(error).splitlines()[0]}"
+    if not _ran_beside(rows):
+        return way, "both sides ran, but too briefly beside each other to tell what they do at once"
+    ran = _division_by(rows, way, machines)
+    return replace(way, confirmed=ran.expected), f"both sides at once: {ran.described}"
+
+
+def _ran_beside(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the GMIs of these rows ran at the same time for most of it."""
+    beside_s: float = min(row["ended_s"] for row in rows) - max(row["began_s"] for row in rows)
+    longest_s: float = max(row["ended_s"] - row["began_s"] for row in rows)
+    return beside_s >= BESIDE * longest_s
+
+
+def _division_by(rows: Sequence[Mapping[str, Any]], way: Division, machines: Machines) -> Division:
+    """A division by what its GMIs report, agents first."""
+    cut, learner = way.cut, a3c_of(machines.config)
+    speeds = [cut.num_env * learner.horizon / row["iteration_s"] for row in rows]
+    acting, learning = fmean(speeds[: way.agents]), fmean(speeds[way.agents :])
+    point = ProfilePoint(
+        gmis_per_gpu=cut.gmis_per_gpu, num_env=cut.num_env, backend=cut.backend, runnable=True, steps_per_second=acting
+    )
+    return division_of(point, learning, len(rows), way.trainers, learner, machines.waits)
