@@ -17,21 +17,31 @@ from tests.comm.channels.channel_run import ANSWER_S, started
 from tests.comm.channels.rollouts_told import sizes_of, some_sizes
 
 
-def killed_among(gmis, most=None):
-    """Who is killed after how many seconds, and whether that is who stands in for it."""
-    when = st.tuples(st.floats(0, 0.3), st.booleans())
+def deaths_among(gmis, most=None):
+    """Who dies: when it has begun so many rollouts, so many seconds later; and whether that is who stands in for it."""
+    when = st.tuples(st.integers(0, 12), st.floats(0, 0.004), st.booleans())
     return st.dictionaries(st.sampled_from(gmis), when, max_size=most)
 
 
-def kill(run, killed):
-    began = time.monotonic()
-    for gmi, (after_s, is_stand_in) in sorted(killed.items(), key=lambda kill: kill[1]):
-        time.sleep(max(0.0, began + after_s - time.monotonic()))
-        if is_stand_in and gmi in run.crossings:
-            assert run.crossings[gmi].has_met.wait(ANSWER_S)  # before, its agent would wait long for it
-            run.stand_ins[gmi].kill()
-        else:
-            run.processes[gmi].kill()
+def kill(run, deaths):
+    """All of them, each at its time, or when its run is over before."""
+    left, deadline = dict(deaths), time.monotonic() + ANSWER_S
+    while left:
+        for gmi, (begun, after_s, is_stand_in) in deaths.items():
+            if gmi in left and (len(run.leases[gmi]) >= begun or not run.processes[gmi].is_alive()):
+                time.sleep(after_s)
+                kill_agent(run, gmi, is_stand_in)
+                del left[gmi]
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
+
+
+def kill_agent(run, gmi, is_stand_in):
+    if is_stand_in and gmi in run.crossings:
+        assert run.crossings[gmi].has_met.wait(ANSWER_S)  # before, its agent would wait long for it
+        run.stand_ins[gmi].kill()
+    else:
+        run.processes[gmi].kill()
 
 
 def kill_at_once(processes):
@@ -74,7 +84,7 @@ def check(run, dropped, trainers, unheard):
 def runs_without_some_agents(draw):
     """Sizes of a run, which agents are far, and which die."""
     sizes = draw(some_sizes())
-    return sizes, draw(st.sets(st.sampled_from(sizes.agents))), draw(killed_among(sizes.agents))
+    return sizes, draw(st.sets(st.sampled_from(sizes.agents))), draw(deaths_among(sizes.agents))
 
 
 @settings(max_examples=20)
@@ -97,24 +107,27 @@ def test_whichever_agents_are_killed_everything_is_trained_on_once_or_counted(dr
 
 @st.composite
 def runs_without_some_trainers(draw):
-    """The same, but that an agent lives; and which trainers die, after how many seconds."""
+    """The same, but that an agent lives; and which trainers die, when the first one has learnt from so many batches."""
     sizes = draw(some_sizes())
     far = draw(st.sets(st.sampled_from(sizes.agents)))
     trainers = draw(st.sets(st.sampled_from(sizes.trainers), min_size=1))
-    return sizes, far, draw(killed_among(sizes.agents, most=len(sizes.agents) - 1)), trainers, draw(st.floats(0, 0.3))
+    return sizes, far, draw(deaths_among(sizes.agents, most=len(sizes.agents) - 1)), trainers, draw(st.integers(0, 8))
 
 
 @settings(max_examples=20)
 @given(runs_without_some_trainers())
 def test_whichever_trainers_are_killed_the_run_ends_naming_one_and_nothing_came_twice(drawn):
-    sizes, far, agents, trainers, after_s = drawn
+    sizes, far, agents, trainers, batches = drawn
     with started(sizes, far=far, updates=10**6) as run:
-        fall = threading.Timer(after_s, kill_at_once, [[run.processes[gmi] for gmi in trainers]])
-        fall.daemon = True
-        fall.start()
-        kill(run, agents)
-        fall.join(ANSWER_S)
-        assert not fall.is_alive()
+        kills = threading.Thread(target=kill, args=(run, agents), daemon=True)
+        kills.start()
+        deadline = time.monotonic() + ANSWER_S
+        while len(run.learnt[sizes.trainers[0]]) < batches * sizes.rollouts:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        kill_at_once([run.processes[gmi] for gmi in trainers])
+        kills.join(ANSWER_S)
+        assert not kills.is_alive()
         said = {gmi: run.said(gmi) for gmi in sizes.trainers if gmi not in trainers}
         errors = [*(error for *_, error in said.values()), *errors_of_agents(run, agents).values()]
         named = re.compile("|".join(rf"GMI {gmi} \(process {run.processes[gmi].pid}\) ended" for gmi in trainers))
