@@ -87,7 +87,7 @@ def runs_without_some_agents(draw):
     return sizes, draw(st.sets(st.sampled_from(sizes.agents))), draw(deaths_among(sizes.agents))
 
 
-@settings(max_examples=20)
+@settings(max_examples=30)
 @given(runs_without_some_agents())
 def test_whichever_agents_are_killed_everything_is_trained_on_once_or_counted(drawn):
     sizes, far, killed = drawn
@@ -114,7 +114,7 @@ def runs_without_some_trainers(draw):
     return sizes, far, draw(deaths_among(sizes.agents, most=len(sizes.agents) - 1)), trainers, draw(st.integers(0, 8))
 
 
-@settings(max_examples=20)
+@settings(max_examples=30)
 @given(runs_without_some_trainers())
 def test_whichever_trainers_are_killed_the_run_ends_naming_one_and_nothing_came_twice(drawn):
     sizes, far, agents, trainers, batches = drawn
