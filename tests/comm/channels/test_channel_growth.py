@@ -44,5 +44,4 @@ def test_no_process_grows_with_what_passes_through_it(mode):
         before = resident(run)
         await_rollouts(run, WARM + MORE)
         grown = {name: size - before[name] for name, size in resident(run).items()}
-    print(grown)
     assert max(grown.values()) < MOST_BYTES, grown
