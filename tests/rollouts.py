@@ -1,5 +1,7 @@
 """Rollouts of Ant's sizes that are made up, for tests of what learns from them."""
 
+from dataclasses import replace
+
 import torch
 
 from gmi_drl.algo.networks import ActorCritic
@@ -11,9 +13,9 @@ T, N = 8, 32
 SPEC = TASK_SPECS["ant"]
 
 
-def make_policy(seed=0):
+def make_policy(seed=0, hidden=SPEC.hidden):
     torch.manual_seed(seed)
-    policy = ActorCritic(SPEC)
+    policy = ActorCritic(replace(SPEC, hidden=hidden))
     with torch.no_grad():  # a policy that has something to lose: means of order one
         policy.actor[-1].weight.mul_(30)
     return policy

@@ -58,8 +58,9 @@ def vtrace(steps: Steps, ratio: Tensor, rho_clip: float = 1.0, c_clip: float = 1
         v_t = V_t + rho (r_t + gamma V_(t+1) - V_t) + gamma c (v_(t+1) - V_(t+1)), or put in another order
         v_t = (1 - rho) V_t + rho r_t + gamma (rho - c) V_(t+1) + gamma c v_(t+1),
 
-    which is r_t + gamma v_(t+1) to the last bit where rho = c = 1: with the policy that acted this is
-    `n_step_returns`. A transition that is not valid has ratio 0, so that v_t = V_t, as there.
+    which is r_t + gamma v_(t+1) to the last bit where rho = c = 1: where all ratios are 1, as with the policy that
+    acted but for rounding, this is `n_step_returns`. A transition that is not valid has ratio 0, so that v_t = V_t,
+    as there.
 
     Args:
         steps: What happened.

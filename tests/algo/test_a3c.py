@@ -6,151 +6,17 @@ from itertools import pairwise
 
 import pytest
 import torch
+from experience_made import CONFIG, CPU, N, R, T, flat, make_a3c, make_batch, make_behaviour, make_normaliser
 from rollouts import SPEC, make_policy
 
 from gmi_drl.algo import flat_learner as module
 from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.experience import ExperienceBatch
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.algo.networks import ActorCritic
-from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.bench.cases.a3c_by_autograd import A3CByAutograd
 from gmi_drl.errors import UsageError
 from gmi_drl.experience import RolloutForm
 from gmi_drl.learners import A3CConfig
-
-R, T, N = 2, 6, 8
-CPU = torch.device("cpu")
-CONFIG = A3CConfig(
-    minibatches=1,
-    schedule="fixed",
-    learning_rate=1e-4,
-    clip=0.2,
-    entropy_coef=0.01,
-    reward_scale=0.5,
-    init_std=1.0,
-)
-
-
-def make_normaliser():
-    """One that has seen something."""
-    normaliser = Normaliser(SPEC.num_obs, CPU)
-    seen = torch.randn(100, SPEC.num_obs, generator=torch.Generator().manual_seed(4)) * 2 + 1
-    normaliser.merge(normaliser.delta(seen)[None])
-    return normaliser
-
-
-def make_batch(policy, *, seed=1, rollouts=R, num_env=N, ends=0.15, wrong=0.1):
-    """Made-up experience of a policy: every kind that is learnt from, with ends, time-outs and worlds gone wrong."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def drawn(*shape):
-        return torch.randn(rollouts, *shape, generator=generator)
-
-    def happens(part):
-        return (torch.rand(rollouts, T, num_env, generator=generator) < part).float()
-
-    batch = ExperienceBatch.empty(RolloutForm(T, num_env, SPEC.num_obs, SPEC.num_actions), rollouts, CPU)
-    batch.obs.copy_(drawn(T, num_env, SPEC.num_obs) * 2 + 1)
-    batch.last_obs.copy_(drawn(num_env, SPEC.num_obs) * 2 + 1)
-    with torch.no_grad():
-        action, mean = policy.act(make_normaliser()(batch.obs), drawn(T, num_env, SPEC.num_actions))
-        batch.log_prob.copy_(policy.log_prob(action, mean))
-    batch.action.copy_(action)
-    batch.reward.copy_(drawn(T, num_env))
-    batch.done.copy_(happens(ends))
-    batch.bootstrap.copy_(batch.done * happens(0.4) * drawn(T, num_env))
-    batch.valid.copy_(1 - happens(wrong))
-    return batch
-
-
-def make_behaviour():
-    """A policy that has acted, near the one that learns but not the same."""
-    policy = make_policy()
-    with torch.no_grad():
-        policy.actor[-1].bias.add_(0.2)
-        policy.log_std.add_(0.1)
-    return policy
-
-
-def make_a3c(config=CONFIG, **more):
-    return A3C(make_policy(), make_normaliser(), config, **more)
-
-
-# The reference: torch's own networks, optimizer and autograd, and V-trace number by number
-
-
-def reference_returns(config, ratio, value, batch, i, n):
-    """Targets `[T]` and advantages `[T]` of one world, in float64, by the recursion as it is published."""
-    targets, advantages = [0.0] * T, [0.0] * T
-    follows = after = value[i][T][n]
-    for t in reversed(range(T)):
-        now = value[i][t][n]
-        if not batch.valid[i, t, n]:
-            targets[t] = follows = after = now
-            continue
-        discount = config.gamma * (1 - batch.done[i, t, n].item())
-        reward = config.reward_scale * batch.reward[i, t, n].item() + config.gamma * batch.bootstrap[i, t, n].item()
-        rho, c = min(config.rho_clip, ratio[i][t][n]), min(config.c_clip, ratio[i][t][n])
-        if not config.vtrace:
-            rho = c = 1.0
-        advantage = reward + discount * follows - now
-        has_moved = config.clip is not None and (ratio[i][t][n] - 1) * math.copysign(1, advantage) > config.clip
-        advantages[t] = 0.0 if has_moved else rho * advantage
-        target = now + rho * (reward + discount * after - now) + discount * c * (follows - after)
-        targets[t], follows, after = target, target, now
-    return targets, advantages
-
-
-def reference_update(config, batch):
-    """The policy after one step of `torch.optim.Adam` by this batch, with the gradients of that step."""
-    policy = ActorCritic(SPEC)
-    policy.load_state_dict(make_policy().state_dict())
-    scaled = make_normaliser()
-    optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, eps=1e-8)
-    values = torch.stack([policy.critic(scaled(batch.obs[:, t]))[..., 0] for t in range(T)], 1)
-    with torch.no_grad():
-        last = policy.critic(scaled(batch.last_obs))[..., 0]
-    gaussian = torch.distributions.Normal(policy.actor(scaled(batch.obs)), policy.log_std.exp())
-    log_prob = gaussian.log_prob(batch.action).sum(-1)
-    ratio = (log_prob - batch.log_prob).detach().double().exp().tolist()
-    value = torch.cat((values.detach(), last[:, None]), 1).double().tolist()
-    targets, advantages = torch.zeros(2, *values.shape)
-    for i in range(values.shape[0]):
-        for n in range(values.shape[2]):
-            judged = reference_returns(config, ratio, value, batch, i, n)
-            targets[i, :, n], advantages[i, :, n] = map(torch.tensor, judged)
-    entropy = torch.distributions.Normal(torch.zeros(SPEC.num_actions), policy.log_std.exp()).entropy().sum()
-    loss = -(log_prob * advantages).mean() - config.entropy_coef * entropy
-    loss = loss + config.value_loss_coef * torch.nn.functional.mse_loss(values, targets)
-    optimizer.zero_grad()
-    loss.backward()
-    for part in ([*policy.actor.parameters(), policy.log_std], policy.critic.parameters()):
-        torch.nn.utils.clip_grad_norm_(part, config.max_grad_norm)
-    optimizer.step()
-    return policy
-
-
-def flat(policy):
-    """All parameters, as plain rows."""
-    return torch.cat([parameter.detach().reshape(-1) for parameter in policy.parameters_in_order()])
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"max_grad_norm": 1e3}, {"clip": None}, {"clip": None, "vtrace": False}, {"rho_clip": 2.0, "c_clip": 0.9}],
-    ids=str,
-)
-def test_an_update_is_that_of_a_plain_reference(settings):
-    config = CONFIG.model_copy(update={**settings, "learning_rate": 5e-5})
-    batch, a3c = make_batch(make_behaviour()), make_a3c(config)
-    a3c.update(batch)
-    reference = reference_update(config, batch)
-    for ours, theirs in zip(a3c.policy.parameters_in_order(), reference.parameters_in_order(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-6, rtol=1e-5)  # a first step of Adam has no scale
-    torch.testing.assert_close(flat(a3c.policy), (expected := flat(reference)), atol=1e-5, rtol=0)
-    assert (flat(a3c.policy) - expected).abs().mean() < 1e-8, "a step is 5e-5, but where a gradient is rounding"
-    assert (expected - flat(make_policy())).abs().mean() > 2.5e-5  # it did learn something
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
+from gmi_drl.algo import elu as module
 from gmi_drl.algo.elu import LARGE, Elu
 
 
@@ -36,3 +39,16 @@ def test_what_it_is_given_is_overwritten_and_autograd_knows(size):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             needs_y.sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [LARGE - 1, LARGE])
+@pytest.mark.parametrize("wants_gradient", [False, True])
+@pytest.mark.parametrize("records", [False, True])
+def test_only_where_a_gradient_of_many_numbers_is_asked_for_the_way_back_is_ours(
+    size, wants_gradient, records, monkeypatch
+):
+    ours, given = [], torch.zeros(size, requires_grad=wants_gradient) * 1
+    monkeypatch.setattr(module, "_LargeElu", SimpleNamespace(apply=lambda x: ours.append(x)))
+    with torch.set_grad_enabled(records):
+        Elu()(given)
+    assert bool(ours) == (wants_gradient and records and size == LARGE)

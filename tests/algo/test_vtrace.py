@@ -59,7 +59,7 @@ def test_vtrace_is_the_published_recursion(shape, seed, clips):
 
 
 @given(shapes, seeds, st.floats(1, 10))
-def test_with_the_policy_that_acted_vtrace_is_n_step_returns_bit_for_bit(shape, seed, clip):
+def test_with_ratios_of_1_vtrace_is_n_step_returns_bit_for_bit(shape, seed, clip):
     steps = steps_of(*shape, seed)
     for corrected, plain in zip(vtrace(steps, torch.ones(shape), clip, clip), n_step_returns(steps), strict=True):
         assert torch.equal(corrected, plain)

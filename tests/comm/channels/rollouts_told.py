@@ -1,6 +1,7 @@
 """Rollouts whose every number tells whose it is, for tests of the channels."""
 
 import torch
+from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import ChannelSizes, packed_bytes
 from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE
@@ -23,6 +24,20 @@ def parameters(version=0):
 def sizes_of(rollouts=1, agents=(1,), trainers=(0,), form=FORM, direct=(), **channels):
     """Sizes with these parameters."""
     return ChannelSizes(form, rollouts, agents, trainers, Channels(**channels), packed_bytes(parameters()), direct)
+
+
+@st.composite
+def some_sizes(draw, most_agents=3, most_trainers=3, most_lag=2):
+    """Of a few trainers, and agents whose ids come after theirs."""
+    agents, trainers = draw(st.integers(1, most_agents)), draw(st.integers(1, most_trainers))
+    return sizes_of(
+        rollouts=draw(st.integers(1, 3)),
+        agents=tuple(range(trainers, trainers + agents)),
+        trainers=tuple(range(trainers)),
+        mode=draw(st.sampled_from(["MCC", "UCC"])),
+        max_lag=draw(st.integers(0, most_lag)),
+        transfer_bytes=draw(st.sampled_from([1, 80, 2**20])),
+    )
 
 
 def number(gmi, rollout, kind, step):

@@ -1,202 +1,159 @@
-"""Agents and trainers as processes, which are killed and stopped while they act and learn.
+"""Agents and trainers are killed and stopped while they act and learn."""
 
-Some agents are far: they share no memory with the trainers, and a process stands in for each.
-"""
-
-import mmap
 import os
+import re
 import signal
+import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
-from random import Random
-from threading import BrokenBarrierError
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels.memory import GIVEN_BACK, ChannelMemory, is_made
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
-from gmi_drl.memory.post import PostMemory, create_post
-from tests.comm.channels.far import AGENT, STAND_IN, Crossing
-from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, sizes_of, versions_in, write
-from tests.comm.ranks import FORK
-
-ANSWER_S = 120
-HANG_S = 60.0
+from tests.comm.channels.channel_run import ANSWER_S, started
+from tests.comm.channels.rollouts_told import sizes_of, some_sizes
 
 
-class Run:
-    """What the processes of a run inherit, and what they say at their end, by GMI."""
-
-    def __init__(self, sizes, hang_s, updates, stops, pause_s, far):
-        gmis = sizes.agents + sizes.trainers
-        self.sizes, self.hang_s, self.updates, self.stops, self.pause_s = sizes, hang_s, updates, stops, pause_s
-        self.post, self.memory = create_post(1 + max(gmis)), create_memory()
-        self.meeting = FORK.Barrier(len(sizes.trainers))
-        self.begun = memoryview(mmap.mmap(-1, 8 * (1 + max(gmis)))).cast("q")  # rollouts that each agent leased
-        self.pipes = {gmi: FORK.Pipe(duplex=False) for gmi in gmis}
-        self.processes = {gmi: FORK.Process(target=self._live, args=(gmi,)) for gmi in gmis}
-        self.crossings = {gmi: Crossing(gmi) for gmi in far}
-        self.stand_ins = {gmi: FORK.Process(target=self._stand_in, args=(gmi,)) for gmi in far}
-
-    def _live(self, gmi):
-        torch.set_num_threads(1)
-        self._keep(gmi, AGENT)
-        said = self.act(gmi) if gmi in self.sizes.agents else self.learn(gmi)
-        self.pipes[gmi][1].send(said)
-        os._exit(0)
-
-    def _keep(self, gmi, rank):
-        """Close the listeners of all others: nobody shall answer for one that was killed."""
-        for crossing in self.crossings.values():
-            crossing.close(but=rank if crossing.gmi == gmi else None)
-
-    def _stand_in(self, gmi):
-        self._keep(gmi, STAND_IN)
-        self.crossings[gmi].stand_in(self.memory, self.post, self.hang_s)
-        os._exit(0)
-
-    def end_of(self, gmi):
-        if gmi in self.crossings:
-            return self.crossings[gmi].agent_end(self.sizes, self.hang_s)
-        return agent_end(self.memory, self.post, gmi, self.sizes, self.hang_s)
-
-    def act(self, gmi):
-        """Rollouts until no more are needed; the error that ended it, if any."""
-        chance, weights = Random(gmi), parameters()
-        try:
-            end = self.end_of(gmi)
-            while place := end.lease():
-                self.begun[gmi] += 1
-                version = end.parameters.read_into(weights)
-                assert all(weight.eq(version).all() for weight in weights), "torn"
-                for kind, step in pieces():
-                    write(place, gmi, kind, step, version)
-                    if chance.random() < 0.1:
-                        time.sleep(chance.random() * 0.002)
-                    if self.stops == (gmi, place.rollout) and step:
-                        os.kill(os.getpid(), signal.SIGSTOP)
-                place.commit()
-                time.sleep(self.pause_s)
-            end.close()
-        except GmiError as error:
-            return error
-        return None
-
-    def learn(self, gmi):
-        """So many updates, or until no agent is left: what came, the largest lag, what was dropped, the error."""
-        end = trainer_end(self.memory, self.post, gmi, self.sizes, self.hang_s)
-        came, lag, error = [], 0, None
-        if gmi == self.sizes.trainers[0]:
-            end.parameters.publish(0, parameters())
-        try:
-            for version in range(self.updates):
-                batch = end.take()
-                came.extend(rollouts_in(batch))
-                lag = max(lag, version - min(versions_in(batch)))
-                self.meeting.wait(ANSWER_S)  # as for their gradients
-                if gmi == self.sizes.trainers[0]:
-                    end.parameters.publish(version + 1, parameters(version + 1))
-                end.give_back()
-            self.meeting.wait(ANSWER_S)
-        except (GmiError, BrokenBarrierError) as ended:
-            error = ended
-            self.meeting.abort()
-        end.end_experience()
-        return came, lag, end.dropped, error
-
-    def said(self, gmi):
-        """What a GMI says at its end."""
-        assert self.pipes[gmi][0].poll(ANSWER_S), f"GMI {gmi} says nothing"
-        return self.pipes[gmi][0].recv()
-
-    def close(self):
-        for process in (*self.processes.values(), *self.stand_ins.values()):
-            process.kill()
-            process.join()
-        for pipe in self.pipes.values():
-            for end in pipe:
-                end.close()
-        os.close(self.memory)
-        self.post.close()
+def deaths_among(gmis, most=None):
+    """Who dies: when it has begun so many rollouts, so many seconds later; and whether that is who stands in for it."""
+    when = st.tuples(st.integers(0, 12), st.floats(0, 0.004), st.booleans())
+    return st.dictionaries(st.sampled_from(gmis), when, max_size=most)
 
 
-@contextmanager
-def started(sizes, hang_s=HANG_S, updates=6, stops=None, pause_s=0.0, far=()):
-    """All GMIs of some sizes as processes, and who stands in for those that are far.
+def kill(run, deaths):
+    """All of them, each at its time, or when its run is over before."""
+    left, deadline = dict(deaths), time.monotonic() + ANSWER_S
+    while left:
+        for gmi, (begun, after_s, is_stand_in) in deaths.items():
+            if gmi in left and (len(run.leases[gmi]) >= begun or not run.processes[gmi].is_alive()):
+                time.sleep(after_s)
+                kill_agent(run, gmi, is_stand_in)
+                del left[gmi]
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
 
-    One may stop half-way; all agents pause after each rollout.
+
+def kill_agent(run, gmi, is_stand_in):
+    if is_stand_in and gmi in run.crossings:
+        assert run.crossings[gmi].has_met.wait(ANSWER_S)  # before, its agent would wait long for it
+        run.stand_ins[gmi].kill()
+    else:
+        run.processes[gmi].kill()
+
+
+def kill_at_once(processes):
+    """None sees another end."""
+    for process in processes:
+        os.kill(process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    for process in processes:
+        process.kill()
+
+
+def errors_of_agents(run, killed):
+    """What ended each agent that was not killed, if it was an error. All have ended."""
+    errors = {}
+    for gmi in run.sizes.agents:
+        run.processes[gmi].join(ANSWER_S)
+        code = run.processes[gmi].exitcode
+        assert code == 0 or (code == -signal.SIGKILL and gmi in killed), f"GMI {gmi} ended with {code}"
+        if code == 0:
+            errors[gmi] = run.said(gmi)
+    return errors
+
+
+def check(run, dropped, trainers, unheard):
+    """What came, each rollout once; what these trainers were to get they have learnt from, or counted as dropped.
+
+    So many agents may have leased a place and not have said so any more.
     """
-    run = Run(sizes, hang_s, updates, stops, pause_s, far)
-    try:
-        for process in (*run.processes.values(), *run.stand_ins.values()):
-            process.start()
-        for crossing in run.crossings.values():
-            crossing.close()
-        pids = PostMemory(run.post.memory, len(run.post.bells)).pids
-        for gmi, process in {**run.processes, **run.stand_ins}.items():
-            pids[gmi] = process.pid  # who is killed before it is there is seen to have ended all the same
-        yield run
-    finally:
-        run.close()
+    came = {gmi: [tuple(rollout) for rollout in log.rows()] for gmi, log in run.learnt.items()}
+    assert set(Counter(rollout for of_trainer in came.values() for rollout in of_trainer).values()) <= {1}
+    to = {(gmi, rollout): rank for gmi, log in run.leases.items() for rollout, (rank,) in enumerate(log.rows())}
+    for rank, gmi in enumerate(run.sizes.trainers):
+        assert all(to[rollout] == rank for rollout in came[gmi])
+    wanted = sum(run.sizes.trainers[rank] in trainers for rank in to.values())
+    assert wanted <= sum(len(came[gmi]) for gmi in trainers) + dropped.total() <= wanted + unheard
+    return came
 
 
 @st.composite
-def runs(draw):
-    """Sizes of a run, which agents are far, and which are killed after how many seconds, or who stands in for them."""
-    agents, trainers = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    sizes = sizes_of(
-        rollouts=draw(st.integers(1, 3)),
-        agents=tuple(range(trainers, trainers + agents)),
-        trainers=tuple(range(trainers)),
-        mode=draw(st.sampled_from(["MCC", "UCC"])),
-        max_lag=draw(st.integers(0, 2)),
-        transfer_bytes=draw(st.sampled_from([80, 2**20])),
-    )
-    far = draw(st.sets(st.sampled_from(sizes.agents)))
-    when = st.tuples(st.floats(0, 0.3), st.booleans())
-    return sizes, far, draw(st.dictionaries(st.sampled_from(sizes.agents), when, max_size=agents))
+def runs_without_some_agents(draw):
+    """Sizes of a run, which agents are far, and which die."""
+    sizes = draw(some_sizes())
+    return sizes, draw(st.sets(st.sampled_from(sizes.agents))), draw(deaths_among(sizes.agents))
 
 
-@settings(max_examples=12)
-@given(runs())
-def test_whoever_is_killed_everything_is_trained_on_once_or_counted(drawn):
+@settings(max_examples=30)
+@given(runs_without_some_agents())
+def test_whichever_agents_are_killed_everything_is_trained_on_once_or_counted(drawn):
     sizes, far, killed = drawn
     with started(sizes, far=far) as run:
-        began = time.monotonic()
-        for gmi, (after_s, is_stand_in) in sorted(killed.items(), key=lambda kill: kill[1]):
-            time.sleep(max(0.0, began + after_s - time.monotonic()))
-            if is_stand_in and gmi in far:
-                assert run.crossings[gmi].has_met.wait(ANSWER_S)  # before, its agent would wait long for it
-                run.stand_ins[gmi].kill()
-            else:
-                run.processes[gmi].kill()
+        kill(run, killed)
         said = [run.said(gmi) for gmi in sizes.trainers]
-        came = Counter(rollout for of_trainer, *_ in said for rollout in of_trainer)
-        dropped = sum((of_trainer for *_, of_trainer, _ in said), Counter())
-        for gmi in sizes.agents:
-            run.processes[gmi].join(ANSWER_S)
-            if run.processes[gmi].exitcode == 0:
-                error = run.said(gmi)
-                assert error is None or (gmi in far and gmi in killed and "stand-in" in str(error))
-        assert max(lag for _, lag, _, _ in said) <= sizes.channels.max_lag
-        assert set(came.values()) <= {1}
-        begun = sum(run.begun)
-        # One that was killed may have leased a place and not have said so, here, any more.
-        assert begun <= len(came) + sum(dropped.values()) <= begun + len(killed)
-        assert {cause for cause in dropped if cause != "experience ended"} <= {f"GMI {gmi} ended" for gmi in killed}
+        for gmi, error in errors_of_agents(run, killed).items():
+            assert error is None or (gmi in far and gmi in killed and "stand-in" in str(error))
+        assert max(lag for lag, _, _ in said) <= sizes.channels.max_lag
+        dropped = sum((dropped for _, dropped, _ in said), Counter())
+        assert set(dropped) <= {"experience ended", *(f"GMI {gmi} ended" for gmi in killed)}
+        came = check(run, dropped, sizes.trainers, unheard=len(killed))
         if set(killed) != set(sizes.agents):
             assert [error for *_, error in said] == [None] * len(sizes.trainers)
-            assert [len(of_trainer) for of_trainer, *_ in said] == [6 * sizes.rollouts] * len(sizes.trainers)
+            assert [len(of_trainer) for of_trainer in came.values()] == [6 * sizes.rollouts] * len(sizes.trainers)
+
+
+@st.composite
+def runs_without_some_trainers(draw):
+    """The same, but that an agent lives; and which trainers die, when the first one has learnt from so many batches."""
+    sizes = draw(some_sizes())
+    far = draw(st.sets(st.sampled_from(sizes.agents)))
+    trainers = draw(st.sets(st.sampled_from(sizes.trainers), min_size=1))
+    return sizes, far, draw(deaths_among(sizes.agents, most=len(sizes.agents) - 1)), trainers, draw(st.integers(0, 8))
+
+
+@settings(max_examples=30)
+@given(runs_without_some_trainers())
+def test_whichever_trainers_are_killed_the_run_ends_naming_one_and_nothing_came_twice(drawn):
+    sizes, far, agents, trainers, batches = drawn
+    with started(sizes, far=far, updates=10**6) as run:
+        kills = threading.Thread(target=kill, args=(run, agents), daemon=True)
+        kills.start()
+        deadline = time.monotonic() + ANSWER_S
+        while len(run.learnt[sizes.trainers[0]]) < batches * sizes.rollouts:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        kill_at_once([run.processes[gmi] for gmi in trainers])
+        kills.join(ANSWER_S)
+        assert not kills.is_alive()
+        said = {gmi: run.said(gmi) for gmi in sizes.trainers if gmi not in trainers}
+        errors = [*(error for *_, error in said.values()), *errors_of_agents(run, agents).values()]
+        named = re.compile("|".join(rf"GMI {gmi} \(process {run.processes[gmi].pid}\) ended" for gmi in trainers))
+        assert any(isinstance(error, PeerDiedError) and named.search(str(error)) for error in errors)
+        assert all(isinstance(error, GmiError) for *_, error in said.values())
+        assert said or all(errors), "no agent is told that this was all"
+        assert max((lag for lag, _, _ in said.values()), default=0) <= sizes.channels.max_lag
+        dropped = sum((dropped for _, dropped, _ in said.values()), Counter())
+        came = check(run, dropped, said, unheard=len(far | set(agents)))
+        for gmi, count in given_back(run).items():
+            assert count <= len(came[gmi]) <= count + sizes.rollouts
+
+
+def given_back(run):
+    """Rollouts with which each trainer is done: it has given their places back."""
+    if not is_made(run.memory):
+        return {}
+    memory = ChannelMemory(run.memory, run.sizes, run.bells(run.sizes.agents[0]))
+    return {gmi: memory.table(rank)[GIVEN_BACK] for rank, gmi in enumerate(run.sizes.trainers)}
 
 
 def test_agents_are_told_which_trainer_was_killed():
     with started(sizes_of(agents=(2, 3), trainers=(0, 1), max_lag=0), updates=10**6, far={3}) as run:
-        while min(run.begun[2:]) < 3:
+        while min(map(len, run.leases.values())) < 3:
             time.sleep(0.01)
+        os.kill(run.processes[0].pid, signal.SIGSTOP)  # else it would end the experience when it sees that
         run.processes[1].kill()
         for gmi in (2, 3):
             error = run.said(gmi)
@@ -220,13 +177,13 @@ def test_an_agent_that_is_stopped_is_named_while_another_still_sends():
         said = [run.said(gmi)[-1] for gmi in sizes.trainers]
         error = next(error for error in said if isinstance(error, PeerSilentError))
         assert str(error).startswith(f"GMI 2 (process {run.processes[2].pid}) lives but has not sent experience")
-        assert run.begun[3] < 2 * sizes.places - run.begun[2], "only when no place was left"
+        assert len(run.leases[3]) < 2 * sizes.places - len(run.leases[2]), "only when no place was left"
 
 
 @pytest.mark.parametrize("far", [(), (1,)], ids=["near", "far"])
 def test_agents_give_up_a_trainer_that_is_stopped(far):
     with started(sizes_of(agents=(1,), max_lag=1), hang_s=2.0, updates=10**6, far=far) as run:
-        while run.begun[1] < 3:
+        while len(run.leases[1]) < 3:
             time.sleep(0.01)
         os.kill(run.processes[0].pid, signal.SIGSTOP)
         error = run.said(1)

@@ -1,15 +1,23 @@
-"""What an agent of another host keeps of a rollout that is on its way."""
+"""What an agent of another host and its stand-in keep of rollouts that are on their way."""
 
+import os
 import threading
+import time
+from collections import deque
+from contextlib import closing, suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from gmi_drl.comm.channels import create_memory, trainer_end
 from gmi_drl.comm.channels.far_agent import FarAgentEnd
 from gmi_drl.comm.channels.far_words import GRANT, GRANTED, ROOM
-from gmi_drl.errors import PeerSilentError
+from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.experience import RolloutForm
+from gmi_drl.memory.post import create_post
 from tests.comm.channels.far import STAND_IN, Crossing
-from tests.comm.channels.rollouts_told import sizes_of
+from tests.comm.channels.rollouts_told import parameters, send, sizes_of, some_sizes
 
 HANG_S = 60.0
 
@@ -33,6 +41,105 @@ def test_memory_is_not_written_again_before_it_was_sent():
     wires[0].tell(GRANTED, GRANT.pack(0, 2, 0, 0))
     with pytest.raises(PeerSilentError, match="has not taken experience for 1 s"):
         end.lease()
+    assert len(carrier._pieces) < 2 * records_of(sizes), "the wire has one of them"
     end.close()
     wires[0].close()
     crossing.close()
+
+
+def records_of(sizes):
+    """What is told of a rollout, piece by piece."""
+    return sum(-(-sizes.steps_of(kind) // sizes.steps_of_transfer(kind)) for kind in sizes.form.kinds)
+
+
+class Watched(deque):
+    """A queue that knows how long it was."""
+
+    most = 0
+
+    def append(self, item):
+        super().append(item)
+        self.most = max(self.most, len(self))
+
+    def appendleft(self, item):
+        super().appendleft(item)
+        self.most = max(self.most, len(self))
+
+
+class FarAgent:
+    """An agent that acts as fast as it may, and its stand-in, as threads, with every queue between them."""
+
+    def __init__(self, gmi, sizes, memory, post, rests_s):
+        self.gmi, self.sizes, self.memory, self.post, self.rests_s = gmi, sizes, memory, post, rests_s
+        self.crossing = Crossing(gmi)
+        self.rollouts = self.left = 0
+        self.of_agent, self.of_stand_in, self.of_wires, self.words, self.inbox = (Watched() for _ in range(5))
+        self.threads = [threading.Thread(target=work, daemon=True) for work in (self._stand_in, self._act)]
+        for thread in self.threads:
+            thread.start()
+
+    def _stand_in(self):
+        with suppress(GmiError), closing(self.crossing.made_stand_in(self.memory, self.post, HANG_S)) as stand_in:
+            stand_in._pieces, stand_in._wire._inbox = self.of_stand_in, self.inbox
+            stand_in.serve()
+            self.left += len(stand_in._held)
+
+    def _act(self):
+        carrier = self.crossing.carrier()
+        carrier._pieces, carrier._words, carrier._wire._unsent = self.of_agent, self.words, self.of_wires
+        with closing(FarAgentEnd(carrier, self.sizes, HANG_S, HANG_S)) as end:
+            while place := end.lease():
+                send(place, self.gmi)
+                self.rollouts += 1
+                time.sleep(self.rests_s)
+        self.left += len(carrier._unsent)
+
+    def join(self):
+        for thread in self.threads:
+            thread.join(HANG_S)
+            assert not thread.is_alive()
+        self.crossing.close()
+
+
+@st.composite
+def runs(draw):
+    """Sizes of a run, and how long agents rest after each rollout and trainers before each update, in seconds."""
+    sizes = draw(some_sizes(most_agents=4, most_trainers=2, most_lag=4))
+    agents = draw(st.lists(st.sampled_from([0.0, 0.01]), min_size=len(sizes.agents), max_size=len(sizes.agents)))
+    return sizes, agents, draw(st.lists(st.floats(0, 0.02), max_size=6))
+
+
+@settings(max_examples=15)
+@given(runs())
+def test_queues_on_the_way_hold_no_more_than_the_places_that_were_leased(drawn):
+    """A far agent is two rollouts ahead at most, of those for which there is room."""
+    sizes, rests_of_agents, rests = drawn
+    post, memory = create_post(len(sizes.agents + sizes.trainers)), create_memory()
+    trainers = [trainer_end(memory, post, gmi, sizes, HANG_S) for gmi in sizes.trainers]
+    trainers[0].parameters.publish(0, parameters())
+    agents = [FarAgent(gmi, sizes, memory, post, s) for gmi, s in zip(sizes.agents, rests_of_agents, strict=True)]
+    for version, rest in enumerate(rests, 1):
+        time.sleep(rest)
+        for trainer in trainers:
+            trainer.take()
+        trainers[0].parameters.publish(version, parameters(version))
+        for trainer in trainers:
+            trainer.give_back()
+    time.sleep(0.01)
+    for trainer in trainers:
+        trainer.end_experience()
+    for agent in agents:
+        agent.join()
+    places = sizes.places * len(sizes.trainers)
+    for agent in agents:
+        for pieces in (agent.of_agent, agent.of_stand_in):
+            assert pieces.most <= min(2, places) * records_of(sizes)
+        assert agent.words.most <= 2, "what it opens, or a lease, and the last word"
+        assert agent.of_wires.most <= 4, "a piece: what it is and its numbers, each behind a head"
+        assert agent.inbox.most == 0, "numbers go where they belong as they come"
+        assert agent.left == 0, "nothing is remembered of what was passed on"
+    assert sum(agent.rollouts for agent in agents) <= places + len(rests) * sizes.rollouts * len(sizes.trainers)
+    for trainer in trainers:
+        trainer.close()
+    os.close(memory)
+    post.close()

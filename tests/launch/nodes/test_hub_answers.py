@@ -1,0 +1,149 @@
+"""What the launcher hears of its nodes, and of those that are lost."""
+
+import json
+import socket
+import struct
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from on_two import over
+
+from gmi_drl.errors import GmiDiedError, GmiError, MachineError
+from gmi_drl.launch.nodes import hub
+from gmi_drl.launch.nodes.arrivals import Arrival
+from gmi_drl.launch.nodes.hub import LOST_END_S, RemoteNode, on_nodes
+from gmi_drl.launch.nodes.starters import END_S
+from gmi_drl.launch.nodes.wire import Wire
+from gmi_drl.launch.started import LOST
+
+LAYOUT = over("a", "b", gmis=1)
+WAIT_S = 60.0
+
+
+class Node:
+    """A node of the launcher, whose agent is this test."""
+
+    def __init__(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            there = socket.create_connection(listener.getsockname())
+            here, _ = listener.accept()
+        self.why_gone = lambda: None
+        self.ours = Wire(there, lambda message, data: None, lambda why: None)
+        agent = SimpleNamespace(why_gone=lambda: self.why_gone())
+        self.its = RemoteNode(Arrival("a", here, "m", [0], {}), agent, lambda line: None)
+        self.its.first_gmi = 3
+
+    def lose(self):
+        self.ours.close()
+        _until(lambda: self.its.is_lost)
+
+    def error(self):
+        with pytest.raises(GmiError) as caught:
+            self.its.answer("opened", WAIT_S)
+        return caught.value
+
+
+@pytest.fixture
+def node():
+    made = Node()
+    yield made
+    made.its.close()
+    made.ours.close()
+
+
+def _until(is_so):
+    deadline = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_was_asked_for_is_answered(node):
+    node.ours.say({"say": "opened", "drains": True})
+    assert node.its.answer("opened", WAIT_S) == {"say": "opened", "drains": True}
+
+
+def test_what_went_wrong_there_is_told_with_its_node_and_exit_code(node):
+    node.ours.say({"say": "failed", "message": "no such device", "exit_code": 4})
+    error = node.error()
+    assert (str(error), error.exit_code) == ("node a: no such device", 4)
+
+
+def test_who_does_not_answer_is_named_with_what_it_was_asked_for(node):
+    with pytest.raises(GmiError, match=r"^node a has not opened within 0 s$"):
+        node.its.answer("opened", 0.1)
+
+
+def test_a_node_that_is_lost_is_so_at_once_whoever_asks_it_and_whatever_it_has_answered(node, monkeypatch):
+    monkeypatch.setattr(hub, "ENDED_S", 0.1)
+    node.ours.say({"say": "opened"})
+    node.lose()
+    for _ in range(3):
+        error = node.error()
+        assert isinstance(error, GmiDiedError) and (error.gmi_id, error.exit_code_of_gmi) == (3, LOST)
+        assert str(error) == "GMI 3 (node a: it has closed the connection) was lost with its node"
+
+
+def test_it_is_lost_before_it_is_known_how_its_agent_ended(node):
+    is_known = threading.Event()
+    node.why_gone = lambda: is_known.wait(WAIT_S) and "its agent was killed"
+    node.lose()
+    assert "(node a: it has closed the connection)" in str(node.error())
+    is_known.set()
+    _until(lambda: "(node a: its agent was killed)" in str(node.error()))
+
+
+def test_who_waits_for_an_answer_is_told_of_the_loss_and_why(node):
+    node.why_gone = lambda: "its agent was killed"
+    losing = threading.Timer(0.2, node.ours.close)
+    losing.start()
+    assert "(node a: its agent was killed)" in str(node.error())
+    losing.join()
+
+
+class Agents:
+    """Agents that are no processes: each comes when it is started, but for those who stay away."""
+
+    address = "127.0.0.1"
+
+    def __init__(self, *stay_away):
+        self.stay_away, self.connections, self.ports, self.ended = stay_away, {}, set(), {}
+
+    def start(self, node, order):
+        told = json.loads(order)
+        self.ports.add(told["launcher"][1])
+        if node not in self.stay_away:
+            hello = {"node": node, "token": told["token"], "machine": "m", "cpus": [0], "versions": {}}
+            text = json.dumps(hello).encode()
+            self.connections[node] = socket.create_connection(told["launcher"])
+            self.connections[node].sendall(struct.pack("<II", len(text), 0) + text)
+
+        def why_gone():
+            return None if node in self.connections else "it has stayed away"
+
+        return SimpleNamespace(why_gone=why_gone, end=lambda wait_s: self.ended.update({node: wait_s}))
+
+
+def test_an_agent_has_its_time_to_end_unless_its_node_is_lost():
+    agents = Agents()
+    with on_nodes(LAYOUT, "a test", agents) as nodes:
+        agents.connections.pop("a").close()
+        _until(lambda: nodes._nodes["a"].is_lost)
+    assert agents.ended == {"a": LOST_END_S, "b": END_S}
+
+
+def test_who_has_not_come_is_not_waited_for():
+    agents = Agents("b")
+    with pytest.raises(MachineError, match="node b has not come: it has stayed away"), on_nodes(LAYOUT, "a", agents):
+        pass
+    assert agents.ended == {"a": END_S, "b": LOST_END_S}
+
+
+def test_each_launcher_listens_at_a_port_that_the_system_gives():
+    first, second = Agents(), Agents()
+    with on_nodes(LAYOUT, "a test", first), on_nodes(LAYOUT, "a test", second):
+        pass
+    assert len(first.ports) == len(second.ports) == 1 and not first.ports & second.ports
+    assert min(first.ports | second.ports) >= 1024
