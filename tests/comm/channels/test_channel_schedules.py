@@ -18,11 +18,12 @@ AT_ONCE = 0.0  # seconds: what would wait is refused, and tried again later
 class Agent:
     """An agent that acts piece by piece. Its process is one that does nothing else, so that it may end."""
 
-    def __init__(self, end, gmi, pids):
-        self.end, self.gmi = end, gmi
+    def __init__(self, end, gmi, pids, predecessors=()):
+        self.end, self.gmi, self.predecessors = end, gmi, predecessors
         self.process = subprocess.Popen(["sleep", "1000"])
         pids[gmi] = self.process.pid
-        self.place, self.left, self.versions = None, [], []
+        self.place, self.left = None, []
+        self.versions = predecessors[-1].versions if predecessors else {}  # that acted, by rollout
         self.is_alive, self.is_done = True, False
 
     def act(self):
@@ -33,7 +34,7 @@ class Agent:
                 self.is_done = self.place is None
                 if self.is_done:
                     return False
-                self.versions.append(self.end.parameters.read_into(parameters()))
+                self.versions[self.place.rollout] = self.end.parameters.read_into(parameters())
                 self.left = pieces()
             elif self.left:
                 write(self.place, self.gmi, *self.left[0])
@@ -60,6 +61,31 @@ class Agent:
         return min(self.end._channels[kind].sent for kind in STEPWISE) if self.unfinished else 0
 
 
+class Agents:
+    """The agents that there are now, by id. One that was killed may be succeeded."""
+
+    def __init__(self, gmis, open_end, pids):
+        self.open_end, self.pids = open_end, pids
+        self.now = {gmi: Agent(open_end(gmi, 0), gmi, pids) for gmi in gmis}
+
+    def succeed(self, gmi):
+        before = (*self.now[gmi].predecessors, self.now[gmi])
+        self.now[gmi] = Agent(self.open_end(gmi, len(before)), gmi, self.pids, before)
+
+    def dead(self):
+        return [gmi for gmi, agent in self.now.items() if not agent.is_alive]
+
+    def processes_of(self, gmi):
+        return (*self.now[gmi].predecessors, self.now[gmi])
+
+    def close(self):
+        for gmi in self.now:
+            for agent in self.processes_of(gmi):
+                agent.process.kill()
+                agent.process.wait()
+                agent.end.close()
+
+
 class Team:
     """The trainers, which learn together."""
 
@@ -82,7 +108,7 @@ class Team:
             rollouts = rollouts_in(batch)
             self.came.update(rollouts)
             for gmi, rollout in rollouts:
-                lag = self.version - self.agents[gmi].versions[rollout]
+                lag = self.version - self.agents.now[gmi].versions[rollout]
                 assert 0 <= lag <= self.sizes.channels.max_lag
         self.version += 1
         self.ends[0].parameters.publish(self.version, parameters(self.version))
@@ -94,7 +120,7 @@ class Team:
 
 @st.composite
 def runs(draw):
-    """Sizes of a run, and its schedule: who acts for how long, and who ends."""
+    """Sizes of a run, and its schedule: who acts for how long, who ends, and whether they are succeeded."""
     agents, trainers = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     sizes = sizes_of(
         rollouts=draw(st.integers(1, 4)),
@@ -109,69 +135,79 @@ def runs(draw):
         sizes,
         draw(st.lists(turn, max_size=60)),
         draw(st.lists(st.integers(0, agents - 1), max_size=agents, unique=True)),
+        draw(st.booleans()),
     )
 
 
 @settings(max_examples=40)
 @given(runs())
 def test_every_rollout_arrives_once_or_is_counted_as_dropped(drawn):
-    sizes, turns, ends = drawn
+    sizes, turns, ends, are_succeeded = drawn
     post, memory = create_post(len(sizes.agents + sizes.trainers)), create_memory()
-    trainers = [trainer_end(memory, post, gmi, sizes, AT_ONCE) for gmi in sizes.trainers]
+    rest = sizes, AT_ONCE, "cpu"
+    successor_s = AT_ONCE if are_succeeded else None
+    trainers = [trainer_end(memory, post, gmi, *rest, successor_s) for gmi in sizes.trainers]
     pids = PostMemory(post.memory, len(post.bells)).pids
-    agents = [Agent(agent_end(memory, post, gmi, sizes, AT_ONCE), gmi, pids) for gmi in sizes.agents]
+    agents = Agents(sizes.agents, lambda gmi, before: agent_end(memory, post, gmi, *rest, before), pids)
     size = os.fstat(memory).st_size
     try:
         team = Team(trainers, sizes, agents)
-        live(team, agents, turns, ends)
+        live(team, agents, turns, ends, are_succeeded)
         for trainer in trainers:
             trainer.end_experience()
-        for agent in agents:
+        for agent in agents.now.values():
             while agent.is_alive and agent.act():
                 pass
             assert agent.is_done or not agent.is_alive
         check(team, agents)
         assert os.fstat(memory).st_size == size == trainers[0]._memory.nbytes
     finally:
-        for agent in agents:
-            agent.process.kill()
-            agent.process.wait()
-        for end in (*trainers, *(agent.end for agent in agents)):
+        agents.close()
+        for end in trainers:
             end.close()
         os.close(memory)
         post.close()
 
 
-def live(team, agents, turns, ends):
-    """The schedule, with an end after every few turns, and a while longer until nobody can act any more."""
+def live(team, agents, turns, ends, are_succeeded):
+    """The schedule, with an end after every few turns, and a while longer until nobody can act any more.
+
+    A successor comes at the next turn of who has ended, or at last.
+    """
     try:
         for number, (actor, pieces_of_turn) in enumerate(turns):
             if number % 9 == 8 and ends:
-                agents[ends.pop()].kill()
+                agents.now[ends.pop()].kill()
             if actor < 0:
                 team.act()
-            elif agents[actor].is_alive:
+                continue
+            if are_succeeded and actor in agents.dead():
+                agents.succeed(actor)
+            if agents.now[actor].is_alive:
                 for _ in range(pieces_of_turn):
-                    agents[actor].act()
+                    agents.now[actor].act()
+        for gmi in agents.dead() if are_succeeded else ():
+            agents.succeed(gmi)
         for _ in range(3):
             acted = [team.act()]  # which sees who has ended, and frees their places
-            acted.extend(agent.act() for agent in agents for _ in range(len(pieces()) + 2) if agent.is_alive)
+            living = [agent for agent in agents.now.values() if agent.is_alive]
+            acted.extend(agent.act() for agent in living for _ in range(len(pieces()) + 2))
             acted.append(team.act())
             assert any(acted), "whoever waits, waits for another who can go on"
     except PeerDiedError:
-        assert not any(agent.is_alive for agent in agents)
+        assert len(agents.dead()) == len(agents.now)
 
 
 def check(team, agents):
-    leased = {(agent.gmi, rollout) for agent in agents for rollout in range(len(agent.versions))}
+    leased = {(gmi, rollout) for gmi, agent in agents.now.items() for rollout in agent.versions}
     dropped = sum((trainer.dropped for trainer in team.ends), Counter())
     steps = sum((trainer.dropped_steps for trainer in team.ends), Counter())
     out = [rollout for batch in team.taken.values() for rollout in rollouts_in(batch)]  # taken, and not learnt from
     team.came.update(out)
     assert set(team.came) <= leased and set(team.came.values()) <= {1}
     assert len(team.came) + sum(dropped.values()) == len(leased)
-    for agent in agents:
-        if not agent.is_alive:
-            assert dropped[f"GMI {agent.gmi} ended"] == agent.unfinished
-            assert steps[f"GMI {agent.gmi} ended"] == agent.steps_told
+    for gmi in agents.now:
+        dead = [agent for agent in agents.processes_of(gmi) if not agent.is_alive]
+        assert dropped[f"GMI {gmi} ended"] == sum(agent.unfinished for agent in dead)
+        assert steps[f"GMI {gmi} ended"] == sum(agent.steps_told for agent in dead)
     assert steps["experience ended"] <= dropped["experience ended"] * FORM.horizon
