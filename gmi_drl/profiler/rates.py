@@ -1,5 +1,6 @@
 """What agents and trainers do on this machine: each side by itself, and both at once."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -30,6 +31,9 @@ MEASURE_S = 1.0
 
 AT_ONCE_S = 3.0
 """Of both sides at once, for which so much of the budget is kept; one of them makes its worlds first."""
+
+LEFT_S = 1.0
+"""What must be left of that in the end, as a size may take longer than the one before, by which it is reckoned."""
 
 BESIDE = 0.8
 """The part of the time for which both sides must have run at once: in the rest one of them had the machine alone."""
@@ -80,9 +84,10 @@ def _learning(
 ) -> dict[Cut, float]:
     """Steps per second that one GMI of each cut can learn from, as far as the budget goes; one at least."""
     learning: dict[Cut, float] = {}
+    next_s = MEASURE_S
 
     def has_time() -> bool:
-        return not learning or budget.left_s >= MEASURE_S + AT_ONCE_S
+        return not learning or budget.left_s >= next_s + AT_ONCE_S
 
     for alike in by_division(cuts):
         if not has_time():
@@ -93,7 +98,9 @@ def _learning(
             for cut in alike:
                 if not has_time():
                     break
+                started = time.monotonic()
                 measured = session.measure(cut.num_env, MEASURE_S, deadline_s=PATIENCE_S)
+                next_s = time.monotonic() - started
                 learning[cut] = measured.steps_per_second
                 tell(f"{cut.described}: one GMI can learn from {measured.steps_per_second:.0f} steps/s")
     return learning
@@ -118,7 +125,7 @@ def both_at_once(way: Division, machines: Machines, budget: Budget) -> tuple[Div
         LayoutMismatchError: if a device is in use.
     """
     left_s = budget.left_s
-    if left_s < AT_ONCE_S:
+    if left_s < LEFT_S:
         left = f"{left_s:.1f} s of the budget were left, {AT_ONCE_S:.0f} s are wanted: give more with --budget"
         return way, f"both sides were not run at once, so what they do then is only expected: {left}"
     layout = TCG.lay_out(machines.task, machines.node, way.cut)
@@ -127,6 +134,7 @@ def both_at_once(way: Division, machines: Machines, budget: Budget) -> tuple[Div
     with claimed([layout], CLAIM) as claim, closing(Session(layout, machines.config, role=roles)) as session:
         try:
             budget.start(session, claim)
+            session.measure(way.cut.num_env, 0.0, deadline_s=PATIENCE_S)  # first calls tell little of later ones
             rows = session.measure(way.cut.num_env, AT_ONCE_S, deadline_s=PATIENCE_S).rows
         except GmiError as error:
             return way, f"both sides at once did not run: {str(error).splitlines()[0]}"
