@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.plan_view import best_first, cores_taken
+from gmi_drl.cli.plan_view import best_first, cores_taken, cost_line
 from gmi_drl.units import human_count, human_money
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def division_table(plan: "Plan", hourly: float | None = None) -> "Table":
     return best_first(titles, [row(way) for way in plan.divisions])
 
 
-def division_notes(plan: "Plan", node: "Node") -> list[str]:
-    """Cores, and what the error is, in a line each."""
+def division_notes(plan: "Plan", node: "Node", hourly: float | None) -> list[str]:
+    """Cores, what the error is, and what the choice costs, in a line each."""
     foretold = any(way.error is not None for way in plan.divisions)
-    return [cores_taken(plan.layout, node), *([ERROR] if foretold else [])]
+    cost = [] if hourly is None else [cost_line(plan.divisions[0].steps_per_second, node, hourly)]
+    return [cores_taken(plan.layout, node), *([ERROR] if foretold else []), *cost]

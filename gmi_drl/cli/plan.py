@@ -229,7 +229,7 @@ def _show(plan: "Plan", node: "Node", hourly: float | None, explain: bool) -> No
             console().print(note, markup=False)
     if plan.divisions:
         console().print(division_table(plan, hourly))
-        for note in division_notes(plan, node):
+        for note in division_notes(plan, node, hourly):
             console().print(note, markup=False)
     if explain:
         from gmi_drl.scheduler.explain import explain as explained

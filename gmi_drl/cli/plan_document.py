@@ -29,7 +29,8 @@ def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str
         "learner": plan.learner,
         "noise": noise.model_dump(mode="json") if plan.basis and (noise := plan.basis.profile.noise) else None,
         "price_per_hour": hourly,
-        "candidates": [*candidates, *(_division(way, hourly) for way in plan.divisions)],
+        "candidates": candidates,
+        "divisions": [_division(way, hourly) for way in plan.divisions],
         "paper_model": paper_document(plan.candidates[0], plan.basis) if plan.basis else None,
         "memory": {str(size): asdict(model) for size, model in plan.memory.items()},
         "infeasible": [point.model_dump(mode="json") for point in plan.infeasible],
@@ -38,7 +39,7 @@ def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str
 
 
 def _division(way: "Division", hourly: float | None) -> dict[str, object]:
-    """As a candidate, with how many act and train."""
+    """Speeds of all GMIs of a division between agents and trainers."""
     from dataclasses import asdict
 
     from gmi_drl.scheduler.price import cost_per_billion_steps
@@ -46,4 +47,5 @@ def _division(way: "Division", hourly: float | None) -> dict[str, object]:
     known = asdict(way)
     cut = known.pop("cut")
     cost = {} if hourly is None else {COST: cost_per_billion_steps(hourly, way.steps_per_second)}
-    return {**cut, **known, "expected": way.expected, "error": way.error, **cost}
+    told = {"steps_per_second": way.steps_per_second, "expected": way.expected, "error": way.error}
+    return {**cut, **known, **told, **cost}

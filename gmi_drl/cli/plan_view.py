@@ -123,14 +123,21 @@ def cost_note(plan: "Plan", node: "Node", hourly: float) -> str:
     from gmi_drl.scheduler.price import cost_per_billion_steps
 
     best, solo = plan.candidates[0], plan.best_solo
-    cost = human_money(cost_per_billion_steps(hourly, best.steps_per_second))
-    line = f"a billion steps cost {cost}, at {human_money(hourly)} an hour for {counted(node.num_gpus, 'GPU')}"
+    line = cost_line(best.steps_per_second, node, hourly)
     if solo is None:
         return f"{line}; with one GMI per device nothing was measured"
     if solo is best:
         return f"{line}: one GMI per device is best"
     alone = human_money(cost_per_billion_steps(hourly, solo.steps_per_second))
     return f"{line}; {alone} with one GMI per device, at its best"
+
+
+def cost_line(steps_per_second: float, node: "Node", hourly: float) -> str:
+    """What a billion steps cost at such a speed."""
+    from gmi_drl.scheduler.price import cost_per_billion_steps
+
+    cost = human_money(cost_per_billion_steps(hourly, steps_per_second))
+    return f"a billion steps cost {cost}, at {human_money(hourly)} an hour for {counted(node.num_gpus, 'GPU')}"
 
 
 def layout_tree(layout: "Layout") -> "Tree":

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     default=0,
     metavar="N",
     help="Go on when a GMI or a node dies, so many times at most: from the last checkpoint, or, where only an agent of "
-    "asynchronous training is missing, without a stop.",
+    "asynchronous training on cores of one machine is missing, without a stop.",
 )
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml; repeatable.")
 @launcher_option

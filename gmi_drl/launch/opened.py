@@ -11,7 +11,7 @@ from gmi_drl.errors import MachineError
 from gmi_drl.gmi import Claim
 from gmi_drl.launch.ground import Here, Laying
 from gmi_drl.launch.processes import GMIProcesses
-from gmi_drl.launch.succession import Succession, kept
+from gmi_drl.launch.succession import Succession, kept_open
 from gmi_drl.layout import Layout
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
@@ -57,7 +57,7 @@ def opened(
     with where.laid(layout, folder, slot_bytes, environment or {}) as ground, ExitStack() as life:
         folder.write_setup(layout, config)
         with ground.shared() as shared:
-            resources = {**shared, **life.enter_context(kept(shared, succession.gmis))} if succession else shared
+            resources = {**shared, **life.enter_context(kept_open(shared, succession.gmis))} if succession else shared
             processes = life.enter_context(
                 GMIProcesses(
                     layout,

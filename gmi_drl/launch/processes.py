@@ -7,7 +7,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -93,15 +93,14 @@ class GMIProcesses:
             "meeting": str(folder.meeting),
             "hang_s": hang_s,
             "drains": instances.drains,
-            "are_succeeded": succession is not None,
+            "agents_are_succeeded": succession is not None,
         }
         self._succession = succession
         self._predecessors: Counter[int] = Counter()
         self._children: dict[int, StartedGMI] = {}
-        self._attached, self._failed = set[int](), set[int]()
+        self._starting, self._failed = dict[int, Waiting](), set[int]()
         self._selector = selectors.DefaultSelector()
         self._has_told = False  # the role of any GMI
-        self._is_loading = True  # such a role, for the first time, or a successor's
 
     def __enter__(self) -> Self:
         # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
@@ -144,12 +143,12 @@ class GMIProcesses:
             GmiError: when one fails or cannot be understood, or none is heard of in time; all name the GMI and its log.
         """
         heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
-        while len(self.results) < len(self.layout.gmis):
+        while self._is_anybody_awaited():
             words, error = self._receive(TICK_S)
             for number, word in words:
                 heard = Waiting()
                 if isinstance(word, Ready | Report | Wrote):
-                    self._has_told, self._is_loading = True, False
+                    self._has_told = True
                     yield Heard(number, word)
                     heard = Waiting()  # what the caller took its time for is not the GMIs' silence
             if error is not None:
@@ -157,11 +156,15 @@ class GMIProcesses:
             self._check_silence(heard.look(), silence_s)
             yield Tick()
 
+    def _is_anybody_awaited(self) -> bool:
+        """Whether a GMI is not done; a successor that still loads when all others are is of no more use."""
+        return any(gmi.id not in self._results and not self._predecessors[gmi.id] for gmi in self.layout.gmis)
+
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
-        late = [number for number in self._children if number not in self._attached]
-        if late and silent_s > START_S:
+        late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
+        if late:
             raise GmiError(f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}")
-        if silent_s > max(silence_s, FIRST_WORD_S if self._is_loading else START_S):
+        if silent_s > max(silence_s, START_S if self._has_told else FIRST_WORD_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
             raise GmiError(f"no GMI has been heard of for {silent_s:.0f} s{where}")
 
@@ -181,9 +184,10 @@ class GMIProcesses:
         try:
             self.instances.release([child.pid for child in self._children.values()])
         finally:  # also when that fails, or Ctrl-C cuts it short
-            for child in self._children.values():
-                child.end()
-                child.close()
+            with ExitStack() as ends:  # whatever one of them raises
+                for child in self._children.values():
+                    ends.callback(child.close)
+                    ends.callback(child.end)
             self._selector.close()
             shutil.rmtree(self.folder.meeting.name, ignore_errors=True, dir_fd=self._home)
             os.close(self._home)
@@ -194,7 +198,7 @@ class GMIProcesses:
         wanted = {**without_mps(os.environ), **self.instances.environment(number), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
         child = self._start(order, environment, self.folder.log_file(number), self._resources[number])
-        self._children[number] = child
+        self._children[number], self._starting[number] = child, Waiting()
         self._selector.register(child.line_fd, selectors.EVENT_READ, (number, False))
         self._selector.register(child.exit_fd, selectors.EVENT_READ, (number, True))
 
@@ -227,32 +231,41 @@ class GMIProcesses:
                         pass
                     case _:
                         received.append((key.data[0], word))
-            for death in deaths.values():  # not while what was ready is read: a successor may get the same descriptors
-                error = error or (None if self._is_succeeded(death) else death)
-            deaths.clear()
+            if deaths:  # not while what was ready is read: a successor may get the same descriptors
+                error = error or self._succeed(deaths, complaint)
+                deaths.clear()
             is_late = time.monotonic() >= deadline
             if error and (is_late or not ready):
                 return received, error
             if not error and (is_late or (received and complaint is None)):
                 return received, complaint
 
-    def _is_succeeded(self, death: GmiDiedError) -> bool:
-        """Start another process in the place of one that has died, if one shall be."""
-        if self._succession is None or not self._has_told or not self._succession.is_due(death):
-            return False
-        number = death.gmi_id
-        child = self._children[number]
+    def _succeed(self, deaths: Mapping[int, GmiDiedError], complaint: GmiError | None) -> GmiError | None:
+        """Start others in the places of all that have died; the first death, if one of them ends the run."""
+        first, *_ = deaths.values()
+        others_are_done = any(not self._may_be_succeeded(number) for number in self.results)
+        if complaint or others_are_done or not self._has_told or not all(map(self._may_be_succeeded, deaths)):
+            return first
+        for number, death in deaths.items():
+            assert self._succession is not None  # as it may be succeeded
+            if not self._succession.is_granted(death):
+                return death
+            self._replace(number)
+        return None
+
+    def _may_be_succeeded(self, number: int) -> bool:
+        return self._succession is not None and number in self._succession.gmis
+
+    def _replace(self, number: int) -> None:
+        child = self._children.pop(number)
         for descriptor in (child.line_fd, child.exit_fd):
             with suppress(KeyError):  # one of them has ended first
                 self._selector.unregister(descriptor)
         self.instances.release([child.pid])
         child.end()
         child.close()
-        self._attached.discard(number)
         self._predecessors[number] += 1
-        self._is_loading = True
         self._add(number)
-        return True
 
     def _read(self, number: int, has_ended: bool) -> GMIWord | None:
         """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
@@ -277,7 +290,8 @@ class GMIProcesses:
         match word:
             case Attached():
                 self.instances.prove_attached(number, child.pid)
-                self._attached.add(number)
+                self._starting.pop(number, None)
+                self._starting = {other: Waiting() for other in self._starting}  # a slow machine is slow for all
             case OnDevice():
                 self.instances.prove_on_device(number, child.pid)
                 self.say(number, Proved())

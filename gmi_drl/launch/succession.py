@@ -1,4 +1,4 @@
-"""Who takes the place of a process that has died, while the others go on."""
+"""How often what has died is started again, and who takes the place of a GMI while the others go on."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,13 +43,13 @@ class Succession:
     gmis: frozenset[int]
     restarts: Restarts
 
-    def is_due(self, death: GmiDiedError) -> bool:
-        """Whether another process shall take the place of one that has died: if so, a restart is taken."""
-        return death.gmi_id in self.gmis and self.restarts.take(death, "started again alone")
+    def is_granted(self, death: GmiDiedError) -> bool:
+        """Take a restart for another process in the place of one that has died; whether there was one."""
+        return self.restarts.take(death, "started again alone")
 
 
 @contextmanager
-def kept(resources: Mapping[int, Resources], gmis: Iterable[int]) -> Iterator[Mapping[int, Resources]]:
+def kept_open(resources: Mapping[int, Resources], gmis: Iterable[int]) -> Iterator[Mapping[int, Resources]]:
     """What some GMIs share, open for the time of a `with` block, by their ids: for who succeeds them."""
     copies: dict[int, int] = {}
     with ExitStack() as opened:

@@ -90,10 +90,8 @@ def train(
             stop_on_signals() as request,
         ):
             try:
-                succeeded = template_of(layout).succeeded(layout) if agents is None and restarts else frozenset[int]()
-                succession = Succession(succeeded, restarts) if succeeded and restarts else None
                 outcome = _train(
-                    claim, layout, config, folder, home, resume, succession, on_start, on_row, on_warning, request
+                    claim, layout, config, folder, home, resume, restarts, on_start, on_row, on_warning, request
                 )
                 home.require()
                 folder.write_state(outcome.state)
@@ -157,7 +155,7 @@ def _train(
     folder: RunFolder,
     home: Presence,
     resume: Path | None,
-    succession: Succession | None,
+    restarts: Restarts | None,
     on_start: Callable[[], None],
     on_row: Callable[[Row], None],
     on_warning: Callable[[str], None],
@@ -171,6 +169,8 @@ def _train(
     params = {"resume": str(resume.relative_to(folder.path)) if resume else None}
     slot_bytes = config.learner.bucket_bytes(spec)
     leaders, is_asked = template.leaders(layout), False
+    succeeded = template.succeeded(layout) if isinstance(claim, Claim) else frozenset[int]()
+    succession = Succession(succeeded, restarts) if restarts and restarts.left and succeeded else None
     with ExitStack() as life:
         writers = life.enter_context(Writers(folder, config.writers, on_warning))  # end after the processes
         processes = life.enter_context(
@@ -192,6 +192,8 @@ def _train(
                 for leader in leaders:
                     processes.say(leader, Stop())
                 is_asked = True
+                if restarts:
+                    restarts.left = 0  # who wants an end gets one
             if isinstance(event, Heard) and isinstance(event.word, Report):
                 for merged in merger.add(event.gmi_id, event.word.row):
                     writers.write(merged)

@@ -28,7 +28,7 @@ class Bells:
 
     def __init__(self, post: Post, memory: PostMemory, own: int, hang_s: float) -> None:
         self.own = own
-        self._bells, self._memory, self._hang_s = post.bells, memory, hang_s
+        self._bells, self._memory, self.hang_s = post.bells, memory, hang_s
         self._pidfds: dict[int, int] = {}  # of peers that have come: peer by descriptor
         self._watched: set[int] = set()  # these, and those that had ended before
         self._ended: set[int] = set()
@@ -63,7 +63,7 @@ class Bells:
         """
         if is_done():
             return
-        waiting, most_s = Waiting(), patience * self._hang_s
+        waiting, most_s = Waiting(), patience * self.hang_s
         while True:
             left_s = most_s - waiting.seconds
             lost = self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
@@ -119,6 +119,7 @@ class Bells:
             self._poll.unregister(pidfd)
             os.close(pidfd)
             del self._pidfds[pidfd]
+        self._watch(peer)
 
     def see_off(
         self, peers: Sequence[int], most_s: float, has_left: Callable[[int], bool] = lambda peer: False

@@ -100,7 +100,7 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     torch.set_num_interop_threads(1)
     resources = Resources.from_order(order["resources"])
     folders = Path(order["run_folder"]), Path(order["meeting"])
-    told = {name: order[name] for name in ("hang_s", "is_far", "predecessors", "are_succeeded") if name in order}
+    told = {name: order[name] for name in ("hang_s", "is_far", "predecessors", "agents_are_succeeded") if name in order}
     with GMI_manager(layout, gmi, *folders, line, resources, **told) as manager:
         manager.become_current()
         line.deliver(Attached())

@@ -52,7 +52,7 @@ class GMI_manager:
         resources: What this GMI shares with others.
         hang_s: Deadline in seconds of every wait for another GMI; `Layout.patience` times that for those of a group.
         predecessors: Processes of this GMI that have died since the run was started.
-        are_succeeded: Whether another process takes the place of one that dies, of an agent.
+        agents_are_succeeded: Whether an agent that dies is started again while the others go on.
         is_far: Whether the launcher does not see `run_folder`: what shall stay has to be carried there, see `home`.
     """
 
@@ -65,7 +65,7 @@ class GMI_manager:
     hang_s: float
     is_far: bool = False
     predecessors: int = 0
-    are_succeeded: bool = False
+    agents_are_succeeded: bool = False
     _reductions: dict[str, Reduction] = field(default_factory=dict)
     _failures: dict[str, GmiError] = field(default_factory=dict)
     _messages: Messages | None = None

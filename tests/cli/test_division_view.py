@@ -36,18 +36,20 @@ def test_what_was_expected_of_both_sides_stands_beside_what_ran_with_the_error()
     assert first == ["1", "1", "64", "12.6k", "31.0k", "12.6k", "12.0k", "+5.0%"]
     assert second == ["1", "1", "128", "13.0k", "33.0k", "13.0k"]
     assert "steps/s of all GMIs" in text and max(map(len, text.splitlines())) <= 80
-    assert division_notes(plan, NODE) == ["the layout takes 2 of 2 cores", ERROR]
+    assert division_notes(plan, NODE, None) == ["the layout takes 2 of 2 cores", ERROR]
 
 
 def test_where_nothing_ran_there_is_no_error():
     plan = plan_of(replace(BEST, confirmed=None), OTHER)
-    assert "error" not in shown(plan) and division_notes(plan, NODE) == ["the layout takes 2 of 2 cores"]
+    assert "error" not in shown(plan) and division_notes(plan, NODE, None) == ["the layout takes 2 of 2 cores"]
 
 
 def test_programs_and_those_who_pay_get_the_same():
     plan = plan_of(BEST, OTHER)
-    first, second = plan_document(plan, 3.6, explain=False)["candidates"]
+    first, second = plan_document(plan, 3.6, explain=False)["divisions"]
     assert (first["gmis_per_gpu"], first["num_env"], first["agents"], first["trainers"]) == (2, 64, 1, 1)
     assert (first["expected"], first["confirmed"], round(first["error"], 9)) == (12_600.0, 12_000.0, 0.05)
     assert (second["confirmed"], second["error"]) == (None, None)
+    assert (first["steps_per_second"], second["steps_per_second"]) == (12_000.0, second["expected"])
+    assert division_notes(plan, NODE, 3.6)[-1].startswith("a billion steps cost 83.33, at 3.60 an hour")
     assert round(first["cost_per_billion_steps"], 3) == 83.333 and "83.33" in shown(plan, hourly=3.6)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 
 import pytest
 
@@ -133,7 +134,8 @@ def test_with_restarts_an_agent_that_dies_is_started_again_alone(tmp_path, agent
         " (by hand, or for want of memory): started again alone, 1 restart left",
         " (by hand, or for want of memory): started again alone, 0 restarts left",
     ]
-    assert set(rows[-1]["dropped"]) <= {"GMI 0 ended", "experience ended"}
+    dropped = sum((Counter(row["dropped"]) for row in rows), Counter())
+    assert 1 <= dropped["GMI 0 ended"] <= 2 and set(dropped) <= {"GMI 0 ended", "experience ended"}
     assert max(row["lag_max"] for row in rows) <= 1
     logs = [(tmp_path / "run" / "logs" / f"gmi-{gmi}.log").read_text() for gmi in range(agents + trainers)]
     assert not any("Error" in log for log in logs)

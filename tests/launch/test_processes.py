@@ -158,7 +158,7 @@ def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
     processes._check_silence(FIRST_WORD_S - 1, silence_s=60)
     with pytest.raises(GmiError, match="no GMI has been heard of for 1201 s"):
         processes._check_silence(FIRST_WORD_S + 1, silence_s=60)
-    processes._is_loading = False
+    processes._has_told = True
     processes._check_silence(START_S - 1, silence_s=60)
     with pytest.raises(GmiError, match="no GMI has been heard of for 121 s"):
         processes._check_silence(START_S + 1, silence_s=60)

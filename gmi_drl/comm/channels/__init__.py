@@ -135,7 +135,7 @@ def trainer_end(
     sizes: ChannelSizes,
     hang_s: float,
     device: torch.device | str = "cpu",
-    successor_s: float | None = None,
+    awaits_successors: bool = False,
 ) -> TrainerEnd:
     """Join the channels as a trainer, the first of which makes their memory.
 
@@ -146,7 +146,8 @@ def trainer_end(
         sizes: The same for all ends.
         hang_s: Seconds after which a peer that lives counts as silent.
         device: Where batches shall be: on a CPU they are the shared memory itself.
-        successor_s: How long a successor is waited for where all agents have died; None if none will come.
+        awaits_successors: Whether others will come in the place of agents that end: where all have, `hang_s` is waited
+            for one.
 
     Raises:
         UsageError: If the GMI is no trainer, or the memory was made for other sizes.
@@ -154,7 +155,11 @@ def trainer_end(
         PeerDiedError: If the first trainer has ended.
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
-    return TrainerEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "trainers"), torch.device(device), successor_s)
+    return TrainerEnd(
+        *_opened(memory, post, gmi_id, sizes, hang_s, "trainers"),
+        torch.device(device),
+        awaits_successors=awaits_successors,
+    )
 
 
 def _opened(

@@ -33,7 +33,7 @@ class AgentEnd(ABC):
 
     Attributes:
         parameters: The newest ones.
-        rollouts: The number of the next rollout: places leased so far, by this process.
+        rollouts: The number of the next rollout, from 0; of a process that succeeds others from after all of theirs.
         wait_s: Seconds waited so far, for a place or for room in a queue.
     """
 

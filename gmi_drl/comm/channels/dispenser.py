@@ -38,7 +38,7 @@ class Place:
     Attributes:
         trainer: Who learns from it, by rank.
         number: Of the place, from 0 and without end.
-        rollout: The agent's own number of the rollout, from 0.
+        rollout: The agent's own number of the rollout (`AgentEnd.rollouts`).
         views: Memory of each kind, by name: `[T, N, ...]`, on the CPU, or on the agent's GPU if it is direct.
     """
 

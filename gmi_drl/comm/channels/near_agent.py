@@ -34,6 +34,8 @@ class NearAgentEnd(AgentEnd):
         self._memory, self._lock, self._bells = memory, lock, bells
         self._index = sizes.agents.index(bells.own)
         memory.predecessors[self._index] = predecessors
+        for trainer in sizes.trainers:
+            bells.ring(trainer)  # they may wait for just this one
         self._leases = Leases(memory, lock)
         self._rings = [
             RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)

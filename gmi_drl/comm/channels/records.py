@@ -9,7 +9,7 @@ class Record(NamedTuple):
 
     Attributes:
         place: Where they are, by its number, from 0 and without end.
-        rollout: The agent's own number of the rollout, from 0.
+        rollout: The agent's own number of the rollout (`AgentEnd.rollouts`).
         kind: By its number among the kinds.
         first: The first step.
         last: The last step + 1.

@@ -65,7 +65,8 @@ class TrainerEnd:
         lock: SharedLock,
         bells: Bells,
         device: torch.device,
-        successor_s: float | None,
+        *,
+        awaits_successors: bool,
     ) -> None:
         self.parameters = Parameters(memory, bells)
         self.dropped: Counter[str] = Counter()
@@ -82,7 +83,8 @@ class TrainerEnd:
             for agent, gmi in enumerate(sizes.agents)
         }
         self._living = list(sizes.agents)
-        self._predecessors, self._successor_s = [0] * len(sizes.agents), successor_s  # as far as this one knows
+        self._predecessors = [0] * len(sizes.agents)  # as far as this one knows
+        self._awaits_successors = awaits_successors
         self._spoilt: dict[int, int] = {}  # places that nobody may write any more, and whose they were
         self._ring_agents()  # direct ones wait for what is shared
         self._number = 0  # of the batch that is or will be trained on
@@ -96,7 +98,7 @@ class TrainerEnd:
             PeerDiedError: If no agent is left, and none will succeed it, or a direct one has left a rollout of the
                 batch unfinished.
             PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send, or
-                no successor has come in time.
+                no successor of any has come for as long.
             GmiError: If another trainer has ended the experience.
         """
         if self._is_out:
@@ -183,10 +185,11 @@ class TrainerEnd:
     def _await_successor(self) -> None:
         agents = ", ".join(map(str, self._sizes.agents))
         text = f"all agents (GMIs {agents}) ended while GMI {self._bells.own} waited for experience"
-        if self._successor_s is None:
+        if not self._awaits_successors:
             raise PeerDiedError(text)
-        if not self._bells.doze(lambda: bool(self._look()) or self._memory.is_closed, self._successor_s):
-            raise PeerSilentError(f"{text}, and none has come in their place for {self._successor_s:g} s")
+        hang_s = self._bells.hang_s
+        if not self._bells.doze(lambda: bool(self._look()) or self._memory.is_closed, hang_s):
+            raise PeerSilentError(f"{text}, and none has come in their place for {hang_s:g} s (hang_s)")
 
     def _look(self) -> set[int]:
         """Take in what has come; the agents of which anything has, that have ended, or that have a successor."""
@@ -215,6 +218,7 @@ class TrainerEnd:
         self._bells.watch_anew(gmi)
         if gmi not in self._living:
             self._living.append(gmi)
+        self._bells.ring(gmi)  # it was none of those that are told of room
 
     def _take_in(self, gmi: int) -> None:
         agent = self._sizes.agents.index(gmi)

@@ -10,7 +10,6 @@ from gmi_drl.config import RunConfig, a3c_of
 from gmi_drl.experience import RolloutForm
 from gmi_drl.layout import Device, Layout
 from gmi_drl.pools import Pool, pool_of
-from gmi_drl.roles.dedicated.peer import LOADING_S
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.workload import TaskSpec
 
@@ -63,5 +62,4 @@ def direct_agents(layout: Layout, pool: Pool) -> tuple[tuple[int, ...], ...]:
 
 def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:
     """That of a trainer."""
-    successor_s = LOADING_S if mgr.are_succeeded else None
-    return trainer_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, successor_s)
+    return trainer_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_succeeded)

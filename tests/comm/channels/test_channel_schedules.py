@@ -145,8 +145,7 @@ def test_every_rollout_arrives_once_or_is_counted_as_dropped(drawn):
     sizes, turns, ends, are_succeeded = drawn
     post, memory = create_post(len(sizes.agents + sizes.trainers)), create_memory()
     rest = sizes, AT_ONCE, "cpu"
-    successor_s = AT_ONCE if are_succeeded else None
-    trainers = [trainer_end(memory, post, gmi, *rest, successor_s) for gmi in sizes.trainers]
+    trainers = [trainer_end(memory, post, gmi, *rest, are_succeeded) for gmi in sizes.trainers]
     pids = PostMemory(post.memory, len(post.bells)).pids
     agents = Agents(sizes.agents, lambda gmi, before: agent_end(memory, post, gmi, *rest, before), pids)
     size = os.fstat(memory).st_size

@@ -20,10 +20,10 @@ AGENT, OTHER = 2, 3
 class Run:
     """Two trainers, and agents of which each has a process that does nothing, so that it may end."""
 
-    def __init__(self, successor_s=HANG_S, agents=(AGENT,), **channels):
+    def __init__(self, hang_s=HANG_S, awaits_successors=True, agents=(AGENT,), **channels):
         self.sizes = sizes_of(agents=agents, trainers=(0, 1), **channels)
         self.post, self.memory = create_post(4), create_memory()
-        rest = self.sizes, HANG_S, "cpu", successor_s
+        rest = self.sizes, hang_s, "cpu", awaits_successors
         self.trainers = [trainer_end(self.memory, self.post, gmi, *rest) for gmi in (0, 1)]
         self.trainers[0].parameters.publish(0, parameters())
         self.processes, self.ends = [], []
@@ -147,9 +147,9 @@ def test_a_successor_that_comes_when_experience_has_ended_has_nothing_to_do(star
     assert run.agent(predecessors=1).lease() is None
 
 
-@pytest.mark.parametrize(("successor_s", "error"), [(None, PeerDiedError), (SOON_S, PeerSilentError)])
-def test_trainers_wait_for_a_successor_only_where_one_may_come_and_not_for_ever(start, successor_s, error):
-    run = start(successor_s=successor_s)
+@pytest.mark.parametrize(("awaits", "error"), [(False, PeerDiedError), (True, PeerSilentError)])
+def test_trainers_wait_for_a_successor_only_where_one_may_come_and_not_for_ever(start, awaits, error):
+    run = start(hang_s=SOON_S, awaits_successors=awaits)
     run.agent()
     run.kill()
     began = time.monotonic()
