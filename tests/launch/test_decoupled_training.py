@@ -135,7 +135,8 @@ def test_with_restarts_an_agent_that_dies_is_started_again_alone(tmp_path, agent
         " (by hand, or for want of memory): started again alone, 0 restarts left",
     ]
     dropped = sum((Counter(row["dropped"]) for row in rows), Counter())
-    assert 1 <= dropped["GMI 0 ended"] <= 2 and set(dropped) <= {"GMI 0 ended", "experience ended"}
+    assert dropped["GMI 0 ended"] <= 2  # fewer where it was killed while it waited for a place
+    assert set(dropped) <= {"GMI 0 ended", "experience ended"}
     assert max(row["lag_max"] for row in rows) <= 1
     logs = [(tmp_path / "run" / "logs" / f"gmi-{gmi}.log").read_text() for gmi in range(agents + trainers)]
     assert not any("Error" in log for log in logs)
