@@ -184,13 +184,13 @@ class GMIProcesses:
         try:
             self.instances.release([child.pid for child in self._children.values()])
         finally:  # also when that fails, or Ctrl-C cuts it short
-            with ExitStack() as ends:  # whatever one of them raises
+            with ExitStack() as ends:  # the last one first, whatever one of them raises
+                ends.callback(os.close, self._home)
+                ends.callback(shutil.rmtree, self.folder.meeting.name, ignore_errors=True, dir_fd=self._home)
+                ends.callback(self._selector.close)
                 for child in self._children.values():
                     ends.callback(child.close)
                     ends.callback(child.end)
-            self._selector.close()
-            shutil.rmtree(self.folder.meeting.name, ignore_errors=True, dir_fd=self._home)
-            os.close(self._home)
 
     def _add(self, number: int) -> None:
         order = self._order | {"gmi": number, "role": self._roles.get(number)}  # who stands in for one has none
@@ -248,7 +248,7 @@ class GMIProcesses:
             return first
         for number, death in deaths.items():
             assert self._succession is not None  # as it may be succeeded
-            if not self._succession.is_granted(death):
+            if not self._succession.restarts.take(death, "started again alone"):
                 return death
             self._replace(number)
         return None

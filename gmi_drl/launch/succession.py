@@ -43,10 +43,6 @@ class Succession:
     gmis: frozenset[int]
     restarts: Restarts
 
-    def is_granted(self, death: GmiDiedError) -> bool:
-        """Take a restart for another process in the place of one that has died; whether there was one."""
-        return self.restarts.take(death, "started again alone")
-
 
 @contextmanager
 def kept_open(resources: Mapping[int, Resources], gmis: Iterable[int]) -> Iterator[Mapping[int, Resources]]:

@@ -192,7 +192,7 @@ def _train(
                 for leader in leaders:
                     processes.say(leader, Stop())
                 is_asked = True
-                if restarts:
+                if restarts is not None:
                     restarts.left = 0  # who wants an end gets one
             if isinstance(event, Heard) and isinstance(event.word, Report):
                 for merged in merger.add(event.gmi_id, event.word.row):

@@ -15,7 +15,6 @@ from gmi_drl.launch.events import Heard
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.succession import Restarts, Succession, kept_open
 from gmi_drl.memory.post import create_post
-from gmi_drl.memory.waiting import Waiting
 from gmi_drl.roles.line import encode, line_pair
 from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import Attached, Done, Failed, Report
@@ -150,47 +149,52 @@ def test_before_a_role_has_reported_nobody_is_succeeded(launch):
         assert len(run.started) == 2 and run.told == []
 
 
-def test_where_somebody_else_is_lost_too_no_restart_is_wasted(launch):
+def lose_another(run):
+    run.newest(AGENT).die()
+    run.newest(TRAINER).die()
+
+
+def complain(run):
+    run.newest(TRAINER).tell(Failed(message="GMI 0 is silent", exit_code=1, blames_peer=True))
+    run.newest(AGENT).die()
+
+
+@pytest.mark.parametrize("end", [lose_another, complain])
+def test_where_the_run_ends_all_the_same_no_restart_is_wasted(launch, end):
     with launch() as run:
         run.newest(TRAINER).tell(Report({}))
         run.heard()
-        run.newest(AGENT).die()
-        run.newest(TRAINER).die()
-        with pytest.raises(GmiDiedError):
+        end(run)
+        with pytest.raises(GmiError, match=r"GMI [01]"):
             run.heard()
         assert len(run.started) == 2 and run.told == []
 
 
-def test_nor_where_a_peer_has_complained(launch):
-    with launch() as run:
-        run.newest(TRAINER).tell(Report({}))
-        run.heard()
-        run.newest(TRAINER).tell(Failed(message="GMI 0 is silent", exit_code=1, blames_peer=True))
-        run.newest(AGENT).die()
-        with pytest.raises(GmiError, match="GMI 0"):
-            run.heard()
-        assert len(run.started) == 2 and run.told == []
+class Clock:
+    """`Waiting` by a clock that a test sets."""
 
+    now_s = 0.0
 
-def test_a_successor_has_its_own_time_to_start_and_is_late_though_others_go_on(launch, monkeypatch):
-    with launch() as run:
-        run.newest(TRAINER).tell(Report({}))
-        run.heard()
-        run.newest(AGENT).die()
-        monkeypatch.setattr(module, "START_S", 0.5)
-        run.heard()  # not late, however long the others were silent before
-        run.processes._starting[AGENT] = Passed()
-        run.newest(TRAINER).tell(Report({}))
-        with pytest.raises(GmiError, match=r"GMI 0 has not started within"):
-            run.heard()
-            run.heard()
-
-
-class Passed(Waiting):
-    """Has waited for long."""
+    def __init__(self):
+        self.began_s = Clock.now_s
 
     def look(self):
-        return 1.0
+        return Clock.now_s - self.began_s
+
+
+def test_a_successor_has_a_time_to_start_of_its_own_and_is_late_though_others_go_on(launch, monkeypatch):
+    monkeypatch.setattr(module, "Waiting", Clock)
+    with launch() as run:
+        run.newest(TRAINER).tell(Report({}))
+        events = run.processes.events(silence_s=1e6)
+        assert any(isinstance(event, Heard) for event in islice(events, 6))
+        Clock.now_s += module.START_S + 1  # in which nobody has said anything
+        run.newest(AGENT).die()
+        assert len(list(islice(events, 6))) == 6 and len(run.started) == 3
+        Clock.now_s += module.START_S + 1
+        run.newest(TRAINER).tell(Report({}))
+        with pytest.raises(GmiError, match=r"GMI 0 has not started within 120 s"):
+            list(islice(events, 6))
 
 
 def test_when_all_others_are_done_a_successor_that_still_loads_is_not_waited_for(launch):
@@ -200,7 +204,8 @@ def test_when_all_others_are_done_a_successor_that_still_loads_is_not_waited_for
         run.newest(AGENT).die()
         run.heard()
         run.newest(TRAINER).tell(Done(result={}))
-        assert list(run.processes.events()) is not None and run.processes.results == {TRAINER: {}}
+        assert len(list(islice(run.processes.events(), 50))) < 50, "it ends"
+        assert run.processes.results == {TRAINER: {}}
 
 
 def test_when_others_are_done_nobody_is_started(launch):

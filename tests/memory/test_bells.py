@@ -145,6 +145,29 @@ def test_a_descriptor_that_is_heeded_wakes_who_waits_for_a_peer(post, memory, mo
     bells.close()
 
 
+def test_who_dozes_wakes_when_it_is_done_whoever_has_ended_and_else_after_its_time(post, memory, ended):
+    bells, looks = Bells(post, memory, 0, hang_s=60), []
+    bells.look([1])
+    bells.ring(0)
+    assert bells.doze(lambda: looks.append(0) or len(looks) > 1, most_s=60) and len(looks) == 2
+    assert not bells.doze(lambda: False, most_s=0.05) and bells.ended([1]) == [1]
+    bells.close()
+
+
+def test_another_process_of_a_peer_is_watched_in_the_place_of_one_that_ended(post, memory, ended):
+    bells = Bells(post, memory, 0, hang_s=60)
+    assert bells.look([1]) == [1]
+    with subprocess.Popen(["sleep", "1000"]) as second:
+        memory.pids[1] = second.pid
+        bells.watch_anew(1)
+        memory.pids[1] = os.getpid()  # as a third one comes: it is the second that is watched
+        assert bells.look([1]) == []
+        second.kill()
+        bells.see_off([1], most_s=20)
+        assert bells.look([1]) == [1]
+    bells.close()
+
+
 def test_who_is_seen_off_has_ended_or_had_its_time(post, memory):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         memory.pids[1] = process.pid

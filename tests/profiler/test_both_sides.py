@@ -62,7 +62,8 @@ def plan_over(round_trip_ms, monkeypatch, cores=2, count=3):
 
 def test_nodes_like_this_one_are_each_divided_as_it_is(monkeypatch):
     layout = plan_over(0.1, monkeypatch).layout
-    assert layout.nodes == ("n-0", "n-1", "n-2") and layout.projection.steps_per_second == pytest.approx(3000)
+    assert layout.nodes == ("n-0", "n-1", "n-2") and layout.projection.measured
+    assert layout.projection.steps_per_second == pytest.approx(3000)
     assert [pool.trainers for pool in pools_of(layout)] == [(1,), (3,), (5,)]
     assert layout.groups["trainers"].members == (1, 3, 5) and DECOUPLED.check(layout) == []
     assert "one node alone does 1.0k steps/s, all 3 do 3.0k" in " ".join(layout.reasons)

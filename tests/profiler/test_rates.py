@@ -14,6 +14,7 @@ from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, Node
 from gmi_drl.learners import A3CConfig
+from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.machines import Machines
 from gmi_drl.profiler.rates import (
@@ -23,6 +24,7 @@ from gmi_drl.profiler.rates import (
     _learning,
     _ran_beside,
     both_at_once,
+    rates_here,
 )
 from gmi_drl.profiler.session import Session, probe_of
 from gmi_drl.scheduler.division import Division
@@ -73,6 +75,18 @@ def test_time_is_kept_for_both_sides_at_once(seconds, measured, monkeypatch):
     node, cuts = this_node().model_copy(update={"gpus": None}), [Cut(1, 4), Cut(1, 8), Cut(1, 16)]
     found = _learning(ANT, TINY, node, cuts, Budget(seconds), lambda line: None)
     assert found == {cut: 10.0 * cut.num_env for cut in cuts[:measured]}
+
+
+def test_only_of_what_runs_is_it_asked_how_fast_it_learns(monkeypatch):
+    some = {"gmis_per_gpu": 1, "steps_per_second": 1.0}
+    runs = ProfilePoint(num_env=4, runnable=True, **some)
+    fails = ProfilePoint(num_env=8, runnable=False, reason="no room", **some)
+    asked = []
+    found = SimpleNamespace(profile=SimpleNamespace(points=[runs, fails]))
+    monkeypatch.setattr("gmi_drl.profiler.rates.explore", lambda *_, **__: found)
+    monkeypatch.setattr("gmi_drl.profiler.rates._learning", lambda task, config, node, cuts, *_: asked.extend(cuts))
+    node = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
+    assert rates_here(ANT, TINY, node, [runs.cut, fails.cut], Budget(60.0)).acting == [runs] and asked == [runs.cut]
 
 
 @two_cores

@@ -53,6 +53,12 @@ def test_an_update_is_by_as_many_rollouts_as_were_set():
     assert way.learnt == pytest.approx(4096 / 5)  # four rollouts of the one agent take 4 s, the sum another
 
 
+def test_machines_that_are_divided_alike_do_so_many_times_as_much():
+    way = Division(Cut(3, 64), agents=2, trainers=1, produced=10.0, learnt=20.0, confirmed=9.0)
+    assert way.on(3) == Division(Cut(3, 64), agents=6, trainers=3, produced=30.0, learnt=60.0, confirmed=27.0)
+    assert replace(way, confirmed=None).on(3).confirmed is None
+
+
 def test_what_ran_goes_before_what_was_expected_which_has_an_error():
     way = Division(Cut(2, 64), agents=1, trainers=1, produced=1050.0, learnt=2000.0)
     ran = replace(way, confirmed=1000.0)
