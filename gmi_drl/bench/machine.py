@@ -12,7 +12,8 @@ import psutil
 
 from gmi_drl.errors import GmiError
 from gmi_drl.files import FileModel
-from gmi_drl.gmi.inventory import allowed_cores, memory_bytes, visible_gpus
+from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.host_memory import memory_bytes
 from gmi_drl.run.folder import versions
 from gmi_drl.units import human_bytes
 

@@ -131,12 +131,10 @@ def _cores() -> Finding:
 
 
 def _memory() -> Finding:
-    import psutil
-
-    from gmi_drl.gmi.inventory import memory_bytes
+    from gmi_drl.host_memory import available_bytes, memory_bytes
     from gmi_drl.units import human_bytes
 
-    return f"{human_bytes(psutil.virtual_memory().available)} free of {human_bytes(memory_bytes())}", ""
+    return f"{human_bytes(available_bytes())} free of {human_bytes(memory_bytes())}", ""
 
 
 def _shared_memory() -> Finding:

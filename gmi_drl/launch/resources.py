@@ -8,8 +8,9 @@ from pathlib import Path
 from gmi_drl.comm.crossings import Crossings
 from gmi_drl.comm.links.meeting import Meeting
 from gmi_drl.comm.spots import Spots
+from gmi_drl.host_memory import check_available
 from gmi_drl.layout import Layout
-from gmi_drl.memory.post import Post, check_available, create_post
+from gmi_drl.memory.post import Post, create_post
 from gmi_drl.memory.segment import create_empty
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.roles.resources import Resources

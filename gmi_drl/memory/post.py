@@ -3,18 +3,15 @@
 import mmap
 import os
 import struct
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-import psutil
-
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.memory.segment import LINE_BYTES
-from gmi_drl.units import human_bytes
+from gmi_drl.memory.segment import LINE_BYTES, allocate
 
 PIECE_BYTES = 256 * 1024  # what a mailbox grows by, and what is copied at a time; stays in the L2 cache; whole pages
 MOST_MESSAGES = 64
 MOST_BYTES = 64 * 2**20
-SPARE_BYTES = 64 * 2**20  # a mailbox leaves so much to everybody else
 
 _HEADER = struct.Struct("8sqqq")  # magic, size, most_messages, most_bytes
 _MAGIC = b"gmi-msg1"
@@ -60,19 +57,21 @@ def create_post(size: int, most_messages: int = MOST_MESSAGES, most_bytes: int =
         numbers = f"not {size}, {most_messages} and {most_bytes}"
         raise UsageError(f"a post needs size, most_messages and pieces of {PIECE_BYTES} bytes, each >= 1, {numbers}")
     table = _table_bytes(size, most_bytes)
-    check_available(table)
-    opened: list[int] = []
-    try:
-        opened.append(memory := os.memfd_create("gmi-drl-post", os.MFD_CLOEXEC))
-        os.ftruncate(memory, table + size**2 * _room_bytes(most_bytes))
-        os.posix_fallocate(memory, 0, table)
-        os.pwrite(memory, _HEADER.pack(_MAGIC, size, most_messages, most_bytes), 0)
-        opened.extend(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for _ in range(size))
-    except OSError as error:
-        for descriptor in opened:
-            os.close(descriptor)
-        raise MachineError(f"no mailboxes for {size} GMIs: {error.strerror}: use fewer GMIs") from error
-    return Post(memory, tuple(opened[1:]))
+    with ExitStack() as undone:
+        try:
+            memory = os.memfd_create("gmi-drl-post", os.MFD_CLOEXEC)
+            undone.callback(os.close, memory)
+            os.ftruncate(memory, table + size**2 * _room_bytes(most_bytes))
+            allocate(memory, 0, table, "mailboxes", "use fewer GMIs")
+            os.pwrite(memory, _HEADER.pack(_MAGIC, size, most_messages, most_bytes), 0)
+            bells: list[int] = []
+            for _ in range(size):
+                bells.append(bell := os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+                undone.callback(os.close, bell)
+        except OSError as error:
+            raise MachineError(f"no mailboxes for {size} GMIs: {error.strerror}: use fewer GMIs") from error
+        undone.pop_all()
+    return Post(memory, tuple(bells))
 
 
 class PostMemory:
@@ -118,26 +117,12 @@ class PostMemory:
         Raises:
             MachineError: If there is not enough; without this the kernel would end a process by SIGBUS.
         """
-        check_available(PIECE_BYTES)
         start, _ = self.room(sender, receiver)
-        try:
-            os.posix_fallocate(self._descriptor, start + piece * PIECE_BYTES, PIECE_BYTES)
-        except OSError as error:
-            raise MachineError(f"no memory for messages: {error.strerror}: send less before it is taken") from error
+        remedy = "send less before it is taken, or use fewer GMIs"
+        allocate(self._descriptor, start + piece * PIECE_BYTES, PIECE_BYTES, "messages", remedy)
 
     def _index(self, sender: int, receiver: int) -> int:
         return sender * self._size + receiver
-
-
-def check_available(wanted: int, what: str = "messages", remedy: str = "use fewer GMIs or send less") -> None:
-    """Raise `MachineError` unless the machine has so many bytes to spare.
-
-    Without a limit on the file system the kernel would rather kill a process than refuse the room.
-    """
-    available = psutil.virtual_memory().available
-    if wanted + SPARE_BYTES > available:
-        room = f"{human_bytes(available)} are available, of which {human_bytes(SPARE_BYTES)} are left alone"
-        raise MachineError(f"{what} need {human_bytes(wanted)} of memory, but {room}: {remedy}")
 
 
 def piece_count(most_bytes: int) -> int:

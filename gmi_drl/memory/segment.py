@@ -4,9 +4,8 @@ import mmap
 import os
 import struct
 
-import psutil
-
 from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.host_memory import check_available
 from gmi_drl.units import human_bytes
 
 LINE_BYTES = 128  # two cache lines: the processor fetches neighbours in pairs
@@ -32,18 +31,34 @@ def create_segment(size: int, slot_bytes: int) -> int:
         raise UsageError(f"a segment needs size >= 1 and slot_bytes >= 1, not {size} and {slot_bytes}")
     slot_bytes = _in_pages(slot_bytes)
     wanted = first_slot(size) + size * (slot_bytes + STAGING_BYTES)
-    # Without a limit on the file system the kernel would rather kill a process than refuse the room.
-    available = psutil.virtual_memory().available
-    if wanted > available:
-        raise MachineError(_no_room(size, slot_bytes, wanted, f"{human_bytes(available)} are available"))
     fd = os.memfd_create("gmi-drl-group", os.MFD_CLOEXEC)
     try:
-        os.posix_fallocate(fd, 0, wanted)
-    except OSError as error:
+        allocate(fd, 0, wanted, f"{size} ranks x {human_bytes(wanted / size)} of shared memory", "use fewer GMIs")
+    except MachineError:
         os.close(fd)
-        raise MachineError(_no_room(size, slot_bytes, wanted, str(error.strerror))) from error
+        raise
     os.pwrite(fd, _HEADER.pack(_MAGIC, size, slot_bytes), 0)
     return fd
+
+
+def allocate(fd: int, start: int, count: int, what: str, remedy: str) -> None:
+    """Give a part of a memfd its memory; without it, who first writes there could be ended by the kernel.
+
+    Args:
+        fd: The memfd, which grows where the part ends beyond it.
+        start: First byte.
+        count: Bytes.
+        what: Needs them, plural, for the error.
+        remedy: What a user can do.
+
+    Raises:
+        MachineError: If there is not enough memory.
+    """
+    check_available(count, what, remedy)
+    try:
+        os.posix_fallocate(fd, start, count)
+    except OSError as error:
+        raise MachineError(f"{what} need {human_bytes(count)} of memory: {error.strerror}: {remedy}") from error
 
 
 def create_empty(name: str) -> int:
@@ -83,8 +98,3 @@ def first_slot(size: int) -> int:
 
 def _in_pages(count: int) -> int:
     return -(-count // mmap.PAGESIZE) * mmap.PAGESIZE
-
-
-def _no_room(size: int, slot_bytes: int, wanted: int, reason: str) -> str:
-    each = human_bytes(slot_bytes + STAGING_BYTES)
-    return f"{size} ranks x {each} of shared memory are {human_bytes(wanted)}, but {reason}: use fewer GMIs"

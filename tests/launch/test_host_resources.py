@@ -1,7 +1,5 @@
 from contextlib import closing
-from types import SimpleNamespace
 
-import psutil
 import pytest
 from conftest import open_descriptors
 
@@ -21,7 +19,7 @@ def over_two_nodes():
 
 def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused(tmp_path, monkeypatch):
     before = open_descriptors()
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=3 * STAND_IN_BYTES))
+    monkeypatch.setattr("gmi_drl.host_memory.available_bytes", lambda: 3 * STAND_IN_BYTES)
     with pytest.raises(
         MachineError, match=r"3 stand-ins for agents of other hosts need 576\.0 MiB .*: use fewer agents"
     ):

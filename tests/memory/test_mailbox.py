@@ -1,15 +1,15 @@
 import os
 import threading
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from gmi_drl.errors import GmiError, MachineError, PeerSilentError
+from gmi_drl.host_memory import SPARE_BYTES
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.mailbox import Inbox, Outbox
-from gmi_drl.memory.post import PIECE_BYTES, SPARE_BYTES, PostMemory, create_post
+from gmi_drl.memory.post import PIECE_BYTES, PostMemory, create_post
 
 
 @pytest.fixture
@@ -126,8 +126,7 @@ def test_a_message_that_was_left_half_way_is_the_last(impatient):
 def test_a_lack_of_memory_is_an_error_and_no_signal(ends, monkeypatch):
     outbox, inbox = ends
     outbox.send([numbers(10)])
-    scarce = SimpleNamespace(available=SPARE_BYTES)
-    monkeypatch.setattr("gmi_drl.memory.post.psutil.virtual_memory", lambda: scarce)
+    monkeypatch.setattr("gmi_drl.host_memory.available_bytes", lambda: SPARE_BYTES)
     outbox.send([numbers(10, 1)])  # what is there is used
     assert take(inbox, 10).equal(numbers(10)) and take(inbox, 10).equal(numbers(10, 1))
     with pytest.raises(MachineError, match="send less"):

@@ -1,12 +1,12 @@
 import os
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 from conftest import open_descriptors
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.memory.post import PIECE_BYTES, SPARE_BYTES, PostMemory, create_post
+from gmi_drl.host_memory import SPARE_BYTES
+from gmi_drl.memory.post import PIECE_BYTES, PostMemory, create_post
 from gmi_drl.memory.segment import create_segment
 
 
@@ -48,8 +48,7 @@ def test_a_piece_is_made_real_or_refused(monkeypatch):
     start, _ = memory.room(1, 0)
     memory.memory[start + 2 * PIECE_BYTES : start + 3 * PIECE_BYTES] = b"x" * PIECE_BYTES
     assert held(post.memory) == before + PIECE_BYTES
-    scarce = SimpleNamespace(available=SPARE_BYTES)
-    monkeypatch.setattr("gmi_drl.memory.post.psutil.virtual_memory", lambda: scarce)
+    monkeypatch.setattr("gmi_drl.host_memory.available_bytes", lambda: SPARE_BYTES)
     with pytest.raises(MachineError, match=r"need 256.0 KiB of memory, but 64.0 MiB are available, of which 64.0 MiB"):
         memory.grow(1, 0, 3)
     with pytest.raises(MachineError, match="use fewer GMIs"):

@@ -2,6 +2,7 @@ import mmap
 import os
 
 import pytest
+from conftest import open_descriptors
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.memory.segment import create_segment, first_slot, map_segment
@@ -15,9 +16,14 @@ def test_a_segment_has_room_for_every_rank():
     os.close(fd)
 
 
-def test_too_little_memory_is_refused_with_the_numbers():
-    with pytest.raises(MachineError, match=r"2 ranks x 1024.0 TiB .* 2048.0 TiB, but .* are available"):
+def test_too_little_memory_is_refused_with_the_numbers(monkeypatch):
+    with pytest.raises(MachineError, match=r"2 ranks x 1024.0 TiB .* need 2048.0 TiB .*, but .* are available"):
         create_segment(2, 2**50)
+    monkeypatch.setattr("gmi_drl.host_memory.available_bytes", lambda: 2**27)  # as a container leaves it
+    before = open_descriptors()
+    with pytest.raises(MachineError, match=r"2 ranks x 100.5 MiB of shared memory .* 128.0 MiB are available"):
+        create_segment(2, 100 * 2**20)
+    assert open_descriptors() == before
 
 
 @pytest.mark.parametrize("numbers", [(0, 8), (2, 0)])

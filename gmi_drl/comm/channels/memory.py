@@ -15,9 +15,8 @@ from torch import Tensor
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.post import check_available
 from gmi_drl.memory.ring import ring_bytes
-from gmi_drl.memory.segment import LINE_BYTES, create_empty
+from gmi_drl.memory.segment import LINE_BYTES, allocate, create_empty
 
 LEASED = 0
 """The word of a trainer's table that changes under the lock: places that were leased."""
@@ -143,13 +142,11 @@ class ChannelMemory:
 
     def _make(self, descriptor: int) -> None:
         remedy = "use fewer agents or environments, or a smaller max_lag"
-        check_available(self.nbytes, "channels", remedy)
         text = self.sizes.text.encode()
         try:
             if os.fstat(descriptor).st_size:
                 raise UsageError(f"descriptor {descriptor} is not the empty memory of create_memory")
-            os.ftruncate(descriptor, self.nbytes)
-            os.posix_fallocate(descriptor, 0, self.nbytes)
+            allocate(descriptor, 0, self.nbytes, "channels", remedy)
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
             os.pwrite(descriptor, text, _HEADER.size)
             os.pwrite(descriptor, _HEADER.pack(_MAGIC, len(text)), 0)  # last: who sees it sees all

@@ -1,6 +1,6 @@
 """What this machine has, and of it what this process may use. Needs no torch."""
 
-from gmi_drl.gmi.inventory.cores import allowed_cores, cgroup_quota, memory_bytes
+from gmi_drl.gmi.inventory.cores import allowed_cores, cgroup_quota
 from gmi_drl.gmi.inventory.gpu import MigDevice, VisibleGpu
 from gmi_drl.gmi.inventory.node import this_node
 from gmi_drl.gmi.inventory.nvml import Driver, driver, nvml_open
@@ -18,7 +18,6 @@ __all__ = [
     "driver",
     "gpus_open",
     "gpus_seen",
-    "memory_bytes",
     "nvml_open",
     "this_node",
     "topology",

@@ -5,14 +5,13 @@ import pytest
 from gmi_drl.gmi import inventory
 
 
-def cgroup_v2(root, quota, memory="max"):
+def cgroup_v2(root, quota):
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/cgroup").write_text("0::/job/task\n")
     own = root / "sys/fs/cgroup/job/task"
     own.mkdir(parents=True)
     (own / "cpu.max").write_text("max 100000\n")
     (own.parent / "cpu.max").write_text(quota)
-    (own.parent / "memory.max").write_text(memory)
 
 
 def cgroup_v1(root, quota):
@@ -42,9 +41,3 @@ def test_cores_are_those_of_the_affinity_within_the_quota(tmp_path):
     cgroup_v2(tmp_path, "50000 100000")
     (core,) = inventory.allowed_cores(tmp_path)
     assert core in affinity
-
-
-def test_memory_is_cut_to_the_cgroups_limit(tmp_path):
-    unlimited = inventory.memory_bytes(tmp_path)
-    cgroup_v2(tmp_path, "max 100000", memory="1048576")
-    assert inventory.memory_bytes(tmp_path) == 2**20 < unlimited
