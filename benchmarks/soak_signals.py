@@ -2,7 +2,7 @@
 
     python benchmarks/soak_signals.py --faults 200
     python benchmarks/soak_signals.py --faults 200 --jobs 2 --seed 1
-    python benchmarks/soak_signals.py --only 17 --seed 1       # that fault alone, with what was printed
+    python benchmarks/soak_signals.py --only 17 --seed 1       # that fault alone
 
 A training or a service is disturbed while it starts, runs, starts again after a death, resumes or ends: a signal goes
 to the launcher, to every process at once (as systemd and `scancel --full` send it) or to the GMIs alone; a second one
@@ -13,48 +13,36 @@ meets each moment and each event it can.
 
 import argparse
 import json
-import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
 from tempfile import TemporaryDirectory
-from uuid import uuid4
 
-import psutil
+from soak_signals_runs import (
+    FOREVER,
+    SERVING,
+    STARTS_S,
+    TRAINING,
+    Place,
+    Running,
+    kill,
+    prepared,
+    resumed,
+    send,
+    started,
+    trained,
+)
 
-MARK = "GMI_DRL_SOAK"
-"""A variable by which every process of a fault is found, whoever started it."""
-STARTS_S, ENDS_S, GONE_S = 240.0, 120.0, 30.0
-"""Deadlines on a busy machine: until a first row, until the launcher has ended, until nothing is left."""
-SETTINGS = ("--set", "checkpoint_every=3", "--set", "hang_s=30")
-FOREVER = 10**6
-TRAINING = {
-    "TCG_EX": ("--task", "ant", "--num-env", "8", "--gmis-per-gpu", "2"),
-    "rsl_rl": ("--task", "ant", "--num-env", "8", "--gmis-per-gpu", "2", "--algo", "rsl_rl"),
-    "TDG_EX": ("tdg_ex.yaml",),
-    "decoupled": ("decoupled.yaml", "--set", "learner.hidden=[64]"),
-}
-SERVING = {"TCG": "tcg.yaml", "TDG": "tdg.yaml"}
-GMI = "{{id: {id}, roles: [{roles}], num_env: {num_env}, cores: [0]}}"
-LAYOUTS = {
-    "tdg_ex": ("TDG_EX", [("simulator", 8), ("agent", 0), ("trainer", 0)], [2], ""),
-    "decoupled": ("decoupled", [("trainer", 0), ("simulator, agent", 8), ("simulator, agent", 8)], [0], "max_lag: 2"),
-    "tcg": ("TCG", [("simulator, agent", 8), ("simulator, agent", 8)], [], ""),
-    "tdg": ("TDG", [("simulator", 8), ("agent", 0)], [], ""),
-}
-"""By file: template, roles and environments of the GMIs of one device, who trains, channels."""
-
+ENDS_S, GONE_S = 120.0, 30.0
+"""Deadlines on a busy machine: until the launcher has ended, until nothing is left."""
 STARTING, RUNNING, RESTARTING, RESUMING, ENDING, LAST = MOMENTS = (
     "starting",
     "running",
@@ -94,25 +82,13 @@ class Fault:
         return f"{self.template}, {self.moment} at {self.delay:.2f}: {self.event}{sent}{again}"
 
 
-@dataclass
-class Place:
-    """A folder with layouts, and a short run of each template to resume or serve."""
-
-    folder: Path
-    start_s: dict[str, float] = field(default_factory=dict)
-
-    def run_of(self, template: str) -> Path:
-        """The short run."""
-        return self.folder / "short" / (template if template in TRAINING else "TCG_EX")
-
-
 def main() -> int:
     """Soak. Returns 1 if a fault ended otherwise than promised."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="so many faults at once, each with claims of its own")
-    parser.add_argument("--only", type=int, metavar="NUMBER", help="one of them, with what was printed")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="one of them")
     given = parser.parse_args()
     faults = drawn(given.faults, given.seed)
     if given.only:
@@ -144,105 +120,6 @@ def drawn(count: int, seed: int) -> list[Fault]:
 def is_possible(template: str, moment: str, event: str) -> bool:
     """Whether that can be done to it: services neither start again nor resume."""
     return template in TRAINING or moment in (STARTING, RUNNING, ENDING)
-
-
-def prepared(folder: Path) -> Place:
-    """Layouts and short runs in a folder."""
-    place = Place(folder)
-    for name, (template, gmis, trainers, channels) in LAYOUTS.items():
-        listed = ", ".join(GMI.format(id=n, roles=of, num_env=count) for n, (of, count) in enumerate(gmis))
-        lines = ["version: 2", "task: ant", f"template: {template}", "share_cores: true"]
-        lines += [f"devices: [{{kind: cpu, index: 0, gmis: [{listed}]}}]"]
-        lines += [f"groups: {{trainers: {{members: {trainers}, reduction: none}}}}"] if trainers else []
-        lines += [f"channels: {{{channels}}}"] if channels else []
-        (folder / f"{name}.yaml").write_text("\n".join(lines) + "\n")
-    (folder / "short").mkdir()
-    for template in TRAINING:
-        began = time.monotonic()
-        with started(place, trained(template, place.run_of(template), iterations=6)) as run:
-            said = run.wait(STARTS_S)
-        if run.process.returncode:
-            raise SystemExit(f"no training by {template}: {said}")
-        place.start_s[template] = time.monotonic() - began
-    return place
-
-
-def trained(template: str, run: Path, *, iterations: int = FOREVER, restarts: int = 0) -> list[str]:
-    """The command of a training."""
-    what = [*TRAINING[template], *SETTINGS, "--run-dir", str(run), "--restarts", str(restarts)]
-    return ["train", *what, "--iterations", str(iterations)]
-
-
-def resumed(run: Path, iterations: int, restarts: int = 0) -> list[str]:
-    """The command that goes on."""
-    return ["train", "--resume", str(run), "--iterations", str(iterations), "--restarts", str(restarts)]
-
-
-class Running:
-    """A command that runs, with what it has printed so far, and all processes that carry its mark."""
-
-    def __init__(self, place: Place, arguments: list[str]) -> None:
-        self.mark, self.output = uuid4().hex, place.folder / f"{uuid4().hex}.out"
-        self.claims = place.folder / f"claims-{self.mark}"
-        self.claims.mkdir()
-        settings = {MARK: self.mark, "GMI_DRL_CLAIMS": str(self.claims), "OMP_NUM_THREADS": "1"}
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [str(Path(sys.executable).with_name("gmi-drl")), *arguments],
-                cwd=place.folder,
-                env=os.environ | settings,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def processes(self) -> list[psutil.Process]:
-        """Those that carry the mark and are no zombies."""
-        found = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
-
-    def named(self, part: str) -> list[psutil.Process]:
-        """Those whose command line has this part."""
-        found = []
-        for process in self.processes():
-            with suppress(psutil.Error):
-                if part in " ".join(process.cmdline()):
-                    found.append(process)
-        return found
-
-    def said(self) -> str:
-        """What it has printed."""
-        return self.output.read_text(errors="replace")
-
-    def wait(self, seconds: float) -> str:
-        """Until it has ended, or so long; what it has printed."""
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
-        return self.said()
-
-    def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Until it is so, it has ended or so long. Returns whether it is so."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self.process.poll() is None and not condition():
-            time.sleep(0.05)
-        return condition()
-
-
-@contextmanager
-def started(place: Place, arguments: list[str]) -> Iterator[Running]:
-    """A command, for the time of a `with` block; what is left of it then is killed."""
-    run = Running(place, arguments)
-    try:
-        yield run
-    finally:
-        for process in run.processes():
-            with suppress(psutil.Error):
-                process.kill()
-        run.process.wait()
 
 
 def one(fault: Fault, place: Place) -> list[str]:
@@ -325,19 +202,6 @@ def disturb(fault: Fault, running: Running) -> bool:
     if fault.moment in (ENDING, LAST):
         return False
     return fault.event in (TO_GMIS, GUARD_KILLED) or (fault.event == GMI_KILLED and fault.restarts > 0)
-
-
-def send(number: Signals, processes: list[psutil.Process]) -> None:
-    """A signal to each, one right after the other."""
-    for process in processes:
-        with suppress(psutil.Error):
-            process.send_signal(number)
-
-
-def kill(chance: random.Random, processes: list[psutil.Process]) -> None:
-    """One of them, if there is any."""
-    if processes:
-        send(SIGKILL, [chance.choice(processes)])
 
 
 def what_stopped(fault: Fault, running: Running, rows: Path) -> list[str]:
