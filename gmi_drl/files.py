@@ -6,6 +6,7 @@ import stat
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -15,6 +16,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from gmi_drl.errors import UsageError, did_you_mean
 from gmi_drl.registry import Registry
 from gmi_drl.yaml_text import read_yaml, write_yaml
+
+OTHER_VERSION = "make it anew, or use the gmi-drl that made it"
+
+MOST_SHOWN = 80
+"""Characters of a wrong value in a message."""
 
 
 class FileModel(BaseModel):
@@ -65,9 +71,13 @@ def parse(model: type[Model], data: object, source: str) -> Model:
             values contradict among themselves is told when each of them is right.
     """
     try:
-        return model.model_validate_json(json.dumps(data, default=str))  # where lists stand for tuples, also strictly
+        text = json.dumps(data, default=str)  # where lists stand for tuples, also strictly
+    except (TypeError, ValueError, RecursionError) as error:  # keys of bytes, numbers of 5,000 digits
+        raise UsageError(f"{source}: not plain values: {error}") from None
+    try:
+        return model.model_validate_json(text)
     except ValidationError as error:
-        lines = [_explain(model, data, mistake) for mistake in _causes(error.errors())]
+        lines = [explain(model, data, mistake) for mistake in _causes(error.errors())]
         count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
         raise UsageError(f"{source}: {count}\n" + "\n".join(f"  {line}" for line in lines)) from None
 
@@ -142,39 +152,74 @@ def _causes(mistakes: Sequence[Any]) -> list[Any]:
     return [mistake for mistake in mistakes if mistake["type"] != "too_short" or not has_cause(mistake["loc"])]
 
 
-def _explain(model: type[FileModel], data: object, mistake: Any) -> str:
-    """One mistake of pydantic's in one line a person can act on."""
-    place = ".".join(str(part) for part in mistake["loc"]) or "(file)"
-    if mistake["type"] == "extra_forbidden":
-        key, models = str(mistake["loc"][-1]), _models_at(model, data, mistake["loc"][:-1])
-        for today in (m.former[key] for m in models if issubclass(m, FileModel) and key in m.former):
-            return f"{place}: of version 1, today {today}"
-        for where in (m.elsewhere[key] for m in models if issubclass(m, FileModel) and key in m.elsewhere):
-            return f"{place}: {where}"
-        return f"{place}: unknown key{did_you_mean(key, [name for m in models for name in m.model_fields])}"
-    became = model.former.get(place.partition(".")[0])
-    if became and mistake["type"] == "model_type" and isinstance(mistake["input"], list):
-        return f"{place}: of version 1, today {became}"
-    message = mistake["msg"].removeprefix("Value error, ")
-    if mistake["loc"] in (("version",), ("schema",)):
-        reads = f"this gmi-drl reads {mistake['ctx']['expected']}, not {mistake['input']!r}"
-        return f"{place}: {reads}: make it anew, or use the gmi-drl that made it"
-    if mistake["type"] == "missing":
+def explain(model: type[FileModel], data: object, mistake: Mapping[str, Any]) -> str:
+    """One line that a person can act on, for one of pydantic's error dicts about `data`, whatever it tells.
+
+    Args:
+        model: Has checked the data.
+        data: As YAML or JSON gives it.
+        mistake: Has `type`, `loc`, `msg` and `input`.
+    """
+    where, kind, value = mistake["loc"], mistake["type"], mistake["input"]
+    place = ".".join(str(part) for part in where) or "(file)"
+    if kind == "extra_forbidden":
+        return f"{place}: {_unknown_key(str(where[-1]), _models_at(model, data, where[:-1]))}"
+    if kind == "missing":
         return f"{place}: missing"
-    if isinstance(mistake["input"], (str, int, float, bool)) and mistake["type"] != "value_error":
-        message += f" (got {mistake['input']!r})"
+    became = model.former.get(str(where[0])) if where else None
+    if became and kind == "model_type" and isinstance(value, list):
+        return f"{place}: of version 1, today {became}"
+    if where in (("version",), ("schema",)):
+        return f"{place}: this gmi-drl reads {_version_of(model)}, not {_short(value)}: {OTHER_VERSION}"
+    message = str(mistake["msg"]).removeprefix("Value error, ")
+    if isinstance(value, (str, int, float, bool)) and kind != "value_error":
+        message += f" (got {_short(value)})"
     return f"{place}: {message}"
 
 
+def _short(value: object) -> str:
+    """A value as Python writes it, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def _version_of(model: type[FileModel]) -> str:
+    """The values that a model takes as its `version` or `schema`."""
+    field = model.model_fields.get("version") or model.model_fields.get("schema_")
+    return " or ".join(repr(value) for value in typing.get_args(field.annotation)) if field else "no such key"
+
+
+def _unknown_key(key: str, models: Sequence[type[BaseModel]]) -> str:
+    """What is said of a key that none of these models has."""
+    ours = [model for model in models if issubclass(model, FileModel)]
+    for model in ours:
+        if key in model.former:
+            return f"of version 1, today {model.former[key]}"
+        if key in model.elsewhere:
+            return model.elsewhere[key]
+    return f"unknown key{did_you_mean(key, [name for model in models for name in model.model_fields])}"
+
+
 def _models_at(model: type[FileModel], data: Any, place: Sequence[str | int]) -> list[type[BaseModel]]:
-    """What checks a place such as `("devices", 0, "gmis")` of the data."""
+    """What checks a place such as `("devices", 0, "gmis")` of the data.
+
+    pydantic's places also name what is not in the data, such as the member of a union: those are passed over.
+    """
     models: list[type[BaseModel]] = [model]
     for part in place:
         fields = [m.model_fields[part] for m in models if part in m.model_fields]
         models = [inner for field in fields for inner in _models_in(field.annotation)] if fields else models
-        data = data[part]
-        models = [m.model_for(data) if issubclass(m, FileModel) else m for m in models]
+        with suppress(LookupError, TypeError):
+            data = data[part]
+        models = [_model_for(m, data) for m in models]
     return models
+
+
+def _model_for(model: type[BaseModel], data: object) -> type[BaseModel]:
+    """The model that checks this part; the one that is asked where no model is for such data."""
+    with suppress(ValueError):
+        return model.model_for(data) if issubclass(model, FileModel) else model
+    return model
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

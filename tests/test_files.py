@@ -3,11 +3,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
-from gmi_drl.files import dump_yaml, load_yaml, parse, write_atomically
+from gmi_drl.files import dump_yaml, explain, load_yaml, parse, write_atomically
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
+from gmi_drl.profile import Profile
 from gmi_drl.yaml_text import read_yaml
 
 LAYOUT = {
@@ -34,6 +38,42 @@ def test_all_mistakes_are_reported_at_once_with_their_place_and_a_suggestion():
     assert "devices.0.gmis.0.num_envs: unknown key; did you mean 'num_env'?" in message
     assert "devices.0.kind" in message and "'tpu'" in message
     assert "devices.0.gmis.0.cores.0" in message and "-1" in message
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+PLACES = st.lists(st.sampled_from(["version", "gpus", "", "learner", "kind", "Gpus", 0, 7, -1]) | st.text(), max_size=4)
+KINDS = st.sampled_from(["extra_forbidden", "missing", "model_type", "int_parsing_size", "value_error", "new_kind"])
+
+
+@given(st.sampled_from([Layout, Node, RunConfig, Profile]), PLAIN, PLACES, KINDS, PLAIN)
+def test_every_mistake_that_pydantic_could_tell_is_a_line(model, data, place, kind, value):
+    if kind == "extra_forbidden" and not place:
+        place = [""]  # a key is always of a place
+    line = explain(model, data, {"type": kind, "loc": tuple(place), "msg": "is wrong", "input": value})
+    assert line.startswith(".".join(map(str, place)) or "(file)")
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "expected"),
+    [
+        (Layout, "version: 9223372036854775808", "version: this gmi-drl reads 2, not 9223372036854775808"),
+        (RunConfig, "version: 9223372036854775808", "version: this gmi-drl reads 2, not 9223372036854775808"),
+        (Node, "gpus: {? '' : {count: 1}}", "gpus"),
+        (Node, "gpus: {? '' : [1], count: 2}", "gpus"),
+        (RunConfig, "learner: {kind: nothing, gama: 1}", "learner: there is no learner 'nothing'"),
+        (RunConfig, "? !!binary aGk=\n: 1", "not plain values"),
+        (RunConfig, f"seed: 0x{'f' * 5000}", "not plain values"),
+        (RunConfig, f"seed: {'[' * 900}{']' * 900}", "not plain values|Invalid JSON|seed"),
+    ],
+)
+def test_what_no_model_foresees_is_told_as_well(tmp_path, model, text, expected):
+    (tmp_path / "file.yaml").write_text(text)
+    with pytest.raises(UsageError, match=expected):
+        load_yaml(model, tmp_path / "file.yaml")
 
 
 @pytest.mark.parametrize(

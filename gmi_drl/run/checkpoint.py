@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 from gmi_drl.errors import MachineError, UsageError
@@ -18,9 +19,19 @@ from gmi_drl.units import human_bytes
 if TYPE_CHECKING:
     from torch import Tensor  # imported where tensors are: listing checkpoints needs no torch
 
-SCHEMA = "gmi-drl/checkpoint/3"
+SCHEMA = "gmi-drl/checkpoint/4"
+UNSEALED = "gmi-drl/checkpoint/3"
+"""Of earlier versions, whose index has no digest of its own: it is read, as their runs may go on."""
+
 INDEX = "checkpoint.json"
-FACTS = ("iteration", "env_steps", "layout", "num_env", "learner", "learning_rate")
+FACTS: Mapping[str, type | UnionType] = {
+    "iteration": int,
+    "env_steps": int,
+    "layout": str,
+    "num_env": int,
+    "learner": str,
+    "learning_rate": int | float,
+}
 """What the index tells beside its parts: how far the run is, digests of layout and learner, environments in all."""
 
 
@@ -62,7 +73,7 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
     try:
         parts = {file.name: _digest(file) for file in sorted(folder.glob("*.safetensors"))}
         index = {"schema": SCHEMA, "iteration": iteration, **facts, "parts": parts}
-        write_atomically(folder / INDEX, json.dumps(index, indent=2) + "\n")
+        write_atomically(folder / INDEX, json.dumps(index | {"digest": _index_digest(index)}, indent=2) + "\n")
         _sync_folder(folder)  # what the new name stands for must be there before it
         shutil.rmtree(target, ignore_errors=True)  # what lost its index
         folder.rename(target)
@@ -108,27 +119,41 @@ def list_checkpoints(checkpoints: Path) -> list[Path]:
 
 
 def read_index(checkpoint: Path) -> dict[str, Any]:
-    """The facts of a checkpoint, after checking every part against its digest.
+    """The facts of a checkpoint, after checking them and every part against their digests.
 
     Raises:
-        UsageError: naming the part that is broken.
+        UsageError: naming what is broken or was changed.
     """
     remedy = f"delete {checkpoint} to resume from the checkpoint before it"
-    try:
-        index: dict[str, Any] = json.loads((checkpoint / INDEX).read_text())
-        if index["schema"] != SCHEMA:
-            differs = f"schema {index['schema']!r}, this version reads {SCHEMA!r}"
-            raise UsageError(f"{checkpoint}: {differs}: resume with the gmi-drl that began the run (versions.json)")
-        parts = dict(index["parts"])
-        missing = [name for name in FACTS if name not in index]
-        if missing or not parts:
-            raise KeyError(*missing)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise UsageError(f"{checkpoint}: {INDEX} is missing or broken: {remedy}") from None
-    for name, digest in parts.items():
+    index = _read_sealed(checkpoint, remedy)
+    if int(checkpoint.name) != index["iteration"]:
+        named = (
+            f"its index says iteration {index['iteration']}: give the folder its name back, {index['iteration']:06d}"
+        )
+        raise UsageError(f"{checkpoint} was renamed, {named}, or {remedy}")
+    for name, digest in index["parts"].items():
         if not (checkpoint / name).is_file() or _digest(checkpoint / name) != digest:
             raise UsageError(f"{checkpoint}: {name} is missing or was changed since it was written: {remedy}")
     return index
+
+
+def _read_sealed(checkpoint: Path, remedy: str) -> dict[str, Any]:
+    """The index, if it is whole and as it was written."""
+    try:
+        index = json.loads((checkpoint / INDEX).read_text())
+        schema = index["schema"]
+        if schema not in (SCHEMA, UNSEALED):
+            differs = f"schema {schema!r}, this version reads {SCHEMA!r} and {UNSEALED!r}"
+            raise UsageError(f"{checkpoint}: {differs}: resume with the gmi-drl that began the run (versions.json)")
+        seal = index.pop("digest") if schema == SCHEMA else _index_digest(index)
+        is_whole = all(isinstance(index[name], kind) for name, kind in FACTS.items())
+        if not is_whole or not isinstance(index["parts"], dict) or not index["parts"]:
+            raise ValueError
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UsageError(f"{checkpoint}: {INDEX} is missing or broken: {remedy}") from None
+    if seal != _index_digest(index):
+        raise UsageError(f"{checkpoint}: {INDEX} was changed since it was written: {remedy}")
+    return dict(index)
 
 
 def read_part(checkpoint: Path, name: str) -> dict[str, "Tensor"]:
@@ -150,6 +175,11 @@ def prefixed(prefix: str, tensors: Mapping[str, "Tensor"]) -> dict[str, "Tensor"
 def with_prefix(prefix: str, tensors: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:
     """The tensors whose names begin with `prefix.`, without it."""
     return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def _index_digest(index: Mapping[str, Any]) -> str:
+    """Of all facts of an index, in whatever order and layout they stand in the file."""
+    return hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(file: Path) -> str:

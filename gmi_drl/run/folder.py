@@ -22,6 +22,9 @@ from gmi_drl.process_names import file_name_of
 from gmi_drl.run.checkpoint import list_checkpoints
 
 LOCK = ".lock"
+STATE = {"state": str, "message": str, "host": str | None}
+"""What everybody reads in `state.json`."""
+
 LISTED = 5
 """Names that a refusal lists at most."""
 
@@ -127,10 +130,13 @@ class RunFolder:
     def read_state(self) -> dict[str, Any]:
         """The last state; a run that says `running` while its process on this host is no more has `died`.
 
-        `host` is None where an earlier version has written it, which is taken for this host.
+        `host` is None where an earlier version has written it, which is taken for this host. A broken file says
+        `unknown`.
         """
         unknown = {"state": "unknown", "message": "", "host": None, "pid": None}
         state = unknown | _read_object(self.path / "state.json")
+        if not all(isinstance(state[name], kind) for name, kind in STATE.items()):
+            return unknown
         try:
             is_here = state["host"] in (None, platform.node())
             has_died = state["state"] == "running" and is_here and not _lives(state["pid"], state["born_s"])

@@ -2,9 +2,10 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from types import TracebackType, UnionType
 from typing import Any, Self
 
 from gmi_drl.errors import MachineError
@@ -13,6 +14,9 @@ from gmi_drl.files import write_atomically
 Row = dict[str, Any]
 
 TAIL_BYTES = 256 * 1024
+
+NUMBERS = ("env_steps", "steps_per_second", "return_mean", "episode_length_mean")
+"""What a row tells beside its iteration to those who read it; null where there was nothing to measure."""
 
 
 class MetricsFile:
@@ -63,7 +67,7 @@ def last_row(path: Path) -> Row:
 
 def drop_rows_after(path: Path, iteration: int) -> None:
     """Forget what came after a checkpoint that a run goes back to."""
-    kept = [json.dumps(row) + "\n" for row in _rows(path) if row.get("iteration", 0) <= iteration]
+    kept = [json.dumps(row) + "\n" for row in _rows(path) if row["iteration"] <= iteration]
     write_atomically(path, "".join(kept))
 
 
@@ -76,12 +80,19 @@ def _rows(path: Path) -> Iterator[Row]:
 
 
 def _row(line: str) -> Row:
-    """One line; empty if a crash cut it short, or if it is no row."""
+    """One line; empty if a crash cut it short, or if it is no row: one has an iteration, and `NUMBERS` are such."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return row if isinstance(row, dict) else {}
+    if not isinstance(row, dict) or not _is_number(row.get("iteration"), int):
+        return {}
+    return row if all(row.get(name) is None or _is_number(row[name], int | float) for name in NUMBERS) else {}
+
+
+def _is_number(value: object, kind: type | UnionType) -> bool:
+    """Whether it is one of this kind, which JSON's true, NaN, Infinity and integers of 400 digits are not."""
+    return isinstance(value, kind) and not isinstance(value, bool) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 
 
 def _finite(value: Any) -> Any:

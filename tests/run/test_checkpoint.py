@@ -77,9 +77,29 @@ def other_schema(saved):
     (saved / "checkpoint.json").write_text(json.dumps(index | {"schema": "gmi-drl/checkpoint/99"}))
 
 
+def edit(**facts):
+    def damage(saved):
+        index = json.loads((saved / "checkpoint.json").read_text())
+        (saved / "checkpoint.json").write_text(json.dumps(index | facts))
+
+    return damage
+
+
+def drop_the_digest(saved):
+    index = json.loads((saved / "checkpoint.json").read_text())
+    (saved / "checkpoint.json").write_text(json.dumps({name: index[name] for name in index if name != "digest"}))
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (edit(env_steps=999_999_999), "checkpoint.json was changed since it was written.*delete"),
+        (edit(digest="0" * 64), "checkpoint.json was changed"),
+        (edit(more=1), "checkpoint.json was changed"),
+        (edit(iteration="1"), "checkpoint.json is missing or broken"),
+        (edit(parts=[1]), "checkpoint.json is missing or broken"),
+        (edit(schema=[3]), "this version reads"),
+        (drop_the_digest, "checkpoint.json is missing or broken"),
         (corrupt_bit, "learner.safetensors is missing or was changed.*delete"),
         (lose_part, "learner.safetensors is missing"),
         (cut_index, "checkpoint.json is missing or broken"),
@@ -96,6 +116,19 @@ def test_damage_is_refused(tmp_path, damage, message):
     damage(saved)
     with pytest.raises(UsageError, match=message):
         checkpoint.read_index(saved)
+
+
+def test_a_checkpoint_that_was_renamed_is_refused_with_its_name(tmp_path):
+    later = save(tmp_path, 15).rename(tmp_path / "000040")
+    with pytest.raises(UsageError, match=r"000040 was renamed, its index says iteration 15: .* name back, 000015"):
+        checkpoint.read_index(later)
+
+
+def test_a_checkpoint_of_an_earlier_version_whose_index_has_no_digest_is_read(tmp_path):
+    saved = save(tmp_path, 1)
+    drop_the_digest(saved)
+    edit(schema=checkpoint.UNSEALED)(saved)
+    assert checkpoint.read_index(saved)["env_steps"] == 64
 
 
 def test_a_disk_without_room_is_told_with_the_numbers(tmp_path, monkeypatch):

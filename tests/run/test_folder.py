@@ -133,7 +133,13 @@ def test_a_run_of_another_host_is_not_judged_by_the_processes_of_this_one(tmp_pa
     assert folder.read_state() == dead | {"state": "died", "host": None}
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"state": "running"}', "[]", "{", "null"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[" * 100_000, '{"state": "running"}', "[]", "{", "null"),
+        *('{"state": 5}', '{"state": "done", "message": [1]}', '{"state": "done", "host": {}}'),
+    ],
+)
 def test_a_broken_state_is_unknown(tmp_path, text):
     (tmp_path / "state.json").write_text(text)
     assert RunFolder(tmp_path).read_state() == {"state": "unknown", "message": "", "host": None, "pid": None}

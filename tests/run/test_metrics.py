@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from gmi_drl.run.metrics import MetricsFile, drop_rows_after, last_row, read_metrics
 
 
@@ -26,6 +28,28 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
     with MetricsFile(path) as metrics:
         metrics.write({"iteration": 4})
     assert [row["iteration"] for row in read_metrics(path)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"iteration": null}',
+        '{"iteration": "4"}',
+        '{"iteration": true}',
+        '{"env_steps": 64}',
+        '{"iteration": 4, "env_steps": "many"}',
+        '{"iteration": 4, "return_mean": [1]}',
+        '{"iteration": 4, "steps_per_second": NaN}',
+        f'{{"iteration": 4, "env_steps": {"9" * 400}}}',
+        "4",
+    ],
+)
+def test_what_is_no_row_is_left_out_by_all_who_read(tmp_path, line):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f'{{"iteration": 1}}\n{line}\n')
+    assert last_row(path) == {"iteration": 1} and read_metrics(path) == [{"iteration": 1}]
+    drop_rows_after(path, 2)
+    assert path.read_text() == '{"iteration": 1}\n'
 
 
 def test_no_file_is_no_rows(tmp_path):
