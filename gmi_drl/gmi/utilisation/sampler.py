@@ -1,5 +1,6 @@
 """Reads the meters of GPUs in a thread, so that neither their slowness nor their troubles are those of a run."""
 
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -15,6 +16,8 @@ PERIOD_S = 0.25
 MOST = 4096
 """Readings that are kept; when they are more, two at a time become one."""
 END_S = 5.0  # until a thread that waits for NVML is left alone
+
+_LOG = logging.getLogger(__name__)
 
 
 class Sampler:
@@ -34,7 +37,7 @@ class Sampler:
 
     def __enter__(self) -> Self:
         if self._watched:
-            self._thread = Thread(target=self._run, name="utilisation", daemon=True)
+            self._thread = Thread(target=self._watch, name="utilisation", daemon=True)
             self._thread.start()
         return self
 
@@ -57,6 +60,12 @@ class Sampler:
         """Let go of the readings that began before this time."""
         with self._lock:
             self._readings = [one for one in self._readings if one.start_s >= before_s]
+
+    def _watch(self) -> None:
+        try:
+            self._run()
+        except Exception as error:  # else it would end in a traceback, in the middle of what a run prints
+            _LOG.warning("how busy the GPUs are is no longer read: %s: %s", type(error).__name__, error)
 
     def _run(self) -> None:
         import pynvml

@@ -56,7 +56,7 @@ class Mirror:
     ) -> None:
         self._over.set()
         self._teller.join()
-        for gmi_id in self._logs:
+        for gmi_id in list(self._logs):
             self.carry_log(gmi_id)
         shutil.rmtree(self.path, ignore_errors=True)
         self._guard.close()
@@ -84,12 +84,20 @@ class Mirror:
         self._logs[gmi_id] = 0
 
     def carry_log(self, gmi_id: int) -> None:
-        """Send what a GMI has printed since the last time."""
-        with self._carrying, RunFolder(self.path).log_file(gmi_id).open("rb") as log:
-            log.seek(self._logs[gmi_id])
-            while data := log.read(CHUNK_BYTES):
-                self._say({"say": "log", "gmi": gmi_id}, data)
-                self._logs[gmi_id] += len(data)
+        """Send what a GMI has printed since the last time. What cannot be read is told in the log instead, once."""
+        with self._carrying:
+            if gmi_id not in self._logs:
+                return
+            try:
+                with RunFolder(self.path).log_file(gmi_id).open("rb") as log:
+                    log.seek(self._logs[gmi_id])
+                    while data := log.read(CHUNK_BYTES):
+                        self._say({"say": "log", "gmi": gmi_id}, data)
+                        self._logs[gmi_id] += len(data)
+            except OSError as error:
+                del self._logs[gmi_id]
+                told = f"[the rest of this log cannot be read on its node: {error}]\n"
+                self._say({"say": "log", "gmi": gmi_id}, told.encode())
 
     def _tell_logs(self) -> None:
         while not self._over.wait(LOG_S):

@@ -10,6 +10,7 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from gmi_drl.memory.waiting import Waiting
@@ -36,7 +37,8 @@ class Wire:
     Args:
         connection: To the other end.
         hear: Called with each message and its bytes, in the thread that reads, in order. It must not wait long.
-        lost: Called once, when the other end is gone or silent, with why; not after `close`.
+        lost: Called once, when the other end is gone or silent, or `hear` or `suspect` has raised, with why; not after
+            `close`.
         suspect: Called with the seconds of each silence that is longer than `SUSPECT_S`, once.
         patience_s: Of silence, until the other end is given up.
     """
@@ -56,7 +58,8 @@ class Wire:
         self._sending, self._over = threading.Lock(), threading.Event()
         self._told_lost = threading.Lock()
         self._heard = Waiting()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._beat, self._watch)]
+        works = [partial(self._work, work) for work in (self._read, self._beat, self._watch)]
+        self._threads = [threading.Thread(target=work, daemon=True) for work in works]
 
     def begin(self) -> None:
         """Read, beat and watch from now on."""
@@ -87,19 +90,31 @@ class Wire:
             self._connection.shutdown(socket.SHUT_RDWR)
         self._lost(why)
 
-    def _read(self) -> None:
+    def _work(self, work: Callable[[], None]) -> None:
+        """Run one of the threads. If it fails the other end is given up: nobody else would notice."""
         try:
-            while True:
-                text_bytes, data_bytes = _HEAD.unpack(self._exactly(_HEAD.size))
-                if text_bytes + data_bytes > MOST_BYTES:
-                    raise ValueError(f"a message of {text_bytes + data_bytes} bytes is none of ours")
-                message, data = json.loads(self._exactly(text_bytes)), self._exactly(data_bytes)
-                if message:  # else a beat
-                    self._listen_to(message, data)
+            work()
+        except Exception as error:
+            self._give_up(f"its connection failed at this end: {type(error).__name__}: {error}")
+
+    def _read(self) -> None:
+        while (came := self._next()) is not None:
+            message, data = came
+            if message:  # else a beat
+                self._listen_to(message, data)
+
+    def _next(self) -> tuple[Message, bytes] | None:
+        """The next message and its bytes; None, and the other end is given up, if none will come."""
+        try:
+            text_bytes, data_bytes = _HEAD.unpack(self._exactly(_HEAD.size))
+            if text_bytes + data_bytes > MOST_BYTES:
+                raise ValueError(f"a message of {text_bytes + data_bytes} bytes is none of ours")
+            return json.loads(self._exactly(text_bytes)), self._exactly(data_bytes)
         except EOFError:
             self._give_up("it has closed the connection")
         except (OSError, ValueError, RecursionError) as error:
             self._give_up(f"the connection broke: {error}")
+        return None
 
     def _listen_to(self, message: Message, data: bytes) -> None:
         """What is done about a message, on a disk perhaps, is no silence of the other end."""

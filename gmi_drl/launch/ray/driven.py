@@ -137,14 +137,19 @@ class Driver:
                 return answer
 
     def _hear(self) -> None:
+        """Hear all that the driver says. One that says what is no word, as if killed half-way, is ended."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            word = json.loads(line)
-            if word["say"] == "gone":
-                self.gone[word["agent"]] = word["why"]
-            else:
-                self._answers.put(word)
-        self._answers.put(None)
+        try:
+            for line in self._process.stdout:
+                word = json.loads(line)
+                if word["say"] == "gone":
+                    self.gone[word["agent"]] = word["why"]
+                else:
+                    self._answers.put(word)
+        except (ValueError, KeyError, TypeError):
+            self._process.kill()
+        finally:
+            self._answers.put(None)
 
 
 @contextmanager

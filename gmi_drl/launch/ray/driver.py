@@ -44,9 +44,11 @@ def words() -> "queue.SimpleQueue[Word | None]":
     heard = queue.SimpleQueue[Word | None]()
 
     def read() -> None:
-        for line in sys.stdin.buffer:
-            heard.put(json.loads(line))
-        heard.put(None)
+        try:
+            for line in sys.stdin.buffer:
+                heard.put(json.loads(line))
+        finally:  # who has said what is no word is done with, too
+            heard.put(None)
 
     threading.Thread(target=read, daemon=True).start()
     return heard
@@ -92,8 +94,12 @@ def obey(heard: "queue.SimpleQueue[Word | None]", agents: RayAgents, teller: Tel
 
 
 def watch(number: int, agent: RayAgent, teller: Teller) -> None:
-    """Wait for the end of an agent, and tell how it came."""
-    teller.tell({"say": "gone", "agent": number, "why": agent.how_it_ended()})
+    """Wait for the end of an agent, and tell how it came, or why that cannot be known."""
+    try:
+        why = agent.how_it_ended()
+    except Exception as error:  # of Ray, beside its own
+        why = f"Ray cannot tell how the agent on {agent.node.name} does: {type(error).__name__}: {error}"
+    teller.tell({"say": "gone", "agent": number, "why": why})
 
 
 if __name__ == "__main__":

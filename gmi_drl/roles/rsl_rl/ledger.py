@@ -1,6 +1,7 @@
 """What the rows of the metrics tell of an iteration of rsl_rl."""
 
 import traceback
+from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
@@ -92,10 +93,13 @@ class Ledger:
 
     def _tell(self, method: str, *arguments: Any, **named: Any) -> None:
         """Call a method of the logger."""
-        if self.logger is None:
-            return
+        if self.logger is not None:
+            self._do(lambda: getattr(self.logger, method)(*arguments, **named))
+
+    def _do(self, deed: Callable[[], object]) -> None:
+        """Do something with the logger, which is let go if that fails."""
         try:
-            getattr(self.logger, method)(*arguments, **named)
+            deed()
         except Exception as error:  # of any library, and of any network behind it
             traceback.print_exc()
             self._let_go(f"failed: {type(error).__name__}: {error}")
@@ -103,7 +107,7 @@ class Ledger:
     def _finish(self) -> None:
         self._tell("stop_logging_writer")
         if close := getattr(getattr(self.logger, "writer", None), "close", None):
-            close()  # rsl_rl leaves TensorBoard's open, whose last numbers may then be lost
+            self._do(close)  # rsl_rl leaves TensorBoard's open, whose last numbers may then be lost
 
     def _let_go(self, why: str) -> None:
         self.logger = None

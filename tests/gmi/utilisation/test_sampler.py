@@ -82,3 +82,15 @@ def test_a_layout_tells_what_its_processes_see():
     )
     seen = {0: "MIG-a", 1: "MIG-b", 2: ""}
     assert watched_gpus(layout, lambda gmi: {"CUDA_VISIBLE_DEVICES": seen[gmi]}) == {"MIG-a": 2, "MIG-b": 2}
+
+
+def test_a_meter_that_breaks_is_told_of(fake_nvml, monkeypatch, caplog):
+    fake_nvml.add(FakeGpu())
+
+    def broken(watched, life):
+        raise ValueError("no such sample")
+
+    monkeypatch.setattr("gmi_drl.gmi.utilisation.meters.meters_of", broken)
+    with Sampler({fake_nvml.uuid(0): 0}):
+        until(lambda: caplog.records)
+    assert "how busy the GPUs are is no longer read: ValueError: no such sample" in caplog.text

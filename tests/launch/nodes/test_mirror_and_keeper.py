@@ -1,3 +1,5 @@
+import queue
+
 import pytest
 
 from gmi_drl.errors import GmiError, MachineError
@@ -83,3 +85,16 @@ def test_what_is_printed_is_carried_once_and_in_order(folder):
         made.carry_log(7)
         log.write_text("one two")
     assert b"".join(data for _, data in said) == b"one two" and {gmi for gmi, _ in said} == {7}
+
+
+def test_a_log_that_cannot_be_read_is_told_once_and_others_are_carried_on(folder, monkeypatch):
+    monkeypatch.setattr(mirror, "LOG_S", 0.01)
+    said = queue.SimpleQueue()
+    with Mirror(folder.path, lambda message, data: said.put((message["gmi"], data))) as made:
+        made.watch_log(1)
+        made.watch_log(2)
+        log = RunFolder(made.path).log_file(2)
+        log.write_text("two")
+        told = dict(said.get(timeout=30) for _ in range(2))
+        made.carry_log(1)
+    assert b"cannot be read on its node: [Errno 2]" in told[1] and told[2] == b"two" and said.empty()

@@ -97,3 +97,21 @@ def test_who_closes_is_told_of_nothing_more(pair):
     there.close()
     with pytest.raises(queue.Empty):
         end.lost.get(timeout=0.8)
+
+
+@pytest.mark.parametrize("which", ["_hear", "_suspect"])
+def test_an_end_that_fails_itself_gives_the_other_up_and_says_why(pair, which):
+    end, there = pair
+
+    def fail(*told):
+        raise KeyError("say")
+
+    setattr(end.wire, which, fail)
+    if which == "_hear":
+        other = End(there)
+        other.wire.begin()
+        other.wire.say({"x": 1})
+    assert end.lost.get(timeout=10) == "its connection failed at this end: KeyError: 'say'"
+    if which == "_hear":
+        assert other.lost.get(timeout=10) == "it has closed the connection"
+        other.wire.close()

@@ -86,3 +86,14 @@ def test_a_logger_that_does_not_come_to_its_end_is_not_waited_for_for_ever(monke
     ledger.close()
     assert "has not finished within" in ledger.warnings[0]
     forever.set()
+
+
+def test_a_writer_that_cannot_be_closed_is_told_of():
+    def close():
+        raise OSError("the disk is full")
+
+    log = Log()
+    log.stop_logging_writer, log.writer = lambda: None, SimpleNamespace(close=close)
+    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log)
+    ledger.close()
+    assert ledger.warnings == ["rsl_rl's logger failed: OSError: the disk is full: the run goes on without it"]
