@@ -12,6 +12,7 @@ from gmi_drl.cli.train_checks import _tell_physics
 from gmi_drl.config import RunConfig
 from gmi_drl.files import dump_yaml
 from gmi_drl.gmi import allowed_cores
+from gmi_drl.run.checkpoint import UNSEALED
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
@@ -102,7 +103,7 @@ def test_a_run_is_resized_with_as_many_environments(finished, command_line, tmp_
 def test_a_checkpoint_whose_digest_an_earlier_version_made_goes_on_with_new_worlds_and_says_so(finished, command_line):
     path, _, _ = finished
     file = path / "checkpoints/000002/checkpoint.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"layout": "0123456789abcdef"}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": UNSEALED, "layout": "0123456789abcdef"}))
     code, _, err = command_line("train", "--resume", "run", "--iterations", 3)
     assert code == 0 and "(or it is of an earlier version of gmi-drl): worlds begin anew\n" in err
 
