@@ -290,7 +290,7 @@ class Question:
 QUESTIONS = {
     1: Question("the MPS daemon in a private directory, and its static partitions", daemon, 25),
     2: Question("two clients, under MPS at 50 %: which SMs they get", halves, 30),
-    3: Question("memory shared between processes by torch and by Warp (CUDA IPC), Warp itself", ipc, 60),
+    3: Question("memory shared between processes by torch and by Warp (CUDA IPC), Warp and its graphs", ipc, 60),
     4: Question("torch symmetric memory of 2, 4, 8 processes on one GPU: latency of a sum", symmetric, 50),
     5: Question("NCCL with 2, 4, 8 ranks on one GPU: latency of a sum", nccl, 20),
     6: Question("four green contexts: are their SMs disjoint", green, 15),

@@ -113,6 +113,24 @@ def warp(rank: str, size: str) -> None:
         other.join(15)
         other.kill()
         say(same_memory=bool((array.numpy() == 3).all()))
+        attempt("conditional_nodes", partial(counts_down, device))  # last, because a driver may refuse them
+
+
+def counts_down(device: Any) -> bool:
+    """Whether a loop that ends on the device, as that of MuJoCo Warp's solver, is right in a graph on it."""
+    import warp as wp
+
+    @wp.kernel
+    def count_down(left: wp.array[int], turns: wp.array[int]) -> None:
+        left[0] -= 1
+        turns[0] += 1
+
+    with wp.ScopedDevice(device):
+        left, turns = wp.full(1, 3, dtype=int), wp.zeros(1, dtype=int)
+        with wp.ScopedCapture() as capture:
+            wp.capture_while(left, partial(wp.launch, count_down, dim=1, inputs=[left, turns]))
+        wp.capture_launch(capture.graph)
+        return bool(turns.numpy()[0] == 3 and left.numpy()[0] == 0)
 
 
 def set_to_three(handle: bytes, shape: tuple[int, ...]) -> None:

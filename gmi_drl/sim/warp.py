@@ -11,7 +11,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.sim.base import STATE_FIELDS, require_kept, require_same_worlds, require_settable
 from gmi_drl.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh
 from gmi_drl.sim.warp_fields import keep
@@ -76,7 +76,7 @@ class WarpSim:
         cuda_graphs: False launches every kernel from Python. Warp has graphs on the CPU, too.
 
     Raises:
-        MachineError: mujoco 4 is not installed.
+        MachineError: mujoco 4 is not installed, or the driver refuses graphs, also without conditional nodes.
         UsageError: `num_env` is below 1, MuJoCo Warp has no such field, or the model's integrator is RK4 or discrete.
     """
 
@@ -128,7 +128,7 @@ class WarpSim:
         self._overflow_logged = 0
         second_half = partial(self._launch_step, is_evaluated=True)
         launches = (self._launch_step, second_half, self._launch_reset, self._launch_forward)
-        works = (Work(launch, self.device, cuda_graphs) for launch in launches)
+        works = (self._record(launch, cuda_graphs) for launch in launches)
         self._step, self._step_on, self._reset, self._forward = works
         self.reset(self._every_world.tensor)
         self.forward()
@@ -200,6 +200,26 @@ class WarpSim:
         del self._step, self._step_on, self._reset, self._forward
         self._model = self._data = None
         self._state, self._kept, self._fields = {}, {}, {}
+
+    def _record(self, launch: Callable[[], None], cuda_graphs: bool) -> Work:
+        """Record work. Where graphs with conditional nodes are refused, this and all later work is without them.
+
+        Such nodes end the solver's loop when all worlds have converged; without them it runs all its iterations, in
+        which converged worlds change no more. The nodes need a driver that knows them as Warp's toolkit makes them,
+        and a kernel that calls the device's runtime, which some ways of sharing a GPU do not load.
+        """
+        try:
+            return Work(launch, self.device, cuda_graphs)
+        except MachineError as refused:
+            if not self._model.opt.graph_conditional:
+                raise
+            self._model.opt.graph_conditional = False
+            _logger.warning(
+                "The solver always runs all its %d iterations here, because graphs with conditional nodes fail: %s",
+                self._model.opt.iterations,
+                refused.__cause__,
+            )
+        return Work(launch, self.device, cuda_graphs)
 
     def _launch_step(self, *, is_evaluated: bool = False) -> None:
         """All substeps; where positions and velocities have been evaluated, without the first half of the first."""

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import warp as wp
 
+from gmi_drl.errors import MachineError
+
 
 def can_capture(device: Any) -> bool:
     """Whether work on this device of Warp's can be recorded: without a memory pool no allocation can."""
@@ -17,13 +19,17 @@ def can_capture(device: Any) -> bool:
 class Work:
     """A sequence of launches, replayed as one graph on torch's current stream, in order with what torch does there.
 
-    Making it does the work once, because a capture cannot compile kernels, and then records it. Graphs exist on the CPU
-    as well. Where none can be captured, each launch comes from Python.
+    Making it does the work twice: once because a capture cannot compile kernels, and once by the graph, because Warp
+    makes a graph executable at its first launch, which the driver may refuse as well as the capture. Graphs exist on
+    the CPU as well. Where none can be captured, each launch comes from Python.
 
     Args:
         launch: Launches the work on Warp's current device and stream. It must not read back from the device.
         device: Of the work.
         replay: False calls `launch` every time.
+
+    Raises:
+        MachineError: The driver refuses the capture or the graph.
     """
 
     def __init__(self, launch: Callable[[], None], device: torch.device, replay: bool = True) -> None:
@@ -33,7 +39,7 @@ class Work:
         self._graph: Any = None
         if replay and can_capture(self._device):
             self()
-            self._graph = self._capture()
+            self._record()
 
     def __call__(self) -> None:
         """Put the work into torch's current stream; on the CPU, do it."""
@@ -54,6 +60,16 @@ class Work:
         own.wait_stream(torchs)
         self._launch()
         torchs.wait_stream(own)
+
+    def _record(self) -> None:
+        try:
+            self._graph = self._capture()
+            self()
+        except RuntimeError as error:
+            raise MachineError(
+                f"Warp cannot record its kernels as a graph on {self._device}: {error}. Without graphs physics runs, "
+                "many times slower: --set cuda_graphs=false"
+            ) from error
 
     def _capture(self) -> Any:
         """Torch's stream may be CUDA's default one, which cannot be captured, so Warp's own is."""

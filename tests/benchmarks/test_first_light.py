@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import first_light
+import first_light_clients
 import first_light_talk
 import pytest
 import torch
@@ -45,6 +46,11 @@ def test_a_machine_without_a_gpu_is_refused_in_one_line(tmp_path):
 
 def test_there_are_ten_questions_and_all_have_their_turn():
     assert list(first_light.QUESTIONS) == sorted(first_light.ORDER) == list(range(1, 11))
+
+
+def test_a_loop_that_ends_on_the_device_is_asked_of_warp():
+    pytest.importorskip("warp", reason="needs the extra [warp]")
+    assert first_light_clients.counts_down("cpu")
 
 
 @no_gpu

@@ -16,8 +16,10 @@ from gmi_drl.tasks.ant_mjcf import ant_mjcf
 quick_kernels()
 
 import mujoco_warp as mjw  # noqa: E402
+import warp as wp  # noqa: E402
 
 from gmi_drl.sim import WarpSim  # noqa: E402
+from gmi_drl.sim.warp_graph import Work  # noqa: E402
 
 FORCES = slice(0, 24)
 
@@ -62,6 +64,46 @@ def test_replayed_graphs_compute_what_python_launches():
             sim.reset(only(1))
             sim.forward()
         assert all(torch.equal(graphs.get(name), launches.get(name)) for name in FIELDS)
+
+
+@pytest.mark.parametrize("refused_in", ["capture", "launch"])
+def test_graphs_are_made_without_conditional_nodes_where_the_driver_refuses_these(refused_in, monkeypatch, caplog):
+    """On a GPU a capture refuses the node, or the first launch the graph that has one."""
+    conditional, insert, launch = [], wp.capture_while, wp.capture_launch
+    runtime = wp._src.context.runtime
+
+    def capture_while(*args, **more):
+        if runtime._apic_capture:
+            conditional.append(runtime._apic_graph)
+            if refused_in == "capture":
+                raise RuntimeError("Warp error: Failed to get built-in conditional kernel")
+        insert(*args, **more)
+
+    def capture_launch(graph, **more):
+        if graph in conditional:
+            raise RuntimeError("Graph creation error: Warp CUDA error 801")
+        launch(graph, **more)
+
+    monkeypatch.setattr(wp, "capture_while", capture_while)
+    monkeypatch.setattr(wp, "capture_launch", capture_launch)
+    sim, native = WarpSim(MODEL, NUM_ENV, substeps=2, fields=FIELDS, device="cpu"), native_sim()
+    for ctrl in controls(4):
+        sim.step(ctrl)
+        native.step(ctrl)
+    assert_close(sim, native)
+    assert len(set(conditional)) == 1, "nothing is tried twice"
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "all its 10 iterations" in warning and ("built-in" in warning or "801" in warning)
+
+
+def test_a_graph_that_is_refused_all_the_same_is_an_error_that_names_the_setting():
+    def launch():
+        if runtime._apic_capture:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    runtime = wp._src.context.runtime
+    with pytest.raises(MachineError, match=r"not permitted.*--set cuda_graphs=false"):
+        Work(launch, torch.device("cpu"))
 
 
 def test_leaving_out_the_refresh_changes_no_number():
