@@ -20,6 +20,9 @@ GROUP = "gmi_drl.tasks"
 DESCRIPTION_SCHEMA = "gmi-drl/task/1"
 """Of the line in which `tasks.describe` tells a task's sizes."""
 
+CLOSE_S = 30.0
+"""Seconds that the environments of a process may take to close: servers end there, and videos are finished."""
+
 SIMULATOR_PYTHON = "GMI_DRL_SIMULATOR_PYTHON"
 """The environment variable with the path of the interpreter that has Isaac Gym."""
 

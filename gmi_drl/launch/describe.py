@@ -4,13 +4,20 @@ import json
 import os
 import subprocess
 import sys
+import time
+import warnings
+from contextlib import closing, suppress
 from functools import cache, partial
-from typing import Any
+from select import select
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from gmi_drl import errors
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, GmiWarning
+from gmi_drl.launch.group_leader import KILLED_S, GroupLeader
+from gmi_drl.launch.guard import Guard
 from gmi_drl.roles.child import die_with
-from gmi_drl.task_names import DESCRIPTION_SCHEMA, ForeignTask, find_task
+from gmi_drl.task_names import CLOSE_S, DESCRIPTION_SCHEMA, ForeignTask, find_task
 from gmi_drl.workload import TaskSpec
 
 DESCRIBE_S = 1200.0
@@ -23,9 +30,13 @@ More than `isaacgym_process.START_S`, since an adapter that gives its simulator 
 LOG_LINES = 5
 """Of each of the simulator's outputs."""
 
+READ_BYTES = 64 * 1024
+
 
 def task_spec(name: str) -> TaskSpec:
     """The sizes of a task. A foreign one is made in a process of its own to be asked, once in the life of this one.
+
+    Then a line on stderr tells what is being made, since that may take minutes.
 
     Args:
         name: See `task_names.find_task`.
@@ -41,39 +52,98 @@ def task_spec(name: str) -> TaskSpec:
 
 @cache
 def _ask(name: str) -> TaskSpec:
-    line = [sys.executable, "-u", "-P", "-m", "gmi_drl.tasks.describe", name]
-    try:
-        process = subprocess.run(
-            line,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=DESCRIBE_S,
-            check=False,
-            preexec_fn=partial(die_with, os.getpid()),
-        )
-    except subprocess.TimeoutExpired as late:
-        said = _last_words(late.stdout, late.stderr)
-        raise GmiError(f"{name} has not been made within {DESCRIBE_S:.0f} s; try it: {' '.join(line)}{said}") from None
-    answer = _last_answer(process.stdout.decode(errors="replace"))
-    if "spec" in answer:
-        return TaskSpec(**answer["spec"] | {"hidden": tuple(answer["spec"]["hidden"])})
+    with suppress(OSError):  # a terminal that is gone
+        print(f"making {name}...", file=sys.stderr, flush=True)
+    with closing(Guard()) as guard, TemporaryFile() as complaints:
+        child = _Describing(name, complaints)
+        guard.watch(child.pid)
+        try:
+            answer = child.answer()
+            if "spec" in answer:
+                child.require_closed()
+        finally:
+            child.end()
+            child.close()
     if "error" in answer:
         kind: type[GmiError] = getattr(errors, answer["error"]["kind"], GmiError)
         raise kind(answer["error"]["message"])
-    said = _last_words(process.stdout, process.stderr)
-    raise GmiError(f"{name} cannot be made, exit code {process.returncode}: {' '.join(line)}{said}")
+    return TaskSpec(**answer["spec"] | {"hidden": tuple(answer["spec"]["hidden"])})
 
 
-def _last_words(*outputs: bytes | None) -> str:
-    """The end of each output, to come after a message; None for an output that stayed empty."""
-    ends = [(output or b"").decode(errors="replace").splitlines()[-LOG_LINES:] for output in outputs]
-    return "".join(f"\n  | {line}" for lines in ends for line in lines)
+class _Describing(GroupLeader):
+    """A process of `tasks.describe`.
+
+    Args:
+        name: Of the task.
+        complaints: Takes what it prints on stderr.
+    """
+
+    def __init__(self, name: str, complaints: IO[bytes]) -> None:
+        self.name, self._complaints, self._printed = name, complaints, b""
+        command = [sys.executable, "-u", "-P", "-m", "gmi_drl.tasks.describe", name]
+        self._command = " ".join(command)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            process_group=0,
+            preexec_fn=partial(die_with, os.getpid()),
+        )
+        super().__init__(process)
+        assert process.stdout is not None
+        self._pipe = process.stdout
+
+    def answer(self) -> dict[str, Any]:
+        """What it answers. Reading ends there: what the simulator has started may hold the pipe open for longer.
+
+        Raises:
+            GmiError: it has ended without an answer, or not answered within `DESCRIBE_S`.
+        """
+        deadline, pipe = time.monotonic() + DESCRIBE_S, self._pipe.fileno()
+        while True:
+            ready, _, _ = select([pipe, self.exit_fd], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                late = f"{self.name} has not been made within {DESCRIBE_S:.0f} s; try it: {self._command}"
+                raise GmiError(late + self._last_words())
+            read = os.read(pipe, READ_BYTES) if pipe in ready else b""
+            self._printed += read
+            if answer := _last_answer(self._printed.decode(errors="replace")):
+                return answer
+            if not read:
+                code = self.exit_code(KILLED_S)
+                words = f"{self.name} cannot be made, exit code {code}: {self._command}"
+                raise GmiError(words + self._last_words())
+
+    def require_closed(self) -> None:
+        """Let it close its task for at most `CLOSE_S`. Warns if it does not, or fails to."""
+        code = self.exit_code(CLOSE_S)
+        if code is None:
+            late = f"{self.name} has not closed within {CLOSE_S:g} s: its process is killed"
+            warnings.warn(late, GmiWarning, stacklevel=1)
+        elif code:
+            words = f"{self.name} failed to close, exit code {code}: {self._command}{self._last_words()}"
+            warnings.warn(words, GmiWarning, stacklevel=1)
+
+    def close(self) -> None:
+        """See `GroupLeader.close`."""
+        self._pipe.close()
+        super().close()
+
+    def _last_words(self) -> str:
+        """The end of each output, to come after a message."""
+        self._complaints.seek(0)
+        ends = [
+            output.decode(errors="replace").splitlines()[-LOG_LINES:]
+            for output in (self._printed, self._complaints.read())
+        ]
+        return "".join(f"\n  | {line}" for lines in ends for line in lines)
 
 
 def _last_answer(printed: str) -> dict[str, Any]:
     """What `tasks.describe` answered, among what the simulator printed; empty if nothing."""
-    for line in reversed(printed.splitlines()):
-        if line.startswith(f'{{"schema": "{DESCRIPTION_SCHEMA}"'):
+    for line in printed.splitlines(keepends=True)[::-1]:
+        if line.startswith(f'{{"schema": "{DESCRIPTION_SCHEMA}"') and line.endswith("\n"):
             answer: dict[str, Any] = json.loads(line)
             return answer
     return {}

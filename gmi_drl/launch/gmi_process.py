@@ -9,22 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from select import POLLIN, poll
 from typing import Any
 
+from gmi_drl.launch.group_leader import GroupLeader
 from gmi_drl.launch.guard import Guard
-from gmi_drl.launch.started import UNKNOWN
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 from gmi_drl.roles.resources import Resources
 
 CHILD = "gmi_drl.roles.child"
 """What runs in the process of a GMI."""
 
-KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
 
-
-class GMIProcess:
-    """Leads a process group, which is what its role has started and not put into a session of its own.
+class GMIProcess(GroupLeader):
+    """See `StartedGMI`.
 
     Args:
         order: What `roles.child` reads, but for the line, the resources and the launcher.
@@ -55,7 +52,7 @@ class GMIProcess:
             paper.write(json.dumps({**order, **ours}))
             paper.seek(0)
             name = f"GMI {order['gmi']} of {order['run_folder']}"  # for those who look at processes
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, str(paper.fileno()), name],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -64,13 +61,7 @@ class GMIProcess:
                 pass_fds=[theirs.fileno(), paper.fileno(), *resources.descriptors],
                 process_group=0,  # the terminal's Ctrl-C is for the launcher alone
             )
-        self.pid = self._process.pid
-        try:
-            self.exit_fd = os.pidfd_open(self.pid)
-        except OSError:  # no descriptors are left
-            self._process.kill()
-            self._process.wait()
-            raise
+        super().__init__(process)
         if not order["drains"]:
             guard.watch(self.pid)
 
@@ -93,40 +84,20 @@ class GMIProcess:
         except OSError:
             return b""
 
-    def exit_code(self, wait_s: float) -> int | None:
-        """As `subprocess` has it, negative for a signal; None if it still runs after `wait_s`. It is not reaped.
-
-        `UNKNOWN` where somebody else has reaped it: a program whose parent ignored SIGCHLD does so unasked.
-        """
-        event = poll()
-        event.register(self.exit_fd, POLLIN)
-        if not event.poll(max(0.0, 1000 * wait_s)):
-            return None
-        try:
-            ended = os.waitid(os.P_PIDFD, self.exit_fd, os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:
-            return UNKNOWN
-        assert ended is not None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-
     def ask_to_end(self) -> None:
         """By SIGTERM."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.exit_fd, signal.SIGTERM)
 
     def end(self) -> None:
-        """Kill it, if it still runs, with its whole group. It is reaped after that only: its number is its own."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
-            if self.exit_code(KILLED_S) is not None:
-                self._process.wait()
+        """See `GroupLeader.end`."""
+        super().end()
         self._guard.forget(self.pid)
 
     def close(self) -> None:
         """Close the line to a process that has ended."""
         self._line.close()
-        os.close(self.exit_fd)
+        super().close()
 
     def last_words(self, most: int) -> list[str]:
         """See `StartedGMI`."""

@@ -6,31 +6,47 @@ The last line of JSON with this schema is the answer; simulators print lines of 
 import json
 import os
 import sys
+import traceback
 from dataclasses import asdict
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gmi_drl.errors import GmiError
 from gmi_drl.task_names import DESCRIPTION_SCHEMA
 
+if TYPE_CHECKING:
+    from gmi_drl.tasks import Task
+
 
 def main() -> NoReturn:
-    """Print the sizes, or the error that there was, as one line of JSON, and end at once: not every simulator would."""
+    """Print the sizes, or the error that there was, as one line of JSON, then close the task.
+
+    Exit codes: 0; 1 for an error, or if the task fails to close. Not every simulator lets its process end in order, so
+    it ends at once.
+    """
+    task, failed = None, False
+    answer: dict[str, Any]
     try:
-        answer = {"spec": _describe(sys.argv[1])}
+        task = _make(sys.argv[1])
+        answer = {"spec": asdict(task.spec)}
     except GmiError as error:
-        answer = {"error": {"kind": type(error).__name__, "message": str(error)}}
+        answer, failed = {"error": {"kind": type(error).__name__, "message": str(error)}}, True
     print(f"\n{json.dumps({'schema': DESCRIPTION_SCHEMA, **answer})}", flush=True)
+    try:
+        if task is not None:
+            task.close()
+    except Exception:
+        traceback.print_exc()
+        failed = True
     sys.stderr.flush()
-    os._exit(1 if "error" in answer else 0)
+    os._exit(1 if failed else 0)
 
 
-def _describe(name: str) -> dict[str, object]:
+def _make(name: str) -> "Task":
     import torch
 
     from gmi_drl.tasks import make
 
-    task = make(name, num_env=1, device="cuda" if torch.cuda.is_available() else "cpu")
-    return asdict(task.spec)
+    return make(name, num_env=1, device="cuda" if torch.cuda.is_available() else "cpu")
 
 
 if __name__ == "__main__":

@@ -2,25 +2,39 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 
+import psutil
 import pytest
 
-from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.errors import GmiError, GmiWarning, MachineError, UsageError
 from gmi_drl.launch import describe
 from gmi_drl.launch.describe import task_spec
 from gmi_drl.tasks.adapters.isaacgym_process import START_S
 from gmi_drl.workload import TASK_SPECS
 
 TASKS = """
-import os, sys, time
+import os, subprocess, sys, time
+from pathlib import Path
+HERE = Path(__file__).parent
+class Zoo:
+    def __init__(self, rest):
+        from gmi_drl.workload import TaskSpec
+        self.rest, self.spec = rest, TaskSpec("zoo:" + rest, "zoo", 5, 2, (8, 4), 100, 0.1, 0.5)
+        if rest in ("server", "stays"):  # which holds stdout and stderr, as Unity's and Godot's do
+            (HERE / "server").write_text(str(subprocess.Popen(["sleep", "300"]).pid))
+    def close(self):
+        (HERE / "closed").write_text(self.rest)
+        if self.rest == "stays":
+            time.sleep(300)
+        if self.rest == "breaks":
+            raise OSError("the recorder is gone")
 def make(rest, **sizes):
     print("a simulator says hello")
     print("and complains", file=sys.stderr, flush=True)
     if rest == "dies": os._exit(9)
     assert sizes == {"num_env": 1, "device": "cpu", "seed": 0, "threads": 1} or sizes["device"] == "cuda"
-    from types import SimpleNamespace
-    from gmi_drl.workload import TaskSpec
-    return SimpleNamespace(spec=TaskSpec("zoo:" + rest, "zoo", 5, 2, (8, 4), 100, 0.1, 0.5))
+    return Zoo(rest)
 import threading; threading.Thread(target=time.sleep, args=(60,)).start()  # it would not end by itself
 """
 
@@ -39,7 +53,7 @@ def zoo(tmp_path, monkeypatch):
 
 
 def test_our_own_sizes_need_no_process(monkeypatch):
-    monkeypatch.setattr(subprocess, "run", None)
+    monkeypatch.setattr(subprocess, "Popen", None)
     assert task_spec("AT") is TASK_SPECS["ant"]
     with pytest.raises(UsageError, match="no task 'elephant'"):
         task_spec("elephant")
@@ -50,8 +64,36 @@ def test_a_foreign_task_is_asked_once_for_its_sizes(monkeypatch):
     assert (spec.name, spec.num_obs, spec.num_actions, spec.hidden) == ("zoo:lion", 5, 2, (8, 4))
     assert (spec.episode_steps, spec.step_s, spec.reward_scale) == (100, 0.1, 0.5) and hash(spec)
     assert "zoo" not in sys.modules
-    monkeypatch.setattr(subprocess, "run", None)
+    monkeypatch.setattr(subprocess, "Popen", None)
     assert task_spec("zoo:lion") is spec
+
+
+def assert_gone(pid):
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait(60)
+
+
+def test_what_is_made_is_told_and_closed(tmp_path, capsys):
+    task_spec("zoo:lion")
+    assert capsys.readouterr() == ("", "making zoo:lion...\n")
+    assert (tmp_path / "closed").read_text() == "lion"
+
+
+def test_a_program_of_the_simulator_is_not_waited_for_and_does_not_stay(tmp_path):
+    assert task_spec("zoo:server").num_obs == 5
+    assert_gone(int((tmp_path / "server").read_text()))
+
+
+def test_a_simulator_that_does_not_close_is_named_and_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(describe, "CLOSE_S", 0.5)
+    with pytest.warns(GmiWarning, match="^zoo:stays has not closed within 0.5 s: its process is killed$"):
+        task_spec("zoo:stays")
+    assert_gone(int((tmp_path / "server").read_text()))
+
+
+def test_a_simulator_that_fails_to_close_is_quoted():
+    with pytest.warns(GmiWarning, match=r"^zoo:breaks failed to close, exit code 1: (.*\n)*  \| OSError: the recorder"):
+        task_spec("zoo:breaks")
 
 
 def test_the_childs_error_is_ours():
