@@ -173,6 +173,7 @@ CHECKS = (
     Check("GPUs", doctor_gpus.gpus, is_needed=False),
     Check("links", doctor_gpus.links, is_needed=False),
     Check("CUDA", doctor_gpus.cuda, is_needed=False),
+    Check("registered memory", doctor_gpus.registering, is_needed=False, fault="refused"),
     Check("Warp", doctor_gpus.warp, is_needed=False),
     Check("stale MPS daemons", _stale, is_needed=False, fault="left over"),
 )

@@ -96,6 +96,25 @@ def cuda() -> Finding:
     return seen, f"the driver {known.version} runs CUDA {known.cuda[0]} at most: update it, or take another torch"
 
 
+def registering() -> Finding:
+    """Whether CUDA registers memory that processes share, for copies by DMA."""
+    from gmi_drl.gmi import inventory
+    from gmi_drl.memory.rows import Rows
+    from gmi_drl.memory.segment import create_segment
+
+    if not inventory.visible_gpus():
+        return "there is no GPU", ""
+    from gmi_drl.device.upload import try_to_register, unregister
+
+    segment = create_segment(1, 2**20)
+    (slot,) = Rows(segment, 1).slots
+    os.close(segment)
+    if refused := try_to_register(slot):
+        return refused, "some virtual machines refuse; gmi-drl copies without, which is slower"
+    unregister(slot)
+    return "CUDA registers memory that processes share, for copies by DMA", ""
+
+
 def warp() -> Finding:
     """MuJoCo Warp, the physics on GPUs."""
     from importlib.metadata import version

@@ -31,11 +31,27 @@ def make_context() -> None:
     _context()
 
 
+def make_current() -> None:
+    """Make it the one that this thread's calls of the driver are for.
+
+    Raises:
+        MachineError: if CUDA cannot.
+    """
+    _call("cuCtxSetCurrent", _context())
+
+
 def finish() -> None:
     """Wait until the GPU has done all that this process has told it, if it has a context; what fails is not told."""
     if _context.cache_info().currsize:
         driver().cuCtxSetCurrent(_context())
         driver().cuCtxSynchronize()
+
+
+def error_name(code: int) -> str:
+    """What the driver calls an error, such as `CUDA_ERROR_OUT_OF_MEMORY`."""
+    name = ctypes.c_char_p()
+    driver().cuGetErrorName(code, ctypes.byref(name))
+    return name.value.decode() if name.value else f"error {code}"
 
 
 @cache
@@ -61,7 +77,5 @@ def _call(name: str, *arguments: Any) -> None:
     while (code := getattr(driver(), name)(*arguments)) == NOT_READY and time.monotonic() < deadline:
         time.sleep(RETRY_S)
     if code:
-        error = ctypes.c_char_p()
-        driver().cuGetErrorName(code, ctypes.byref(error))
-        said = error.value.decode() if error.value else f"error {code}"
-        raise MachineError(f"CUDA cannot be used by this process ({name}: {said}): is the GPU free, and does it work?")
+        said = f"{name}: {error_name(code)}"
+        raise MachineError(f"CUDA cannot be used by this process ({said}): is the GPU free, and does it work?")

@@ -8,12 +8,12 @@ several into a block, which is mapped as a whole (CUDA programming guide, "Inter
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from gmi_drl.device.context import driver, error_name
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.units import human_bytes
 
@@ -79,7 +79,7 @@ class MappedDeviceMemory:
     def close(self) -> None:
         """Unmap it, when all that was launched has been done."""
         with suppress(RuntimeError), _context_of(self._device):  # after a fault of the GPU all of its context is lost
-            _driver().cuIpcCloseMemHandle(self._address)
+            driver().cuIpcCloseMemHandle(self._address)
 
 
 class _Handle(ctypes.Structure):
@@ -108,22 +108,10 @@ def _context_of(device: torch.device) -> Iterator[None]:
 
 
 def _call(name: str, size: int, *arguments: Any) -> None:
-    code = getattr(_driver(), name)(*arguments)
+    code = getattr(driver(), name)(*arguments)
     if code:
-        text = f"CUDA cannot share {human_bytes(size)} between the processes of a GPU ({name}: {_error(code)})"
+        text = f"CUDA cannot share {human_bytes(size)} between the processes of a GPU ({name}: {error_name(code)})"
         raise MachineError(
             f"{text}: is it full? MIG instances and some virtual GPUs share none. "
             "Sum by MPR-shm, and send experience by `channels: {on_gpu: false}`"
         )
-
-
-def _error(code: int) -> str:
-    name = ctypes.c_char_p()
-    _driver().cuGetErrorName(code, ctypes.byref(name))
-    return name.value.decode() if name.value else f"error {code}"
-
-
-@cache
-def _driver() -> ctypes.CDLL:
-    """The one that torch uses, too."""
-    return ctypes.CDLL("libcuda.so.1")

@@ -1,12 +1,13 @@
 """Numbers of the host on their way to a device, which the host does not wait for."""
 
-from contextlib import suppress
+import ctypes
+import warnings
 
 import torch
 from torch import Tensor
 
-from gmi_drl.errors import MachineError
-from gmi_drl.units import human_bytes
+from gmi_drl.device.context import driver, error_name, finish, make_current
+from gmi_drl.errors import GmiWarning
 
 
 def pinned_zeros(*shape: int, device: torch.device) -> Tensor:
@@ -23,7 +24,7 @@ def await_stream(device: torch.device) -> None:
 class Upload:
     """Copies to a device, one after the other from the same memory, pinned or registered with CUDA.
 
-    From any other memory the host would wait. `wait` before it is written again: a copy may still be reading it.
+    From any other memory the host waits for a copy. `wait` before it is written again: a copy may still be reading it.
     """
 
     def __init__(self) -> None:
@@ -45,25 +46,35 @@ class Upload:
             self._done.synchronize()
 
 
-def register(memory: Tensor, remedy: str) -> None:
-    """Lock the pages of memory on the host for copies by DMA (not yet run on a GPU).
+def register(memory: Tensor) -> bool:
+    """Lock the pages of memory on the host, so that copies between it and the GPU go by DMA (not yet run on a GPU).
+
+    Where CUDA refuses, as in some virtual machines, a warning says so, and the copies go through the driver's memory.
+    The driver is asked and not CUDA's runtime, which would tell its error again at torch's next launch of a kernel.
 
     Args:
         memory: Whole pages, which nobody else of this process registers; it must be there until `unregister`.
-        remedy: What to do where CUDA refuses.
+
+    Returns:
+        Whether it is registered.
 
     Raises:
-        MachineError: If it does.
+        MachineError: CUDA cannot be used at all.
     """
-    size = memory.numel() * memory.element_size()
-    code = int(torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0))  # type: ignore[no-untyped-call]
-    if code != 0:
-        text = f"CUDA cannot register {human_bytes(size)} of shared memory (error {code})"
-        raise MachineError(f"{text}: is locked memory limited (ulimit -l)? {remedy}")
+    if refused := try_to_register(memory):
+        warnings.warn(f"{refused}, so copies between host and GPU are slower", GmiWarning, stacklevel=1)
+    return not refused
+
+
+def try_to_register(memory: Tensor) -> str:
+    """As `register`, but returns why CUDA refuses; empty if it does not."""
+    make_current()
+    size = ctypes.c_size_t(memory.numel() * memory.element_size())
+    code = driver().cuMemHostRegister_v2(ctypes.c_void_p(memory.data_ptr()), size, 0)
+    return f"CUDA does not register memory of this host ({error_name(code)})" if code else ""
 
 
 def unregister(memory: Tensor) -> None:
-    """Undo it, when all copies that were begun have been done (not yet run on a GPU)."""
-    with suppress(RuntimeError):  # after a fault of the GPU all of its context is lost
-        torch.cuda.synchronize()
-        torch.cuda.cudart().cudaHostUnregister(memory.data_ptr())  # type: ignore[no-untyped-call]
+    """Undo `register` that returned True, when all copies that were begun are done (not yet run on a GPU)."""
+    finish()  # also after a fault of the GPU, by which its whole context is lost
+    driver().cuMemHostUnregister(ctypes.c_void_p(memory.data_ptr()))

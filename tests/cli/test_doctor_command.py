@@ -4,6 +4,7 @@ import pynvml
 import pytest
 
 from gmi_drl.cli import doctor, doctor_gpus
+from gmi_drl.device import upload
 from tests.gmi.nvml.fake import FakeGpu
 
 
@@ -121,6 +122,16 @@ def test_a_gpu_without_mig_is_not_told_to_make_instances(found, fake_nvml):
 def test_gmis_of_an_example_are_told_as_such(found, fake_nvml):
     fake_nvml.add(FakeGpu(A100))
     assert found()[0]["backend mig"]["remedy"].startswith("for two GMIs of a GPU, as an example: GPU 0")
+
+
+def test_a_driver_that_registers_no_memory_is_told_and_no_fault(found, fake_nvml, monkeypatch):
+    assert found()[0]["registered memory"]["seen"] == "there is no GPU"
+    fake_nvml.add(FakeGpu())
+    monkeypatch.setattr(
+        upload, "try_to_register", lambda slot: "CUDA does not register memory of this host (error 801)"
+    )
+    told = found()[0]["registered memory"]
+    assert told["verdict"] == "refused" and "error 801" in told["seen"] and "virtual machines" in told["remedy"]
 
 
 def test_a_driver_that_fails_is_a_finding_told_once(command_line, fake_nvml):

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from gmi_drl.device import ipc
+from gmi_drl.device import context, ipc
 from gmi_drl.errors import MachineError, UsageError
 
 GPU = torch.device("cuda:0")
@@ -45,7 +45,8 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch):
     driver = Driver()
-    monkeypatch.setattr(ipc, "_driver", lambda: driver)
+    for module in (context, ipc):
+        monkeypatch.setattr(module, "driver", lambda: driver)
     monkeypatch.setattr(ipc, "_context_of", lambda device: nullcontext())
     monkeypatch.setattr(ipc, "_tensor_at", lambda *given: given)
     return driver

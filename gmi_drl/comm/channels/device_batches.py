@@ -27,8 +27,8 @@ class DeviceBatches(Batches):
         sources = [memory.batch(trainer, batch) for batch in range(self._sizes.batches)]
         self._registered: Tensor | None = None
         if device.type == "cuda" and len(self._direct) < len(self._sizes.agents):
-            self._registered = memory.pages(trainer)
-            register(self._registered, "a smaller max_lag registers less")
+            pages = memory.pages(trainer)
+            self._registered = pages if register(pages) else None
         if self._direct:
             targets = share_batches(memory, trainer, device)
         else:

@@ -47,9 +47,8 @@ class NearAgentEnd(AgentEnd):
             if bells.own in sizes.direct_to(trainer)
         }
         ways = range(len(sizes.trainers)) if device.type == "cuda" else ()
-        self._registered = [memory.pages(trainer) for trainer in ways if trainer not in self._mapped]
-        for pages in self._registered:
-            register(pages, "a smaller max_lag registers less")
+        written = [memory.pages(trainer) for trainer in ways if trainer not in self._mapped]
+        self._registered = [pages for pages in written if register(pages)]
         self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
         self._leased: Lease | None = None
 

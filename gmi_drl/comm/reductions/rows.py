@@ -18,10 +18,10 @@ class RowReduction(ABC):
     """A `Reduction` of what lies in rows of shared memory, of the host or of a GPU.
 
     A bucket where the rows are lies in the slot of its rank, and nobody copies. One on a GPU whose rows are the host's
-    is copied to the slot and back, by the stream, which is waited for before the sum; the slot is registered with CUDA,
-    so that both copies go by DMA (not yet run on a GPU). Other vectors go through the slot, too, or, where a bucket
-    lies in it, in pieces through a staging area: so whether it has its bucket, and whether it reduces that one, must be
-    the same on all ranks of one kind of device.
+    is copied to the slot and back, by the stream, which is waited for before the sum; the slot is registered with CUDA
+    where it can be, so that both copies go by DMA (not yet run on a GPU). Other vectors go through the slot, too, or,
+    where a bucket lies in it, in pieces through a staging area: so whether it has its bucket, and whether it reduces
+    that one, must be the same on all ranks of one kind of device.
 
     Args:
         group: The ranks.
@@ -31,7 +31,7 @@ class RowReduction(ABC):
 
     Raises:
         UsageError: If the group has a reduction already: the slots are its.
-        MachineError: If CUDA cannot register the slot.
+        MachineError: If CUDA cannot be used.
     """
 
     def __init__(self, group: Group, rows: RowMemory, row: int, device: torch.device | str) -> None:
@@ -43,7 +43,7 @@ class RowReduction(ABC):
         self._bucket_in_slot: Tensor | None = None
         self._upload = Upload()
         if self._device.type == "cuda" and rows.slots[row].device.type == "cpu":
-            register(rows.slots[row], "MPR-gloo registers none")
+            register(rows.slots[row])
 
     def bucket(self, numel: int) -> Tensor:
         """A zeroed vector, where the rows are in this rank's slot; see `Reduction`."""

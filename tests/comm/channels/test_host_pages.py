@@ -1,13 +1,13 @@
-"""Which memory of the host is registered with CUDA, with a list in CUDA's place."""
+"""Which memory of the host is registered with CUDA, with a list in the driver's place."""
 
 import os
+import warnings
 
 import pytest
-import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.device import upload
-from gmi_drl.errors import MachineError
+from gmi_drl.device import context, upload
+from gmi_drl.errors import GmiWarning
 from gmi_drl.memory.post import create_post
 from tests.comm.channels.rollouts_told import sizes_of
 from tests.comm.files_as_gpus import Files
@@ -17,20 +17,25 @@ PAGE = 4096
 
 
 class Cuda:
-    """What is registered, address by address, and what CUDA answers."""
+    """What is registered, address by address, and what the driver answers."""
 
     def __init__(self, monkeypatch):
         self.registered, self.code = {}, 0
-        monkeypatch.setattr(torch.cuda, "cudart", lambda: self)
-        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+        for module in (context, upload):
+            monkeypatch.setattr(module, "driver", lambda: self)
+        monkeypatch.setattr(upload, "make_current", lambda: None)
 
-    def cudaHostRegister(self, address, size, flags):  # noqa: N802
-        assert address not in self.registered and flags == 0
-        self.registered[address] = size
+    def cuMemHostRegister_v2(self, address, size, flags):  # noqa: N802
+        assert address.value not in self.registered and flags == 0
+        if self.code == 0:
+            self.registered[address.value] = size.value
         return self.code
 
-    def cudaHostUnregister(self, address):  # noqa: N802
-        del self.registered[address]
+    def cuMemHostUnregister(self, address):  # noqa: N802
+        del self.registered[address.value]
+
+    def cuGetErrorName(self, code, name):  # noqa: N802
+        name._obj.value = b"CUDA_ERROR_NOT_SUPPORTED"
 
 
 @pytest.fixture
@@ -87,7 +92,12 @@ def distance(one, other):
     return one._memory.batch(0, 0).data_ptr() - other._memory.batch(0, 0).data_ptr()
 
 
-def test_a_refusal_names_the_limit(cuda):
-    cuda.code = 2
-    with pytest.raises(MachineError, match=r"cannot register 4.0 KiB .*error 2.*ulimit -l.* take less"):
-        upload.register(torch.zeros(PAGE, dtype=torch.uint8), "take less")
+def test_where_cuda_refuses_an_agent_goes_on_and_warns_once(run, cuda):
+    cuda.code = 801
+    _, open_agent = run(agents=(2,), trainers=(0, 1))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        open_agent("cuda").close()
+    (warning,) = told
+    assert warning.category is GmiWarning
+    assert "does not register memory of this host (CUDA_ERROR_NOT_SUPPORTED)" in str(warning.message)

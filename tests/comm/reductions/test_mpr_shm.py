@@ -1,6 +1,7 @@
 import mmap
 import os
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
 from gmi_drl.comm.parts import shard_bounds
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 from gmi_drl.comm.spots import Spot
-from gmi_drl.errors import MachineError, PeerSilentError, UsageError
+from gmi_drl.device import context, upload
+from gmi_drl.errors import GmiWarning, MachineError, PeerSilentError, UsageError
 from gmi_drl.membership import Membership
 from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, create_segment, first_slot
 from gmi_drl.reductions import MPR_SHM
@@ -52,6 +54,18 @@ def test_a_tensor_that_requires_grad_can_be_reduced(alone):
     weight = torch.ones(5, requires_grad=True)
     alone.reduce(weight)
     assert weight.tolist() == [1.0] * 5
+
+
+def test_a_gpu_whose_driver_does_not_register_the_slot_reduces_all_the_same(monkeypatch):
+    refusing = SimpleNamespace(cuMemHostRegister_v2=lambda *given: 801, cuGetErrorName=lambda *given: 0)
+    monkeypatch.setattr(upload, "make_current", lambda: None)
+    for module in (context, upload):
+        monkeypatch.setattr(module, "driver", lambda: refusing)
+    fd = create_segment(1, 4000)
+    with pytest.warns(GmiWarning, match="does not register memory of this host .error 801., so copies .* are slower"):
+        reduction = SharedMemoryReduction(SharedMemoryGroup(Membership(0, [range(1)]), Spot(segment=fd)), "cuda")
+    reduction.group.close()
+    os.close(fd)
 
 
 def test_other_processors_are_sent_to_gloo(monkeypatch):
