@@ -121,7 +121,11 @@ class _Horovod:
 
 @contextmanager
 def _rendezvous(rank: int) -> Iterator[int]:
-    """Horovod's server on rank 0, at which all find each other, for the time of a `with` block; yields its port."""
+    """Horovod's server on rank 0, at which all find each other, for the time of a `with` block; yields its port.
+
+    It is Horovod's own, and knows no token: it listens on loopback, with a thread for each connection, so that silent
+    strangers delay nobody.
+    """
     if rank != 0:
         yield 0
         return

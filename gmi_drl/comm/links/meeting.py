@@ -2,27 +2,26 @@
 
 A launcher makes one for each rank, on that rank's host (`listen`), collects where they listen, and gives each rank its
 own, by descriptor, and the same `Meeting`. It closes its own copies once the ranks are started: then nobody answers
-for a rank that has ended before it came. The token keeps others out who happen to know the address, not those who can
-read along: nothing is encrypted.
+for a rank that has ended before it came. Others are kept out by a token (`door.py`).
 """
 
-import hmac
 import json
 import os
 import socket
 import struct
+from contextlib import closing
 from dataclasses import dataclass, field
 from select import POLLIN, poll
 from typing import NoReturn, Self
 
+from gmi_drl.comm.links.door import Door, Greeting, Guest, greeting
 from gmi_drl.comm.links.wire import Wire
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.membership import Membership
 from gmi_drl.memory.waiting import Waiting
 
-_HELLO = struct.Struct("<32sIIQ")  # token, rank, size, pid
+_WHO = struct.Struct("<IIQ")  # rank, size, pid: what is said behind the token
 _LOOK_MS = 100
-_STRANGERS = 64  # connections that may be waiting to say who they are, beside the ranks'
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Meeting:
 
     Args:
         addresses: Host and port where each listens, in rank order.
-        token: 32 characters that only these ranks know; who comes without them is turned away.
+        token: 32 letters that only these ranks know.
     """
 
     addresses: tuple[tuple[str, int], ...]
@@ -68,32 +67,32 @@ def meet(member: Membership, meeting: Meeting, listener_fd: int) -> dict[int, Wi
     Args:
         member: This process.
         meeting: The ranks.
-        listener_fd: What `listen` made for this rank; it stays the caller's to close.
+        listener_fd: What `listen` made for this rank; it stays the caller's to close. Nobody can connect to it after.
 
     Raises:
         UsageError: If the meeting is not of as many ranks.
         PeerDiedError: If a rank below this one has ended before it came; those above are waited for.
         PeerSilentError: If one has not come within `hang_s`.
-        MachineError: If an address cannot be reached.
+        MachineError: If an address cannot be reached, or there are too few descriptors.
     """
-    if len(meeting.addresses) != member.size or len(meeting.token) != 32:
-        count = len(meeting.addresses)
-        raise UsageError(f"a group of {member.size} needs as many addresses, not {count}, and a token of 32 characters")
-    with socket.socket(fileno=os.dup(listener_fd)) as listener:
-        listener.setblocking(False)
-        return _Arrivals(member, meeting, listener).all()
+    if len(meeting.addresses) != member.size:
+        raise UsageError(f"a group of {member.size} needs as many addresses, not {len(meeting.addresses)}")
+    with (
+        socket.socket(fileno=os.dup(listener_fd)) as listener,
+        closing(Door(listener, meeting.token, _WHO.size, member.size)) as door,
+    ):
+        return _Arrivals(member, meeting, door).all()
 
 
 class _Arrivals:
     """Every rank dials those below it, waits for those above, and says first who it is."""
 
-    def __init__(self, member: Membership, meeting: Meeting, listener: socket.socket) -> None:
+    def __init__(self, member: Membership, meeting: Meeting, door: Door) -> None:
         self._member, self._rank, self._hang_s = member, member.rank, member.hang_s
         self._own = member.name(member.rank)
-        self._meeting, self._listener = meeting, listener
+        self._meeting, self._door = meeting, door
         self._wires: dict[int, Wire] = {}
-        self._heard: dict[socket.socket, bytearray] = {}  # what each has said so far of who it is
-        self._dialled: dict[socket.socket, int] = {}
+        self._dialled: dict[int, Greeting] = {}  # those that have not answered, by rank
 
     def all(self) -> dict[int, Wire]:
         try:
@@ -109,14 +108,13 @@ class _Arrivals:
         except BaseException:
             for wire in self._wires.values():
                 wire.close()
+            for answer in self._dialled.values():
+                answer.connection.close()
             raise
-        finally:
-            for stranger in self._heard:
-                stranger.close()
         return self._wires
 
     def _missing(self) -> list[int]:
-        return [peer for peer in range(len(self._meeting.addresses)) if peer not in {self._rank, *self._wires}]
+        return [peer for peer in range(self._member.size) if peer not in {self._rank, *self._wires}]
 
     def _dial(self, peer: int) -> None:
         name = self._member.name(peer)
@@ -125,79 +123,65 @@ class _Arrivals:
         except TimeoutError:
             raise PeerSilentError(f"the host of {name} has not answered for {self._hang_s:g} s (hang_s)") from None
         except ConnectionError as error:
-            self._ended(peer, str(error.strerror))
+            self._ended(peer, error)
         except OSError as error:
             host, port = self._meeting.addresses[peer]
             raise MachineError(f"{self._own} cannot reach {name} at {host}:{port}: {error}") from error
-        self._heard[connection] = bytearray()
-        self._dialled[connection] = peer
-        try:
-            connection.sendall(self._hello())
-        except ConnectionError as error:
-            self._ended(peer, str(error.strerror))
-        connection.setblocking(False)
+        self._dialled[peer] = Greeting(connection, self._meeting.token, _WHO.size)
+        self._greet(connection, peer)
 
-    def _hello(self) -> bytes:
-        return _HELLO.pack(self._meeting.token.encode(), self._rank, len(self._meeting.addresses), os.getpid())
+    def _greet(self, connection: socket.socket, peer: int) -> None:
+        """Say who this is. It is the first that is sent, so there is room for it."""
+        try:
+            connection.sendall(greeting(self._meeting.token, _WHO.pack(self._rank, self._member.size, os.getpid())))
+        except ConnectionError as error:
+            self._ended(peer, error)
 
     def _look(self) -> None:
         looking = poll()
-        looking.register(self._listener, POLLIN)
-        by_fd = {connection.fileno(): connection for connection in self._heard}
+        looking.register(self._door, POLLIN)
+        by_fd = {answer.connection.fileno(): peer for peer, answer in self._dialled.items()}
         for fd in by_fd:
             looking.register(fd, POLLIN)
         for fd, _ in looking.poll(_LOOK_MS):
-            if fd == self._listener.fileno():
-                self._accept()
-            else:
+            if fd in by_fd:
                 self._hear(by_fd[fd])
+        for guest in self._door.look():
+            self._welcome(guest)
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return  # it has gone again
-        if len(self._heard) - len(self._dialled) >= _STRANGERS + len(self._meeting.addresses):
-            connection.close()
+    def _welcome(self, guest: Guest) -> None:
+        """One of the ranks above, unless it is of another group, or has come before."""
+        who = _who(guest.said, self._member.size)
+        if who is None or who[0] <= self._rank or who[0] in self._wires:
+            guest.connection.close()
             return
-        connection.setblocking(False)
-        self._heard[connection] = bytearray()
+        peer, pid = who
+        self._wires[peer] = Wire(guest.connection, pid)
+        self._greet(guest.connection, peer)
 
-    def _hear(self, connection: socket.socket) -> None:
-        heard = self._heard[connection]
+    def _hear(self, peer: int) -> None:
+        """What a rank answers that was dialled."""
+        answer = self._dialled[peer]
         try:
-            said = connection.recv(_HELLO.size - len(heard))
-        except OSError:
-            said = b""
-        heard += said
-        if not said:
-            self._turn_away(connection)
-        elif len(heard) == _HELLO.size:
-            self._know(connection, heard)
-
-    def _know(self, connection: socket.socket, heard: bytearray) -> None:
-        token, peer, size, pid = _HELLO.unpack(heard)
-        dialled = self._dialled.get(connection)
-        expected = peer == dialled if dialled is not None else self._rank < peer < len(self._meeting.addresses)
-        is_ours = hmac.compare_digest(token, self._meeting.token.encode()) and size == len(self._meeting.addresses)
-        if not (is_ours and expected) or peer in self._wires:
-            self._turn_away(connection)
+            said = answer.read()
+        except OSError as error:
+            self._ended(peer, error)
+        if said is None:
             return
-        try:
-            if dialled is None:
-                connection.send(self._hello())  # the first that is sent, so there is room for it
-        except OSError:  # it has gone again
-            self._turn_away(connection)
-            return
-        del self._heard[connection]
-        self._wires[peer] = Wire(connection, pid)
+        who = _who(said, self._member.size)
+        if who is None or who[0] != peer:
+            self._ended(peer, ConnectionError("another process answers there"))
+        del self._dialled[peer]
+        self._wires[peer] = Wire(answer.connection, who[1])
 
-    def _turn_away(self, connection: socket.socket) -> None:
-        del self._heard[connection]
-        connection.close()
-        if connection in self._dialled:
-            self._ended(self._dialled[connection], "it closed the connection")
+    def _ended(self, peer: int, error: OSError) -> NoReturn:
+        name, reason = self._member.name(peer), error.strerror or str(error)
+        raise PeerDiedError(f"{name} ended before {self._own} met it: {reason}; its log says why") from error
 
-    def _ended(self, peer: int, reason: str) -> NoReturn:
-        name = self._member.name(peer)
-        raise PeerDiedError(f"{name} ended before {self._own} met it: {reason}; its log says why")
+
+def _who(said: bytes, size: int) -> tuple[int, int] | None:
+    """The rank that has said this, and its process; None if it is none of a group of this size."""
+    if len(said) != _WHO.size:
+        return None
+    rank, of, pid = _WHO.unpack(said)
+    return (rank, pid) if of == size and rank < size else None

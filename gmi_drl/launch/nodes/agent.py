@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.errors import GmiError
+from gmi_drl.launch.nodes.arrivals import introduction
 from gmi_drl.launch.nodes.host import Host
 from gmi_drl.launch.nodes.versions import versions_here
 from gmi_drl.launch.nodes.wire import Message, Wire
@@ -33,14 +34,16 @@ def main() -> int:
     order = json.loads(sys.stdin.buffer.readline() or b"{}")
     if not order:
         return 1  # whoever started it has gone
-    host, port = order["launcher"]
+    node, (host, port) = sys.argv[1], order["launcher"]
     try:
         connection = socket.create_connection((host, port), timeout=CONNECT_S)
+        cpus = sorted(os.sched_getaffinity(0))
+        connection.sendall(introduction(order["token"], node, _machine(), cpus, versions_here()))
     except OSError as error:
         remedy = "nodes must reach it at any port (`gmi-drl doctor --cluster ray`)"
         sys.exit(f"the launcher at {host}, port {port}, cannot be reached from here: {error}: {remedy}")
     connection.settimeout(None)
-    agent = Agent(sys.argv[1], connection, order["token"])
+    agent = Agent(node, connection)
     signal.signal(signal.SIGTERM, lambda number, frame: agent.leave())
     agent.obey()
     return 0
@@ -51,19 +54,16 @@ class Agent:
 
     Args:
         node: Its name in the layout.
-        connection: To the launcher.
-        token: By which the launcher knows it.
+        connection: To the launcher, which knows already who this is.
     """
 
-    def __init__(self, node: str, connection: socket.socket, token: str) -> None:
+    def __init__(self, node: str, connection: socket.socket) -> None:
         self._address = connection.getsockname()[0]
         self._orders = queue.SimpleQueue[tuple[Message, bytes] | None]()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._wire = Wire(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S)
         self._selector = selectors.DefaultSelector()
         self._host = Host(node, self._address, self._selector, self._wire.say)
-        hello = {"node": node, "token": token, "machine": _machine(), "cpus": sorted(os.sched_getaffinity(0))}
-        self._wire.say({"say": "hello", "pid": os.getpid(), "versions": versions_here(), **hello})
 
     def obey(self) -> None:
         """Do as the launcher says, and tell it what becomes of the GMIs, until the end."""

@@ -1,24 +1,20 @@
 """Agents as they come: each says first who it is."""
 
-import hmac
 import json
 import socket
-import struct
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
+from gmi_drl.comm.links.door import Door, Guest, greeting
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.nodes.starters import StartedAgent
 
 ARRIVE_S = 120.0
 """Until all agents must have come: Ray starts a process on each node, and that an interpreter which imports torch."""
-HELLO_S = 3.0
-"""For what a connection says of itself; a stranger may say nothing."""
 
-_HEAD = struct.Struct("<II")
+_MOST_BYTES = 2**16  # of what an agent says of its host
 _LOOK_S = 0.2
 
 
@@ -34,53 +30,40 @@ class Arrival:
 
 
 def arrivals(listener: socket.socket, token: str, agents: Mapping[str, StartedAgent]) -> Iterator[Arrival]:
-    """Each agent once, until all are there. Strangers are turned away.
+    """Each agent once, until all are there. Strangers are turned away; nobody can connect after the last one.
 
     Raises:
         MachineError: naming an agent that has ended, or those that have not come in time.
     """
     missing, deadline = set(agents), time.monotonic() + ARRIVE_S
-    listener.settimeout(_LOOK_S)
-    while missing:
-        with suppress(TimeoutError):
-            connection, _ = listener.accept()
-            arrival = _heard(connection, token)
-            if arrival is not None and arrival.node in missing:
-                missing.remove(arrival.node)
-                yield arrival
-            else:
-                connection.close()
-        for name in sorted(missing):
-            if why := agents[name].why_gone():
-                raise MachineError(f"node {name} has not come: {why}")
-        if time.monotonic() > deadline:
-            nodes = ", ".join(sorted(missing))
-            remedy = "do they reach this one, at any port (`gmi-drl doctor --cluster ray`)?"
-            raise MachineError(f"not come within {ARRIVE_S:.0f} s: node {nodes}: {remedy}")
+    with closing(Door(listener, token, _MOST_BYTES, len(agents))) as door:
+        while missing:
+            for guest in door.look(_LOOK_S):
+                arrival = _arrival(guest)
+                if arrival is not None and arrival.node in missing:
+                    missing.remove(arrival.node)
+                    yield arrival
+                else:
+                    guest.connection.close()
+            for name in sorted(missing):
+                if why := agents[name].why_gone():
+                    raise MachineError(f"node {name} has not come: {why}")
+            if missing and time.monotonic() > deadline:
+                nodes = ", ".join(sorted(missing))
+                remedy = "do they reach this one, at any port (`gmi-drl doctor --cluster ray`)?"
+                raise MachineError(f"not come within {ARRIVE_S:.0f} s: node {nodes}: {remedy}")
 
 
-def _heard(connection: socket.socket, token: str) -> Arrival | None:
-    """Who it is; None for a stranger."""
-    deadline = time.monotonic() + HELLO_S
+def introduction(token: str, node: str, machine: str, cpus: Sequence[int], versions: Mapping[str, str]) -> bytes:
+    """What an agent says first, of its host; see `Arrival`."""
+    told = {"node": node, "machine": machine, "cpus": list(cpus), "versions": dict(versions)}
+    return greeting(token, json.dumps(told).encode())
+
+
+def _arrival(guest: Guest) -> Arrival | None:
+    """Who it is; None if it does not say that."""
     try:
-        text_bytes, data_bytes = _HEAD.unpack(_exactly(connection, _HEAD.size, deadline))
-        if text_bytes > 2**16 or data_bytes:
-            return None
-        hello: dict[str, Any] = json.loads(_exactly(connection, text_bytes, deadline))
-        if not hmac.compare_digest(hello["token"], token):
-            return None
-        connection.settimeout(None)
-        return Arrival(hello["node"], connection, hello["machine"], hello["cpus"], hello["versions"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        told = json.loads(guest.said)
+        return Arrival(told["node"], guest.connection, told["machine"], told["cpus"], told["versions"])
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _exactly(connection: socket.socket, count: int, deadline: float) -> bytes:
-    data = b""
-    while len(data) < count:
-        connection.settimeout(max(1e-3, deadline - time.monotonic()))
-        part = connection.recv(count - len(data))
-        if not part:
-            raise OSError("it has gone")
-        data += part
-    return data

@@ -1,11 +1,14 @@
 """The network between this node of a Ray cluster and others, measured: Ray tells nothing of it."""
 
+import secrets
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from statistics import median
 
 from gmi_drl.cluster import Network
+from gmi_drl.comm.links.door import Door, greeting
 from gmi_drl.launch.ray.cluster import RayNode
 
 ASKED = 4
@@ -16,6 +19,7 @@ BULK_S = 0.5
 ANSWER_S = 30.0
 """Until a node must have begun, and until it must be done."""
 _PIECE = 2**20
+_LOOK_S = 0.2
 
 
 def measured_network(nodes: Sequence[RayNode]) -> Network | None:
@@ -30,15 +34,17 @@ def measured_network(nodes: Sequence[RayNode]) -> Network | None:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    known = []
-    with socket.create_server((ray.util.get_node_ip_address(), 0)) as here:
-        here.settimeout(ANSWER_S)
+    known, token = [], secrets.token_hex(16)
+    with (
+        socket.create_server((ray.util.get_node_ip_address(), 0)) as here,
+        closing(Door(here, token, most_bytes=0, guests=1)) as door,
+    ):
         for node in [node for node in nodes if not node.is_here][:ASKED]:
             place = NodeAffinitySchedulingStrategy(node.id, soft=False)
             asking = ray.remote(_ask).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
-            asked = asking.remote(*here.getsockname()[:2])
+            asked = asking.remote(*here.getsockname()[:2], token)
             try:
-                _answer(here)
+                _answer(door)
                 known.append(ray.get(asked, timeout=ANSWER_S))
             except (OSError, ray.exceptions.RayError):
                 return None
@@ -48,10 +54,13 @@ def measured_network(nodes: Sequence[RayNode]) -> Network | None:
     return Network(gbit_per_s=round(bits_per_s / 1e9, 3), round_trip_ms=round(1000 * round_trip_s, 3))
 
 
-def _answer(here: socket.socket) -> None:
-    """Give the next one its bytes back, then take what it sends, and say so."""
-    line, _ = here.accept()
-    with line:
+def _answer(door: Door) -> None:
+    """Give the next one its bytes back, then take what it sends, and say so.
+
+    Raises:
+        OSError: If none comes in time, or it does not go on.
+    """
+    with _next_guest(door) as line:
         line.settimeout(ANSWER_S)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(ANSWERS):
@@ -62,9 +71,18 @@ def _answer(here: socket.socket) -> None:
         line.sendall(b"!")
 
 
-def _ask(host: str, port: int) -> tuple[float, float]:
+def _next_guest(door: Door) -> socket.socket:
+    deadline = time.monotonic() + ANSWER_S
+    while time.monotonic() < deadline:
+        for guest in door.look(_LOOK_S):
+            return guest.connection
+    raise TimeoutError(f"no node has come within {ANSWER_S:.0f} s")
+
+
+def _ask(host: str, port: int, token: str) -> tuple[float, float]:
     """On another node: bits per second to the one that answers, and seconds that an answer takes in the median."""
     with socket.create_connection((host, port), ANSWER_S) as line:
+        line.sendall(greeting(token, b""))
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         taken = []
         for _ in range(ANSWERS):
