@@ -19,8 +19,6 @@ from gmi_drl.sim.warp_graph import Work, can_capture
 from gmi_drl.sim.warp_kernels import mark_broken, mark_overflow, mark_where
 from gmi_drl.sim.warp_sizes import measure_sizes
 
-wp.config.log_level = wp.LOG_WARNING  # by default it prints every module it loads to stdout
-wp.init()
 _logger = logging.getLogger(__name__)
 
 _AFTER_CONSTRAINTS = {"cacc", "cfrc_ext", "cfrc_int"}

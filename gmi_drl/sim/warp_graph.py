@@ -1,14 +1,35 @@
-"""Work for MuJoCo Warp, recorded once and replayed."""
+"""Work for MuJoCo Warp, recorded once and replayed. Importing this module initialises Warp."""
 
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
 import warp as wp
 
 from gmi_drl.errors import MachineError
+
+wp.config.log_level = wp.LOG_WARNING  # by default it prints every module it loads to stdout
+wp.init()
+
+
+def current_stream(device: torch.device) -> Any:
+    """Torch's current stream on a GPU, as Warp has it; Warp's current one where both have the same handle."""
+    own, handle = wp.get_stream(wp.device_from_torch(device)), torch.cuda.current_stream(device).cuda_stream
+    return own if own.cuda_stream == handle else stream_at(device, handle)
+
+
+@cache
+def stream_at(device: torch.device, handle: int) -> Any:
+    """Warp's object for a stream that is not its own, kept while the process lives.
+
+    Warp registers a stream by its handle when an object is made, and unregisters it when any object of that handle
+    ends: it captures nothing on the stream from then on, and where that was its current stream, what it allocates and
+    sets to zero leaves the graph for CUDA's default stream. So there is one object for each handle.
+    """
+    return wp.Stream(wp.device_from_torch(device), cuda_stream=handle)
 
 
 def can_capture(device: Any) -> bool:
@@ -47,7 +68,7 @@ class Work:
             if self._device.is_cpu:
                 wp.capture_launch(self._graph) if self._graph else self._launch()
             elif self._graph:
-                wp.capture_launch(self._graph, stream=wp.stream_from_torch(self._torch_device))
+                wp.capture_launch(self._graph, stream=current_stream(self._torch_device))
             else:
                 self._launch_between()
 
@@ -56,7 +77,7 @@ class Work:
 
         Warp frees memory in the order of its own stream, so what allocates would not be safe on torch's.
         """
-        own, torchs = wp.get_stream(), wp.stream_from_torch(self._torch_device)
+        own, torchs = wp.get_stream(), current_stream(self._torch_device)
         own.wait_stream(torchs)
         self._launch()
         torchs.wait_stream(own)

@@ -25,10 +25,10 @@ class Lane:
     def __init__(self, stream: int | None = None) -> None:
         self._torch: Any = None
         if stream is not None:
-            import warp as wp
+            from gmi_drl.sim.warp_graph import stream_at
 
             self._torch = torch.cuda.ExternalStream(stream)  # type: ignore[no-untyped-call]
-            self._warp = wp.Stream(wp.get_device("cuda:0"), cuda_stream=stream)
+            self._warp = stream_at(self._torch.device, stream)
 
     def making(self) -> AbstractContextManager[Any]:
         """For making a simulator: Warp captures its graphs on this stream."""
