@@ -21,15 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import stages
-from first_light_talk import STORE, asked, attempt, environment, folder, has_mps, mps, mps_clients, say, ways
+from first_light_gmis import latency, throughput
+from first_light_talk import STORE, asked, attempt, folder, has_mps, mps, say, ways
+
+from gmi_drl.gmi_environment import NO_MPS, without_mps
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-CLIENTS, REDUCER = (Path(__file__).with_name(f"first_light_{name}.py") for name in ("clients", "reducer"))
-PARAMETERS = [114_121, 500_000, 1_535_765]
-"""The paper's smallest and largest networks (Table 7), and one between."""
-SIZES = (1, 2, 4, 8)
+CLIENTS = Path(__file__).with_name("first_light_clients.py")
 TOTALS = (8192,)
-MEASURE_S = 3.0
 MULTI_RANK_NCCL = (2, 30)
 """From here on several ranks may have one GPU."""
 
@@ -92,7 +91,7 @@ def start(kind: str, count: int, more: dict[str, str], *arguments: object) -> Cl
         line = [sys.executable, str(CLIENTS), kind, str(rank), str(count), *map(str, arguments)]
         files.append(place / str(rank))
         with files[-1].open("wb") as file:
-            own = os.environ | {STORE: str(place / "store")} | more
+            own = without_mps(os.environ) | {STORE: str(place / "store")} | more
             processes.append(subprocess.Popen(line, env=own, stdout=file, stderr=subprocess.STDOUT))
     return Clients(processes, files)
 
@@ -128,7 +127,8 @@ def _printed(command: list[str]) -> str:
 def halves() -> None:
     """Question 2."""
     for name, found in ways():
-        told = start("sms", 2, found | {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"} if found else {}, 3.0).told(35)
+        cap = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"} if name == "mps" else {}
+        told = start("sms", 2, found | cap, 3.0).told(35)
         seen = [set(one["sms"]) for one in told if isinstance(one.get("sms"), list)]
         say(**{name: [one | {"sms": len(one["sms"])} if isinstance(one.get("sms"), list) else one for one in told]})
         if len(seen) == len(told):
@@ -163,7 +163,7 @@ def nccl() -> None:
 def _for_sizes(kind: str, more: dict[str, str]) -> None:
     """Two clients in plain sharing, and two, four and eight under MPS."""
     for name, found in ways():
-        for size in (2, 4, 8) if found else (2,):
+        for size in (2, 4, 8) if name == "mps" else (2,):
             say(**{f"{name} k={size}": start(kind, size, found | more).told(25)[0]})
 
 
@@ -177,105 +177,14 @@ def gpm() -> None:
     say(**start("gpm", 1, {}).told(25)[0])
 
 
-def latency() -> None:
-    """Question 8. Rank 0 tells microseconds by method and number of float32 parameters."""
-    for name, found in ways():
-        for size in sizes()[1:]:
-            with environment(found):
-                attempt(f"{name} k={size}", partial(reductions, size))
-
-
-def reductions(size: int) -> dict[str, Any]:
-    """What GMIs that share the GPU tell of our reductions, also if one of them failed."""
-    from gmi_drl import run_role
-    from gmi_drl.errors import GmiError
-
-    run = folder("run-")
-    try:
-        run_role(f"{REDUCER}:Reducer", every_reduction(layout(size)), {"counts": PARAMETERS}, run_dir=run, hang_s=20)
-        error = {}
-    except GmiError as failure:
-        error = {"error": str(failure)[:1000]}
-    log = run / "logs" / "gmi-0.log"
-    return (stages.facts(log.read_text(errors="replace"))[0] if log.exists() else {}) | error
-
-
 def fault() -> None:
     """Question 9."""
     for name, found in ways():
-        peer, outsider = start("work", 1, found, 14.0), start("work", 1, {}, 14.0)
+        peer, outsider = start("work", 1, found, 14.0), start("work", 1, NO_MPS, 14.0)
         time.sleep(6)
         say(**{f"{name}_faulty": start("fault", 1, found).told(20)})
         say(**{f"{name}_peer": peer.told(25), f"{name}_without_mps": outsider.told(25)})
         say(**{f"{name}_newcomer": start("work", 1, found, 1.0).told(20)})
-
-
-def throughput(totals: Sequence[int]) -> None:
-    """Question 10. What a training of Ant does per second, as `gmi-drl plan` measures it."""
-    for name, found in ways():
-        for size in sizes():
-            with environment(found):
-                attempt(f"{name} k={size}", partial(speeds, size, totals, found))
-
-
-def speeds(size: int, totals: Sequence[int], found: dict[str, str]) -> dict[str, Any]:
-    """Steps per second of all GMIs, by the environments of all of them; kernels are compiled before anything counts."""
-    from gmi_drl.config import default_config
-    from gmi_drl.profiler.session import Session
-    from gmi_drl.profiler.sessions import Sessions
-    from gmi_drl.workload import TASK_SPECS
-
-    session, told = Session(layout(size), default_config(TASK_SPECS["ant"])), dict[str, Any]()
-    with Sessions({size: session}, "first light") as sessions:
-        for total in totals:
-            one = sessions[size].measure(total // size, MEASURE_S)
-            told[str(total)] = figures(one)
-        if found:
-            told["mps_clients"] = len(mps_clients(found))
-    return told
-
-
-def figures(one: Any) -> dict[str, float]:
-    """What was measured of one layout, in short."""
-    return {
-        "steps_per_second": round(one.steps_per_second),
-        "relative_error": round(one.relative_error, 3),
-        "memory_bytes": one.memory_bytes,
-        **{phase: round(seconds, 4) for phase, seconds in one.phases.items()},
-    }
-
-
-def layout(size: int, task: str = "ant") -> Any:
-    """So many GMIs on the GPU; where there is none, on the cores."""
-    from gmi_drl.cut import Cut
-    from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.templates import TCG_EX
-    from gmi_drl.workload import TASK_SPECS
-
-    return TCG_EX.lay_out(TASK_SPECS[task], this_node(), Cut(size, 1))
-
-
-def every_reduction(whole: Any) -> Any:
-    """The same GMIs, in a group for each reduction that is legal there and named as it."""
-    import platform
-
-    from gmi_drl.layout import GmiGroup
-    from gmi_drl.reductions import legal_reductions
-
-    mapping = [[gmi.id for gmi in device.gmis] for device in whole.devices]
-    legal = legal_reductions(mapping, whole.devices[0].kind, platform.machine())
-    members = tuple(gmi.id for gmi in whole.gmis)
-    groups = {method.name: GmiGroup(members=members, reduction=method.name) for method in legal}
-    return whole.model_copy(update={"groups": groups})
-
-
-def sizes() -> list[int]:
-    """Numbers of GMIs for which there are cores."""
-    from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.templates import devices_of
-
-    _, most = devices_of(this_node())
-    return [size for size in SIZES if size <= most]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from first_light_talk import attached, attempt, join, microseconds, say
+from first_light_talk import attached, attempt, has_daemon, join, microseconds, say
+from stages import REHEARSAL
 
 PARAMETERS = (100_000, 500_000, 1_500_000)
 
@@ -54,8 +55,6 @@ def sms(rank: str, size: str, seconds: str) -> None:
     import torch
 
     say(multiprocessors=torch.cuda.get_device_properties(0).multi_processor_count)
-    torch.ones(1, device="cuda")
-    attempt("attached", attached)
     attempt("sms", lambda: seen_sms(float(seconds)))
 
 
@@ -68,7 +67,7 @@ def ipc(rank: str, size: str) -> None:
     other = context.Process(target=add_one, args=(theirs, tensor))
     other.start()
     is_told = line.poll(18)
-    say(attached=attached(), same_memory=is_told and line.recv() and bool((tensor == 1).all()))
+    say(same_memory=is_told and line.recv() and bool((tensor == 1).all()))
     other.join(2)
     other.kill()
 
@@ -165,7 +164,7 @@ def symmetric(rank: str, size: str) -> None:
         dist.barrier()
         total = torch.ops.symm_mem.one_shot_all_reduce(tensor, "sum", group)
         is_right = bool((total == int(size) * (int(size) + 1) / 2).all())
-        say(**{f"sum_of_{count}_is_right": is_right}, attached=attached())
+        say(**{f"sum_of_{count}_is_right": is_right})
         for name in ("one_shot_all_reduce", "two_shot_all_reduce_"):
             sums = getattr(torch.ops.symm_mem, name)
             say(**{f"{name}_us_{count}": microseconds(partial(sums, tensor, "sum", group))})
@@ -186,7 +185,7 @@ def nccl(rank: str, size: str) -> None:
     tensor = torch.full((PARAMETERS[0],), int(rank) + 1.0, device="cuda")
     dist.all_reduce(tensor)
     torch.cuda.synchronize()
-    say(sum_is_right=bool((tensor == int(size) * (int(size) + 1) / 2).all()), attached=attached())
+    say(sum_is_right=bool((tensor == int(size) * (int(size) + 1) / 2).all()))
     for count in PARAMETERS:
         sized = torch.zeros(count, device="cuda")
         say(**{f"nccl_us_{count}": microseconds(partial(dist.all_reduce, sized))})
@@ -269,7 +268,6 @@ def work(rank: str, size: str, seconds: str) -> None:
     import torch
 
     started, matrix = time.monotonic(), torch.ones(2048, 2048, device="cuda")
-    say(attached=attached())
     try:
         while time.monotonic() - started < float(seconds):
             matrix.mm(matrix)
@@ -285,7 +283,6 @@ def fault(rank: str, size: str) -> None:
     import torch
 
     run, seen = kernel(FAULT, "fault"), torch.zeros(1, dtype=torch.int32, device="cuda")
-    say(attached=attached())
     try:
         run(grid=(1, 1, 1), block=(1, 1, 1), args=[seen])
         torch.cuda.synchronize()
@@ -300,16 +297,23 @@ CLIENTS: dict[str, Callable[..., None]] = {
 }
 
 
-def main() -> None:
-    """Run one of them, where there is a GPU."""
+def main() -> int:
+    """Run one of them. Returns the exit code: 1 without CUDA (0 in a rehearsal), and without the MPS that is due."""
     import torch
 
     name, *arguments = sys.argv[1:]
     if not torch.cuda.is_available():
         say(obstacle="torch sees no CUDA device")
-        return
+        return 0 if REHEARSAL in os.environ else 1
+    torch.ones(1, device="cuda")
+    if has_daemon():
+        say(attached=(is_served := attached()))
+        if not is_served:
+            say(obstacle="CUDA runs this process without MPS: the daemon does not serve it")
+            return 1
     CLIENTS[name](*arguments)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

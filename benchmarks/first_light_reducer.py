@@ -3,7 +3,7 @@
 from functools import partial
 
 import torch
-from first_light_talk import attached, attempt, microseconds, say
+from first_light_talk import attempt, microseconds, mps_clients, say
 
 from gmi_drl import DRL_role
 
@@ -11,22 +11,27 @@ from gmi_drl import DRL_role
 class Reducer(DRL_role):
     """One rank."""
 
-    def GMI_run(self, counts: list[int]) -> None:
-        """Tell microseconds by method and number of float32 parameters."""
-        torch.ones(1, device=self.mgr.device)
-        say(device=str(self.mgr.device), attached=attached())
-        for name in self.mgr.layout.groups:
-            attempt(name, partial(self._microseconds, name, counts))
+    def GMI_run(self, groups: dict[str, dict[str, int]]) -> None:
+        """Tell microseconds by method and number of float32 parameters.
 
-    def _microseconds(self, name: str, counts: list[int]) -> dict[int, float]:
+        Args:
+            groups: By method the groups of the layout that reduce by it, each with the parameters of its bucket.
+        """
+        say(device=str(self.mgr.device))
+        for method, numels in groups.items():
+            attempt(
+                method, lambda some=numels: {numel: self._microseconds(name, numel) for name, numel in some.items()}
+            )
+
+    def _microseconds(self, name: str, numel: int) -> float:
         """Of a sum whose terms have just been written on the device, as by a backward pass."""
-        reduction = self.mgr.reduction(self.mgr.named_group(name))
-        gradient = torch.ones(max(counts), device=self.mgr.device)
-        bucket = reduction.bucket(max(counts))
-        times = {
-            count: microseconds(partial(reduction.reduce, bucket[:count]), partial(bucket.copy_, gradient))
-            for count in counts
-        }
-        if not (bucket[: counts[-1]] == len(self.mgr.named_group(name).members)).all():
-            raise RuntimeError(f"sums of ones are {bucket[: counts[-1]].unique().tolist()}")
-        return times
+        group = self.mgr.named_group(name)
+        reduction = self.mgr.reduction(group)
+        bucket, gradient = reduction.bucket(numel), torch.ones(numel, device=self.mgr.device)
+        reduction.reduce(bucket)
+        if self.GMI_id == 0:  # the others have their contexts, and wait for this rank in the next sum
+            say(mps_clients=len(mps_clients()))
+        time = microseconds(partial(reduction.reduce, bucket), partial(bucket.copy_, gradient))
+        if not (bucket == len(group.members)).all():
+            raise RuntimeError(f"sums of ones are {bucket.unique().tolist()}")
+        return time

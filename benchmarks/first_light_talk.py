@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import secrets
 import shutil
 import statistics
 import subprocess
@@ -15,9 +16,13 @@ from typing import Any
 
 from keeper import MARK, control
 
+from gmi_drl.gmi.mps import daemon
+from gmi_drl.gmi.mps.control import LOGS, PIPES, Control
+from gmi_drl.gmi_environment import NO_MPS
+
 STORE = "FIRST_LIGHT_STORE"
 CONTROL_S = 10.0
-NO_MPS = "no MPS binary: nvidia-cuda-mps-control, which comes with the driver, is not in PATH"
+NO_BINARY = "no MPS binary: nvidia-cuda-mps-control, which comes with the driver, is not in PATH"
 
 
 def say(**what: Any) -> None:
@@ -44,22 +49,23 @@ def has_mps() -> bool:
     """Whether the driver's MPS is at hand; tells if it is not."""
     if shutil.which("nvidia-cuda-mps-control"):
         return True
-    say(mps=NO_MPS)
+    say(mps=NO_BINARY)
     return False
 
 
 @contextmanager
 def mps(*flags: str) -> Iterator[dict[str, str]]:
-    """A daemon of one's own; what its clients need in their environment."""
-    pipes = folder("mps-")
-    found = {"CUDA_MPS_PIPE_DIRECTORY": str(pipes), "CUDA_MPS_LOG_DIRECTORY": str(pipes)}
-    with (pipes / "start").open("wb") as file:  # a file, because the daemon would hold a pipe open
-        command = ["nvidia-cuda-mps-control", "-d", *flags]
-        ended = subprocess.run(command, env=os.environ | found, stdout=file, stderr=subprocess.STDOUT, timeout=15)
-    if ended.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} exited with {ended.returncode}: {(pipes / 'start').read_text()}")
+    """A daemon of one's own, whose server is ready for clients; what these need in their environment.
+
+    Raises:
+        MachineError: if it does not start.
+    """
+    number = secrets.token_hex(4)
+    pipes, logs = (Path(os.environ[MARK]) / f"{name}-{number}" for name in ("mps", "log"))
+    own = Control(pipes, logs)
+    daemon.start(own, os.environ.get("CUDA_VISIBLE_DEVICES", ""), flags)
     try:
-        yield found
+        yield own.environment
     finally:
         with suppress(OSError, subprocess.SubprocessError):  # what does not answer the keeper ends by its pid
             control(pipes, "quit -t 5", CONTROL_S)
@@ -67,40 +73,33 @@ def mps(*flags: str) -> Iterator[dict[str, str]]:
 
 def ways() -> Iterator[tuple[str, dict[str, str]]]:
     """Plain sharing and, where it is at hand, MPS: the name, and what its clients need in their environment."""
-    yield "plain", {}
+    yield "plain", NO_MPS
     if has_mps():
         with mps() as found:
             yield "mps", found
 
 
-@contextmanager
-def environment(more: dict[str, str]) -> Iterator[None]:
-    """Have all that is started within a `with` block share the GPU in one of the `ways`."""
-    before = dict(os.environ)
-    os.environ.update(more)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 def asked(found: dict[str, str], command: str) -> str:
     """What a daemon answers its client, or whoever has its client's environment."""
-    return control(Path(found["CUDA_MPS_PIPE_DIRECTORY"]), command, CONTROL_S)
+    return control(Path(found[PIPES]), command, CONTROL_S)
 
 
-def mps_clients(found: dict[str, str]) -> list[int]:
-    """Processes that a daemon serves: one that cannot reach it runs on without MPS, and says nothing."""
-    servers = asked(found, "get_server_list").split()
-    return [int(word) for server in servers for word in asked(found, f"get_client_list {server}").split()]
+def has_daemon() -> bool:
+    """Whether this process was started to be a client of an MPS daemon."""
+    return LOGS in os.environ
 
 
-def attached() -> bool | str:
-    """Whether the daemon knows this process as its client."""
-    if "CUDA_MPS_PIPE_DIRECTORY" not in os.environ:
-        return "no daemon"
-    return os.getpid() in mps_clients(dict(os.environ))
+def mps_clients() -> list[int]:
+    """The processes that this process's MPS daemon serves; none if the process has no daemon.
+
+    One that cannot reach its daemon runs on without MPS, and says nothing.
+    """
+    return list(Control(Path(os.environ[PIPES]), Path(os.environ[LOGS])).clients()) if has_daemon() else []
+
+
+def attached() -> bool:
+    """Whether this process is a client of its MPS daemon."""
+    return os.getpid() in mps_clients()
 
 
 def join(backend: str, rank: str, size: str) -> Any:

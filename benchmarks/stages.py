@@ -22,6 +22,8 @@ from gmi_drl.gmi.inventory import visible_gpus
 
 CALL_S = 540.0
 """One call of a program: what is lent by the ten minutes has room for it."""
+REHEARSAL = "GMI_DRL_REHEARSAL"
+"""Set for stages that are only rehearsed, where it is no error that there is no GPU."""
 PATIENCE = 2.0
 """How many times as long as expected a stage may take."""
 GRACE_S = 5.0
@@ -58,6 +60,7 @@ class Stage:
 
 def obstacle(is_rehearsal: bool) -> str | None:
     """Why this machine is none for a first day; where it is one, everything is for the first GPU that is visible."""
+    os.environ |= {REHEARSAL: "1"} if is_rehearsal else {}
     try:
         gpus = visible_gpus()
     except GmiError as error:

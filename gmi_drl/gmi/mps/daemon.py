@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +14,7 @@ START_S = 30.0
 ASK_EVERY_S = 0.1
 
 
-def start(control: Control, gpu: str) -> None:
+def start(control: Control, gpu: str, flags: Sequence[str] = ()) -> None:
     """Start a daemon for one GPU, whose folders do not exist yet, and wait until it answers and its server is up.
 
     It has a GPU of its own because a server that spans several refuses new clients on all of them after a fault on one
@@ -22,6 +23,7 @@ def start(control: Control, gpu: str) -> None:
     Args:
         control: Where it is to be.
         gpu: By UUID: indices of the daemon are not those of its clients.
+        flags: Further options of the daemon.
 
     Raises:
         MachineError: if it does not start.
@@ -29,7 +31,7 @@ def start(control: Control, gpu: str) -> None:
     for folder in (control.pipes, control.logs):
         folder.mkdir(mode=0o700, parents=True)
     printed = control.logs / "start"  # a file, because a daemon would hold a pipe open
-    command = [PROGRAM, "-d"]
+    command = [PROGRAM, "-d", *flags]
     try:
         with printed.open("wb") as output:
             ended = subprocess.run(
