@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from gmi_drl.backends import BACKENDS
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
-from gmi_drl.gmi.utilisation import has_gpm
+from gmi_drl.gmi.utilisation import gpm_obstacle
 from gmi_drl.physics import has_warp
 
 
@@ -54,7 +54,5 @@ def mps() -> str | None:
 
 def gpm() -> str | None:
     """Counters of SM activity."""
-    uuid, _ = first_gpu()
-    if uuid is not None and has_gpm(uuid):
-        return None
-    return "it needs a GPU of Hopper or newer, of whose SMs NVML tells the activity (GPM)"
+    uuid, missing = first_gpu()
+    return missing if uuid is None else gpm_obstacle(uuid)

@@ -69,6 +69,19 @@ def told(ask: Callable[..., Fact], *about: Any) -> Fact | None:
         return None
 
 
+def pids_on(handle: Any) -> list[int]:
+    """The processes that compute on a GPU or MIG device, with NVML open. Those of other containers are not among them.
+
+    nvidia-ml-py's function without a version raises what is no NVMLError where the driver has only older lists.
+
+    Raises:
+        NVMLError: NVML does not tell.
+    """
+    import pynvml
+
+    return sorted(int(process.pid) for process in pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle))
+
+
 def driver() -> Driver | None:
     """The driver of this machine; None without one.
 
@@ -94,6 +107,8 @@ def _broken(error: Exception) -> str:
         remedy = "this user may not open /dev/nvidiactl: see its group and permissions"
     elif isinstance(error, pynvml.NVMLError_GpuIsLost):
         remedy = "a GPU has fallen off the bus: reboot, or leave it out of CUDA_VISIBLE_DEVICES"
+    elif isinstance(error, pynvml.NVMLError_FunctionNotFound):
+        remedy = "it is too old for what is asked of it: update it"
     else:
         remedy = "see whether nvidia-smi works"
     return f"NVIDIA's driver does not answer (NVML: {error}): {remedy}, or {WITHOUT}"

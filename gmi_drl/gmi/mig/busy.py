@@ -11,7 +11,7 @@ import psutil
 
 from gmi_drl.gmi.claims import claims_folder, locked
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open
-from gmi_drl.gmi.inventory.nvml import told
+from gmi_drl.gmi.inventory.nvml import pids_on, told
 from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.parts import ComputeInstance, MigState
 
@@ -44,15 +44,14 @@ def in_use(gpus: Sequence[VisibleGpu]) -> dict[str, str]:
     uuids = [gpu.uuid for gpu in gpus if gpu.parent] + [one.uuid for gpu in gpus for one in gpu.mig_devices]
     ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
     with nvml_open() as nvml:
-        found = {uuid: [pid for pid in told(pids_on, nvml, uuid) or () if pid not in ours] for uuid in uuids}
+        found = {uuid: [pid for pid in told(pids_of, nvml, uuid) or () if pid not in ours] for uuid in uuids}
     processes = {uuid: f"process {', '.join(map(str, pids))}" for uuid, pids in found.items() if pids}
     return {uuid: who for uuid, who in claimed_elsewhere().items() if uuid in uuids} | processes
 
 
-def pids_on(nvml: Any, uuid: str) -> list[int]:
-    """The processes that compute on a MIG device."""
-    handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
-    return sorted(int(process.pid) for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+def pids_of(nvml: Any, uuid: str) -> list[int]:
+    """The processes that compute on a MIG device, with NVML open."""
+    return pids_on(nvml.nvmlDeviceGetHandleByUUID(uuid))
 
 
 def claimed_elsewhere() -> Mapping[str, str]:

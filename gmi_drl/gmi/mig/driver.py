@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from gmi_drl.errors import MachineError
+from gmi_drl.gmi.inventory.nvml import pids_on
 from gmi_drl.gmi.mig.parts import ComputeInstance, GpuInstance, MigState
 
 
@@ -121,13 +122,13 @@ class MigDriver:
 
     def pids(self) -> list[int]:
         """The processes that compute on the GPU itself. Those of other containers are not among them."""
-        return _pids(self._handle)
+        return pids_on(self._handle)
 
     def pids_of(self, uuid: str) -> list[int]:
         """The processes that compute on a MIG device of this GPU. Those of other containers are not among them."""
         import pynvml
 
-        return _pids(pynvml.nvmlDeviceGetHandleByUUID(uuid))
+        return pids_on(pynvml.nvmlDeviceGetHandleByUUID(uuid))
 
     @property
     def _handle(self) -> Any:
@@ -227,9 +228,3 @@ def _sizes(kind: Any, ask: Callable[..., object]) -> dict[int, int]:
 def _name(info: Any) -> str:
     """Of a profile: NVML says "MIG 3g.20gb"."""
     return str(info.name).removeprefix("MIG ")
-
-
-def _pids(handle: Any) -> list[int]:
-    import pynvml
-
-    return sorted(int(process.pid) for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle))

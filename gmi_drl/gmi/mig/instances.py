@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.inventory import nvml_open
-from gmi_drl.gmi.mig.busy import hides_processes, pids_on
+from gmi_drl.gmi.mig.busy import hides_processes, pids_of
 from gmi_drl.gmi.process import ProcessInstances
 from gmi_drl.layout import Layout
 
@@ -38,4 +38,4 @@ class MigInstances(ProcessInstances):
 
 def _pids(uuid: str) -> list[int]:
     with nvml_open() as nvml:
-        return pids_on(nvml, uuid)
+        return pids_of(nvml, uuid)

@@ -94,15 +94,22 @@ class Sampler:
                 self._readings = [merged(first, second) if second else first for first, second in pairs]
 
 
-def has_gpm(uuid: str) -> bool:
-    """Whether NVML tells the activity of the SMs (`sm_util`) of this GPU or MIG device."""
+def gpm_obstacle(uuid: str) -> str | None:
+    """Why NVML does not tell this process the activity of the SMs (`sm_util`) of a GPU or MIG device; None if it does.
+
+    A sample is taken: GPUs that have the counters may show them to root alone.
+    """
     import pynvml
 
-    from gmi_drl.gmi.utilisation.meters import located
+    from gmi_drl.gmi.utilisation.meters import GpmMeter, located
 
-    with ExitStack() as life, suppress(pynvml.NVMLError):
-        pynvml.nvmlInit()
-        life.callback(pynvml.nvmlShutdown)
-        gpu, _ = located(uuid)
-        return bool(pynvml.nvmlGpmQueryDeviceSupport(gpu).isSupportedDevice)
-    return False
+    with ExitStack() as life:
+        try:
+            pynvml.nvmlInit()
+            life.callback(pynvml.nvmlShutdown)
+            GpmMeter(*located(uuid), life)
+        except pynvml.NVMLError_NotSupported:
+            return "it needs a GPU of Hopper or newer, of whose SMs NVML tells the activity (GPM)"
+        except pynvml.NVMLError as error:
+            return f"NVML does not show this process the activity of the GPU's SMs (GPM: {error}): try as root"
+    return None

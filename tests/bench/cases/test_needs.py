@@ -1,5 +1,6 @@
 from types import SimpleNamespace
 
+import pynvml
 import pytest
 
 from gmi_drl.bench.cases import needs
@@ -30,7 +31,7 @@ def gpus(fake_nvml):
 
 def test_a_gpu_and_its_counters(gpus, monkeypatch):
     gpus()
-    assert "NVML shows this process none" in needs.warp_on_gpu() and "GPM" in needs.gpm()
+    assert "NVML shows this process none" in needs.warp_on_gpu() == needs.gpm()
     machine = gpus(FakeGpu("NVIDIA A100-SXM4-40GB"))
     assert needs.warp_on_gpu() is None and "Hopper" in needs.gpm()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
@@ -42,6 +43,12 @@ def test_a_gpu_and_its_counters(gpus, monkeypatch):
     assert needs.gpm() is None
     monkeypatch.setattr(needs, "has_warp", lambda: False)
     assert "pip install 'gmi-drl[warp]'" in needs.warp_on_gpu()
+
+
+def test_counters_that_this_process_may_not_sample_are_an_obstacle(gpus):
+    machine = gpus(FakeGpu())
+    machine.fail("nvmlGpmSampleGet", pynvml.NVML_ERROR_NO_PERMISSION)
+    assert "Insufficient Permissions" in needs.gpm() and "as root" in needs.gpm()
 
 
 def test_a_driver_that_does_not_answer_is_an_obstacle(gpus):

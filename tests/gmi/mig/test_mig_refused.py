@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from threading import Timer
 
+import pynvml
 import pytest
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
@@ -74,6 +75,14 @@ def test_what_is_in_use_is_refused_before_anything_is_destroyed(machine):
             cut(layout(None))
         (processes / "4321").unlink()
     assert not any("Destroy" in call for call in machine.calls()) and state(machine) == before
+
+
+def test_a_driver_with_older_lists_of_processes_is_told_in_words(machine):
+    before = state(machine)
+    machine.fail("nvmlDeviceGetComputeRunningProcesses_v3", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+    with pytest.raises(MachineError, match=r"Function Not Found.*too old for what is asked of it"):
+        cut(layout(None))
+    assert state(machine) == before
 
 
 def test_a_device_that_this_process_may_not_open_is_not_destroyed(machine):
