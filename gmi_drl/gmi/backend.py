@@ -12,9 +12,9 @@ class Instances(Protocol):
     """The GMIs of one layout, while its devices are cut: what makes a process one of them.
 
     Attributes:
-        drains: Whether a process may be killed only when what it has in flight on its device is done. Then SIGTERM lets
-            it finish that, it gets this signal in place of SIGKILL when the launcher dies, and who ends it after that
-            is the backend's affair.
+        drains: Whether a process may be killed only when what it has in flight on its device is done. Then the signal
+            `process_signals.DRAIN` lets it finish that, it gets this one in place of SIGKILL when the launcher dies,
+            and who ends it after that is the backend's affair.
     """
 
     drains: bool

@@ -20,6 +20,7 @@ from typing import Any
 
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.claims import claims_folder
+from gmi_drl.process_signals import ENDING, held_back
 from gmi_drl.registry import class_at
 
 Undo = Callable[[Mapping[str, Any]], list[str]]
@@ -32,7 +33,6 @@ ANSWER_S = 60.0
 """Until a keeper must have answered: the first time it imports what undoes."""
 
 SLACK_S = 10.0
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MOST_BYTES = 2**16
 PROGRAM = "from gmi_drl.gmi.keeper import main; main()"
 
@@ -56,7 +56,7 @@ class Keeper:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         launcher = os.pidfd_open(os.getpid())
         try:
-            with theirs, log.open("ab") as errors:
+            with theirs, log.open("ab") as errors, held_back():
                 arguments = [undo, str(theirs.fileno()), str(launcher), str(undo_s), json.dumps(self.notes)]
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-c", PROGRAM, *arguments],
@@ -142,7 +142,7 @@ def _undisturbed() -> Iterator[None]:
         yield
         return
     heard: dict[int, None] = {}
-    before = {number: signal.signal(number, lambda number, frame: heard.setdefault(number)) for number in SIGNALS}
+    before = {number: signal.signal(number, lambda number, frame: heard.setdefault(number)) for number in ENDING}
     try:
         yield
     finally:
@@ -154,8 +154,9 @@ def _undisturbed() -> Iterator[None]:
 
 def main() -> None:
     """Take notes until the launcher says so or is no more, then undo what they say."""
-    for ignored in SIGNALS:
+    for ignored in ENDING:
         signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     where, descriptor, launcher, undo_s, first = sys.argv[1:]
     undo, line, notes = load(where), socket.socket(fileno=int(descriptor)), dict[str, Any](json.loads(first))
     os.chdir("/")

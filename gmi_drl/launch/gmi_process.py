@@ -13,6 +13,7 @@ from typing import Any
 
 from gmi_drl.launch.group_leader import GroupLeader
 from gmi_drl.launch.guard import Guard
+from gmi_drl.process_signals import DRAIN, held_back
 from gmi_drl.roles.line import MAX_BYTES, line_pair
 from gmi_drl.roles.resources import Resources
 
@@ -43,7 +44,7 @@ class GMIProcess(GroupLeader):
         guard: Guard,
         module: str = CHILD,
     ) -> None:
-        self.log, self._guard = log, guard
+        self.log, self._guard, self._drains = log, guard, bool(order["drains"])
         self._line, theirs = line_pair()
         self._line.setblocking(False)
         ours = {"line": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
@@ -52,17 +53,18 @@ class GMIProcess(GroupLeader):
             paper.write(json.dumps({**order, **ours}))
             paper.seek(0)
             name = f"GMI {order['gmi']} of {order['run_folder']}"  # for those who look at processes
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(paper.fileno()), name],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno(), paper.fileno(), *resources.descriptors],
-                process_group=0,  # the terminal's Ctrl-C is for the launcher alone
-            )
+            with held_back():
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", module, str(paper.fileno()), name],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[theirs.fileno(), paper.fileno(), *resources.descriptors],
+                    process_group=0,  # the terminal's Ctrl-C is for the launcher alone
+                )
         super().__init__(process)
-        if not order["drains"]:
+        if not self._drains:
             guard.watch(self.pid)
 
     @property
@@ -85,9 +87,9 @@ class GMIProcess(GroupLeader):
             return b""
 
     def ask_to_end(self) -> None:
-        """By SIGTERM."""
+        """See `StartedGMI`."""
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.exit_fd, signal.SIGTERM)
+            signal.pidfd_send_signal(self.exit_fd, DRAIN if self._drains else signal.SIGKILL)
 
     def end(self) -> None:
         """See `GroupLeader.end`."""

@@ -11,8 +11,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from select import POLLIN, poll
 
@@ -20,16 +23,30 @@ LINE = 0  # the guard's end of its line to the launcher
 WORD_BYTES = 4096
 REMOVED_S = 5.0
 """For removing a folder into which somebody still writes."""
+REPLACED_S = 1.0
+"""Between two replacements at least, should somebody kill every guard."""
 
 
 class Guard:
-    """The launcher's end: tells the guard which process groups are to be killed if the launcher dies."""
+    """The launcher's end: tells the guard which process groups are to be killed if the launcher dies.
+
+    A thread waits for the guard's death. A guard that somebody has killed is replaced, which is told once (GmiWarning).
+    """
 
     def __init__(self) -> None:
+        self._watched: dict[str, None] = {}  # what was said and holds, in order
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        self._start()
+        self._watcher = threading.Thread(target=self._replace, daemon=True)
+        self._watcher.start()
+
+    def _start(self) -> None:
+        from gmi_drl.process_signals import held_back  # here, as the script has the standard library alone
+
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         launcher = os.pidfd_open(os.getpid())  # its death is seen by this, as forks of it may hold the line open
         try:
-            with theirs:
+            with theirs, held_back():
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", "-S", __file__, str(launcher)],
                     stdin=theirs.fileno(),
@@ -44,35 +61,71 @@ class Guard:
 
     def watch(self, group: int) -> None:
         """Have a group killed with the launcher."""
-        self._say(group)
+        self._watch(str(group))
 
     def forget(self, group: int) -> None:
         """The group has ended: its number may be given to others."""
-        self._say(-group)
+        with self._lock:
+            self._watched.pop(str(group), None)
+            self._say(str(-group))
 
     def watch_process(self, pid: int) -> None:
         """Have a process killed with the launcher that leads no group; one that has ended until then is no matter."""
-        self._say(f"={pid}")
+        self._watch(f"={pid}")
 
     def watch_folder(self, folder: Path) -> None:
         """Have a folder removed with the launcher; one that has gone until then is no matter."""
-        self._say(folder)
+        self._watch(str(folder))
 
     def close(self) -> None:
         """End the guard, when all groups have ended."""
-        self._line.close()
-        self._process.kill()
-        self._process.wait()
+        with self._lock:
+            self._closed.set()
+            self._line.close()
+            self._process.kill()
+        self._watcher.join()
 
-    def _say(self, what: int | str | Path) -> None:
-        with suppress(OSError):  # somebody has killed the guard; a run does without
-            self._line.send(os.fsencode(str(what)))
+    def _watch(self, word: str) -> None:
+        with self._lock:
+            self._watched[word] = None
+            self._say(word)
+
+    def _say(self, word: str) -> None:
+        with suppress(OSError):  # it was killed: its successor is told all that is watched
+            self._line.send(os.fsencode(word))
+
+    def _replace(self) -> None:
+        """Start another guard whenever one has ended, until `close`."""
+        for replaced in count():
+            self._process.wait()
+            with self._lock:
+                if self._closed.is_set():
+                    return
+                self._line.close()
+                text = f"the guard (process {self._process.pid}) was killed"
+                try:
+                    self._start()
+                except OSError as error:
+                    _warn(f"{text}, another one cannot be started ({error}): end this process by SIGTERM, not SIGKILL")
+                    return
+                for word in self._watched:
+                    self._say(word)
+            if not replaced:
+                _warn(f"{text}: another one ends what GMIs have started if this process is killed")
+            self._closed.wait(REPLACED_S)
+
+
+def _warn(text: str) -> None:
+    from gmi_drl.errors import GmiWarning  # here, as the script has the standard library alone
+
+    warnings.warn(text, GmiWarning, stacklevel=1)
 
 
 def main() -> None:
     """Take in groups until the launcher is no more, then kill those that are left."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {ignored})
     launcher, events = int(sys.argv[1]), poll()
     groups, processes, folders = set[int](), list[int](), list[bytes]()
     events.register(LINE, POLLIN)

@@ -47,7 +47,7 @@ class StartedGMI(Protocol):
         """As `subprocess` has it, negative for a signal, or `UNKNOWN`; None if it still runs after `wait_s`."""
 
     def ask_to_end(self) -> None:
-        """Let it end by itself."""
+        """Have it end, without waiting: at once, or, if it drains, when its GPU has done what it was told."""
 
     def end(self) -> None:
         """End it, if it still runs, and all that it has started. May be called twice."""

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gmi_drl.process_signals import DRAIN, leave_to_launcher
+
 if TYPE_CHECKING:
     from gmi_drl.roles.line import Line
     from gmi_drl.roles.words import Failed
@@ -26,10 +28,10 @@ def main() -> int:
     """Bind to the cores, then import torch, make the role, run it, and tell the launcher how it went."""
     with open(int(sys.argv[1])) as paper:
         order = json.load(paper)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher, which asks us to stop in order
+    leave_to_launcher()
     if order["drains"]:
-        signal.signal(signal.SIGTERM, drain)
-    die_with(order["parent"], signal.SIGTERM if order["drains"] else signal.SIGKILL)
+        signal.signal(DRAIN, drain)
+    die_with(order["parent"], DRAIN if order["drains"] else signal.SIGKILL)
     _bind_to_cores()
 
     from gmi_drl.errors import GmiError
@@ -160,7 +162,7 @@ def _bind_to_cores() -> None:
     os.sched_setaffinity(0, [int(cpu) for cpu in os.environ[CPUS_VARIABLE].split(",")])
 
 
-def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+def die_with(parent: int, number: int = signal.SIGKILL) -> None:
     """Be sent a signal when the launcher dies, however it dies."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it died before the call above
@@ -172,7 +174,7 @@ def drain(number: int, frame: FrameType | None) -> None:
 
     Nothing else is waited for: a role may stand in anything, and who sent the signal may be dead.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(DRAIN, signal.SIG_IGN)
     try:
         if "gmi_drl.device.context" in sys.modules:  # else it has told its GPU nothing yet
             from gmi_drl.device.context import finish

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from gmi_drl.device.context import driver
+from gmi_drl.process_signals import DRAIN
 from gmi_drl.roles.drl_role import DRL_role
 
 
@@ -19,7 +20,7 @@ class Works(DRL_role):
     def GMI_run(self, seconds=600.0, stands_still=False, folder=""):
         driver().cuLaunchKernel()
         if stands_still:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # as in a call that does not return
+            signal.pthread_sigmask(signal.SIG_BLOCK, {DRAIN})  # as in a call that does not return
         if folder:
             Path(folder, f"works-{self.GMI_id}").write_text("")
         if stands_still:

@@ -80,13 +80,16 @@ def training(tmp_path):
         psutil.wait_procs(run.gmis, timeout=10)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_the_first_signal_saves_a_checkpoint_and_tells_how_to_go_on(training, number, code):
-    """A terminal signals the launcher's whole group, in which no GMI is; one that gets Ctrl-C all the same goes on."""
-    run = training()
-    for gmi in run.gmis:
-        gmi.send_signal(signal.SIGINT)
-    os.killpg(run.process.pid, number)
+@pytest.mark.parametrize(
+    ("number", "code", "restarts"), [(signal.SIGINT, 130, 0), (signal.SIGHUP, 129, 0), (signal.SIGTERM, 143, 3)]
+)
+def test_the_first_signal_saves_a_checkpoint_and_tells_how_to_go_on(training, number, code, restarts):
+    """systemd and Slurm send it to all processes at once, in no order; no GMI dies of it."""
+    run = training("--restarts", str(restarts))
+    for process in children_of(run.process.pid):
+        process.send_signal(number)
+    time.sleep(0.3)
+    run.process.send_signal(number)
     returned, printed, left = run.end()
     assert returned == code and not left
     assert f"gmi-drl train --resume {run.folder.path}" in printed and "Traceback" not in printed

@@ -25,21 +25,29 @@ if not fork:
     time.sleep(600)
 print(watched.pid, child.pid, forgotten.pid, fork, guard._process.pid, flush=True)
 sys.stdin.readline()
-if sys.argv[1] == "dies":
+if sys.argv[1] == "robbed of its guards":
+    for _ in range(2):
+        killed = guard._process
+        killed.kill()
+        while guard._process is killed:
+            time.sleep(0.05)
+    guard._lock.acquire()  # the other one has been told all
+if sys.argv[1] != "leaves":
     os.kill(os.getpid(), signal.SIGKILL)
 guard.close()
 """
 
 
 @pytest.fixture
-def launch():
+def launch(tmp_path):
     """Let a launcher end: a group and a process that are watched, a group that was, a fork of it, and the guard."""
     started = []
 
     def run(how):
         command = [sys.executable, "-c", LAUNCHER, how]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        launcher = subprocess.Popen(command, env=environment(), **pipes)
+        with (tmp_path / "errors").open("w") as errors:
+            launcher = subprocess.Popen(command, env=environment(), stderr=errors, **pipes)
         started.extend(psutil.Process(int(pid)) for pid in launcher.stdout.readline().split())
         launcher.stdin.write("go on\n")
         launcher.stdin.close()
@@ -63,6 +71,13 @@ def test_a_guard_that_is_closed_kills_nobody(launch):
     watched, child, forgotten, _, guard = launch("leaves")
     _, left = psutil.wait_procs([guard], timeout=60)
     assert not left and watched.is_running() and child.is_running() and forgotten.is_running()
+
+
+def test_a_guard_that_is_killed_is_replaced_which_is_told_once(launch, tmp_path):
+    watched, child, forgotten, _, guard = launch("robbed of its guards")
+    _, left = psutil.wait_procs([watched, child, guard], timeout=60)
+    assert not left and forgotten.is_running()
+    assert (tmp_path / "errors").read_text().count(f"the guard (process {guard.pid}) was killed: another one ends") == 1
 
 
 def test_a_folder_is_removed_with_all_that_comes_meanwhile(tmp_path):

@@ -75,7 +75,7 @@ class ByShell:
             return self.process.wait(max(0, wait_s))
 
     def ask_to_end(self):
-        self.process.terminate()
+        self.process.kill()
 
     def end(self):
         self.process.kill()

@@ -12,11 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals, pidfd_send_signal
+from signal import SIGKILL, SIGTERM, pidfd_send_signal
 from typing import Any
 
 from gmi_drl.gmi.mps.control import PIPES, Control, ControlError, SilentError
 from gmi_drl.gmi.mps.folder import Process, controls_in, remove, stale
+from gmi_drl.process_signals import DRAIN
 
 UNDO = f"{__name__}:undo"
 
@@ -83,8 +84,7 @@ def remove_stale() -> list[str]:
 
 def end_clients(folder: Path, controls: list[Control], patience: Patience) -> None:
     """End all processes that were started as clients in a folder, with what they have started and has its mark."""
-    # Those that SIGTERM would kill as they are do not get it.
-    _until_gone(lambda: list(filter(bears_sigterm, clients(folder))), partial(send, folder, SIGTERM), patience.drain_s)
+    _until_gone(lambda: list(filter(drains_by, clients(folder))), partial(have_drain, folder), patience.drain_s)
     try:
         take_away(controls, clients(folder), patience.take_s)
     finally:
@@ -150,16 +150,25 @@ def daemons(folder: Path) -> list[int]:
     return [pid for pid in _marked(folder) if _is_mps(pid)]
 
 
-def bears_sigterm(pid: int) -> bool:
-    """Whether SIGTERM lets a process end in order: it catches the signal or, as it is ending already, ignores it."""
+def drains_by(pid: int) -> int:
+    """The signal that lets a process end in order: `DRAIN` of a GMI, SIGTERM of what GMIs start; 0 if there is none.
+
+    A process lets one end it in order if it catches the signal or, as it is ending already, ignores it.
+    """
     with suppress(OSError, ValueError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        masks = (int(line.split()[1], 16) for line in lines if line.startswith(("SigCgt:", "SigIgn:")))
-        return any(mask >> (SIGTERM - 1) & 1 for mask in masks)
-    return False
+        masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigCgt:", "SigIgn:"))]
+        return next((number for number in (DRAIN, SIGTERM) if any(mask >> (number - 1) & 1 for mask in masks)), 0)
+    return 0
 
 
-def send(folder: Path, number: Signals, pid: int) -> None:
+def have_drain(folder: Path, pid: int) -> None:
+    """Ask a process of a folder to end in order, if it can."""
+    if number := drains_by(pid):
+        send(folder, number, pid)
+
+
+def send(folder: Path, number: int, pid: int) -> None:
     """Send a signal to a process of a folder, and to no other that has got its number meanwhile."""
     with suppress(OSError):
         descriptor = os.pidfd_open(pid)

@@ -8,7 +8,6 @@ import json
 import os
 import queue
 import selectors
-import signal
 import socket
 import sys
 import threading
@@ -21,6 +20,7 @@ from gmi_drl.launch.nodes.arrivals import introduction
 from gmi_drl.launch.nodes.host import Host
 from gmi_drl.launch.nodes.versions import versions_here
 from gmi_drl.launch.nodes.wire import Message, Wire
+from gmi_drl.process_signals import leave_to_launcher
 
 CONNECT_S = 30.0
 PATIENCE_S = 30.0
@@ -29,8 +29,7 @@ PATIENCE_S = 30.0
 
 def main() -> int:
     """Obey one launcher until the end."""
-    for ignored in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)
+    leave_to_launcher()
     order = json.loads(sys.stdin.buffer.readline() or b"{}")
     if not order:
         return 1  # whoever started it has gone
@@ -43,9 +42,7 @@ def main() -> int:
         remedy = "nodes must reach it at any port (`gmi-drl doctor --cluster ray`)"
         sys.exit(f"the launcher at {host}, port {port}, cannot be reached from here: {error}: {remedy}")
     connection.settimeout(None)
-    agent = Agent(node, connection)
-    signal.signal(signal.SIGTERM, lambda number, frame: agent.leave())
-    agent.obey()
+    Agent(node, connection).obey()
     return 0
 
 

@@ -3,6 +3,7 @@
 import os
 import selectors
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,6 +17,7 @@ from gmi_drl.gmi_environment import without_mps
 from gmi_drl.launch.gmi_process import CHILD, GMIProcess, processes_here
 from gmi_drl.launch.nodes.mirror import Mirror
 from gmi_drl.launch.nodes.wire import Message
+from gmi_drl.launch.processes import DRAIN_S
 from gmi_drl.launch.resources import HostResources
 from gmi_drl.layout import Layout
 from gmi_drl.process_names import gmi_of, is_stand_in
@@ -82,9 +84,12 @@ class Host:
             self._say({"say": "ended", "gmi": gmi_id, "code": gmi.exit_code(0)})
 
     def close(self) -> None:
-        """End everything, politely and then surely."""
+        """End everything; GMIs that drain have `DRAIN_S` for it."""
         for gmi in self._gmis.values():
             gmi.ask_to_end()
+        deadline = time.monotonic() + DRAIN_S
+        for gmi in self._gmis.values():
+            gmi.exit_code(deadline - time.monotonic())
         self._sharing.close()
         self._life.close()
 

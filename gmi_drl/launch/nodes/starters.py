@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from gmi_drl.process_signals import held_back
+
 MODULE = "gmi_drl.launch.nodes.agent"
 """What is run on a node, `python -P -m`. Its order is a line of JSON on its standard input, which stays open for as
 long as whoever started it wants it to live."""
@@ -62,9 +64,10 @@ class SubprocessAgent:
     """See `StartedAgent`. It leads a process group of its own, out of reach of the terminal."""
 
     def __init__(self, command: Sequence[str], order: bytes) -> None:
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0, env=dict(os.environ)
-        )
+        with held_back():
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0, env=dict(os.environ)
+            )
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.write(order)

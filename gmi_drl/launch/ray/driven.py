@@ -15,6 +15,7 @@ from gmi_drl.launch.guard import Guard
 from gmi_drl.launch.nodes.starters import END_S
 from gmi_drl.launch.started import how_it_ended
 from gmi_drl.layout import Layout
+from gmi_drl.process_signals import held_back
 
 READY_S = 180.0
 """Until there must be room for a layout: the cluster is started or joined, nodes and what others use are waited for."""
@@ -64,13 +65,14 @@ class Driver:
         self.address, self.gone = "", dict[int, str]()
         self._asked, self._answers = 0, queue.SimpleQueue[dict[str, Any] | None]()
         self._guard = Guard()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gmi_drl.launch.ray.driver"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
+        with held_back():
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "gmi_drl.launch.ray.driver"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                process_group=0,
+            )
         self._guard.watch(self._process.pid)
         threading.Thread(target=self._hear, daemon=True).start()
         try:

@@ -10,7 +10,6 @@ With the end of its input it ends its agents, and the cluster if that is its own
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 from contextlib import ExitStack
@@ -19,13 +18,14 @@ from typing import Any
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.ray.agents import RayAgent, RayAgents, ray_agents
 from gmi_drl.layout import Layout
+from gmi_drl.process_signals import leave_to_launcher
 
 Word = dict[str, Any]
 
 
 def main() -> None:
     """Obey one launcher until the end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_to_launcher()
     teller = Teller(os.dup(sys.stdout.fileno()))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what Ray prints is no word of ours
     with ExitStack() as life:
@@ -35,6 +35,7 @@ def main() -> None:
         except Exception as error:
             teller.refuse(first, error)
             return
+        leave_to_launcher()  # once more, since Ray has taken SIGTERM meanwhile
         teller.answer(first, {"say": "ready", "address": agents.address})
         obey(words(), agents, teller)
 

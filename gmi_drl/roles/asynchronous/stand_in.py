@@ -6,12 +6,12 @@ for those who look at processes.
 """
 
 import json
-import signal
 import sys
 import traceback
 from contextlib import closing
 from typing import Any
 
+from gmi_drl.process_signals import leave_to_launcher
 from gmi_drl.roles.child import describe, die_with
 
 
@@ -19,7 +19,7 @@ def main() -> int:
     """Meet the agent and do as it says, until it ends; tell the launcher how that went."""
     with open(int(sys.argv[1])) as paper:
         order = json.load(paper)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher
+    leave_to_launcher()
     die_with(order["parent"])
 
     from gmi_drl.errors import GmiError

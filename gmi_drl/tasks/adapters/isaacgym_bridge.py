@@ -155,7 +155,8 @@ def main() -> int:
     """Make what was ordered, then serve until the line is closed."""
     order = json.loads(sys.argv[1])
     die_with(order["parent"])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for those who started us
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher; the end of the line ends this process
     here = os.path.dirname(os.path.abspath(__file__))  # where modules are named after simulators
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
     line = socket.socket(fileno=order["line"])

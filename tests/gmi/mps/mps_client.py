@@ -10,13 +10,14 @@ import sys
 import time
 
 from gmi_drl.device.context import driver, make_context
+from gmi_drl.process_signals import DRAIN
 from gmi_drl.roles.child import drain
 
 
 def main(kind: str) -> None:
     """Tell when the context is made, then work until somebody ends it."""
     if kind == "drains":
-        signal.signal(signal.SIGTERM, drain)
+        signal.signal(DRAIN, drain)
     if kind == "forks" and os.fork():
         time.sleep(600)
     make_context()

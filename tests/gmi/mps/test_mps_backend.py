@@ -17,6 +17,7 @@ from gmi_drl.gmi.mps.backend import MpsBackend
 from gmi_drl.gmi.mps.ending import Patience
 from gmi_drl.gmi.mps.folder import new_name
 from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.process_signals import DRAIN
 from tests.gmi.nvml.fake import FakeGpu
 
 CLIENT = str(Path(__file__).parent / "mps_client.py")
@@ -87,8 +88,8 @@ def test_the_life_of_daemon_and_clients(backend, fake_mps, fake_nvml):
             instances.prove_on_device(0, first.pid)
             instances.prove_on_device(1, second.pid)
             for process in (first, second):
-                process.terminate()
-                assert process.wait(60) == 128 + 15, "it has drained"
+                process.send_signal(DRAIN)
+                assert process.wait(60) == 128 + DRAIN, "it has drained"
     assert fake_mps.left() == []
     daemon, *told = fake_mps.log()
     assert daemon.endswith(f"for {fake_nvml.uuid(0)}") and told[-1] == "daemon quit"
@@ -149,7 +150,7 @@ def test_clients_that_are_left_end_with_the_daemon(backend, fake_mps):
         ]
         for process in processes:
             process.stdout.readline()
-    assert [process.wait(60) for process in processes] == [143, -9]
+    assert [process.wait(60) for process in processes] == [128 + DRAIN, -9]
     for process in processes:
         process.stdout.close()
     assert fake_mps.left() == [] and not [line for line in fake_mps.log() if "harmed" in line]

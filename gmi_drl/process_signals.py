@@ -1,0 +1,71 @@
+"""What signals mean to the processes that work for a launcher: GMIs, agents of nodes, keepers and guards.
+
+systemd and `scancel --full` send SIGTERM to all processes of a run at once. Only the launcher takes it then: it stops
+the others in order. If they died of it, the launcher would take that for a fault.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from signal import (
+    SIG_BLOCK,
+    SIG_DFL,
+    SIG_IGN,
+    SIG_SETMASK,
+    SIG_UNBLOCK,
+    SIGHUP,
+    SIGINT,
+    SIGRTMIN,
+    SIGTERM,
+    getsignal,
+    pthread_sigmask,
+    siginterrupt,
+    signal,
+)
+from types import FrameType
+
+ENDING = (SIGINT, SIGTERM, SIGHUP)
+"""Signals by which a user, a terminal or a service manager ends a run."""
+
+DRAIN = SIGRTMIN + 8
+"""Ends a GMI once its GPU has done what it was told (`Instances.drains`). Nobody sends it to a whole group."""
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Delay the signals of `ENDING` until the `with` block ends.
+
+    In a process that is started within they are delayed until it calls `leave_to_launcher`: without this they would
+    kill an interpreter that is just starting.
+    """
+    before = pthread_sigmask(SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        pthread_sigmask(SIG_SETMASK, before)
+
+
+def leave_to_launcher() -> None:
+    """Do nothing at a signal of `ENDING` from now on. What this process forks or executes handles them as usual.
+
+    They get a handler, since what is ignored stays ignored in programs that are executed, which may then be waited for
+    in vain. SIGINT has always been ignored. One that is ignored already, as by `nohup`, stays so.
+    """
+    signal(SIGINT, SIG_IGN)
+    for number in (SIGTERM, SIGHUP):
+        if getsignal(number) is not SIG_IGN:
+            signal(number, _do_nothing)
+            siginterrupt(number, False)  # system calls of C code go on
+    os.register_at_fork(after_in_child=_handle_as_usual)
+    pthread_sigmask(SIG_UNBLOCK, ENDING)
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    pass
+
+
+def _handle_as_usual() -> None:
+    for number in (SIGTERM, SIGHUP):
+        if getsignal(number) is _do_nothing:
+            signal(number, SIG_DFL)
+    signal(DRAIN, SIG_DFL)

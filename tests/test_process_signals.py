@@ -1,0 +1,55 @@
+"""What signals do to processes that leave them to their launcher; real processes, real signals."""
+
+import signal
+import subprocess
+import sys
+
+from conftest import environment
+
+from gmi_drl.process_signals import held_back
+
+WORKER = """
+import os, signal, subprocess, sys, time
+from gmi_drl.process_signals import leave_to_launcher
+leave_to_launcher()
+if not (fork := os.fork()):
+    time.sleep(600)
+child = subprocess.Popen(["sleep", "600"])
+for number in (signal.SIGTERM, signal.SIGHUP):
+    os.kill(os.getpid(), number)
+for pid in (child.pid, fork):
+    os.kill(pid, signal.SIGTERM)
+print(-child.wait(), os.WTERMSIG(os.waitpid(fork, 0)[1]), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_worker_stays_and_what_it_starts_ends_by_the_signals_that_end_a_run():
+    with held_back():
+        worker = subprocess.Popen(
+            [sys.executable, "-c", WORKER], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # while the interpreter starts
+        worker.send_signal(number)
+    assert worker.stdout.readline().split() == [str(int(signal.SIGTERM))] * 2
+    worker.communicate("go on\n", timeout=60)
+    assert worker.returncode == 0
+
+
+def test_what_was_ignored_before_stays_ignored():
+    """As `nohup` wants it, for all that is started."""
+    script = "from gmi_drl.process_signals import *; leave_to_launcher(); print(getsignal(SIGHUP) is SIG_IGN)"
+    run = subprocess.run(["nohup", sys.executable, "-c", script], env=environment(), capture_output=True, timeout=60)
+    assert run.stdout == b"True\n", run.stderr
+
+
+def test_signals_that_were_held_back_come_afterwards():
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        with held_back():
+            signal.raise_signal(signal.SIGTERM)
+            assert heard == []
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
