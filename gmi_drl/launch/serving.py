@@ -236,6 +236,6 @@ def _folder_with_policy(run: RunFolder, spec: TaskSpec, config: RunConfig) -> It
         folder.create()
         policy = {name: learner[name] for name in ("parameters", "normaliser")}
         checkpoint.write_part(checkpoint.draft(folder.checkpoints, iteration), LEARNER_PART, policy)
-        facts = dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": iteration}
+        facts = checkpoint.NO_TRAINING | {"iteration": iteration}
         checkpoint.commit(folder.checkpoints, iteration, facts, kept=1)
         yield folder, iteration

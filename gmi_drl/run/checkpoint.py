@@ -34,6 +34,9 @@ FACTS: Mapping[str, type | UnionType] = {
 }
 """What the index tells beside its parts: how far the run is, digests of layout and learner, environments in all."""
 
+NO_TRAINING = {"iteration": 0, "env_steps": 0, "layout": "", "num_env": 0, "learner": "", "learning_rate": 0.0}
+"""Facts of a checkpoint that holds a policy alone, with which no training goes on."""
+
 
 def draft(checkpoints: Path, iteration: int) -> Path:
     """Where the parts of a checkpoint are gathered."""

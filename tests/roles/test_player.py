@@ -32,7 +32,7 @@ def save(folder, replica, iteration=3, **changes):
     folder.checkpoints.mkdir(parents=True, exist_ok=True)
     draft = checkpoint.draft(folder.checkpoints, iteration)
     checkpoint.write_part(draft, "learner", replica.learner_state() | changes)
-    facts = dict.fromkeys(checkpoint.FACTS, 0) | {"iteration": iteration}
+    facts = checkpoint.NO_TRAINING | {"iteration": iteration}
     return checkpoint.commit(folder.checkpoints, iteration, facts, kept=2)
 
 
