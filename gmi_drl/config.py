@@ -14,6 +14,7 @@ from gmi_drl.files import FileModel, load_yaml, parse
 from gmi_drl.learners import LEARNERS, OUR_PPO, A3CConfig, AnyLearnerConfig, PPOConfig
 from gmi_drl.learners.base import Count, Positive
 from gmi_drl.physics import Physics
+from gmi_drl.settings import LIVE, RUN, Setting
 from gmi_drl.workload import TaskSpec
 from gmi_drl.writers import WRITERS
 from gmi_drl.yaml_text import read_yaml
@@ -34,8 +35,8 @@ class WarpRoom(FileModel):
     None is measured: twice the most that random controls led to, and more.
     """
 
-    nconmax: Count | None = None
-    njmax: Count | None = None
+    nconmax: Annotated[Count | None, LIVE] = None
+    njmax: Annotated[Count | None, LIVE] = None
 
 
 class RunConfig(FileModel):
@@ -49,46 +50,46 @@ class RunConfig(FileModel):
         "channels": "not of the configuration, which --set sets, but of the layout file, as `channels: {max_lag: 2}`: "
         "have one written by `gmi-drl plan --template decoupled`, edit and train it"
     }
-    version: Literal[2] = 2
+    version: Annotated[Literal[2], Setting(fixed="it is that of the file")] = 2
 
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**32), RUN] = 0
     """Of everything random."""
 
-    iterations: Count = 500
+    iterations: Annotated[Count, LIVE] = 500
     """In all."""
 
-    time_limit_s: Positive | None = None
+    time_limit_s: Annotated[Positive | None, LIVE] = None
     """Ends the run so many seconds after its start or resumption, whatever `iterations` says."""
 
-    checkpoint_every: Count = 100
+    checkpoint_every: Annotated[Count, LIVE] = 100
     """Iterations; one comes at the end, too."""
 
-    checkpoints_kept: Count = 2
+    checkpoints_kept: Annotated[Count, LIVE] = 2
     """The newest."""
 
-    hang_s: Positive = 300.0
+    hang_s: Annotated[Positive, LIVE] = 300.0
     """The deadline of every wait for another GMI."""
 
-    cuda_graphs: bool = True
+    cuda_graphs: Annotated[bool, LIVE] = True
     """Replay the kernels of physics, agent and learner as graphs on a GPU; those of Warp on a CPU, too."""
 
-    tf32: bool = False
+    tf32: Annotated[bool, LIVE] = False
     """Multiply float32 matrices in TF32 on a GPU: faster where networks are large, with 10 bits of the mantissa instead
     of 23. A CPU ignores it, so that what was trained with it can be played there. What cuDNN does (rsl_rl's
     convolutions and memories) torch leaves in TF32 in any case."""
 
-    physics: Physics | None = None
+    physics: Annotated[Physics | None, LIVE] = None
     """MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where it is
     installed, else native."""
 
     warp: WarpRoom = WarpRoom()
     """Warp's room for contacts, should the measured one be too small."""
 
-    writers: Annotated[tuple[str, ...], AfterValidator(_known_writers)] = ()
+    writers: Annotated[tuple[str, ...], AfterValidator(_known_writers), LIVE] = ()
     """What takes the metrics beside `metrics.jsonl`: `tensorboard`, `wandb`, or what packages add (entry points of the
     group `gmi_drl.writers`). One that fails is dropped with a warning."""
 
-    reward_terms: bool = False
+    reward_terms: Annotated[bool, LIVE] = False
     """Whether rows tell the mean of each term of the reward (`reward_terms`): for our tasks and `mujoco:*-v5`."""
 
     learner: AnyLearnerConfig = PPOConfig()
@@ -146,16 +147,33 @@ def apply_settings(
     """A copy of `base` with the values of `over` and then `a.b=value` settings applied; these are read as YAML.
 
     Raises:
-        UsageError: with every mistake in the settings.
+        UsageError: with every mistake in the settings, among which is that one overrides another.
     """
-    data = base.model_dump() | deepcopy(dict(over))
+    data, set_before = base.model_dump() | deepcopy(dict(over)), list[str]()
+    for key, value in values_of(settings, source).items():
+        if overridden := [other for other in set_before if f"{other}.".startswith(f"{key}.")]:
+            raise UsageError(f"{source}: {key} overrides {', '.join(overridden)}, which is given before it")
+        set_before.append(key)
+        _put(data, key.split("."), value, source)
+    return parse(RunConfig, data, source)
+
+
+def values_of(settings: Sequence[str], source: str = "--set") -> dict[str, object]:
+    """The values of `a.b=value` settings by their keys, read as YAML.
+
+    Raises:
+        UsageError: if one is malformed, or if a key is given twice.
+    """
     malformed = [setting for setting in settings if not setting.partition("=")[1] or not setting.partition("=")[0]]
     if malformed:
         raise UsageError(f"{source}: expected KEY=VALUE, e.g. learner.learning_rate=3e-4, got {', '.join(malformed)}")
+    values: dict[str, object] = {}
     for setting in settings:
         key, _, text = setting.partition("=")
-        _put(data, key.strip().split("."), _value(text, setting), source)
-    return parse(RunConfig, data, source)
+        if key.strip() in values:
+            raise UsageError(f"{source}: {key.strip()} is given twice, as {values[key.strip()]} and as {text}")
+        values[key.strip()] = _value(text, setting)
+    return values
 
 
 def load_config(path: Path) -> RunConfig:

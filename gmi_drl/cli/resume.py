@@ -1,5 +1,6 @@
 """`gmi-drl train --resume`: what a run goes on with."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
 def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
     """The run in a folder, from its last checkpoint, on its own layout or another one with as many environments."""
+    from gmi_drl.config import values_of
     from gmi_drl.launch.launchers import layout_for
     from gmi_drl.run.checkpoint import list_checkpoints, read_index
     from gmi_drl.run.folder import RunFolder
+    from gmi_drl.settings import places_of
 
     if given.run_dir is not None:
         raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
@@ -49,24 +52,26 @@ def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder"
     if chosen.task != name or (given.task is not None and find_task(given.task).name != name):
         raise UsageError(f"the run trains {name}: another task is another run")
     check_applied(chosen, given.apply_mig)
-    _check_same_run(index, before, config, chosen)
+    _check_same_run(index, before, config, places_of(values_of(given.settings)), chosen)
     check(chosen, config, given.launcher, apply_mig=given.apply_mig, has_run_here=chosen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: worlds begin anew")
     return chosen, config, folder, saved[-1]
 
 
-def _check_same_run(index: dict[str, Any], before: "RunConfig", config: "RunConfig", layout: "Layout") -> None:
-    """Refuse what would not be the same run any more."""
+def _check_same_run(
+    index: dict[str, Any], before: "RunConfig", config: "RunConfig", given: Iterable[str], layout: "Layout"
+) -> None:
+    """Refuse what would not be the same run any more, and what it could not take (`given`: places of settings)."""
+    from gmi_drl.settings import refused_changes
+
     total, done = index["num_env"], index["iteration"]
     if layout.num_env != total:
         raise UsageError(
             f"the run has {total} environments in all, this layout has {layout.num_env}: they must be as many"
         )
-    if config.seed != before.seed:
-        raise UsageError(f"the run began with seed {before.seed}: another seed is another run")
-    if config.learner.networks != before.learner.networks:
-        raise UsageError("the networks of the run have other layers or activations: these cannot go on from them")
+    if refused := refused_changes(before, config, given):
+        raise UsageError("; ".join(refused))
     if done >= config.iterations:
         raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
 

@@ -52,18 +52,41 @@ class Given:
 
 def configured(base: "RunConfig", given: Given) -> "RunConfig":
     """The configuration with what the command line sets, also within a file of rsl_rl's."""
-    from gmi_drl.config import apply_settings
+    from gmi_drl.config import apply_settings, values_of
     from gmi_drl.learners import RslRlConfig
     from gmi_drl.learners.rsl_rl import read_over
+    from gmi_drl.settings import places_of, without_effect
 
     settings, file = given.settings, given.rsl_rl_config
     if any(setting.partition("=")[0].strip() in ("learner", "learner.kind") for setting in settings):
         raise UsageError("--set learner.kind: --algo says what learns, and learner.KEY=VALUE sets one of its values")
-    if file is None:
-        return apply_settings(base, settings)
-    if not isinstance(base.learner, RslRlConfig):
+    if isinstance(base.learner, RslRlConfig):
+        settings = [_of_the_run(setting) for setting in settings]
+    elif file is not None:
         raise UsageError(f"--rsl-rl-config is for --algo rsl_rl, not for {base.learner.kind}")
-    return apply_settings(base, settings, f"{file} with --set", read_over(base.learner, file))
+    over = read_over(base.learner, file) if isinstance(base.learner, RslRlConfig) and file else {}
+    config = apply_settings(base, settings, f"{file} with --set" if file else "--set", over)
+    if idle := without_effect(config, places_of(values_of(settings))):
+        raise UsageError(f"--set: {'; '.join(idle)}: leave it out")
+    if file is not None and over:
+        runner = over["learner"]["runner"]
+        said = {"learner.runner": {key: value for key, value in runner.items() if value not in (None, False, "", [])}}
+        tell_idle(file, without_effect(config, places_of(said)))
+    return config
+
+
+def _of_the_run(setting: str) -> str:
+    """A setting with the run's own key, where rsl_rl's is given (`learner.runner.max_iterations`)."""
+    from gmi_drl.learners.rsl_rl_keys import of_the_run
+
+    key, is_equal, value = setting.partition("=")
+    return of_the_run(key.strip()) + is_equal + value
+
+
+def tell_idle(file: Path, idle: list[str]) -> None:
+    """Say what users of rsl_rl have in their files and no run of ours reads."""
+    for line in idle:
+        say(f"{file}: no effect here: {line}")
 
 
 def without_learner(given: Given) -> "RunConfig":

@@ -1,7 +1,7 @@
 """The configuration of our A3C."""
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -17,7 +17,8 @@ from gmi_drl.learners.base import (
     LearnerConfig,
     Positive,
 )
-from gmi_drl.learners.ppo import Activation
+from gmi_drl.learners.ppo import ADAPTIVE, Activation
+from gmi_drl.settings import BEGINNING, LEARNING_RATE, LIVE, NETWORKS, RUN, Setting
 from gmi_drl.workload import TaskSpec
 
 BATCH_SCALARS = 5
@@ -25,6 +26,8 @@ BATCH_SCALARS = 5
 
 JUDGED_SCALARS = 16
 """What judging a transition takes beside, at most."""
+
+OF_VTRACE = Setting(only_with=("vtrace", True))
 
 
 class A3CConfig(LearnerConfig):
@@ -38,63 +41,63 @@ class A3CConfig(LearnerConfig):
     those that had acted, the sooner the larger the rate; half the horizon of PPO means twice as many versions.
     """
 
-    kind: Literal["a3c"] = "a3c"
+    kind: Annotated[Literal["a3c"], RUN] = "a3c"
 
-    hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (256, 128, 64)
+    hidden: Annotated[tuple[Count, ...], Field(min_length=1), NETWORKS] = (256, 128, 64)
     """Widths of the hidden layers of the policy and of the value network."""
 
-    activation: Activation = "elu"
+    activation: Annotated[Activation, NETWORKS] = "elu"
     """Follows each hidden layer."""
 
-    horizon: Count = 8
+    horizon: Annotated[Count, LIVE] = 8
     """T: control steps per world of a rollout, and the most that a return looks ahead before it takes a value."""
 
-    rollouts: Count | None = None
+    rollouts: Annotated[Count | None, LIVE] = None
     """R: rollouts that a trainer learns from in one update. None: one from each agent, shared out among the trainers,
     at least 1."""
 
-    minibatches: Count = 16
+    minibatches: Annotated[Count, LIVE] = 16
     """Slices of an update: each is a step of the optimizer, and a reduction of the gradients."""
 
-    learning_rate: Positive = 4e-4
+    learning_rate: Annotated[Positive, LEARNING_RATE] = 4e-4
     """What it begins with."""
 
-    schedule: Literal["adaptive", "fixed"] = "adaptive"
+    schedule: Annotated[Literal["adaptive", "fixed"], LIVE] = "adaptive"
     """`adaptive` keeps the KL of a slice, from the policies that acted, near `desired_kl`."""
 
-    desired_kl: Positive = 0.06
+    desired_kl: Annotated[Positive, ADAPTIVE] = 0.06
     """See `schedule`. The older the policies that act, the smaller become the steps."""
 
-    gamma: Fraction = 0.99
+    gamma: Annotated[Fraction, LIVE] = 0.99
     """Discount of a step."""
 
-    vtrace: bool = True
+    vtrace: Annotated[bool, LIVE] = True
     """Whether experience of another policy is corrected (arXiv 1802.01561). False: it is learnt from as if it were of
     the policy that learns, by n-step returns; with `clip: null` and `schedule: fixed` as in the paper."""
 
-    rho_clip: Positive = 1.0
+    rho_clip: Annotated[Positive, OF_VTRACE] = 1.0
     """Of V-trace: the most that the ratio of probabilities counts in a step."""
 
-    c_clip: Positive = 1.0
+    c_clip: Annotated[Positive, OF_VTRACE] = 1.0
     """Of V-trace: the most that it counts for the steps before, `rho_clip` at most by its theory."""
 
-    clip: Positive | None = 0.5
+    clip: Annotated[Positive | None, LIVE] = 0.5
     """How far the ratio may have moved from 1 the way that an action's advantage asks for, before the action moves the
     policy no more, as with PPO, with V-trace or without. None: however far, as published."""
 
-    value_loss_coef: Annotated[float, Field(ge=0)] = 0.5
+    value_loss_coef: Annotated[float, Field(ge=0), LIVE] = 0.5
     """Weight of the squared error of values."""
 
-    entropy_coef: Annotated[float, Field(ge=0)] = 0.0
+    entropy_coef: Annotated[float, Field(ge=0), LIVE] = 0.0
     """Weight of the policy's entropy."""
 
-    max_grad_norm: Positive = 1.0
+    max_grad_norm: Annotated[Positive, LIVE] = 1.0
     """Of the policy's and of the value network's gradient."""
 
-    init_std: Positive = 0.3
+    init_std: Annotated[Positive, BEGINNING] = 0.3
     """Standard deviation of the actions at first. More noise is mostly clipped away by the limits of the actions."""
 
-    bootstrap: Literal["final_obs", "last_value"] = "final_obs"
+    bootstrap: Annotated[Literal["final_obs", "last_value"], LIVE] = "final_obs"
     """What follows a time-out: the value of the observation before the reset, or rsl_rl's approximation by the value
     one step earlier. Both are of the agent that acted."""
 
@@ -148,8 +151,3 @@ class A3CConfig(LearnerConfig):
     def lam(self) -> float:
         """Of generalised advantage estimation, by which an actor judges: with 1 its returns are those of n steps."""
         return 1.0
-
-    @property
-    def networks(self) -> Any:
-        """See `LearnerConfig`."""
-        return [self.hidden, self.activation]

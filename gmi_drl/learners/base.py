@@ -13,6 +13,7 @@ from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import FileModel
 from gmi_drl.layout import Layout
 from gmi_drl.registry import Registry, class_at
+from gmi_drl.settings import LIVE, RUN
 from gmi_drl.workload import TaskSpec
 
 Positive = Annotated[float, Field(gt=0)]
@@ -32,12 +33,16 @@ KEPT = 3
 
 
 class LearnerConfig(FileModel):
-    """The section `learner` of a run's configuration: a model of its own for each kind (`learners.LEARNERS`)."""
+    """The section `learner` of a run's configuration: a model of its own for each kind (`learners.LEARNERS`).
 
-    kind: str
+    Each field says what a run that goes on does with another value (`settings.Setting`): `hidden`, say, is of
+    `NETWORKS`, which refuses it. Of a field that says nothing another value is taken.
+    """
+
+    kind: Annotated[str, RUN]
     """Which learner, and so what else the section has."""
 
-    reward_scale: Positive = 1.0
+    reward_scale: Annotated[Positive, LIVE] = 1.0
     """Times the task's rewards: brings returns to the order of ten, as clipping of the value loss assumes."""
 
     @classmethod
@@ -70,11 +75,6 @@ class LearnerConfig(FileModel):
         @property
         def learning_rate(self) -> float:
             """What it begins with."""
-            raise NotImplementedError
-
-        @property
-        def networks(self) -> Any:
-            """What a run keeps for good, to be compared: it can only go on with the same networks."""
             raise NotImplementedError
 
         @property

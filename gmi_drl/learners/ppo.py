@@ -1,13 +1,16 @@
 """The configuration of our PPO."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
 from gmi_drl.learners.base import Count, Fraction, LearnerConfig, Positive
+from gmi_drl.settings import BEGINNING, LEARNING_RATE, LIVE, NETWORKS, RUN, Setting
 from gmi_drl.workload import TaskSpec
 
 Activation = Literal["elu", "tanh"]
+
+ADAPTIVE = Setting(only_with=("schedule", "adaptive"))
 
 
 class PPOConfig(LearnerConfig):
@@ -16,57 +19,57 @@ class PPOConfig(LearnerConfig):
     A new run gets its task's `hidden`, `reward_scale`, `init_std`, `minibatches`, `epochs` and `desired_kl`.
     """
 
-    kind: Literal["ppo"] = "ppo"
+    kind: Annotated[Literal["ppo"], RUN] = "ppo"
 
-    hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (256, 128, 64)
+    hidden: Annotated[tuple[Count, ...], Field(min_length=1), NETWORKS] = (256, 128, 64)
     """Widths of the hidden layers of the policy and of the value network."""
 
-    activation: Activation = "elu"
+    activation: Annotated[Activation, NETWORKS] = "elu"
     """Follows each hidden layer."""
 
-    horizon: Count = 16
+    horizon: Annotated[Count, LIVE] = 16
     """The paper's m: control steps per world before each training."""
 
-    epochs: Count = 4
+    epochs: Annotated[Count, LIVE] = 4
     """How often an update goes through its samples."""
 
-    minibatches: Count = 4
+    minibatches: Annotated[Count, LIVE] = 4
     """Per epoch."""
 
-    learning_rate: Positive = 1e-3
+    learning_rate: Annotated[Positive, LEARNING_RATE] = 1e-3
     """What it begins with."""
 
-    schedule: Literal["adaptive", "fixed"] = "adaptive"
+    schedule: Annotated[Literal["adaptive", "fixed"], LIVE] = "adaptive"
     """`adaptive` keeps the KL of a mini-batch near `desired_kl`."""
 
-    desired_kl: Positive = 0.04
+    desired_kl: Annotated[Positive, ADAPTIVE] = 0.04
     """The KL of one mini-batch is too noisy for 0.01: the fastest of a few tried on Ant, one run each."""
 
-    gamma: Fraction = 0.99
+    gamma: Annotated[Fraction, LIVE] = 0.99
     """Discount of a step."""
 
-    lam: Fraction = 0.95
+    lam: Annotated[Fraction, LIVE] = 0.95
     """Of generalised advantage estimation."""
 
-    clip: Positive = 0.2
+    clip: Annotated[Positive, LIVE] = 0.2
     """How far the ratio of probabilities, and a value, may move."""
 
-    value_loss_coef: Annotated[float, Field(ge=0)] = 1.0
+    value_loss_coef: Annotated[float, Field(ge=0), LIVE] = 1.0
     """Weight of the value loss."""
 
-    clip_value_loss: bool = True
+    clip_value_loss: Annotated[bool, LIVE] = True
     """Whether `clip` is for values, too."""
 
-    entropy_coef: Annotated[float, Field(ge=0)] = 0.0
+    entropy_coef: Annotated[float, Field(ge=0), LIVE] = 0.0
     """Weight of the policy's entropy."""
 
-    max_grad_norm: Positive = 1.0
+    max_grad_norm: Annotated[Positive, LIVE] = 1.0
     """Of the policy's and of the value network's gradient."""
 
-    init_std: Positive = 0.3
+    init_std: Annotated[Positive, BEGINNING] = 0.3
     """Standard deviation of the actions at first. More noise is mostly clipped away by the limits of the actions."""
 
-    bootstrap: Literal["final_obs", "last_value"] = "final_obs"
+    bootstrap: Annotated[Literal["final_obs", "last_value"], LIVE] = "final_obs"
     """What follows a time-out: the value of the observation before the reset, or rsl_rl's approximation by the value
     one step earlier."""
 
@@ -81,8 +84,3 @@ class PPOConfig(LearnerConfig):
             epochs=task.epochs,
             desired_kl=task.desired_kl,
         )
-
-    @property
-    def networks(self) -> Any:
-        """See `LearnerConfig`."""
-        return [self.hidden, self.activation]

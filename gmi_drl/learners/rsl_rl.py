@@ -2,11 +2,13 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from gmi_drl.learners.base import LearnerConfig
 from gmi_drl.learners.ppo import PPOConfig
 from gmi_drl.learners.rsl_rl_file import Algorithm, RslRlSection, algorithm_of, read_rsl_rl_config, unknown_groups
+from gmi_drl.learners.rsl_rl_keys import RUNNER
+from gmi_drl.settings import RUN
 from gmi_drl.workload import TaskSpec
 
 USUAL_HIDDEN = (256, 256, 256)
@@ -16,9 +18,9 @@ USUAL_HIDDEN = (256, 256, 256)
 class RslRlConfig(LearnerConfig):
     """rsl-rl-lib's `OnPolicyRunner` on each GMI."""
 
-    kind: Literal["rsl_rl"] = "rsl_rl"
+    kind: Annotated[Literal["rsl_rl"], RUN] = "rsl_rl"
 
-    runner: RslRlSection
+    runner: Annotated[RslRlSection, RUNNER]
     """rsl_rl's `train_cfg`, as `--rsl-rl-config FILE` reads it."""
 
     @classmethod
@@ -48,14 +50,9 @@ class RslRlConfig(LearnerConfig):
         return self._algorithm.learning_rate
 
     @property
-    def networks(self) -> Any:
-        """See `LearnerConfig`."""
-        return [self.runner["actor"], self.runner["critic"]]
-
-    @property
     def hidden(self) -> tuple[int, ...]:
         """See `LearnerConfig`. Convolutions and memories are not counted."""
-        both = (tuple(network.get("hidden_dims") or USUAL_HIDDEN) for network in self.networks)
+        both = (tuple(network.get("hidden_dims") or USUAL_HIDDEN) for network in self._networks)
         return max(both, key=sum)
 
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
@@ -65,7 +62,7 @@ class RslRlConfig(LearnerConfig):
         offer and no network names are stored, too, and not counted.
         """
         groups = {group for named in self.runner["obs_groups"].values() for group in named}
-        others = [network for network in self.networks if network["class_name"] != "MLPModel"]
+        others = [network for network in self._networks if network["class_name"] != "MLPModel"]
         return None if others or groups - {"policy"} else super().memory_bytes(task, num_env)
 
     @property
@@ -76,6 +73,10 @@ class RslRlConfig(LearnerConfig):
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """See `LearnerConfig`: its networks see groups that there are."""
         return [] if groups is None else unknown_groups(self.runner, groups)
+
+    @property
+    def _networks(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.runner["actor"], self.runner["critic"]
 
     @property
     def _algorithm(self) -> Algorithm:

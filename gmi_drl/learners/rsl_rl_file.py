@@ -3,18 +3,16 @@
 from collections.abc import Collection
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import AfterValidator, ConfigDict, Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, parse
+from gmi_drl.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.learners.rsl_rl_policy import of_today, with_two_networks
 from gmi_drl.yaml_text import EXPONENT
-
-RUN_SETTINGS = {"max_iterations": "iterations", "seed": "seed", "save_interval": "checkpoint_every"}
-"""What rsl_rl's users write into the same file, and which setting of a run it is."""
 
 PLACE = "learner.runner"
 """Where the section is in a configuration, for errors."""
@@ -36,9 +34,12 @@ class _Network(_Open):
 
 
 class Algorithm(_Open):
-    """What we read of rsl_rl's `algorithm`, with its defaults."""
+    """What we read of rsl_rl's `algorithm`, with its defaults, and what it takes without a look."""
 
     class_name: str = "PPO"
+    schedule: Literal["adaptive", "fixed"] = "adaptive"
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.99
+    lam: Annotated[float, Field(ge=0, le=1)] = 0.95
     num_learning_epochs: Annotated[int, Field(ge=1)] = 5
     num_mini_batches: Annotated[int, Field(ge=1)] = 4
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
@@ -54,6 +55,8 @@ class _Runner(_Open):
 
 
 def _checked(section: dict[str, Any]) -> dict[str, Any]:
+    if moved := [f"{PLACE}.{key} is {RUN_SETTINGS[key]} of the run" for key in section if key in RUN_SETTINGS]:
+        raise UsageError(f"{', '.join(moved)}: set that, and leave it out here")
     _require_ppo(section)
     section = {"obs_groups": {}, **with_two_networks(section)}  # empty, rsl_rl chooses: the network's name or `policy`
     section |= {name: of_today(section[name]) for name in ("actor", "critic") if name in section}
@@ -72,8 +75,8 @@ RslRlSection = Annotated[dict[str, Any], AfterValidator(_checked)]
 """rsl_rl's `train_cfg`, its networks in today's form: what it knows beyond the few values that we check is its own to
 judge.
 
-What its users' scripts read has no effect: `device`, `resume`, `load_run` and the like; the layout says where a run
-trains. Classes that it names are imported, as rsl_rl does, but not from the working directory.
+What only its users' scripts read has no effect (`rsl_rl_keys.RUNNER`), which is told. Classes that it names are
+imported, as rsl_rl does, but not from the working directory.
 """
 
 

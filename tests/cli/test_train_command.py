@@ -72,9 +72,17 @@ def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
             "the run has 8 environments in all, this layout has",
         ),
         (["--run-dir", "run"], 2, "run holds a run already"),
-        (["--resume", "run", "--iterations", 4, "--seed", 4], 2, "the run began with seed 3"),
-        (["--resume", "run", "--iterations", 4, "--set", "learner.hidden=[8]"], 2, "these cannot go on from them"),
-        (["--resume", "run", "--iterations", 4, "--set", "learner.activation=tanh"], 2, "these cannot go on from them"),
+        (["--resume", "run", "--iterations", 4, "--seed", 4], 2, "seed: the run has 3: another one is another run"),
+        (
+            ["--resume", "run", "--iterations", 4, "--set", "learner.hidden=[8]"],
+            2,
+            "learner.hidden: the run has [256, 128, 64]: its networks",
+        ),
+        (
+            ["--resume", "run", "--iterations", 4, "--set", "learner.activation=tanh"],
+            2,
+            "learner.activation: the run has elu: its networks",
+        ),
     ],
 )
 def test_what_does_not_fit_the_run_is_refused(finished, command_line, arguments, code, message):

@@ -69,7 +69,7 @@ def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_li
     assert index["env_steps"] == 4 * 4 * 16 and len(index["parts"]) == 2
     for arguments, message in (
         (["--algo", "ppo"], "the run learns by rsl_rl"),
-        (["--set", "learner.runner.actor.hidden_dims=[9]"], "these cannot go on"),
+        (["--set", "learner.runner.actor.hidden_dims=[9]"], "learner.runner.actor: the run has another: its networks"),
         (["--rsl-rl-config", "agent.yaml"], "is for a new run"),
         (["--set", "learner.gamma=0.9"], "learner.gamma: unknown key"),
         (["--task", "humanoid"], "the run trains ant: another task is another run"),

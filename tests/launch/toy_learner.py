@@ -1,8 +1,9 @@
 """A learner as another package would bring it, for tests: its entry and its configuration, which import no torch."""
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from gmi_drl.learners import LearnerConfig, LearnerEntry
+from gmi_drl.settings import NETWORKS
 from gmi_drl.units import GIB
 
 
@@ -10,7 +11,7 @@ class ToyConfig(LearnerConfig):
     """Policy gradients of whole rollouts, one step each."""
 
     kind: Literal["toy"] = "toy"
-    hidden: tuple[int, ...] = (16,)
+    hidden: Annotated[tuple[int, ...], NETWORKS] = (16,)
     activation: Literal["elu", "tanh"] = "tanh"
     init_std: float = 0.5
     horizon: int = 4
@@ -27,10 +28,6 @@ class ToyConfig(LearnerConfig):
     @classmethod
     def for_task(cls, task):
         return cls(reward_scale=task.reward_scale)
-
-    @property
-    def networks(self):
-        return self.hidden
 
     def memory_bytes(self, task, num_env):
         return super().memory_bytes(task, num_env) + round(self.history_gib * GIB)

@@ -1,0 +1,101 @@
+"""Another value of every setting of a configuration, by learner: what a walk over all of them sets, one at a time."""
+
+RUN = {
+    "seed": "7",
+    "iterations": "3",
+    "time_limit_s": "0.001",
+    "checkpoint_every": "1",
+    "checkpoints_kept": "1",
+    "hang_s": "77.0",
+    "cuda_graphs": "false",
+    "tf32": "true",
+    "physics": "warp",
+    "warp.nconmax": "9",
+    "warp.njmax": "9",
+    "writers": "[tensorboard]",
+    "reward_terms": "true",
+}
+
+OURS = {
+    "learner.reward_scale": "0.5",
+    "learner.hidden": "[16]",
+    "learner.activation": "tanh",
+    "learner.horizon": "6",
+    "learner.minibatches": "4",
+    "learner.learning_rate": "3e-3",
+    "learner.schedule": "fixed",
+    "learner.desired_kl": "1e-6",
+    "learner.gamma": "0.5",
+    "learner.clip": "0.01",
+    "learner.value_loss_coef": "0.1",
+    "learner.entropy_coef": "0.1",
+    "learner.max_grad_norm": "0.01",
+    "learner.init_std": "0.9",
+    "learner.bootstrap": "last_value",
+}
+
+PPO = {**OURS, "learner.epochs": "1", "learner.lam": "0.2", "learner.clip_value_loss": "false"}
+
+A3C = {
+    **OURS,
+    "learner.rollouts": "2",
+    "learner.vtrace": "false",
+    "learner.rho_clip": "0.5",
+    "learner.c_clip": "0.5",
+}
+
+NETWORK = "{class_name: MLPModel, hidden_dims: [16], activation: elu, obs_normalization: true"
+NOISE = "distribution_cfg: {class_name: GaussianDistribution, init_std: 0.3, std_type: log}"
+
+RSL_RL = {
+    "learner.reward_scale": "0.5",
+    **{
+        f"learner.runner.{key}": value
+        for key, value in {
+            "num_steps_per_env": "6",
+            "clip_actions": "0.1",
+            "check_for_nan": "false",
+            "torch_compile_mode": "default",
+            "logger": "tensorboard",
+            "run_name": "mine",
+            "wandb_project": "mine",
+            "neptune_project": "mine",
+            "actor": f"{NETWORK}, {NOISE}}}",
+            "critic": f"{NETWORK}}}",
+            "obs_groups": "{actor: [policy], critic: [policy, policy]}",
+            "class_name": "OnPolicyRunner",
+            "runner_class_name": "OnPolicyRunner",
+            "resume": "true",
+            "load_run": "abc",
+            "load_checkpoint": "abc",
+            "device": "cuda:7",
+            "experiment_name": "mine",
+            "wandb_tags": "[mine]",
+            "upload_model": "true",
+            "max_iterations": "3",
+            "seed": "7",
+            "save_interval": "1",
+            "algorithm.num_learning_epochs": "1",
+            "algorithm.num_mini_batches": "1",
+            "algorithm.clip_param": "0.01",
+            "algorithm.gamma": "0.5",
+            "algorithm.lam": "0.2",
+            "algorithm.value_loss_coef": "0.1",
+            "algorithm.use_clipped_value_loss": "false",
+            "algorithm.entropy_coef": "0.1",
+            "algorithm.learning_rate": "3e-3",
+            "algorithm.max_grad_norm": "0.01",
+            "algorithm.schedule": "fixed",
+            "algorithm.desired_kl": "1e-6",
+            "algorithm.normalize_advantage_per_mini_batch": "true",
+            "algorithm.use_mixed_precision": "true",
+            "algorithm.optimizer": "sgd",
+            "algorithm.symmetry_cfg": "{use_data_augmentation: false, use_mirror_loss: false}",
+            "algorithm.rnd_cfg": "{weight: 1.0, learning_rate: 1e-3, num_outputs: 4}",
+            "algorithm.share_cnn_encoders": "true",
+            "algorithm.class_name": "rsl_rl.algorithms:PPO",
+        }.items()
+    },
+}
+
+OF_LEARNER = {"ppo": PPO, "a3c": A3C, "rsl_rl": RSL_RL}
