@@ -1,6 +1,7 @@
 """The ways to sum gradients over a group of GMIs (paper section 4.1), where their code is, and who can use which."""
 
 from gmi_drl import reduction_legs
+from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import STORES_IN_ORDER
 from gmi_drl.mapping import MappingList, mrr_obstacle, size_of
 from gmi_drl.reduction_method import Kind, ReductionMethod
@@ -153,6 +154,28 @@ def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
     if size_of(mapping) < 2:
         return NONE
     return MPR_SHM if MPR_SHM.runs_on(architecture) else MPR_GLOO
+
+
+def usual_across_hosts(mapping: MappingList, architecture: str) -> ReductionMethod:
+    """The one for GMIs of several hosts where nothing is known of speeds, however they lie on their devices.
+
+    Raises:
+        NoFeasiblePlanError: None of ours runs on such a processor.
+    """
+    if size_of(mapping) < 2:
+        return NONE
+    require_across_hosts(architecture)
+    return HAR
+
+
+def require_across_hosts(architecture: str) -> None:
+    """Raise NoFeasiblePlanError where GMIs of several hosts cannot sum their gradients on such a processor."""
+    if not HAR.runs_on(architecture):
+        known = " and ".join(HAR.architectures or ())
+        raise NoFeasiblePlanError(
+            f"GMIs of several hosts sum their gradients on processors of {known} alone, not on {architecture}: "
+            "plan for one host (--node)"
+        )
 
 
 def legal_reductions(mapping: MappingList, kind: Kind, architecture: str, hosts: int = 1) -> list[ReductionMethod]:

@@ -6,7 +6,7 @@ from itertools import accumulate, chain, pairwise
 
 from gmi_drl.mapping import MappingList, select_by_layout
 from gmi_drl.reduction_method import Kind, ReductionMethod
-from gmi_drl.reductions import MRR, by_speed
+from gmi_drl.reductions import MRR, by_speed, require_across_hosts
 from gmi_drl.speeds import OF_CORES, Speeds
 from gmi_drl.units import human_bytes
 
@@ -20,7 +20,8 @@ class Communication:
     Args:
         reduces: How many an iteration has.
         bucket_bytes: The paper's M_p.
-        architecture: Of the processor, which allows some methods alone.
+        architecture: Of the processor, which allows some methods alone. Where it allows none over several hosts, what
+            asks for a method raises NoFeasiblePlanError.
         kind: Of the devices of the GMIs.
         speeds: Of the ways between them; None where nobody has measured them.
         devices_by_host: How many devices each machine has, where the GMIs are on several.
@@ -74,6 +75,8 @@ class Communication:
         return self.speeds if self.speeds and self._known(mapping, self.speeds) else OF_CORES
 
     def _by_speed(self, mapping: MappingList) -> list[tuple[float, ReductionMethod]]:
+        if self.hosts > 1:
+            require_across_hosts(self.architecture)
         known = self._known(mapping, self.speeds or {})
         return known or self._known(mapping, OF_CORES)  # which know a way of every processor
 

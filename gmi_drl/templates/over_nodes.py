@@ -9,9 +9,9 @@ from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Device, GmiGroup, Layout
 from gmi_drl.learners import LearnerConfig, LearnerEntry
-from gmi_drl.mapping import MappingList, size_of
+from gmi_drl.mapping import MappingList
 from gmi_drl.reduction_method import ReductionMethod
-from gmi_drl.reductions import NONE, REDUCTIONS
+from gmi_drl.reductions import usual_across_hosts
 from gmi_drl.speeds import LINK, OF_CORES, Speeds
 from gmi_drl.templates.cost import Communication, milliseconds
 from gmi_drl.templates.template import Template
@@ -56,7 +56,7 @@ class OverNodes(Template):
 
     def usual(self, training: MappingList, node: Node) -> ReductionMethod:
         """See `Template`: what crosses hosts wherever GMIs lie on their devices."""
-        return REDUCTIONS.find("HAR") if size_of(training) > 1 else NONE
+        return usual_across_hosts(training, node.cpu.architecture)
 
     def trainers_of(self, mapping: MappingList) -> MappingList:
         """See `Template`: those of each node."""

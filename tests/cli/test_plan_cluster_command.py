@@ -51,6 +51,14 @@ def test_machines_are_cut_evenly_where_nothing_was_measured(command_line, tmp_pa
         assert len(layout.devices) == 16 and layout.num_env == 16 * 64
 
 
+@pytest.mark.parametrize("measured", [(), PROFILE], ids=["by the layout", "by a profile"])
+def test_processors_whose_gmis_cannot_sum_over_hosts_are_refused_in_words(command_line, tmp_path, examples, measured):
+    node = tmp_path / "examples/nodes/h100-x8.yaml"
+    node.write_text(node.read_text().replace("cpu: {", "cpu: {architecture: riscv64, "))
+    code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", *measured)
+    assert code == 3 and "processors of x86_64" in err and "not on riscv64: plan for one host (--node)" in err
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
