@@ -5,13 +5,14 @@ import os
 import selectors
 import shutil
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
 
-from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.errors import GmiDiedError, GmiError, GmiWarning
 from gmi_drl.gmi import Instances
 from gmi_drl.gmi_environment import without_mps
 from gmi_drl.launch.events import Event, Heard, Tick
@@ -33,6 +34,7 @@ from gmi_drl.roles.words import (
     Proved,
     Ready,
     Report,
+    Warned,
     Wrote,
     said_by_gmi,
 )
@@ -101,6 +103,7 @@ class GMIProcesses:
         self._starting, self._failed = dict[int, Waiting](), set[int]()
         self._selector = selectors.DefaultSelector()
         self._has_told = False  # the role of any GMI
+        self._warned = set[str]()
 
     def __enter__(self) -> Self:
         # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
@@ -297,6 +300,9 @@ class GMIProcesses:
                 self.say(number, Proved())
             case Done(result):
                 self._results[number] = result
+            case Warned(message) if message not in self._warned:  # several may warn of the same
+                self._warned.add(message)
+                warnings.warn(f"{name_of(number)}: {message}", GmiWarning, stacklevel=1)
             case Failed():  # that the line ends now is no news
                 self._selector.unregister(child.line_fd)
                 self._selector.unregister(child.exit_fd)

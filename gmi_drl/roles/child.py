@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -39,6 +40,7 @@ def main() -> int:
     from gmi_drl.roles.words import Done
 
     line = Line(order["line"])
+    _tell_warnings(line)
     try:
         line.deliver(Done(_run(order, line)))
     except Exception as error:
@@ -52,6 +54,21 @@ def main() -> int:
         return 1
     _finish(order)
     return 0
+
+
+def _tell_warnings(line: "Line") -> None:
+    """From now on tell the launcher of our warnings, too: nobody may look at the log of a run that goes on."""
+    from gmi_drl.errors import GmiWarning
+    from gmi_drl.roles.words import Warned
+
+    show = warnings.showwarning
+
+    def show_and_tell(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        show(message, category, *where, **more)
+        if issubclass(category, GmiWarning):
+            line.report(Warned(str(message)))
+
+    warnings.showwarning = show_and_tell
 
 
 def _finish(order: dict[str, Any]) -> None:

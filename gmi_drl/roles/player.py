@@ -85,6 +85,7 @@ class Player:
         self.finished: list[Episode] = []
         self._total = torch.zeros(task.num_env, dtype=torch.float64)
         self._length = torch.zeros(task.num_env, dtype=torch.int64)
+        self._was_bad = torch.zeros(task.num_env, dtype=torch.bool)  # a world that stays bad has ended once
 
     def step(self) -> None:
         """One control step of all worlds."""
@@ -93,7 +94,9 @@ class Player:
         _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
         self._total += reward * info["valid"]
         self._length += info["valid"]
-        ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else a step that began an episode
+        went_wrong = info["bad"] & ~self._was_bad
+        ended = (terminated | truncated) & (info["valid"] | went_wrong)  # else a step that began an episode
+        self._was_bad = info["bad"].clone()
         for world in ended.nonzero().flatten().tolist():
             how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[world] else "truncated"
             self._end(world, "bad" if info["bad"][world] else how)

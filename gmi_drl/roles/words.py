@@ -100,6 +100,13 @@ class Wrote:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """Something that people should be told of, and that does not end the role."""
+
+    message: str
+
+
+@dataclass(frozen=True)
 class Done:
     """The role has returned this (JSON). It is the last word."""
 
@@ -116,7 +123,7 @@ class Failed:
 
 
 LauncherWord = Proved | Kept | Start | Stop | Measure | Reduce
-GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Wrote | Done | Failed
+GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Wrote | Warned | Done | Failed
 _OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
 _OF_GMI = {word.__name__: word for word in get_args(GMIWord)}
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gmi_drl.device.captured import Captured
 from gmi_drl.sim.base import Sim
+from gmi_drl.tasks.finite import finite_weights, weighed_sums
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.tasks.terms import RewardTerms, Terms
 from gmi_drl.workload import TaskSpec
@@ -163,6 +164,7 @@ class SimTask:
         self.episode_length = torch.zeros(worlds, dtype=torch.int64, device=device)
         self.obs: Tensor = torch.zeros(worlds, self.spec.num_obs, device=device)
         self._final_obs = torch.zeros_like(self.obs)
+        self._weights = finite_weights(self.spec.num_obs, device)
         self._action = torch.zeros(worlds, actions, device=device)
         self._noise = torch.zeros(worlds, self._definition.reset_noise, device=device)
         self._reward = torch.zeros(worlds, device=device)
@@ -192,7 +194,8 @@ class SimTask:
         after, action = self._fields(), self._action
         final_obs = self._definition.observe(after, action)
         reward, terminated = self._definition.reward_done(final_obs, action, self._before, after)
-        torch.logical_or(self._sim.bad(), ~(final_obs.sum(1) + reward).isfinite(), out=self._bad)
+        is_finite = weighed_sums(final_obs, self._weights, reward).isfinite()
+        torch.logical_or(self._sim.bad(), ~is_finite, out=self._bad)
         torch.logical_not(self._bad, out=self._valid)
         if self.reward_terms is not None:
             terms = self._definition.reward_terms(final_obs, action, self._before, after)

@@ -49,7 +49,8 @@ class Task(Protocol):
             info: `final_obs` `[N, O]`, the observation before any reset; `bad` bool `[N]`, worlds in which the physics
                 went wrong or the action was NaN, with reward 0 and the observation before the step; `valid` bool
                 `[N]`, False for what is no transition: those, and steps that a simulator used to begin an episode.
-                Leave them out of training and do not bootstrap from them. No output is ever NaN.
+                Leave them out of training and do not bootstrap from them.
+            All numbers are finite.
 
         Raises:
             UsageError: The action has another shape.

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from conftest import children_of, environment, open_layout, tiny_config, tiny_layout, two_cores
 
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.process import ProcessInstances
 from gmi_drl.launch.events import Heard
@@ -18,7 +18,8 @@ from gmi_drl.launch.started import how_it_ended
 from gmi_drl.run.folder import RunFolder
 
 ROLE = """
-import time
+import time, warnings
+warnings.simplefilter("always")
 import gmi_drl as GMI_DRL
 
 class Late(GMI_DRL.DRL_role):
@@ -36,6 +37,12 @@ class Unequal(GMI_DRL.DRL_role):
         for number in range(20):
             self.mgr.report({"number": number})
         return "a result"
+
+class Warning_(GMI_DRL.DRL_role):
+    def GMI_run(self):
+        from gmi_drl.errors import GmiWarning
+        for text in ("a sensor is odd", "a sensor is odd", "another is odd"):
+            warnings.warn(text, GmiWarning)
 
 class Riddling(GMI_DRL.DRL_role):
     def GMI_run(self, bytes_sent):
@@ -95,6 +102,23 @@ def test_the_error_of_a_gmi_that_has_ended_is_told_not_its_exit_code(tmp_path):
             pass
     assert str(failed.value).count("ValueError: a bug in my role") == 1, "the log ends with it, too"
     assert str(failed.value).endswith('raise ValueError("a bug in my role")')
+
+
+@two_cores
+def test_what_gmis_warn_of_is_told_once(tmp_path):
+    (tmp_path / "role.py").write_text(ROLE)
+    folder, role = RunFolder(tmp_path / "run"), f"{tmp_path / 'role.py'}:Warning_"
+    folder.create()
+    with (
+        open_layout(tiny_layout(2), tiny_config(), folder, {0: role, 1: role}, {}, slot_bytes=64) as processes,
+        pytest.warns(GmiWarning, match="odd") as told,
+    ):
+        for _ in processes.events():
+            pass
+    words = [str(warning.message).partition(": ") for warning in told]
+    assert sorted(text for _, _, text in words) == ["a sensor is odd", "another is odd"]
+    assert {name for name, _, _ in words} <= {"GMI 0", "GMI 1"}
+    assert "a sensor is odd" in folder.log_file(0).read_text()
 
 
 @two_cores

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.tasks.finite import LARGEST, Notices, finite_weights, weighed_sums
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
 
@@ -41,15 +42,19 @@ class AdaptedTask(ABC):
     """A `Task` by somebody else's vectorised simulator; see `gmi_drl.tasks.Task`.
 
     Actions are clamped to [-1, 1] and scaled to the simulator's bounds where these are finite, else passed on as they
-    are. A world whose observation or reward is not finite is `bad` until the simulator begins a new episode there; its
-    observation is then the last finite one. An action that is not finite never reaches the simulator; that step is told
-    as the end of an episode, but the simulator goes on with the old one.
+    are. An action that is not finite never reaches the simulator; that step is told as the end of an episode, but the
+    simulator goes on with the old one.
+
+    A world whose observation or reward is not finite is `bad` until the simulator begins a new episode there. Such an
+    observation is replaced by the last finite one of that world, by zeros if there is none. Observations and rewards
+    beyond `finite.LARGEST` are clamped to it. On the host a `GmiWarning` names the first number of either kind; on a
+    GPU looking for it would wait.
 
     Simulators of others give no state away: `state_dict` is empty, and a resumed run begins new episodes.
 
     Args:
         spec: Sizes.
-        obs: The first observation, float32 `[N, O]`; says N and the device.
+        obs: The first observation, float32 `[N, O]`, finite or not; says N and the device.
         action_space: Of one world, with `low` and `high` that broadcast to `[A]`.
     """
 
@@ -57,8 +62,11 @@ class AdaptedTask(ABC):
     counts_by_itself = True
 
     def __init__(self, spec: TaskSpec, obs: Tensor, action_space: Any) -> None:
-        self.spec, self.obs = spec, obs
-        self.num_env, self.device = len(obs), obs.device
+        self.spec, self.num_env, self.device = spec, len(obs), obs.device
+        self._weights, self._is_on_host = finite_weights(spec.num_obs, obs.device), obs.device.type == "cpu"
+        self._notices, self._steps = Notices(spec.name), 0
+        self.obs = torch.zeros_like(obs)
+        self._show(obs)
         self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
         low, high = (
             torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().to(self.device)
@@ -71,7 +79,8 @@ class AdaptedTask(ABC):
     @torch.no_grad()
     def reset(self) -> Tensor:
         """See `Task.reset`."""
-        self.obs = self._begin()
+        self._steps = 0
+        self._show(self._begin())
         self.episode_length.zero_()
         return self.obs
 
@@ -83,16 +92,27 @@ class AdaptedTask(ABC):
         is_broken = ~action.isfinite().all(1)
         harmless = action.masked_fill(is_broken[:, None], 0.0)
         told = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
+        self._steps += 1
 
-        bad = is_broken | ~(told.final_obs.sum(1) + told.reward).isfinite()
-        valid = ~bad if told.began is None else ~(bad | told.began)
+        wrong = ~weighed_sums(told.final_obs, self._weights, told.reward).isfinite()
+        reward = told.reward.clamp(-LARGEST, LARGEST)
+        if self._is_on_host and (wrong.any() or not torch.equal(reward, told.reward)):
+            self._notices.look(self._steps, told.final_obs, told.reward)
+        if told.began is None:
+            begins = told.terminated | told.truncated
+            bad = is_broken | wrong | self._lost
+            valid = ~bad
+        else:
+            begins = told.began
+            bad = is_broken | wrong | (self._lost & ~begins)
+            valid = ~(bad | begins)
         terminated = told.terminated & valid
         truncated = ~valid | (told.truncated & ~terminated)
-        final_obs = torch.where(bad[:, None], self.obs, told.final_obs)
-        self.obs = torch.where(told.obs.sum(1, keepdim=True).isfinite(), told.obs, self.obs)
+        final_obs = torch.where(bad[:, None], self.obs, told.final_obs.clamp(-LARGEST, LARGEST))
+        self._show(told.obs, (wrong | self._lost) & ~begins)
         self._count(terminated | truncated)
         info = {"final_obs": final_obs, "bad": bad, "valid": valid}
-        return self.obs, told.reward.masked_fill(~valid, 0.0), terminated, truncated, info
+        return self.obs, reward.masked_fill_(~valid, 0.0), terminated, truncated, info
 
     def state_dict(self) -> dict[str, Tensor]:
         """Nothing: see the class."""
@@ -115,6 +135,20 @@ class AdaptedTask(ABC):
     @abstractmethod
     def _simulate(self, action: Tensor) -> Outcome:
         """One step with finite actions `[N, A]`, scaled to the bounds. The tensors may be the simulator's own."""
+
+    def _show(self, obs: Tensor, is_lost: Tensor | bool = False) -> None:
+        """Make these raw observations `[N, O]` the current ones; a world without is lost until its next episode.
+
+        Args:
+            obs: What the simulator tells, finite or not.
+            is_lost: Worlds whose episode is lost anyway, bool `[N]`.
+        """
+        sums, clamped = weighed_sums(obs, self._weights), obs.clamp(-LARGEST, LARGEST)
+        is_finite = sums.isfinite()
+        self.obs = torch.where(is_finite[:, None], clamped, self.obs)
+        self._lost = ~is_finite | is_lost
+        if self._is_on_host and not torch.equal(sums, weighed_sums(clamped, self._weights)):
+            self._notices.look(self._steps, obs)
 
     def _count(self, ended: Tensor) -> None:
         self.episode_length += 1

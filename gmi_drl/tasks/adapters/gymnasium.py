@@ -84,8 +84,12 @@ class GymnasiumTask(AdaptedTask):
         if self._mode == NEXT_STEP:
             told.began, self._has_ended = self._tensor(self._has_ended, torch.bool), ended
         if self._mode == DISABLED:
-            ended = ended | ~np.isfinite(obs).reshape(self.num_env, -1).all(1)
-            told.obs = self._observation(self.envs.reset(options={"reset_mask": ended})[0]) if ended.any() else told.obs
+            is_finite = np.isfinite(obs).reshape(self.num_env, -1).all(1) & np.isfinite(reward)
+            begins = ended | ~is_finite
+            told.truncated |= self._tensor(~is_finite, torch.bool)
+            told.obs = (
+                self._observation(self.envs.reset(options={"reset_mask": begins})[0]) if begins.any() else told.obs
+            )
         return told
 
     def _observation(self, array: Any) -> Tensor:

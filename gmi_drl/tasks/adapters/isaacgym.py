@@ -89,7 +89,7 @@ class IsaacGymTask(AdaptedTask):
     def _begin(self) -> Tensor:
         told = self._ask(bridge.RESET, START_S)
         self._has_ended = told["done"] | told["bad"]
-        return told["obs"].masked_fill(told["bad"][:, None], 0.0)
+        return told["obs"]
 
     def _simulate(self, action: Tensor) -> Outcome:
         self._host["action"].copy_(action)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
+from gmi_drl.tasks.finite import LARGEST
 
 
 class TorchEnvTask(AdaptedTask):
@@ -67,10 +68,11 @@ class TorchEnvTask(AdaptedTask):
     def groups(self) -> dict[str, Tensor]:
         """All groups of current observations by name, float32 `[N, ...]`, for learners that know more than one.
 
-        What is not finite is 0.
+        What is not finite is 0, what is beyond `finite.LARGEST` is that.
         """
         tensors = {name: obs for name, obs in self._groups.items() if isinstance(obs, Tensor)}
-        return {name: torch.nan_to_num(obs.float(), 0.0, 0.0, 0.0) for name, obs in tensors.items()}
+        finite = {name: torch.nan_to_num(obs.float(), 0.0, 0.0, 0.0) for name, obs in tensors.items()}
+        return {name: obs.clamp_(-LARGEST, LARGEST) for name, obs in finite.items()}
 
     def close(self) -> None:
         """See `Task.close`."""

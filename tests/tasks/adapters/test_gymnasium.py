@@ -3,15 +3,17 @@ from functools import partial
 
 import gymnasium
 import numpy as np
+import odd_worlds
 import pytest
 import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.errors import GmiWarning, MachineError, UsageError
 from gmi_drl.tasks import make
 from gmi_drl.tasks.adapters.base import UNLIMITED_STEPS
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of
+from gmi_drl.tasks.finite import LARGEST
 from gmi_drl.workload import TASK_SPECS
 
 N = 3
@@ -139,6 +141,58 @@ def test_a_world_without_numbers_is_bad_and_others_go_on(mode):
     for _ in range(4):
         obs, reward, _, _, info = task.step(torch.zeros(2, 1))
         assert obs.isfinite().all() and reward.isfinite().all() and not (info["bad"][0])
+
+
+def odd(name, num_env=2, seed=0):
+    return make(f"gymnasium:odd_worlds:{name}-v0", num_env=num_env, seed=seed)
+
+
+def steps_of(task, count):
+    """Observations, rewards, who is bad and who is valid, of each step."""
+    found = []
+    for _ in range(count):
+        obs, reward, _, _, info = task.step(torch.zeros(task.num_env, 2))
+        found.append((obs.clone(), reward.tolist(), info["bad"].tolist(), info["valid"].tolist()))
+        assert obs.isfinite().all() and info["final_obs"].isfinite().all()
+    return found
+
+
+def test_a_first_observation_without_numbers_is_zero_and_its_episode_is_left_out():
+    with pytest.warns(GmiWarning, match="world 1, observation 1: inf in its first observation") as told:
+        task = odd("InfFirst")
+        assert task.obs[1].tolist() == [0, 0, 0] and task.obs[0, 1] > 0
+        steps = steps_of(task, 6)
+    assert [valid for *_, valid in steps] == 4 * [[True, False]] + 2 * [[True, True]]
+    assert [bad for *_, bad, _ in steps] == 4 * [[False, True]] + 2 * [[False, False]]
+    assert [reward for _, reward, *_ in steps] == 4 * [[1, 0]] + 2 * [[1, 1]]
+    assert steps[0][0][1, 0] == 1, "once it shows numbers, they are seen"
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("kind", [odd_worlds.NanLater, odd_worlds.NanReward])
+def test_a_world_that_goes_wrong_is_left_out_until_its_next_episode(mode, kind):
+    task = GymnasiumTask(SyncVectorEnv([kind], autoreset_mode=mode))
+    with pytest.warns(GmiWarning, match="in step 2"):
+        valid = [valid[0] for *_, valid in steps_of(task, 6)]
+    expected = {"SameStep": [1, 0, 0, 0, 1, 0], "NextStep": [1, 0, 0, 0, 0, 1], "Disabled": [1, 0, 1, 0, 1, 0]}
+    assert valid == [bool(flag) for flag in expected[mode.value]], "where it is ours to say, the next begins at once"
+
+
+def test_after_a_reset_the_worlds_are_well():
+    with pytest.warns(GmiWarning):
+        task = odd("InfFirst")
+        task.reset()
+    assert [valid for *_, valid in steps_of(task, 2)] == [[True, True]] * 2
+
+
+def test_large_numbers_are_clamped_and_no_accident():
+    with pytest.warns(GmiWarning, match=r"world 0, observation 1: 3.40282e\+38 in its first observation counts as 1e"):
+        task = odd("NoReading")
+    for obs, reward, bad, valid in steps_of(task, 5):
+        assert obs[:, 1:].tolist() == [[LARGEST] * 2] * 2 and reward == [1, 1] and valid == [True] * 2 and not any(bad)
+    with pytest.warns(GmiWarning, match=r"world 0, reward: -3.40282e\+38 in step 1 counts as 1e"):
+        assert steps_of(odd("HugeReward"), 1)[0][1] == [-LARGEST] * 2
 
 
 def test_observations_of_any_shape_are_flat():

@@ -1,0 +1,57 @@
+"""Odd worlds under every learner: `test_gymnasium.py` and `test_torch_env.py` try the rest."""
+
+from contextlib import closing
+
+import pytest
+import torch
+from conftest import tiny_config
+
+from gmi_drl.comm.reductions.alone import Solo
+from gmi_drl.errors import GmiWarning
+from gmi_drl.learners import PPOConfig
+from gmi_drl.roles.agreement import Word
+from gmi_drl.roles.replica import Replica
+from gmi_drl.tasks import make
+from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+
+CONFIG = tiny_config(learner=PPOConfig(horizon=4, epochs=2, minibatches=2, hidden=(8,)))
+odd_worlds = pytest.mark.parametrize("name", ["InfFirst", "NanLater", "NanReward", "NoReading", "HugeReward"])
+
+
+def odd(name):
+    with pytest.warns(GmiWarning):
+        task = make(f"gymnasium:odd_worlds:{name}-v0", num_env=4)
+        task.step(torch.zeros(4, 2))
+        task.step(torch.zeros(4, 2))  # which warns where the first does not
+    return task
+
+
+@odd_worlds
+def test_ppo_learns_of_what_is_left(name):
+    device = torch.device("cpu")
+    with closing(odd(name)) as task:
+        replica = Replica(task.spec, CONFIG, Solo(device=device), sample_share=1.0, device=device, seed=0)
+        replica.enter_worlds(task, seed=0)
+        before = replica.learner_state()["parameters"].clone()
+        for _ in range(3):
+            replica.iterate(lambda: Word.GO_ON)
+        state = replica.learner_state()
+    assert state["parameters"].isfinite().all() and not torch.equal(state["parameters"], before)
+    assert state["normaliser"].isfinite().all()
+    assert replica.slot.rollout.obs.abs().max() < 50, "what a network sees is scaled"
+
+
+@odd_worlds
+def test_rsl_rl_learns_of_what_is_left(name):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    from rsl_rl.runners import OnPolicyRunner
+
+    from gmi_drl.learners.rsl_rl import runner_config
+
+    with closing(odd(name)) as task:
+        torch.manual_seed(0)
+        runner = OnPolicyRunner(RslRlEnv(task), runner_config(CONFIG.learner))
+        runner.learn(3)
+        state = runner.alg.save()
+    tensors = [tensor for part in ("actor_state_dict", "critic_state_dict") for tensor in state[part].values()]
+    assert tensors and all(tensor.isfinite().all() for tensor in tensors)
