@@ -68,7 +68,6 @@ class HostResources:
             if layout.channels is not None:
                 self._channels = create_empty("gmi-drl-channels")
                 undone.callback(os.close, self._channels)
-            self._post = undone.enter_context(closing(create_post(len(layout.gmis))))
             for name, group in layout.groups.items():
                 ranks = {gmi_id: rank for rank, gmi_id in enumerate(group.members) if gmi_id in here}
                 if len(group.members) == 1 or not ranks:
@@ -84,6 +83,7 @@ class HostResources:
             if host is not None:
                 self._crossings = undone.enter_context(closing(Crossings(layout, node, host)))
                 _check_room(len(self._crossings.guests))
+            self._post = undone.enter_context(closing(create_post(sorted({*here, *self.guests}))))
             self._life = undone.pop_all()
 
     @property

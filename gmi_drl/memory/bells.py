@@ -34,8 +34,8 @@ class Bells:
         self._ended: set[int] = set()
         self._poll = poll()
         self._poll.register(self._bells[own], POLLIN)
-        memory.pids[own] = os.getpid()
-        for peer in range(len(self._bells)):
+        memory.set_pid(own, os.getpid())
+        for peer in self._bells:
             if peer != own:
                 self.ring(peer)  # who waits for us already can watch us now
 
@@ -73,7 +73,7 @@ class Bells:
                 raise self._ended_error(lost[0], deed)
             waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {deed}")
             if waiting.look() > most_s:
-                here = "lives but" if all(self._memory.pids[peer] for peer in peers) else "is not here yet and"
+                here = "lives but" if all(map(self._memory.pid, peers)) else "is not here yet and"
                 waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience} x hang_s'})"
                 text = f"{self._all_named(peers)} {here} has not {deed} for {waited} while GMI {self.own} waited"
                 raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
@@ -159,10 +159,10 @@ class Bells:
 
     def _watch(self, peer: int) -> None:
         """Let the end of a peer wake this process, once it has come."""
-        if peer in self._watched or not self._memory.pids[peer]:
+        if peer in self._watched or not self._memory.pid(peer):
             return
         try:
-            pidfd = os.pidfd_open(self._memory.pids[peer])
+            pidfd = os.pidfd_open(self._memory.pid(peer))
         except ProcessLookupError:
             self._ended.add(peer)
         except OSError as error:
@@ -179,5 +179,5 @@ class Bells:
         return ", ".join(map(self._named, peers))
 
     def _named(self, peer: int) -> str:
-        pid = self._memory.pids[peer]
+        pid = self._memory.pid(peer)
         return f"GMI {peer} (process {pid})" if pid else f"GMI {peer}"

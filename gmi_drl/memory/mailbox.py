@@ -4,9 +4,11 @@ A mailbox is a stream of bytes. The sender counts what it has written, the recei
 its own, after every piece and at the end of a message. The stream runs through pieces of memory; which piece is where
 in it the sender writes down, and it takes a new one only when none is free, so that a mailbox has as much memory as was
 ever under way in it, and no more.
+
+All that an end knows is in its line, so one that is opened where another has ended goes on after its last message. That
+is committed by one word, the count of messages: how far the stream was at the end of each of the last two is beside it.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -15,16 +17,19 @@ from torch import Tensor
 
 from gmi_drl.errors import GmiError, PeerDiedError
 from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.fence import order_loads, publish
 from gmi_drl.memory.post import ORDER, PIECE_BYTES, PostMemory
 from gmi_drl.memory.segment import LINE_BYTES
 
-_WRITTEN = 0  # bytes, in the sender's line
-_TAKEN = LINE_BYTES // 8  # bytes, in the receiver's line
-_RECEIVED = _TAKEN + 1  # messages
+_SENDER, _RECEIVER = 0, LINE_BYTES // 8  # their lines
+_BYTES, _MESSAGES, _ENDS, _GROWN = 0, 1, 2, 4  # in a line; the ends of the last two messages, by their parity
+_WRITTEN, _TAKEN, _RECEIVED = _SENDER + _BYTES, _RECEIVER + _BYTES, _RECEIVER + _MESSAGES
 
 
-class _End(ABC):
-    """What both ends have. `_position` is how far this one has come in the stream."""
+class _End:
+    """What both ends have. `_position` is how far this one has come in the stream, `_count` in messages."""
+
+    _LINE: int  # the first of its words
 
     def __init__(self, memory: PostMemory, bells: Bells, sender: int, receiver: int) -> None:
         start, size = memory.room(sender, receiver)
@@ -32,9 +37,14 @@ class _End(ABC):
         self._pieces = torch.frombuffer(memory.memory, dtype=torch.uint8, count=size, offset=start).view(
             -1, PIECE_BYTES
         )
-        self._bells, self._pair, self._position = bells, (sender, receiver), 0
+        self._bells, self._pair = bells, (sender, receiver)
         self._peer = receiver if bells.own == sender else sender
-        self._is_half_way = False
+        self._count = self._words[self._LINE + _MESSAGES]
+        self._position = self._words[self._end_of(self._count)]
+        told = self._words[self._LINE + _BYTES]
+        self._is_half_way = told > self._position  # the last process ended within a message
+        if told < self._position:  # or before it had told of its end
+            self._publish()
 
     def _order(self, position: int) -> int:
         """The word that tells in which piece a position of the stream is."""
@@ -52,6 +62,7 @@ class _End(ABC):
         done = 0
         while done < count:
             self._bells.wait(lambda: available() > 0, self._peer, deed)
+            order_loads()
             place = self._place()
             part = min(place.numel(), count - done, available())
             yield place[:part], slice(done, done + part)
@@ -60,9 +71,14 @@ class _End(ABC):
             if self._position % PIECE_BYTES == 0:
                 self._publish()
 
-    @abstractmethod
     def _publish(self) -> None:
         """Tell the other how far this end has come."""
+        publish(self._words, self._LINE + _BYTES, self._position)
+        self._bells.ring(self._peer)
+
+    def _end_of(self, count: int) -> int:
+        """The word that tells where in the stream the message of a number ends."""
+        return self._LINE + _ENDS + count % 2
 
     @contextmanager
     def _whole(self, may_begin: Callable[[], bool], deed: str) -> Iterator[None]:
@@ -77,10 +93,14 @@ class _End(ABC):
         except BaseException:
             self._is_half_way = self._position != began
             raise
+        self._count += 1
+        self._words[self._end_of(self._count)] = self._position
+        self._words[self._LINE + _MESSAGES] = self._count  # only then: what ends here leaves a whole message or none
+        self._publish()
 
 
 class Outbox(_End):
-    """The sender's end.
+    """The sender's end. Another one may be opened where it has ended, but not beside it.
 
     Args:
         memory: Of the post.
@@ -88,11 +108,15 @@ class Outbox(_End):
         receiver: The id of the other.
     """
 
+    _LINE = _SENDER
+
     def __init__(self, memory: PostMemory, bells: Bells, receiver: int) -> None:
         super().__init__(memory, bells, bells.own, receiver)
-        self._memory, self._sent = memory, 0
-        self._free: list[int] = []  # pieces
-        self._grown = self._freed = 0  # pieces that have memory; that of the stream are free again
+        self._memory = memory
+        self._freed = self._taken() // PIECE_BYTES  # pieces of the stream that are free again
+        under_way = range(self._freed, -(-self._position // PIECE_BYTES))
+        used = {self._words[self._order(number * PIECE_BYTES)] for number in under_way}
+        self._free = [piece for piece in range(self._words[_GROWN]) if piece not in used]
 
     def send(self, parts: Iterable[Tensor]) -> int:
         """Copy a message into the mailbox, waiting only where too much is under way.
@@ -113,9 +137,7 @@ class Outbox(_End):
         with self._whole(self._has_room, "taken a message"):
             for part in parts:
                 self._put(part)
-            self._publish()
-        self._sent += 1
-        return self._sent
+        return self._count
 
     def has_taken(self, number: int) -> bool:
         """Whether the receiver has taken a message whole; raises `PeerDiedError` if it has not, and has ended."""
@@ -136,7 +158,7 @@ class Outbox(_End):
         return bool(self._words[_RECEIVED] >= number)
 
     def _has_room(self) -> bool:
-        return self._sent - self._words[_RECEIVED] < self._memory.most_messages and self._room() > 0
+        return self._count - self._words[_RECEIVED] < self._memory.most_messages and self._room() > 0
 
     def _room(self) -> int:
         most: int = self._memory.most_bytes
@@ -160,18 +182,14 @@ class Outbox(_End):
             self._free.append(self._words[self._order(self._freed * PIECE_BYTES)])
             self._freed += 1
         if not self._free:
-            self._memory.grow(*self._pair, self._grown)
-            self._free.append(self._grown)
-            self._grown += 1
+            self._memory.grow(*self._pair, grown := self._words[_GROWN])
+            self._free.append(grown)
+            self._words[_GROWN] = grown + 1
         return self._free.pop()
-
-    def _publish(self) -> None:
-        self._words[_WRITTEN] = self._position
-        self._bells.ring(self._peer)
 
 
 class Inbox(_End):
-    """The receiver's end.
+    """The receiver's end. Another one may be opened where it has ended, but not beside it.
 
     Args:
         memory: Of the post.
@@ -179,9 +197,10 @@ class Inbox(_End):
         sender: The id of the other.
     """
 
+    _LINE = _RECEIVER
+
     def __init__(self, memory: PostMemory, bells: Bells, sender: int) -> None:
         super().__init__(memory, bells, sender, bells.own)
-        self._received = 0
 
     @contextmanager
     def message(self) -> Iterator[None]:
@@ -194,9 +213,6 @@ class Inbox(_End):
         """
         with self._whole(self._has_more, "sent a message"):
             yield
-        self._received += 1
-        self._words[_RECEIVED] = self._received
-        self._publish()
 
     def take(self, into: Tensor) -> None:
         """Copy the next bytes of the message into a uint8 vector on any device.
@@ -213,7 +229,3 @@ class Inbox(_End):
 
     def _unread(self) -> int:
         return int(self._words[_WRITTEN]) - self._position
-
-    def _publish(self) -> None:
-        self._words[_TAKEN] = self._position
-        self._bells.ring(self._peer)

@@ -9,6 +9,7 @@ from typing import NoReturn
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.membership import Membership
 from gmi_drl.memory.calls import BARRIER, CALL_BITS, mixed_up
+from gmi_drl.memory.fence import order_loads, publish
 from gmi_drl.memory.segment import LINE_BYTES
 from gmi_drl.memory.waiting import Waiting, is_stopped
 
@@ -24,7 +25,8 @@ _LAST_BREATH_MS = 1000
 class Peers:
     """The ranks of a group: each has one line of shared memory with its last two arrivals, its pid and whether it left.
 
-    An arrival is one word, the count of arrivals and what the rank came for, so both are seen at once. Even and odd
+    An arrival is one word, the count of arrivals and what the rank came for, so both are seen at once. It is published
+    (`fence.publish`): who has met the others sees all that they stored before, such as their pids. Even and odd
     ones have a word each: a rank which is already at its next barrier has visibly passed this one, and what it came
     for can still be read. It comes to the one after that only when all have read this one.
 
@@ -73,14 +75,15 @@ class Peers:
         self._count = count = self._count + 1
         words, parity = self._words, count % 2
         self._arrival = arrival = count % _LAP << CALL_BITS | call
-        words[self._own + parity] = arrival
+        publish(words, self._own + parity, arrival)
         for _, place in self._places[parity]:
             for _ in range(self._spins):
                 if words[place] == arrival:
                     break
             else:
                 self._meet_patiently()
-                return
+                break
+        order_loads()  # what the others stored before they arrived is read after this
 
     def _meet_patiently(self) -> None:
         started = time.perf_counter()
@@ -144,7 +147,7 @@ class Peers:
         Args:
             most_s: Seconds after which this rank goes all the same.
         """
-        self._words[self._own + _LEFT] = 1
+        publish(self._words, self._own + _LEFT, 1)
         waiting = Waiting()
         while self._staying() and waiting.look() < most_s:
             self._notice_deaths(_NAP_MS)

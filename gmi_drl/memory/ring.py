@@ -1,8 +1,8 @@
 """A ring of short records from one process to another, in order, by shared memory.
 
 The sender counts what it has written, the receiver what it has taken, each in a line of its own. A record is in the
-memory before it is counted, and stays there until it is taken: processors that store in order alone
-(`hardware.STORES_IN_ORDER`).
+memory before it is counted, and stays there until it is taken. Both counts are nowhere else: an end that is opened
+where another one has ended goes on after it.
 """
 
 import mmap
@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from gmi_drl.errors import GmiError
+from gmi_drl.memory.fence import order_loads, publish
 from gmi_drl.memory.segment import LINE_BYTES
 
 Numbers = tuple[int, int, int, int, int]
@@ -17,7 +18,7 @@ Numbers = tuple[int, int, int, int, int]
 
 _RECORD = struct.Struct("=6q")  # the last one is the record's own number, from 1
 _HEAD_BYTES = 2 * LINE_BYTES
-_TAKEN = LINE_BYTES // 8
+_WRITTEN, _TAKEN = 0, LINE_BYTES // 8
 
 
 def ring_bytes(capacity: int) -> int:
@@ -26,43 +27,47 @@ def ring_bytes(capacity: int) -> int:
 
 
 class _End:
-    def __init__(self, memory: mmap.mmap, offset: int, capacity: int) -> None:
-        self._words = memoryview(memory)[offset : offset + _HEAD_BYTES].cast("q")
-        self._records = memoryview(memory)[offset + _HEAD_BYTES : offset + ring_bytes(capacity)]
-        self._capacity, self._count = capacity, 0
-
-
-class RingWriter(_End):
-    """The sender's end. Where one has ended another may be opened, which goes on after what was put.
+    """An end of a ring. Where one has ended another may be opened, in any process, but not two at a time.
 
     Args:
-        memory: Zeroed before either end is opened.
+        memory: Zeroed before the first end is opened.
         offset: Where the ring begins, at a line.
         capacity: Records that may be under way.
     """
 
+    _PLACE: int  # of the word in which this end counts
+
     def __init__(self, memory: mmap.mmap, offset: int, capacity: int) -> None:
-        super().__init__(memory, offset, capacity)
-        self._count = self._words[0]
+        self._words = memoryview(memory)[offset : offset + _HEAD_BYTES].cast("q")
+        self._records = memoryview(memory)[offset + _HEAD_BYTES : offset + ring_bytes(capacity)]
+        self._capacity, self._count = capacity, self._words[self._PLACE]
+
+
+class RingWriter(_End):
+    """The sender's end, which goes on after what was put."""
+
+    _PLACE = _WRITTEN
 
     def has_room(self) -> bool:
         """Whether one more may be put."""
         return bool(self._count - self._words[_TAKEN] < self._capacity)
 
     def put(self, first: int, second: int, third: int, fourth: int, fifth: int) -> None:
-        """Write one; only where there is room."""
+        """Write one; only where there is room. What it tells of was stored before it, as others see it."""
         place = self._count % self._capacity * _RECORD.size
         self._count = count = self._count + 1
         _RECORD.pack_into(self._records, place, first, second, third, fourth, fifth, count)
-        self._words[0] = count
+        publish(self._words, _WRITTEN, count)
 
 
 class RingReader(_End):
-    """The receiver's end; see `RingWriter`."""
+    """The receiver's end, which goes on after what was taken."""
+
+    _PLACE = _TAKEN
 
     def has_more(self) -> bool:
         """Whether something was written that is not taken."""
-        return bool(self._words[0] > self._count)
+        return bool(self._words[_WRITTEN] > self._count)
 
     def take_all(self) -> Iterator[Numbers]:
         """What has been written by now and not been taken; a record is taken when the next one is asked for.
@@ -70,13 +75,15 @@ class RingReader(_End):
         Raises:
             GmiError: If one is missing, or there twice.
         """
-        written = self._words[0]
-        while self._count < written:
-            *record, number = _RECORD.unpack_from(self._records, self._count % self._capacity * _RECORD.size)
-            if number != self._count + 1:
-                raise GmiError(
-                    f"record {self._count + 1} of a ring has the number {number}: one is lost or there twice"
-                )
-            yield record[0], record[1], record[2], record[3], record[4]
-            self._count += 1
-        self._words[_TAKEN] = self._count
+        written = self._words[_WRITTEN]
+        order_loads()
+        try:
+            while self._count < written:
+                *record, number = _RECORD.unpack_from(self._records, self._count % self._capacity * _RECORD.size)
+                if number != self._count + 1:
+                    text = f"record {self._count + 1} of a ring has the number {number}"
+                    raise GmiError(f"{text}: one is lost or there twice")
+                yield record[0], record[1], record[2], record[3], record[4]
+                self._count += 1
+        finally:
+            publish(self._words, _TAKEN, self._count)

@@ -14,7 +14,7 @@ class Resources:
 
     Args:
         spots: Where it meets each of its groups, by the group's name.
-        post: The mailboxes of all GMIs; None where nobody sends anything.
+        post: The mailboxes of the GMIs of its host; None where nobody sends anything.
         channels: Descriptor of the memory of experience (`comm.channels.create_memory`); None in a layout without.
     """
 
@@ -28,24 +28,25 @@ class Resources:
             name: Spot.from_order(spot.to_order() | {what: by[one] for what, one in spot.descriptors.items()})
             for name, spot in self.spots.items()
         }
-        post = Post(by[self.post.memory], tuple(by[bell] for bell in self.post.bells)) if self.post else None
+        post = self.post and Post(by[self.post.memory], {gmi: by[bell] for gmi, bell in self.post.bells.items()})
         return replace(self, spots=spots, post=post, channels=None if self.channels is None else by[self.channels])
 
     @property
     def descriptors(self) -> set[int]:
         """All that it inherits."""
         descriptors = {descriptor for spot in self.spots.values() for descriptor in spot.descriptors.values()}
-        descriptors |= {self.post.memory, *self.post.bells} if self.post else set()
+        descriptors |= set(self.post.descriptors) if self.post else set()
         return descriptors if self.channels is None else descriptors | {self.channels}
 
     def to_order(self) -> dict[str, Any]:
         """As JSON."""
         spots = {name: spot.to_order() for name, spot in self.spots.items()}
-        return {"spots": spots, "post": vars(self.post) if self.post else None, "channels": self.channels}
+        post = {"memory": self.post.memory, "bells": list(self.post.bells.items())} if self.post else None
+        return {"spots": spots, "post": post, "channels": self.channels}
 
     @classmethod
     def from_order(cls, order: Mapping[str, Any]) -> Self:
         """What `to_order` has written, in the process that has inherited it."""
         spots = {name: Spot.from_order(spot) for name, spot in order["spots"].items()}
         post = order["post"]
-        return cls(spots, Post(post["memory"], tuple(post["bells"])) if post else None, order["channels"])
+        return cls(spots, Post(post["memory"], dict(post["bells"])) if post else None, order["channels"])

@@ -229,7 +229,7 @@ def test_a_successor_that_cannot_be_started_is_an_error_and_all_others_are_ended
 
 
 def test_what_is_kept_open_are_all_descriptors_of_the_same_things():
-    before, post = open_descriptors(), create_post(2)
+    before, post = open_descriptors(), create_post(range(2))
     resources = {0: Resources(post=post, channels=os.memfd_create("channels")), 1: Resources(post=post)}
     with kept_open(resources, [0]) as kept:
         post.close()

@@ -16,14 +16,14 @@ NAP_S = 30.0  # longer than anything here takes
 
 @pytest.fixture
 def post():
-    post = create_post(3)
+    post = create_post(range(3))
     yield post
     post.close()
 
 
 @pytest.fixture
 def memory(post):
-    return PostMemory(post.memory, 3)
+    return PostMemory(post.memory)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def ended(memory):
     """GMI 1 was a process that is gone: nobody has its number any more."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    memory.pids[1] = process.pid
+    memory.set_pid(1, process.pid)
 
 
 def test_what_a_peer_did_before_it_ended_counts(post, memory, ended):
@@ -108,7 +108,7 @@ def test_the_end_of_one_who_is_watched_wakes_who_waits_for_another(post, memory,
     started = time.monotonic()
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     bells, other = Bells(post, memory, 0, hang_s=60), Bells(post, memory, 2, hang_s=60)
-    memory.pids[1] = process.pid
+    memory.set_pid(1, process.pid)
     assert bells.look((1,)) == []
     process.stdin.close()
     bells.wait_for(lambda: bells.ended((1,)) == [1], (2,), "spoken")
@@ -158,9 +158,9 @@ def test_another_process_of_a_peer_is_watched_in_the_place_of_one_that_ended(pos
     bells = Bells(post, memory, 0, hang_s=60)
     assert bells.look([1]) == [1]
     with subprocess.Popen(["sleep", "1000"]) as second:
-        memory.pids[1] = second.pid
+        memory.set_pid(1, second.pid)
         bells.watch_anew(1)
-        memory.pids[1] = os.getpid()  # as a third one comes: it is the second that is watched
+        memory.set_pid(1, os.getpid())  # as a third one comes: it is the second that is watched
         assert bells.look([1]) == []
         second.kill()
         bells.see_off([1], most_s=20)
@@ -170,7 +170,7 @@ def test_another_process_of_a_peer_is_watched_in_the_place_of_one_that_ended(pos
 
 def test_who_is_seen_off_has_ended_or_had_its_time(post, memory):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        memory.pids[1] = process.pid
+        memory.set_pid(1, process.pid)
         bells = Bells(post, memory, 0, hang_s=60)
         bells.see_off((1,), 0.05)
         assert not bells.look((1,))

@@ -1,9 +1,11 @@
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gmi_drl.errors import GmiError, MachineError, PeerSilentError
 from gmi_drl.host_memory import SPARE_BYTES
@@ -14,7 +16,7 @@ from gmi_drl.memory.post import PIECE_BYTES, PostMemory, create_post
 
 @pytest.fixture
 def post():
-    post = create_post(2, most_messages=4, most_bytes=2 * PIECE_BYTES)
+    post = create_post(range(2), most_messages=4, most_bytes=2 * PIECE_BYTES)
     yield post
     post.close()
 
@@ -22,7 +24,7 @@ def post():
 @contextmanager
 def opened(post, hang_s):
     """An outbox of GMI 0 and an inbox of GMI 1, both of this process."""
-    memory = PostMemory(post.memory, 2)
+    memory = PostMemory(post.memory)
     bells = [Bells(post, memory, own, hang_s) for own in (0, 1)]
     yield Outbox(memory, bells[0], 1), Inbox(memory, bells[1], 0)
     for bell in bells:
@@ -69,7 +71,7 @@ def test_a_message_longer_than_the_mailbox_goes_in_pieces(post, ends):
 
 def test_each_end_rings_for_the_other_after_a_piece_and_after_a_message(post, ends):
     outbox, inbox = ends
-    for bell in post.bells:
+    for bell in post.bells.values():
         os.eventfd_read(bell)
     outbox.send([numbers(PIECE_BYTES + 1)])
     assert os.eventfd_read(post.bells[1]) == 2
@@ -131,3 +133,75 @@ def test_a_lack_of_memory_is_an_error_and_no_signal(ends, monkeypatch):
     assert take(inbox, 10).equal(numbers(10)) and take(inbox, 10).equal(numbers(10, 1))
     with pytest.raises(MachineError, match="send less"):
         outbox.send([numbers(PIECE_BYTES)])
+
+
+class Reopened:
+    """Both ends of a mailbox, each of which is opened anew now and then, as by a process that comes after another."""
+
+    def __init__(self, post):
+        self.memory = PostMemory(post.memory)
+        self.bells = [Bells(post, self.memory, own, hang_s=0.1) for own in (0, 1)]
+        self.open_outbox()
+        self.open_inbox()
+
+    def open_outbox(self):
+        self.outbox = Outbox(self.memory, self.bells[0], 1)
+
+    def open_inbox(self):
+        self.inbox = Inbox(self.memory, self.bells[1], 0)
+
+    def close(self):
+        for bell in self.bells:
+            bell.close()
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(1, 2 * PIECE_BYTES), st.booleans(), st.booleans()), max_size=12))
+def test_ends_that_are_opened_anew_go_on_where_the_last_ones_were(messages):
+    post = create_post(range(2), most_messages=4, most_bytes=2 * PIECE_BYTES)
+    before, under_way = held(post.memory), []
+    with closing(post), closing(Reopened(post)) as ends:
+        for number, (size, opens_outbox, opens_inbox) in enumerate(messages, start=1):
+            while len(under_way) == 4 or sum(under_way) + size > 2 * PIECE_BYTES:
+                assert take(ends.inbox, under_way[0]).equal(numbers(under_way[0], under_way.pop(0)))
+            assert ends.outbox.send([numbers(size, size)]) == number
+            under_way.append(size)
+            if opens_outbox:
+                ends.open_outbox()
+            if opens_inbox:
+                ends.open_inbox()
+        for size in under_way:
+            assert take(ends.inbox, size).equal(numbers(size, size))
+        assert held(post.memory) <= before + 4096 + 3 * PIECE_BYTES, "pieces are used again"
+
+
+def test_a_message_that_a_process_left_half_way_is_an_error_for_the_next(post):
+    with closing(Reopened(post)) as ends:
+        ends.outbox.send([numbers(5)])
+        with pytest.raises(PeerSilentError):
+            ends.outbox.send([numbers(3 * PIECE_BYTES)])
+        ends.open_outbox()
+        assert take(ends.inbox, 5).equal(numbers(5))
+        with pytest.raises(GmiError, match="from GMI 0 to GMI 1 was left half-way"):
+            ends.outbox.send([numbers(1)])
+        with pytest.raises(PeerSilentError):
+            take(ends.inbox, 3 * PIECE_BYTES)
+        ends.open_inbox()
+        with pytest.raises(GmiError, match="from GMI 0 to GMI 1 was left half-way"):
+            take(ends.inbox, 1)
+
+
+def test_a_message_of_which_nothing_was_told_is_sent_anew(post):
+    with closing(Reopened(post)) as ends:
+        with pytest.raises(KeyboardInterrupt):
+            ends.outbox.send(part for part in (numbers(9), Interrupted()))
+        ends.open_outbox()
+        ends.outbox.send([numbers(7)])
+        assert take(ends.inbox, 7).equal(numbers(7))
+
+
+class Interrupted:
+    """A part of a message in which its sender ends."""
+
+    def numel(self):
+        raise KeyboardInterrupt

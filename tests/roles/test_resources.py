@@ -8,6 +8,7 @@ from gmi_drl.roles.resources import Resources
 
 def test_resources_come_through_an_order():
     spots = {"trainers": Spot(Path("/somewhere"), segment=5), "all": Spot(segment=6, listener=7, meeting=8)}
-    for resources in (Resources(spots, Post(3, (9, 10))), Resources()):
+    whole = Resources(spots, Post(3, {1: 9, 4: 10}))
+    for resources in (whole, Resources()):
         assert Resources.from_order(json.loads(json.dumps(resources.to_order()))) == resources
-    assert Resources(spots, Post(3, (9, 10))).descriptors == {3, 5, 6, 7, 8, 9, 10} and not Resources().descriptors
+    assert whole.descriptors == {3, 5, 6, 7, 8, 9, 10} and not Resources().descriptors

@@ -61,7 +61,7 @@ class Sender:
         self.shared = {
             mode: Shared(
                 create_memory(),
-                create_post(2),
+                create_post([0, 1]),
                 ChannelSizes(form, ROLLOUTS, (1,), (0,), Channels(mode=mode), packed_bytes(_VERSION)),
             )
             for mode in MODES

@@ -79,7 +79,7 @@ class Dummies:
         ids = tuple(range(1, rates.agents + 1))
         channels = Channels.model_validate({"mode": mode})
         self.sizes = ChannelSizes(rates.form, rates.agents, ids, (0,), channels, packed_bytes(self._weights))
-        self._memory, self._post = create_memory(), create_post(1 + rates.agents)
+        self._memory, self._post = create_memory(), create_post(range(1 + rates.agents))
         self._processes = [
             _FORK.Process(target=self._live, args=(gmi_id, core, os.getpid(), live), daemon=True)
             for gmi_id, live in zip(ids, [first or act_on, *[act_on] * (rates.agents - 1)], strict=True)

@@ -22,7 +22,7 @@ agent leases as far ahead as it can before each update:
     >>> from gmi_drl.memory.post import create_post
     >>> form = RolloutForm(horizon=2, num_env=1, num_obs=3, num_actions=1)
     >>> def lags(max_lag):
-    ...     post, memory, weights = create_post(2), create_memory(), [torch.zeros(4)]
+    ...     post, memory, weights = create_post([0, 1]), create_memory(), [torch.zeros(4)]
     ...     sizes = ChannelSizes(form, 1, (1,), (0,), Channels(max_lag=max_lag), packed_bytes(weights))
     ...     trainer = trainer_end(memory, post, 0, sizes, hang_s=0.01)
     ...     agent = agent_end(memory, post, 1, sizes, hang_s=0.01)
@@ -170,9 +170,9 @@ def _opened(
     members: tuple[int, ...] = getattr(sizes, part)
     if gmi_id not in members:
         raise UsageError(f"GMI {gmi_id} is not among the {part} of these channels: {members}")
-    if (last := max(sizes.agents + sizes.trainers)) >= len(post.bells):
-        raise UsageError(f"GMI {last} is not among the {len(post.bells)} of this post")
-    bells = Bells(post, PostMemory(post.memory, len(post.bells)), gmi_id, hang_s)
+    if absent := [gmi for gmi in sizes.agents + sizes.trainers if gmi not in post.bells]:
+        raise UsageError(f"GMI {absent[0]} is not among the {len(post.bells)} of this post")
+    bells = Bells(post, PostMemory(post.memory), gmi_id, hang_s)
     try:
         opened = ChannelMemory(memory, sizes, bells)
     except BaseException:

@@ -17,7 +17,7 @@ from torch import Tensor
 from gmi_drl.comm.channels.memory import HANDLE, SHARED, ChannelMemory
 from gmi_drl.device.ipc import HANDLE_BYTES, MappedDeviceMemory, SharedDeviceMemory
 from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.fence import order_stores
+from gmi_drl.memory.fence import order_loads, publish
 
 _FLOAT_BYTES = 4
 _HANDLE_WORDS = HANDLE_BYTES // 8
@@ -34,8 +34,7 @@ def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> 
     shared = SharedDeviceMemory(_numbers(memory), device)
     table = memory.table(trainer)
     table[HANDLE : HANDLE + _HANDLE_WORDS] = memoryview(shared.handle).cast("q")
-    order_stores()
-    table[SHARED] = 1
+    publish(table, SHARED, 1)
     return _batches(memory, shared.tensor)
 
 
@@ -71,6 +70,7 @@ class MappedBatches:
         self._index = memory.sizes.agents.index(bells.own)
         table = memory.table(trainer)
         bells.wait(lambda: bool(table[SHARED]), self._trainer, "shared its memory of the GPU")
+        order_loads()
         handle = table[HANDLE : HANDLE + _HANDLE_WORDS].tobytes()
         self._mapped = MappedDeviceMemory(handle, _numbers(memory), device)
         self.batches = _batches(memory, self._mapped.tensor)
@@ -79,7 +79,7 @@ class MappedBatches:
         """Unmap them, when all that was launched has been done, and tell the trainer."""
         self.batches.clear()
         self._mapped.close()
-        self._unmapped[self._index] = 1
+        publish(self._unmapped, self._index, 1)
         self._bells.ring(self._trainer)
 
 

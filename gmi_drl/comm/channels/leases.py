@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gmi_drl.comm.channels.memory import GIVEN_BACK, LEASED, OWNERS, ChannelMemory
+from gmi_drl.memory.fence import order_loads, publish
 from gmi_drl.memory.lock import SharedLock
 
 NOBODY = 0
@@ -76,13 +77,16 @@ class Leases:
             table = self._tables[trainer]
             place = table[LEASED]
             table[OWNERS + place % self._places] = owner
-            table[LEASED] = place + 1
+            publish(table, LEASED, place + 1)
             return Lease(trainer, place)
 
     def owner(self, trainer: int, place: int) -> int:
         """Whose word is on a place; `NOBODY` also where it is not leased yet."""
         table = self._tables[trainer]
-        return table[OWNERS + place % self._places] if place < table[LEASED] else NOBODY
+        if place >= table[LEASED]:
+            return NOBODY
+        order_loads()
+        return table[OWNERS + place % self._places]
 
     def leased(self, trainer: int) -> int:
         """Places of a trainer that were leased so far."""
@@ -97,7 +101,7 @@ class Leases:
 
     def give_back(self, trainer: int, places: int) -> None:
         """Free all places of a trainer below a number, for others that stand for later ones. The trainer does it."""
-        self._tables[trainer][GIVEN_BACK] = places
+        publish(self._tables[trainer], GIVEN_BACK, places)
 
     def end(self) -> None:
         """Lease no more."""

@@ -13,7 +13,6 @@ from gmi_drl.comm.channels.parameters import Parameters
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.device.upload import register, unregister
 from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.fence import order_stores
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.ring import RingWriter
 
@@ -75,7 +74,6 @@ class NearAgentEnd(AgentEnd):
         ring = self._rings[trainer]
         if not ring.has_room():
             return False
-        order_stores()  # what the record tells of is there before it
         ring.put(*record)
         self._bells.ring(self.sizes.trainers[trainer])
         return True

@@ -12,9 +12,9 @@ from torch import Tensor
 from gmi_drl.comm.channels.memory import BUFFERS, ChannelMemory
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.fence import order_stores
+from gmi_drl.memory.fence import fence, order_loads, publish
 
-_COUNT, _FIRST, _BEGUN, _VERSION = 0, 1, 2, 2 + BUFFERS  # the last two are for each buffer
+_COUNT, _BEGUN, _VERSION = 0, 1, 1 + BUFFERS  # the last two are for each buffer
 _ALIGNED = 64
 _MOST_READS = 10_000
 
@@ -58,14 +58,11 @@ class Parameters:
         count = self._words[_COUNT] + 1
         buffer = count % BUFFERS
         self._words[_BEGUN + buffer] = count
-        order_stores()
+        fence()
         for part, tensor in parts_of(self._buffers[buffer], tensors):
             part.copy_(tensor)
-        order_stores()
         self._words[_VERSION + buffer] = version
-        if newest is None:
-            self._words[_FIRST] = version
-        self._words[_COUNT] = count
+        publish(self._words, _COUNT, count)
         for peer in self._told:
             self._bells.ring(peer)
 
@@ -103,9 +100,11 @@ class Parameters:
         for _ in range(_MOST_READS):
             count = self._words[_COUNT]
             buffer = count % BUFFERS
+            order_loads()
             version: int = self._words[_VERSION + buffer]
             for part, tensor in parts_of(self._buffers[buffer], tensors):
                 tensor.copy_(part)
+            order_loads()
             if self._words[_BEGUN + buffer] == count:
                 return version
         raise GmiError(f"parameters were published so fast that none of {_MOST_READS} copies of them was whole")

@@ -55,7 +55,7 @@ class StandIn:
     ) -> None:
         self._wire, self._memory, self._post, self._gmi_id, self._hang_s = wire, memory, post, gmi_id, hang_s
         self._tell = tell
-        self._bells = Bells(post, PostMemory(post.memory, len(post.bells)), gmi_id, hang_s)
+        self._bells = Bells(post, PostMemory(post.memory), gmi_id, hang_s)
         self._bells.heed(wire.fileno())
         self._sizes: ChannelSizes | None = None
         self._end: NearAgentEnd | None = None

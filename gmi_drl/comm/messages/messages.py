@@ -50,7 +50,7 @@ class Messages:
 
     Args:
         post: Inherited; it stays the caller's to close, when this is of no more use.
-        gmi_id: This process; the ids of all are 0 to the number of the post's bells.
+        gmi_id: This process, one of the post's.
         hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
 
     Raises:
@@ -61,10 +61,10 @@ class Messages:
     def __init__(self, post: Post, gmi_id: int, hang_s: float) -> None:
         if obstacle := self.obstacle():
             raise MachineError(obstacle)
-        if not 0 <= gmi_id < len(post.bells):
+        if gmi_id not in post.bells:
             raise UsageError(f"GMI {gmi_id} is not among the {len(post.bells)} of this post")
-        self._gmi_id, self._size = gmi_id, len(post.bells)
-        self._memory = PostMemory(post.memory, self._size)
+        self._gmi_id, self._gmis = gmi_id, tuple(post.bells)
+        self._memory = PostMemory(post.memory)
         self._bells = Bells(post, self._memory, gmi_id, hang_s)
         self._outboxes: dict[int, Outbox] = {}
         self._inboxes: dict[int, Inbox] = {}
@@ -149,8 +149,8 @@ class Messages:
         self._inboxes.clear()
 
     def _check(self, gmi_id: int, deed: str) -> None:
-        if type(gmi_id) is not int or gmi_id == self._gmi_id or not 0 <= gmi_id < self._size:
-            others = f"the id of one of the {self._size} GMIs of this layout that is not itself"
+        if type(gmi_id) is not int or gmi_id == self._gmi_id or gmi_id not in self._gmis:
+            others = f"the id of one of the {len(self._gmis)} GMIs of this host that is not itself"
             raise UsageError(f"GMI {self._gmi_id} cannot {deed} GMI {gmi_id!r}: it must be {others}")
 
 

@@ -59,7 +59,7 @@ class Run:
         gmis = sizes.agents + sizes.trainers
         self.sizes, self.hang_s, self.updates, self.stops, self.pause_s = sizes, hang_s, updates, stops, pause_s
         self.hurries = hurries
-        self.post, self.memory = create_post(1 + max(gmis)), create_memory()
+        self.post, self.memory = create_post(range(1 + max(gmis))), create_memory()
         self.met = memoryview(mmap.mmap(-1, 8 * (1 + max(gmis)))).cast("q")  # in how many sums each trainer was
         self.leases = {gmi: Log(1) for gmi in sizes.agents}
         self.learnt = {gmi: Log(2) for gmi in sizes.trainers}
@@ -161,7 +161,7 @@ class Run:
         return others
 
     def bells(self, gmi):
-        return Bells(self.post, PostMemory(self.post.memory, len(self.post.bells)), gmi, self.hang_s)
+        return Bells(self.post, PostMemory(self.post.memory), gmi, self.hang_s)
 
     def said(self, gmi):
         """What a GMI says at its end."""
@@ -193,9 +193,9 @@ def started(sizes, hang_s=HANG_S, updates=6, stops=None, pause_s=0.0, far=(), hu
             process.start()
         for crossing in run.crossings.values():
             crossing.close()
-        pids = PostMemory(run.post.memory, len(run.post.bells)).pids
+        memory = PostMemory(run.post.memory)
         for gmi, process in {**run.processes, **run.stand_ins}.items():
-            pids[gmi] = process.pid  # who is killed before it is there is seen to have ended all the same
+            memory.set_pid(gmi, process.pid)  # who is killed before it is there is seen to have ended all the same
         yield run
     finally:
         run.close()

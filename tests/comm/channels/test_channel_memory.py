@@ -15,7 +15,7 @@ from tests.comm.channels.rollouts_told import FORM, sizes_of
 
 @pytest.fixture
 def post():
-    post = create_post(5)
+    post = create_post(range(5))
     yield post
     post.close()
 
@@ -28,7 +28,7 @@ def descriptor():
 
 
 def opened(descriptor, post, sizes, gmi=0):
-    return ChannelMemory(descriptor, sizes, Bells(post, PostMemory(post.memory, 5), gmi, hang_s=0.01))
+    return ChannelMemory(descriptor, sizes, Bells(post, PostMemory(post.memory), gmi, hang_s=0.01))
 
 
 def test_it_is_as_large_as_it_is_from_the_first_moment(descriptor, post):

@@ -18,10 +18,10 @@ AT_ONCE = 0.0  # seconds: what would wait is refused, and tried again later
 class Agent:
     """An agent that acts piece by piece. Its process is one that does nothing else, so that it may end."""
 
-    def __init__(self, end, gmi, pids, predecessors=()):
+    def __init__(self, end, gmi, memory, predecessors=()):
         self.end, self.gmi, self.predecessors = end, gmi, predecessors
         self.process = subprocess.Popen(["sleep", "1000"])
-        pids[gmi] = self.process.pid
+        memory.set_pid(gmi, self.process.pid)
         self.place, self.left = None, []
         self.versions = predecessors[-1].versions if predecessors else {}  # that acted, by rollout
         self.is_alive, self.is_done = True, False
@@ -64,13 +64,13 @@ class Agent:
 class Agents:
     """The agents that there are now, by id. One that was killed may be succeeded."""
 
-    def __init__(self, gmis, open_end, pids):
-        self.open_end, self.pids = open_end, pids
-        self.now = {gmi: Agent(open_end(gmi, 0), gmi, pids) for gmi in gmis}
+    def __init__(self, gmis, open_end, memory):
+        self.open_end, self.memory = open_end, memory
+        self.now = {gmi: Agent(open_end(gmi, 0), gmi, memory) for gmi in gmis}
 
     def succeed(self, gmi):
         before = (*self.now[gmi].predecessors, self.now[gmi])
-        self.now[gmi] = Agent(self.open_end(gmi, len(before)), gmi, self.pids, before)
+        self.now[gmi] = Agent(self.open_end(gmi, len(before)), gmi, self.memory, before)
 
     def dead(self):
         return [gmi for gmi, agent in self.now.items() if not agent.is_alive]
@@ -143,11 +143,11 @@ def runs(draw):
 @given(runs())
 def test_every_rollout_arrives_once_or_is_counted_as_dropped(drawn):
     sizes, turns, ends, are_succeeded = drawn
-    post, memory = create_post(len(sizes.agents + sizes.trainers)), create_memory()
+    post, memory = create_post(range(len(sizes.agents + sizes.trainers))), create_memory()
     rest = sizes, AT_ONCE, "cpu"
     trainers = [trainer_end(memory, post, gmi, *rest, are_succeeded) for gmi in sizes.trainers]
-    pids = PostMemory(post.memory, len(post.bells)).pids
-    agents = Agents(sizes.agents, lambda gmi, before: agent_end(memory, post, gmi, *rest, before), pids)
+    post_memory = PostMemory(post.memory)
+    agents = Agents(sizes.agents, lambda gmi, before: agent_end(memory, post, gmi, *rest, before), post_memory)
     size = os.fstat(memory).st_size
     try:
         team = Team(trainers, sizes, agents)

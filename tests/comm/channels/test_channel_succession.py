@@ -22,7 +22,7 @@ class Run:
 
     def __init__(self, hang_s=HANG_S, awaits_successors=True, agents=(AGENT,), **channels):
         self.sizes = sizes_of(agents=agents, trainers=(0, 1), **channels)
-        self.post, self.memory = create_post(4), create_memory()
+        self.post, self.memory = create_post(range(4)), create_memory()
         rest = self.sizes, hang_s, "cpu", awaits_successors
         self.trainers = [trainer_end(self.memory, self.post, gmi, *rest) for gmi in (0, 1)]
         self.trainers[0].parameters.publish(0, parameters())
@@ -31,7 +31,7 @@ class Run:
     def agent(self, gmi=AGENT, predecessors=0):
         self.ends.append(agent_end(self.memory, self.post, gmi, self.sizes, HANG_S, predecessors=predecessors))
         self.processes.append(subprocess.Popen(["sleep", "1000"]))
-        PostMemory(self.post.memory, 4).pids[gmi] = self.processes[-1].pid
+        PostMemory(self.post.memory).set_pid(gmi, self.processes[-1].pid)
         return self.ends[-1]
 
     def kill(self, number=-1):

@@ -31,7 +31,7 @@ class Run:
 
     def __init__(self, **sizes):
         self.sizes = sizes_of(agents=(2, 3), trainers=(0, 1), **sizes)
-        self.post, self.memory = create_post(4), create_memory()
+        self.post, self.memory = create_post(range(4)), create_memory()
         self.first, self.second = (trainer_end(self.memory, self.post, gmi, self.sizes, NAP_S) for gmi in (0, 1))
         self.agent, self.other = (agent_end(self.memory, self.post, gmi, self.sizes, NAP_S) for gmi in (2, 3))
 
@@ -98,7 +98,7 @@ def test_an_agent_without_a_place_by_the_end(run):
 def test_an_agent_without_a_place_by_one_whose_agent_has_ended(run):
     run = run(max_lag=0)
     process = subprocess.Popen(["sleep", "1000"])
-    PostMemory(run.post.memory, 4).pids[3] = process.pid
+    PostMemory(run.post.memory).set_pid(3, process.pid)
     for _ in range(2):  # which it leaves as they are
         run.other._place = None
         run.other.lease()
@@ -147,9 +147,9 @@ def test_a_trainer_by_the_last_record_of_a_batch(run):
 
 def test_a_trainer_by_the_end_of_the_last_agent(run):
     run = run()
-    pids, agents = PostMemory(run.post.memory, 4).pids, [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+    memory, agents = PostMemory(run.post.memory), [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
     for gmi, agent in zip((2, 3), agents, strict=True):
-        pids[gmi] = agent.pid
+        memory.set_pid(gmi, agent.pid)
     agents[0].kill()
     error = woken(run.first.take, agents[1].kill)
     for agent in agents:
@@ -177,7 +177,7 @@ def test_who_reads_by_the_first_version(run):
 
 
 def test_who_comes_early_by_the_memory():
-    sizes, post, memory = sizes_of(), create_post(2), create_memory()
+    sizes, post, memory = sizes_of(), create_post(range(2)), create_memory()
     ends = []
     ends.append(
         woken(
@@ -195,7 +195,7 @@ def test_large_parameters_go_out_while_a_place_is_waited_for():
     """By a stand-in whose connection takes all of them only bit by bit."""
     numbers = torch.arange(2**23, dtype=torch.float32)
     sizes = replace(sizes_of(max_lag=0), parameter_bytes=packed_bytes([numbers]))
-    post, memory, crossing = create_post(2), create_memory(), Crossing(1)
+    post, memory, crossing = create_post(range(2)), create_memory(), Crossing(1)
     trainer = trainer_end(memory, post, 0, sizes, NAP_S)
     trainer.parameters.publish(0, [numbers])
     thread = crossing.standing_in(memory, post, NAP_S)

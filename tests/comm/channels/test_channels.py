@@ -22,7 +22,7 @@ class Run:
     """The ends of all GMIs of some sizes."""
 
     def __init__(self, sizes, hang_s=NOW_S):
-        self.post, self.memory = create_post(1 + max(sizes.agents + sizes.trainers)), create_memory()
+        self.post, self.memory = create_post(range(1 + max(sizes.agents + sizes.trainers))), create_memory()
         self.trainers = [trainer_end(self.memory, self.post, gmi, sizes, hang_s) for gmi in sizes.trainers]
         self.agents = {gmi: agent_end(self.memory, self.post, gmi, sizes, hang_s) for gmi in sizes.agents}
         self.trainer, self.sizes = self.trainers[0], sizes
@@ -40,7 +40,7 @@ class Run:
         """Let the process of a GMI be one that is gone."""
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
-        PostMemory(self.post.memory, len(self.post.bells)).pids[gmi] = process.pid
+        PostMemory(self.post.memory).set_pid(gmi, process.pid)
 
     def close(self):
         for end in (*self.trainers, *self.agents.values()):

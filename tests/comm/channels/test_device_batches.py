@@ -20,7 +20,7 @@ def run():
     opened = []
 
     def start(**channels):
-        post, memory, copied = create_post(2), create_memory(), []
+        post, memory, copied = create_post(range(2)), create_memory(), []
         sizes = sizes_of(rollouts=ROLLOUTS, **channels)
         trainer, agent = (end(memory, post, gmi, sizes, 0.01) for end, gmi in ((trainer_end, 0), (agent_end, 1)))
         batches = trainer._batches = DeviceBatches(trainer._memory, 0, trainer._batcher, torch.device("cpu"))

@@ -27,7 +27,7 @@ def run(files):
     opened = []
 
     def start(direct, **sizes):
-        post, memory = create_post(4), create_memory()
+        post, memory = create_post(range(4)), create_memory()
         sizes = sizes_of(direct=direct, **sizes)
         trainers = [trainer_end(memory, post, gmi, sizes, NOW_S) for gmi in sizes.trainers]
         agents = {gmi: agent_end(memory, post, gmi, sizes, NOW_S) for gmi in sizes.agents}
@@ -72,7 +72,7 @@ def test_an_agent_is_direct_to_the_trainer_of_its_gpu_alone(run, files):
 @pytest.fixture
 def pair(files):
     """A trainer and its direct agent, which are for their test to close."""
-    post, memory = create_post(2), create_memory()
+    post, memory = create_post(range(2)), create_memory()
     sizes = sizes_of(direct=((1,),))
     yield [end(memory, post, gmi, sizes, NOW_S) for end, gmi in ((trainer_end, 0), (agent_end, 1))]
     post.close()
@@ -120,7 +120,7 @@ def die(agent):
     """Let its process be one that is gone."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    agent._bells._memory.pids[agent._bells.own] = process.pid
+    agent._bells._memory.set_pid(agent._bells.own, process.pid)
 
 
 def test_a_place_that_a_direct_agent_left_unfinished_stays_unused_and_ends_the_training_when_it_is_needed(run):
@@ -158,7 +158,7 @@ def test_one_that_an_agent_of_another_gpu_left_is_leased_again(run):
 
 
 def test_a_trainer_that_shares_nothing_is_named(files):
-    post, memory = create_post(3), create_memory()
+    post, memory = create_post(range(3)), create_memory()
     sizes = sizes_of(agents=(1,), trainers=(0, 2), direct=((), (1,)))
     trainer = trainer_end(memory, post, 0, sizes, NOW_S)
     with pytest.raises(PeerSilentError, match=r"GMI 2 is not here yet and has not shared its memory of the GPU"):

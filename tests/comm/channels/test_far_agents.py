@@ -23,7 +23,7 @@ class Run:
 
     def __init__(self, sizes, is_far, hang_s=HANG_S):
         self.sizes, self.is_far, self.hang_s = sizes, is_far, hang_s
-        self.post, self.memory = create_post(1 + max(sizes.agents + sizes.trainers)), create_memory()
+        self.post, self.memory = create_post(range(1 + max(sizes.agents + sizes.trainers))), create_memory()
         self.trainers = [trainer_end(self.memory, self.post, gmi, sizes, hang_s) for gmi in sizes.trainers]
         self.trainer, self.threads, self.crossings, self.told = self.trainers[0], [], [], []
         self.agents = {gmi: self.open(gmi, sizes) for gmi in sizes.agents}
@@ -145,7 +145,7 @@ def test_what_was_sent_arrives_after_the_end_closes_and_its_half_is_leased_again
     run.agents.pop(1).close()
     if run.is_far:
         run.threads[0].join(HANG_S)
-    PostMemory(run.post.memory, len(run.post.bells)).pids[1] = 2**22 + 1  # a process that there is not
+    PostMemory(run.post.memory).set_pid(1, 2**22 + 1)  # a process that there is not
     run.play(2)
     run.trainer._bells.look(run.sizes.agents)
     run.trainer._look()

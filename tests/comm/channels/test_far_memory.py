@@ -114,7 +114,7 @@ def runs(draw):
 def test_queues_on_the_way_hold_no_more_than_the_places_that_were_leased(drawn):
     """A far agent is two rollouts ahead at most, of those for which there is room."""
     sizes, rests_of_agents, rests = drawn
-    post, memory = create_post(len(sizes.agents + sizes.trainers)), create_memory()
+    post, memory = create_post(range(len(sizes.agents + sizes.trainers))), create_memory()
     trainers = [trainer_end(memory, post, gmi, sizes, HANG_S) for gmi in sizes.trainers]
     trainers[0].parameters.publish(0, parameters())
     agents = [FarAgent(gmi, sizes, memory, post, s) for gmi, s in zip(sizes.agents, rests_of_agents, strict=True)]

@@ -48,7 +48,7 @@ def run(cuda):
     opened = []
 
     def start(**sizes):
-        post, memory = create_post(4), create_memory()
+        post, memory = create_post(range(4)), create_memory()
         sizes = sizes_of(**sizes)
         trainers = [trainer_end(memory, post, gmi, sizes, NOW_S) for gmi in sizes.trainers]
         opened.append((trainers, post, memory))

@@ -37,9 +37,9 @@ class Mortal:
 
 @pytest.fixture
 def leases():
-    post, descriptor = create_post(4), create_memory()
+    post, descriptor = create_post(range(4)), create_memory()
     sizes = sizes_of(rollouts=2, agents=(2, 3), trainers=(0, 1), max_lag=0)
-    memory = ChannelMemory(descriptor, sizes, Bells(post, PostMemory(post.memory, 4), 0, hang_s=1))
+    memory = ChannelMemory(descriptor, sizes, Bells(post, PostMemory(post.memory), 0, hang_s=1))
     with closing(SharedLock(descriptor, memory.lock_holder, 0, hang_s=1)) as lock:
         yield Leases(memory, lock)
     post.close()

@@ -13,7 +13,7 @@ from tests.comm.ranks import FORK
 
 @pytest.fixture
 def inherited():
-    post, memory = create_post(3), create_memory()
+    post, memory = create_post(range(3)), create_memory()
     yield memory, post
     post.close()
     os.close(memory)
@@ -95,7 +95,7 @@ def test_a_copy_that_was_torn_is_made_again(ends):
 def test_what_is_always_torn_is_an_error(ends, monkeypatch):
     monkeypatch.setattr("gmi_drl.comm.channels.parameters._MOST_READS", 10)
     ends[0].publish(0, parameters())
-    ends[0]._words[2 + 1] += 2  # as if the writer were at it always
+    ends[0]._words[1 + 1] += 2  # as if the writer were at it always
     with pytest.raises(GmiError, match="none of 10 copies of them was whole"):
         ends[2].read_into(parameters())
 

@@ -39,4 +39,4 @@ def stick(messages):
 
 if __name__ == "__main__":
     memory, *bells = map(int, sys.argv[2:])
-    globals()[sys.argv[1]](Messages(Post(memory, tuple(bells)), 1, hang_s=60))
+    globals()[sys.argv[1]](Messages(Post(memory, dict(enumerate(bells))), 1, hang_s=60))

@@ -23,7 +23,7 @@ BIG = 5 * PIECE_BYTES
 
 @pytest.fixture
 def post():
-    post = create_post(2, MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
+    post = create_post(range(2), MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
     yield post
     post.close()
 
@@ -35,7 +35,7 @@ def opened(post, gmi_id=0, hang_s=60):
 @contextmanager
 def worker(post, deed):
     """GMI 1 as a process of its own."""
-    descriptors = [post.memory, *post.bells]
+    descriptors = post.descriptors
     line = [sys.executable, str(WORKER), deed, *map(str, descriptors)]
     process = subprocess.Popen(line, pass_fds=descriptors, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -194,7 +194,8 @@ def test_a_tensor_without_room_is_an_error(post, monkeypatch):
 @pytest.mark.parametrize("other", [0, 2, -1, "1", None, True, 1.0])
 def test_only_others_are_spoken_to(post, other):
     here = opened(post)
-    with pytest.raises(UsageError, match=f"GMI 0 cannot send to GMI {other!r}: it must be the id of one of the 2 GMIs"):
+    text = f"GMI 0 cannot send to GMI {other!r}: it must be the id of one of the 2 GMIs of this host"
+    with pytest.raises(UsageError, match=text):
         here.send(1, other)
     with pytest.raises(UsageError, match=f"cannot receive from GMI {other!r}:"):
         here.recv(other)
@@ -211,7 +212,7 @@ def test_other_processors_are_refused(post, monkeypatch):
 def test_nothing_is_left_open():
     before = len(open_descriptors())
     for _ in range(200):
-        post = create_post(2, MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
+        post = create_post(range(2), MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
         ends = [opened(post, gmi_id) for gmi_id in (0, 1)]
         ends[0].send(torch.ones(3), 1)
         assert ends[1].recv(0).sum() == 3

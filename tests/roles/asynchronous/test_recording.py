@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 def ends(request):
     parameters = [torch.zeros(3)]
     sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(mode=request.param), packed_bytes(parameters))
-    post, memory = create_post(2), create_memory()
+    post, memory = create_post(range(2)), create_memory()
     trainer = trainer_end(memory, post, 1, sizes, 5.0)
     agent = agent_end(memory, post, 0, sizes, 5.0)
     trainer.parameters.publish(0, parameters)

@@ -30,7 +30,7 @@ def run():
     """A replica, and the agent's end of its channels."""
     a3c = make_a3c(ANT, CONFIG, Solo(), CPU)
     sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(max_lag=1), packed_bytes(published_of(a3c)))
-    post, memory = create_post(2), create_memory()
+    post, memory = create_post(range(2)), create_memory()
     end = trainer_end(memory, post, 1, sizes, 5.0)
     agent = agent_end(memory, post, 0, sizes, 5.0)
     replica = TrainingReplica(a3c, end, Agreement(Solo().group, (0,)), version=0, last=2, publishes=True)

@@ -38,7 +38,7 @@ def tensor_bytes(tree):
 @contextmanager
 def mail_of(count):
     """The mail of so many GMIs."""
-    post = create_post(count)
+    post = create_post(range(count))
     mails = [Mail(post, gmi_id) for gmi_id in range(count)]
     try:
         yield mails

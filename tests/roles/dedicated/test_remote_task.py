@@ -107,7 +107,7 @@ def test_what_simulators_took_is_told_and_actions_of_another_shape_are_refused()
 
 
 def test_who_may_wait_for_others_is_waited_for_longer_and_who_says_nothing_at_all_is_named():
-    post = create_post(2)
+    post = create_post(range(2))
     mail, other = (Mail(post, gmi_id, hang_s=0.2) for gmi_id in range(2))
     with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not sent a message"):
         Peer(mail, 1).hear()

@@ -1,0 +1,100 @@
+"""What a word tells of must be there before it, also on processors that store in another order.
+
+No such processor is needed to see it: whatever was stored since the last fence may be seen in any order, so nothing but
+the word may have been.
+"""
+
+import mmap
+import os
+
+import pytest
+import torch
+
+from gmi_drl.comm.channels import create_memory, trainer_end
+from gmi_drl.membership import Membership
+from gmi_drl.memory import fence
+from gmi_drl.memory.bells import Bells
+from gmi_drl.memory.mailbox import Inbox, Outbox
+from gmi_drl.memory.peers import Peers
+from gmi_drl.memory.post import PostMemory, create_post
+from gmi_drl.memory.ring import RingReader, RingWriter
+from gmi_drl.memory.segment import LINE_BYTES
+from tests.comm.channels.rollouts_told import parameters, sizes_of
+
+
+class Watched:
+    """What is in a memory at each fence, and what is stored there after the last one.
+
+    Args:
+        memory: Bytes of it.
+    """
+
+    def __init__(self, memory, monkeypatch):
+        self.memory, self.at_fences = memory, []
+        monkeypatch.setattr(fence, "_acquire", lambda: self.at_fences.append(bytes(memory)))
+        monkeypatch.setattr(fence, "_release", lambda: None)
+
+    def last_words(self):
+        """The words that were stored after the last fence, by their places."""
+        before, now = (memoryview(bytes(memory)).cast("q") for memory in (self.at_fences[-1], self.memory))
+        return {place: now[place] for place in range(len(now)) if now[place] != before[place]}
+
+
+def test_an_arrival_follows_the_pid(monkeypatch):
+    memory = mmap.mmap(-1, 2 * LINE_BYTES)
+    watched = Watched(memory, monkeypatch)
+
+    def meet(peers):
+        assert watched.last_words() == {1: 1 << 48} and memoryview(memory).cast("q")[2] == os.getpid()
+
+    monkeypatch.setattr(Peers, "_meet_patiently", meet)
+    monkeypatch.setattr(Peers, "_watch", lambda peers, peer: None)
+    Peers(memory, 0, Membership(0, [range(2)], hang_s=1))
+
+
+def test_a_count_of_records_follows_the_record_and_its_reading(monkeypatch):
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    writer, reader = RingWriter(memory, 0, 8), RingReader(memory, 0, 8)
+    watched = Watched(memory, monkeypatch)
+    writer.put(1, 2, 3, 4, 5)
+    assert watched.last_words() == {0: 1}
+    assert len(list(reader.take_all())) == 1 and watched.last_words() == {LINE_BYTES // 8: 1}
+
+
+def test_how_far_a_mailbox_is_follows_its_bytes(monkeypatch):
+    post = create_post(range(2))
+    memory = PostMemory(post.memory)
+    bells = [Bells(post, memory, own, hang_s=1) for own in (0, 1)]
+    outbox, inbox = Outbox(memory, bells[0], 1), Inbox(memory, bells[1], 0)
+    start, _ = memory.room(0, 1)
+    first = start - mmap.PAGESIZE  # its words
+    watched = Watched(memoryview(memory.memory)[first : start + mmap.PAGESIZE], monkeypatch)
+    outbox.send([torch.ones(8, dtype=torch.uint8)])
+    assert watched.last_words() == {0: 8}
+    with inbox.message():
+        inbox.take(torch.empty(8, dtype=torch.uint8))
+    assert watched.last_words() == {LINE_BYTES // 8: 8}
+    for bell in bells:
+        bell.close()
+    post.close()
+
+
+def test_a_version_follows_its_parameters(monkeypatch):
+    post, descriptor, sizes = create_post(range(2)), create_memory(), sizes_of(agents=(1,), trainers=(0,))
+    end = trainer_end(descriptor, post, 0, sizes, 1)
+    watched = Watched(end._memory.memory, monkeypatch)
+    end.parameters.publish(0, parameters(3))
+    assert list(watched.last_words().values()) == [1]
+    end.close()
+    post.close()
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("is_in_order", [True, False])
+def test_who_reads_waits_for_its_loads_where_the_processor_does_not_keep_their_order(is_in_order, monkeypatch):
+    monkeypatch.setattr(fence, "_LOADS_IN_ORDER", is_in_order)
+    fenced = []
+    monkeypatch.setattr(fence, "_acquire", lambda: fenced.append(1))
+    monkeypatch.setattr(fence, "_release", lambda: None)
+    fence.order_loads()
+    assert bool(fenced) is not is_in_order
