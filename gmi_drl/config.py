@@ -75,8 +75,8 @@ class RunConfig(FileModel):
 
     tf32: Annotated[bool, LIVE] = False
     """Multiply float32 matrices in TF32 on a GPU: faster where networks are large, with 10 bits of the mantissa instead
-    of 23. A CPU ignores it, so that what was trained with it can be played there. What cuDNN does (rsl_rl's
-    convolutions and memories) torch leaves in TF32 in any case."""
+    of 23. A CPU and a GPU before Ampere ignore it, so that what was trained with it can be played there. What cuDNN
+    does (rsl_rl's convolutions and memories) torch leaves in TF32 in any case."""
 
     physics: Annotated[Physics | None, LIVE] = None
     """MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where it is

@@ -4,7 +4,7 @@ from gmi_drl.config import WarpRoom
 from gmi_drl.errors import UsageError
 from gmi_drl.physics import Physics, usual_physics
 from gmi_drl.task_names import ForeignTask
-from gmi_drl.workload import MUJOCO_SPECS, TaskSpec
+from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS, TaskSpec
 
 MEASURED_ROOM = WarpRoom()
 """Of each task, where nobody asks for another."""
@@ -49,3 +49,17 @@ def check_physics(name: str, as_stepped: bool, *, on_gpu: bool, physics: Physics
         raise UsageError(
             "warp.nconmax and warp.njmax are for MuJoCo Warp, but the physics here is native: leave them out"
         )
+
+
+def missing_warp(task: TaskSpec | ForeignTask, *, on_gpu: bool, physics: Physics | None) -> str:
+    """That CPU cores simulate a task beside a GPU, because MuJoCo Warp is missing, with the remedy; empty elsewhere.
+
+    Args:
+        task: As `find_task` gives it.
+        on_gpu: Whether its tensors live there.
+        physics: What is asked for.
+    """
+    is_ours = task in TASK_SPECS.values()
+    if not is_ours or not on_gpu or physics is not None or usual_physics(on_gpu) == "warp":
+        return ""
+    return "MuJoCo Warp is not installed, so CPU cores simulate: pip install 'gmi-drl[warp]'"

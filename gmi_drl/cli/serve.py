@@ -69,6 +69,7 @@ def serve(
     `gmi-drl plan --template serving` makes such a layout. Nobody learns, and nothing is written into the run. It tells
     steps/s, returns, and how long a control step took. Ctrl-C ends it with what was done so far.
     """
+    from gmi_drl.cli.train_checks import tell_physics
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
@@ -92,6 +93,7 @@ def serve(
     check_applied(chosen, options["apply_mig"])
     require_one_machine(experience, is_local=launcher == LOCAL)
     if launcher == LOCAL:
+        tell_physics(chosen, config)
         require_room(chosen, config, task_spec(task), this_node(), tell=say)
     announce = partial(_announce, chosen, is_usual=layout is None and num_env is None)
     try:

@@ -128,16 +128,14 @@ def _check_trainable(layout: "Layout", config: "RunConfig", *, is_here: bool) ->
     check_trainable(layout, config)
     if not is_here:
         return
-    _tell_physics(layout, config)
+    tell_physics(layout, config)
     require_room(layout, config, task_spec(layout.task or ""), this_node(), tell=say)
 
 
-def _tell_physics(layout: "Layout", config: "RunConfig") -> None:
+def tell_physics(layout: "Layout", config: "RunConfig") -> None:
     """Say so where a GPU stands by while its worlds are simulated on CPU cores."""
-    from gmi_drl.physics import has_warp
-    from gmi_drl.workload import TASK_SPECS
+    from gmi_drl.task_settings import missing_warp
 
-    takes_warp = find_task(layout.task or "") in TASK_SPECS.values()
     has_gpu = any(device.kind == "gpu" for device in layout.devices)
-    if takes_warp and has_gpu and config.physics is None and not has_warp():
-        say("MuJoCo Warp is not installed, so CPU cores simulate: pip install 'gmi-drl[warp]'")
+    if told := missing_warp(find_task(layout.task or ""), on_gpu=has_gpu, physics=config.physics):
+        say(told)

@@ -11,6 +11,7 @@ from gmi_drl.hardware import Node
 from gmi_drl.physics import usual_physics
 from gmi_drl.profiler.session import Session
 from gmi_drl.task_names import ForeignTask, find_task
+from gmi_drl.task_settings import missing_warp
 from gmi_drl.workload import TaskSpec
 
 COMPILING = "starting the first GMI: kernels may be compiled now, once per machine, outside of the budget"
@@ -70,7 +71,13 @@ class _First:
 def budget_of(
     seconds: float, task: TaskSpec, config: RunConfig, node: Node, tell: Callable[[str], None] = lambda line: None
 ) -> Budget:
-    """A budget for measuring a workload, which tells in a line when kernels may be compiled outside of it."""
-    ours = not isinstance(find_task(task.name), ForeignTask)
-    compiles_nothing = ours and (config.physics or usual_physics(on_gpu=node.num_gpus > 0)) == "native"
+    """A budget for measuring a workload.
+
+    It tells in a line that MuJoCo Warp is missing on a node with GPUs, and when kernels may be compiled outside of it.
+    """
+    found, on_gpu = find_task(task.name), node.num_gpus > 0
+    if told := missing_warp(found, on_gpu=on_gpu, physics=config.physics):
+        tell(told)
+    ours = not isinstance(found, ForeignTask)
+    compiles_nothing = ours and (config.physics or usual_physics(on_gpu)) == "native"
     return Budget(seconds, (lambda: None) if compiles_nothing else (lambda: tell(COMPILING)))

@@ -111,8 +111,19 @@ class GMI_manager:
 
     @property
     def device(self) -> torch.device:
-        """Where this GMI's tensors live. A GMI sees one GPU only, so it is always `cuda:0`."""
-        return torch.device("cuda:0" if self.layout.device_of(self.gmi.id).kind == "gpu" else "cpu")
+        """Where this GMI's tensors live. A GMI sees one GPU only, so it is always `cuda:0`.
+
+        Raises:
+            MachineError: This build of torch has no CUDA, and the GMI is on a GPU.
+        """
+        if self.layout.device_of(self.gmi.id).kind == "cpu":
+            return torch.device("cpu")
+        if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+            raise MachineError(
+                f"torch {torch.__version__} is built without CUDA, and GMI {self.gmi.id} is on a GPU: "
+                "install one with CUDA (https://pytorch.org/get-started)"
+            )
+        return torch.device("cuda:0")
 
     def get_group(self, *GMI_ids: int) -> NamedGroup:
         """The smallest group that holds all these GMIs; `get_group(i, i)`, as the paper writes it, is GMI i's own.

@@ -330,6 +330,8 @@ def _put_model(model: Any, fields: Sequence[str], cuda_graphs: bool) -> Any:
     placed.opt.warn_overflow = 0  # kernels would print it; `_report_overflow` logs it
     if wp.get_device().is_cuda:
         is_captured = cuda_graphs and can_capture(wp.get_device())
+        if cuda_graphs and not is_captured:
+            _logger.warning("This GPU has no memory pools, so Warp records no graphs: physics runs many times slower")
         placed.opt.graph_conditional = is_captured and wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
     return placed
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import environment, tiny_layout, two_cores
 
 from gmi_drl import physics
-from gmi_drl.cli.train_checks import _tell_physics
+from gmi_drl.cli.train_checks import tell_physics
 from gmi_drl.config import RunConfig
 from gmi_drl.files import dump_yaml
 from gmi_drl.gmi import allowed_cores
@@ -172,7 +172,7 @@ def test_a_gpu_whose_worlds_are_simulated_on_the_cores_is_told(task, kind, insta
     monkeypatch.setattr(physics, "has_warp", lambda: installed)
     layout = tiny_layout()
     devices = tuple(device.model_copy(update={"kind": kind}) for device in layout.devices)
-    _tell_physics(layout.model_copy(update={"task": task, "devices": devices}), RunConfig())
+    tell_physics(layout.model_copy(update={"task": task, "devices": devices}), RunConfig())
     assert ("pip install 'gmi-drl[warp]'" in capsys.readouterr().err) == is_told
 
 

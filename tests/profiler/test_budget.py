@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from gmi_drl import physics
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.hardware import Cpu, Gpus, Node
@@ -53,6 +54,16 @@ def test_what_a_first_session_compiles_is_spared_and_no_more(monkeypatch):
     quarter = half.part(0.5)
     assert quarter.start(Starting(5, 1), None) == 5
     assert (budget.left_s, half.left_s, quarter.left_s) == (45, 15, 5) and told == [100.0, 104.0]
+
+
+@pytest.mark.parametrize(("node", "has_warp"), [(ON_CORES, False), (ON_A_GPU, False), (ON_A_GPU, True)])
+def test_that_cores_simulate_beside_a_gpu_is_told(node, has_warp, monkeypatch):
+    monkeypatch.setattr(physics, "has_warp", lambda: has_warp)
+    told = []
+    budget_of(60, TASK_SPECS["ant"], RunConfig(), node, told.append)
+    assert [line.partition(":")[0] for line in told] == (
+        ["MuJoCo Warp is not installed, so CPU cores simulate"] if node is ON_A_GPU and not has_warp else []
+    )
 
 
 @pytest.mark.parametrize(

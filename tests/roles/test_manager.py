@@ -5,7 +5,7 @@ import torch
 from conftest import tiny_layout
 
 from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.line import Line, line_pair
@@ -98,3 +98,13 @@ def test_a_role_outside_a_gmi_says_how_to_start_it(monkeypatch):
     monkeypatch.setattr(GMI_manager, "_current", None)
     with pytest.raises(UsageError, match="run_role"):
         Doubler(0, "trainer", 0)
+
+
+def test_a_gmi_on_a_gpu_needs_a_torch_with_cuda(manager, monkeypatch):
+    devices = tuple(device.model_copy(update={"kind": "gpu"}) for device in manager.layout.devices)
+    manager.layout = manager.layout.model_copy(update={"devices": devices})
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: False)
+    with pytest.raises(MachineError, match=r"built without CUDA, and GMI 0 is on a GPU: install one"):
+        assert manager.device
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    assert manager.device == torch.device("cuda:0")
