@@ -1,6 +1,8 @@
 """The errors that reach a user, each with the exit code of the command that meets it."""
 
 import difflib
+import sysconfig
+import traceback
 from collections.abc import Collection
 
 LISTED = 40
@@ -67,6 +69,17 @@ class PeerDiedError(GmiError):
 
 class PeerSilentError(GmiError):
     """A GMI of the same group lives but has not arrived within the deadline (`hang_s`)."""
+
+
+def place_of(error: BaseException) -> str:
+    """Where an error of other people's code was raised: `FILE, line N`, of the innermost file that is not installed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    apart = ("<", sysconfig.get_path("stdlib"), __file__.rpartition("/")[0])
+    theirs = [
+        frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith(apart)
+    ]
+    frame = (theirs or frames)[-1]
+    return f"{frame.filename}, line {frame.lineno}"
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:

@@ -1,17 +1,20 @@
 """What the name of a task stands for: one of ours, whose sizes are known, or one that other code makes.
 
 `ant` and its alias `AT` are ours, and so is `mujoco:Ant-v5`, gymnasium's task on our physics; `gymnasium:Ant-v5` is
-what the adapter `gymnasium` makes of `Ant-v5`.
+what the adapter `gymnasium` makes of `Ant-v5`. What its maker is told beside is part of the name, as JSON with sorted
+keys: `gymnasium:my_robot:Walk-v0{"urdf_path": "a.urdf"}`, which is what `--env-arg urdf_path=a.urdf` makes. So layouts,
+runs and what was measured have it, too.
 Packages add names and prefixes of their own by entry points of the group `gmi_drl.tasks`.
 """
 
+import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.errors import MachineError, UsageError, did_you_mean, place_of
 from gmi_drl.workload import MUJOCO, MUJOCO_SPECS, TASK_SPECS, TaskSpec
 
 GROUP = "gmi_drl.tasks"
@@ -44,22 +47,25 @@ class ForeignTask:
         name: As layouts and files have it.
         entry_point: Where its maker is.
         rest: What the name says after the colon; empty without one.
+        arguments: What its maker is told beside.
     """
 
     name: str
     entry_point: EntryPoint
     rest: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def maker(self) -> Callable[..., Any]:
-        """Import `make(rest, *, num_env, device, seed, threads)`.
+        """Import `make(rest, *, num_env, device, seed, threads)`; with `arguments` where it takes them.
 
         Raises:
             MachineError: it cannot be imported.
         """
         try:
             maker: Callable[..., Any] = self.entry_point.load()
-        except (ImportError, AttributeError) as error:
-            raise MachineError(f"{self.name}: {self.entry_point.value} cannot be imported: {error}") from error
+        except Exception as error:  # code of others
+            words = f"{type(error).__name__}: {error} ({place_of(error)})"
+            raise MachineError(f"{self.name}: {self.entry_point.value} cannot be imported: {words}") from error
         return maker
 
 
@@ -75,7 +81,10 @@ def find_task(name: str) -> TaskSpec | ForeignTask:
     """
     if name.lower() in _spellings():
         return _spellings()[name.lower()]
-    prefix, _, rest = name.partition(":")
+    bare, arguments = _split(name)
+    if bare.lower() in _spellings():
+        raise UsageError(f"{bare} is a task of gmi-drl and takes no arguments: leave --env-arg out")
+    prefix, _, rest = bare.partition(":")
     if prefix.lower() == MUJOCO:
         known = f"there are {', '.join(MUJOCO_SPECS)}; gymnasium:NAME makes all others"
         raise UsageError(f"there is no task {name!r}: {known}")
@@ -83,10 +92,51 @@ def find_task(name: str) -> TaskSpec | ForeignTask:
         if not rest:
             raise UsageError(f"{name!r} names no task: say which, as in {prefix.lower()}:NAME")
         entry_point = EntryPoint(prefix.lower(), ADAPTERS[prefix.lower()], GROUP)
-        return ForeignTask(f"{prefix.lower()}:{rest}", entry_point, rest)
+        return ForeignTask(_joined(f"{prefix.lower()}:{rest}", arguments), entry_point, rest, arguments)
     for entry_point in entry_points(group=GROUP, name=prefix):
-        return ForeignTask(name, entry_point, rest)
-    raise UsageError(_unknown(name))
+        return ForeignTask(_joined(bare, arguments), entry_point, rest, arguments)
+    raise UsageError(_unknown(bare))
+
+
+def with_arguments(name: str, given: Sequence[str]) -> str:
+    """The name of a task whose maker is told `KEY=VALUE` beside; values are read as YAML.
+
+    Raises:
+        UsageError: if one is malformed, given twice, or no value that JSON has.
+    """
+    from gmi_drl.yaml_text import read_yaml
+
+    bare, arguments = _split(name)
+    for one in given:
+        key, is_equal, text = one.partition("=")
+        if not (key.isidentifier() and is_equal):
+            raise UsageError(f"--env-arg: expected KEY=VALUE, e.g. urdf_path=robot.urdf, got {one}")
+        if key in arguments:
+            raise UsageError(f"--env-arg: {key} is given twice")
+        try:
+            arguments[key] = read_yaml(text)
+            json.dumps(arguments[key])
+        except Exception:  # of the YAML reader, and of JSON, which has no dates
+            raise UsageError(f"--env-arg {one}: the value is no YAML that JSON can hold, too") from None
+    return _joined(bare, arguments)
+
+
+def _joined(bare: str, arguments: Mapping[str, Any]) -> str:
+    return bare + (json.dumps(arguments, sort_keys=True) if arguments else "")
+
+
+def _split(name: str) -> tuple[str, dict[str, Any]]:
+    """A name without its arguments, and these."""
+    bare, brace, _ = name.partition("{")
+    if not (brace and name.endswith("}")):
+        return name, {}
+    try:
+        arguments = json.loads(name[len(bare) :])
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name}: what follows {bare} is no JSON ({error}): give it by --env-arg KEY=VALUE") from None
+    if not all(key.isidentifier() for key in arguments):
+        raise UsageError(f"{name}: arguments have names as Python's variables")
+    return bare, arguments
 
 
 def known_tasks() -> str:
@@ -96,8 +146,8 @@ def known_tasks() -> str:
 
 
 def as_file_name(name: str) -> str:
-    """A task's name as part of the name of a file or folder."""
-    return re.sub(r"[^\w.-]+", "-", name)
+    """A task's name, without arguments, as part of the name of a file or folder."""
+    return re.sub(r"[^\w.-]+", "-", name.partition("{")[0])
 
 
 def _spellings() -> dict[str, TaskSpec]:

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.task_names import ADAPTERS, ForeignTask, as_file_name, find_task, known_tasks
+from gmi_drl.task_names import ADAPTERS, ForeignTask, as_file_name, find_task, known_tasks, with_arguments
 from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS
 
 
@@ -81,3 +81,41 @@ def test_unknown_names_are_told_what_is_near(name, message):
 def test_names_for_people_and_for_files():
     assert all(name in known_tasks() for name in ("ant", "mujoco:Ant-v5", "gymnasium:NAME"))
     assert as_file_name("gymnasium:ale_py:ALE/Pong-v5") == "gymnasium-ale_py-ALE-Pong-v5"
+
+
+NAME = "gymnasium:my_robot:Walk-v0"
+
+
+def test_arguments_are_part_of_a_name_whatever_their_order():
+    given = ["urdf_path=/a/b.urdf", "size=2.5", "flags={gravity: no}", "text='3'"]
+    name = with_arguments(NAME, given)
+    assert name == with_arguments(NAME, given[::-1]) == with_arguments(with_arguments(NAME, given[:2]), given[2:])
+    found = find_task(name)
+    assert (found.name, found.rest) == (name, "my_robot:Walk-v0")
+    assert found.arguments == {"urdf_path": "/a/b.urdf", "size": 2.5, "flags": {"gravity": False}, "text": "3"}
+    assert find_task('Gymnasium:X-v0{"b":1,  "a":[2]}').name == 'gymnasium:X-v0{"a": [2], "b": 1}'
+    assert with_arguments(NAME, []) == NAME and not find_task(NAME).arguments
+    assert as_file_name(name) == as_file_name(NAME)
+
+
+@pytest.mark.parametrize("given", ["urdf_path", "=3", "a b=3", "a=[", "a=!!binary aGk=", "a=!!python/none x"])
+def test_what_is_no_argument_is_refused(given):
+    with pytest.raises(UsageError, match=r"^--env-arg"):
+        with_arguments(NAME, [given])
+
+
+def test_an_argument_is_given_once():
+    with pytest.raises(UsageError, match="size is given twice"):
+        with_arguments(NAME, ["size=1", "size=2"])
+
+
+def test_arguments_that_are_no_json_are_refused():
+    with pytest.raises(UsageError, match=r"is no JSON.*--env-arg KEY=VALUE"):
+        find_task(NAME + "{size: 1}")
+
+
+def test_our_own_tasks_take_no_arguments():
+    with pytest.raises(UsageError, match="ant is a task of gmi-drl and takes no arguments"):
+        find_task(with_arguments("ant", ["size=1"]))
+    with pytest.raises(UsageError, match="mujoco:Ant-v5 is a task of gmi-drl and takes no arguments"):
+        find_task(with_arguments("mujoco:Ant-v5", ["size=1"]))

@@ -42,6 +42,12 @@ def simulator_option(function: Function) -> Function:
     )(function)
 
 
+def env_arg_option(function: Function) -> Function:
+    """`--env-arg`: becomes a part of the task's name, see `task_names.with_arguments`."""
+    words = "What the constructor of the environments of --task is told (gymnasium:, envpool:); repeatable."
+    return click.option("--env-arg", multiple=True, metavar="KEY=VALUE", help=words)(function)
+
+
 def backend_option(usual: str = PROCESS.name) -> Callable[[Function], Function]:
     """`--backend`; see `named_backend`. `usual` says in words what it is where nobody says."""
     names = ", ".join(entry.name for entry in BACKENDS.own)

@@ -15,6 +15,7 @@ from gmi_drl.cli.layouts import wants_applied
 from gmi_drl.cli.output import (
     backend_option,
     console,
+    env_arg_option,
     named_backend,
     print_json,
     require_folder,
@@ -27,7 +28,7 @@ from gmi_drl.cli.plan_view import candidate_table, cost_note, layout_tree, notes
 from gmi_drl.cli.plans import CPU_BUDGET_S, GPU_BUDGET_S, Asked, made, node_for, refuse
 from gmi_drl.cli.what_if import show_what_if
 from gmi_drl.exports import FORMATS, export, require_sayable
-from gmi_drl.task_names import known_tasks
+from gmi_drl.task_names import known_tasks, with_arguments
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ LAYOUT = Path("layout.yaml")
 
 @click.command()
 @click.option("--task", metavar="NAME", default="ant", help=f"What is trained: {known_tasks()}.")
+@env_arg_option
 @click.option(
     "--template",
     metavar="NAME",
@@ -123,6 +125,8 @@ LAYOUT = Path("layout.yaml")
     help="For people, for programs, or what another tool takes; on stdout, alone.",
 )
 def plan(
+    task: str,
+    env_arg: tuple[str, ...],
     template: str,
     backend: str | None,
     profile: Path | None,
@@ -148,7 +152,13 @@ def plan(
 
     priced = prices_of(prices)
     asked = Asked(
-        template=template_named(template), backend=backend, profile=profile, node=node, cluster=cluster, **options
+        task=with_arguments(task, env_arg),
+        template=template_named(template),
+        backend=backend,
+        profile=profile,
+        node=node,
+        cluster=cluster,
+        **options,
     )
     if format in FORMATS:
         told = {"--explain": explain or None, "--price-per-gpu-hour": prices or None, "--what-if": what_if or None}

@@ -9,6 +9,7 @@ import rich_click as click
 from gmi_drl.cli.output import (
     backend_option,
     console,
+    env_arg_option,
     format_option,
     named_backend,
     print_json,
@@ -19,7 +20,7 @@ from gmi_drl.cli.output import (
 )
 from gmi_drl.cli.plan_view import point_table
 from gmi_drl.errors import UsageError
-from gmi_drl.task_names import known_tasks
+from gmi_drl.task_names import known_tasks, with_arguments
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 
 @click.command()
 @click.option("--task", metavar="NAME", default="ant", help=f"What is measured: {known_tasks()}.")
+@env_arg_option
 @click.option("--algo", metavar="NAME", help="What learns: ppo (ours), a3c, rsl_rl, or a package's.  [default: ppo]")
 @click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
 @click.option(
@@ -61,6 +63,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @format_option
 def profile(
     task: str,
+    env_arg: tuple[str, ...],
     algo: str | None,
     gmis_per_gpu: tuple[int, ...] | None,
     num_env: tuple[int, ...] | None,
@@ -86,7 +89,7 @@ def profile(
     from gmi_drl.templates import devices_of
 
     require_folder(output)
-    spec, config = usual_config(task, algo or OUR_PPO.name)
+    spec, config = usual_config(with_arguments(task, env_arg), algo or OUR_PPO.name)
     node = this_node()
     sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, config.learner.horizon)]
     _, most = devices_of(node)

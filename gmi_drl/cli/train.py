@@ -11,6 +11,7 @@ from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
 from gmi_drl.cli.output import (
     apply_mig_option,
     backend_option,
+    env_arg_option,
     format_option,
     launcher_option,
     print_json,
@@ -20,7 +21,8 @@ from gmi_drl.cli.output import (
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.cli.resume import resumed
 from gmi_drl.cli.train_checks import Given, check, check_early, configured, without_learner
-from gmi_drl.task_names import as_file_name, known_tasks
+from gmi_drl.errors import UsageError
+from gmi_drl.task_names import as_file_name, known_tasks, with_arguments
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
 @click.option("--task", metavar="NAME", help=f"What to train: {known_tasks()}.  [default: ant]")
+@env_arg_option
 @click.option("--algo", metavar="NAME", help="What learns: ppo (ours), a3c, rsl_rl, or a package's.  [default: ppo]")
 @click.option(
     "--template", metavar="NAME", help="How roles lie on GMIs: TCG_EX, decoupled, or a package's.  [default: TCG_EX]"
@@ -67,7 +70,7 @@ if TYPE_CHECKING:
 @apply_mig_option
 @simulator_option
 @format_option
-def train(format: str, restarts: int, **options: Any) -> None:
+def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...], **options: Any) -> None:
     """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
 
     Ctrl-C saves a checkpoint and prints the line that goes on from it. A run is resized by resuming it with another
@@ -78,7 +81,9 @@ def train(format: str, restarts: int, **options: Any) -> None:
     from gmi_drl.launch.restarts import train_on as launch
     from gmi_drl.launch.signals import SecondSignal
 
-    given = Given(**options)
+    if env_arg and task is None:
+        raise UsageError("--env-arg is for the environments of a --task: layouts and runs have it in their task's name")
+    given = Given(task=task and with_arguments(task, env_arg), **options)
     layout, config, folder, checkpoint = _begin(given) if given.resume is None else resumed(given.resume, given)
     with (
         agents_by(given.launcher, layout) as agents,

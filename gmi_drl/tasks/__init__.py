@@ -1,5 +1,8 @@
 """The tasks, by name. Importing this package imports torch; a simulator is imported when a task of it is made."""
 
+from dataclasses import replace
+from inspect import signature
+
 import torch
 
 from gmi_drl.config import WarpRoom
@@ -42,7 +45,8 @@ def make(
 
     Args:
         name: A key of TASKS or the paper's abbreviation ("AT"), in any case; `PREFIX:REST` for what an adapter makes of
-            another simulator's task ("gymnasium:HalfCheetah-v5"), or a name that an installed package has registered.
+            another simulator's task ("gymnasium:HalfCheetah-v5"), or a name that an installed package has registered;
+            both with arguments, if they take such (`task_names`).
         num_env: Number of worlds N.
         device: Where the tensors live ("cpu", "cuda").
         seed: Decides every random draw of the task.
@@ -96,5 +100,16 @@ def make_sim(
 def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, threads: int) -> Task:
     if num_env < 1 or threads < 1:
         raise UsageError(f"num_env is {num_env} and threads {threads}: both must be 1 at least")
-    task: Task = found.maker()(found.rest, num_env=num_env, device=device, seed=seed, threads=threads)
+    maker, more = found.maker(), {}
+    if found.arguments:
+        if "arguments" not in signature(maker).parameters:
+            raise UsageError(f"{found.name}: {found.entry_point.name} takes no arguments: leave --env-arg out")
+        more = {"arguments": found.arguments}
+    ours = torch.get_default_dtype()
+    try:
+        task: Task = maker(found.rest, num_env=num_env, device=device, seed=seed, threads=threads, **more)
+    finally:
+        torch.set_default_dtype(ours)  # which a simulator's module may have changed for itself: see `AdaptedTask`
+    if found.arguments:
+        task.spec = replace(task.spec, name=found.name, alias=found.name)
     return task

@@ -132,8 +132,8 @@ def test_a_layout_that_cannot_be_trained_is_refused(command_line, tmp_path, chan
 
 
 def test_a_task_of_gymnasium_is_trained_and_goes_on_with_new_worlds(command_line, tmp_path):
-    name = "gymnasium:Pendulum-v1"
-    code, _, err = command_line("train", "--task", name, *TINY, "--gmis-per-gpu", 1)
+    task, name = ("--task", "gymnasium:Pendulum-v1", "--env-arg", "g=9.5"), 'gymnasium:Pendulum-v1{"g": 9.5}'
+    code, _, err = command_line("train", *task, *TINY, "--gmis-per-gpu", 1)
     (path,) = (tmp_path / "runs").glob("gymnasium-Pendulum-v1-*")
     layout, _ = RunFolder(path).read_setup()
     assert code == 0 and layout.task == name and f"Training {name} on 1 GMI" in err
@@ -141,6 +141,19 @@ def test_a_task_of_gymnasium_is_trained_and_goes_on_with_new_worlds(command_line
     assert code == 0 and f"The simulator of {name} gives no state away: worlds begin anew\n" in err
     rows = read_metrics(path / "metrics.jsonl")
     assert [row["iteration"] for row in rows] == [1, 2, 3] and all(row["reward_mean"] < 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "is for the environments of a --task"),
+        (["plan", "--task", "ant"], "ant is a task of gmi-drl and takes no arguments"),
+        (["profile", "--task", "AT"], "AT is a task of gmi-drl and takes no arguments"),
+    ],
+)
+def test_arguments_of_environments_are_for_those_of_others(command_line, arguments, message):
+    code, _, err = command_line(*arguments, "--env-arg", "g=9.5")
+    assert code == 2 and message in err
 
 
 def test_a_task_in_a_layout_imports_nothing_from_the_working_directory(tmp_path):

@@ -1,7 +1,8 @@
 """What the adapters share: actions within the simulator's bounds, episodes counted, accidents kept out of training."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -50,6 +51,8 @@ class AdaptedTask(ABC):
     beyond `finite.LARGEST` are clamped to it. On the host a `GmiWarning` names the first number of either kind; on a
     GPU looking for it would wait.
 
+    A simulator may set torch's default type for itself: it has it in `reset` and `step`, and nobody else.
+
     Simulators of others give no state away: `state_dict` is empty, and a resumed run begins new episodes.
 
     Args:
@@ -65,6 +68,7 @@ class AdaptedTask(ABC):
         self.spec, self.num_env, self.device = spec, len(obs), obs.device
         self._weights, self._is_on_host = finite_weights(spec.num_obs, obs.device), obs.device.type == "cpu"
         self._notices, self._steps = Notices(spec.name), 0
+        self._default_dtype = torch.get_default_dtype()
         self.obs = torch.zeros_like(obs)
         self._show(obs)
         self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
@@ -80,7 +84,9 @@ class AdaptedTask(ABC):
     def reset(self) -> Tensor:
         """See `Task.reset`."""
         self._steps = 0
-        self._show(self._begin())
+        with self._their_dtype():
+            obs = self._begin()
+        self._show(obs)
         self.episode_length.zero_()
         return self.obs
 
@@ -91,7 +97,8 @@ class AdaptedTask(ABC):
         action = torch.where(self._is_bounded, action.clamp(-1, 1), action)
         is_broken = ~action.isfinite().all(1)
         harmless = action.masked_fill(is_broken[:, None], 0.0)
-        told = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
+        with self._their_dtype():
+            told = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
         self._steps += 1
 
         wrong = ~weighed_sums(told.final_obs, self._weights, told.reward).isfinite()
@@ -136,6 +143,17 @@ class AdaptedTask(ABC):
     def _simulate(self, action: Tensor) -> Outcome:
         """One step with finite actions `[N, A]`, scaled to the bounds. The tensors may be the simulator's own."""
 
+    @contextmanager
+    def _their_dtype(self) -> Iterator[None]:
+        """Give the simulator torch's default type as it has left it, and take ours again."""
+        ours = torch.get_default_dtype()
+        torch.set_default_dtype(self._default_dtype)
+        try:
+            yield
+        finally:
+            self._default_dtype = torch.get_default_dtype()
+            torch.set_default_dtype(ours)
+
     def _show(self, obs: Tensor, is_lost: Tensor | bool = False) -> None:
         """Make these raw observations `[N, O]` the current ones; a world without is lost until its next episode.
 
@@ -171,5 +189,10 @@ def spec_of(
 def _size(name: str, what: str, space: Any) -> int:
     """Numbers in a box. Every library has boxes of its own; `low` and `high` tell them from the other spaces."""
     if not (hasattr(space, "low") and hasattr(space, "high")):
-        raise UsageError(f"{name}: its {what} are {space}: supported is a Box of numbers, of any shape")
+        words = f"{name}: its {what} are {space}: supported is a Box of numbers, of any shape"
+        if what == "observations" and hasattr(space, "spaces"):
+            words += (
+                ". gymnasium.wrappers.FlattenObservation makes one of them: register an entry that wraps yours in it"
+            )
+        raise UsageError(words)
     return prod(space.shape)

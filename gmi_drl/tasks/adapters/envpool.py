@@ -4,19 +4,30 @@ A world that ended begins anew in the step after, whose action is not used: with
 in a thousand is left out.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.tasks.adapters.base import spec_of
-from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of
+from gmi_drl.tasks.adapters.gymnasium import NO_ARGUMENTS, GymnasiumTask, reward_scale_of
 
 INSTALL = "pip install 'gmi-drl[envpool]'"
 MOST_SEEDS = 2**31
 
 
-def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> GymnasiumTask:
-    """The task `envpool:REST`; `REST` is an id of `envpool.list_all_envs()`.
+def make_task(
+    rest: str,
+    *,
+    num_env: int,
+    device: str,
+    seed: int,
+    threads: int,
+    arguments: Mapping[str, Any] = NO_ARGUMENTS,
+) -> GymnasiumTask:
+    """The task `envpool:REST`; `REST` is an id of `envpool.list_all_envs()`, `arguments` are of `make_gymnasium`.
 
     Raises:
-        UsageError: there is no such environment, or it has other spaces than boxes.
+        UsageError: there is no such environment, it has other spaces than boxes, or takes no such arguments.
         MachineError: envpool is not installed.
     """
     try:
@@ -27,7 +38,13 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
     known = envpool.list_all_envs()
     if rest not in known:
         raise UsageError(f"envpool has no {rest!r}{did_you_mean(rest, known)}")
-    envs = envpool.make_gymnasium(rest, num_envs=num_env, num_threads=threads, seed=seed % MOST_SEEDS)
+    sizes = {"num_envs": num_env, "num_threads": threads, "seed": seed % MOST_SEEDS}
+    try:
+        envs = envpool.make_gymnasium(rest, **sizes, **arguments)
+    except Exception as error:
+        if not arguments:
+            raise
+        raise UsageError(f"envpool:{rest} cannot be made with {dict(arguments)}: {error}: mend --env-arg") from error
     spec = spec_of(
         f"envpool:{rest}",
         envs.single_observation_space,

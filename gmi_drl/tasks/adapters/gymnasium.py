@@ -4,15 +4,19 @@ Environments run one after the other in the process of their GMI (`SyncVectorEnv
 processes are the parallel ones.
 """
 
-from functools import partial
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean, place_of
 from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
+from gmi_drl.tasks.adapters.witness import Witnesses
 from gmi_drl.workload import TaskSpec
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ SAME_STEP, NEXT_STEP, DISABLED = "SameStep", "NextStep", "Disabled"
 
 RUNNERS = ("Ant", "HalfCheetah", "Hopper", "Humanoid", "Walker2d")
 """Robots whose reward is a speed in m/s and some more, as our Ant's is: they get its scale of rewards."""
+
+NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 
 INSTALL = "pip install 'gmi-drl[gymnasium]'"
 _ROBOTS = f"gymnasium's own robots: {INSTALL}"
@@ -36,9 +42,11 @@ class GymnasiumTask(AdaptedTask):
         spec: Sizes; None takes them from the spaces.
         device: Where the tensors live; the environments' are NumPy arrays.
         seed: Of the first reset; None leaves it to the environments.
+        witnesses: Of the environments, to name one that goes wrong.
 
     Raises:
         UsageError: the spaces are no boxes, or the autoreset mode is unknown.
+        GmiError: an environment fails, here or later, or returns what is not of gymnasium's form.
     """
 
     def __init__(
@@ -48,14 +56,18 @@ class GymnasiumTask(AdaptedTask):
         *,
         device: str = "cpu",
         seed: int | None = 0,
+        witnesses: Witnesses | None = None,
     ) -> None:
         spec = spec or _spec_of_envs(envs)
-        self.envs = envs
+        self.envs, self._witnesses, self._has_stepped = envs, witnesses or Witnesses(), False
         self._mode = _autoreset_mode(envs, spec.name)
         self._action_space: Any = envs.single_action_space
         self._device = torch.device(device)
         self._has_ended = np.zeros(envs.num_envs, dtype=np.bool_)
-        super().__init__(spec, self._observation(envs.reset(seed=seed)[0]), self._action_space)
+        with self._witnesses.named(spec.name):
+            obs = self._observation(envs.reset(seed=seed)[0])
+        self._witnesses.require_form(spec.name)
+        super().__init__(spec, obs, self._action_space)
 
     def close(self) -> None:
         """See `Task.close`."""
@@ -63,9 +75,18 @@ class GymnasiumTask(AdaptedTask):
 
     def _begin(self) -> Tensor:
         self._has_ended[:] = False
-        return self._observation(self.envs.reset()[0])
+        with self._witnesses.named(self.spec.name):
+            return self._observation(self.envs.reset()[0])
 
     def _simulate(self, action: Tensor) -> Outcome:
+        with self._witnesses.named(self.spec.name):
+            told = self._step(action)
+        if not self._has_stepped:  # what has the right form once has it later, or numpy complains
+            self._has_stepped = True
+            self._witnesses.require_form(self.spec.name)
+        return told
+
+    def _step(self, action: Tensor) -> Outcome:
         space = self._action_space
         shaped = action.cpu().numpy().reshape(self.num_env, *space.shape).astype(space.dtype)
         within = np.clip(shaped, space.low, space.high)  # rounding may leave a bound by a digit, which some refuse
@@ -101,43 +122,100 @@ class GymnasiumTask(AdaptedTask):
         return torch.from_numpy(np.asarray(array)).to(self._device, dtype, copy=True)
 
 
-def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> GymnasiumTask:
+def make_task(
+    rest: str,
+    *,
+    num_env: int,
+    device: str,
+    seed: int,
+    threads: int,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+) -> GymnasiumTask:
     """The task `gymnasium:REST`; `REST` is an id of gymnasium's registry, `module:id` imports the module first.
 
     The module is installed or in a folder of PYTHONPATH: a name in a file imports nothing from the working directory.
+    An entry that has a vector environment only is made of that.
 
-    `threads` changes nothing, see the module.
+    Args:
+        rest: See above.
+        num_env: Number of worlds N.
+        device: Where the tensors live.
+        seed: Of the first reset.
+        threads: Changes nothing, see the module.
+        arguments: Of `gymnasium.make`, and so of the environment's constructor.
 
     Raises:
-        UsageError: there is no such environment, or it has other spaces than boxes.
+        UsageError: there is no such environment, it has other spaces than boxes, or lacks arguments.
         MachineError: gymnasium, or what the environment needs, is not installed.
+        GmiError: the environment cannot be made, or its first reset fails.
     """
     try:
         import gymnasium
-        from gymnasium.vector import AutoresetMode, SyncVectorEnv
     except ImportError as error:
         raise MachineError(f"gymnasium is not installed: {INSTALL}") from error
 
-    name = f"gymnasium:{rest}"
+    name, witnesses = f"gymnasium:{rest}", Witnesses()
+    if ":" in rest:
+        _import(name, rest.partition(":")[0])
     try:
-        envs = SyncVectorEnv([partial(gymnasium.make, rest)] * num_env, autoreset_mode=AutoresetMode.SAME_STEP)
+        envs = _make_envs(rest, num_env, arguments, witnesses)
     except gymnasium.error.UnregisteredEnv:
         raise UsageError(f"gymnasium has no {rest!r}{did_you_mean(rest, gymnasium.registry)}") from None
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        remedy = f"name the folder of {rest.partition(':')[0]} in PYTHONPATH" if ":" in rest else _ROBOTS
-        raise MachineError(f"{name} needs what is not installed: {error}; {remedy}") from error
+        remedy = "install it" if ":" in rest else _ROBOTS
+        raise MachineError(f"{name} needs what is not installed: {error} ({place_of(error)}); {remedy}") from error
     except gymnasium.error.Error as error:
         raise UsageError(f"{name} cannot be made: {error}") from error
-    about = envs.envs[0].spec
+    except Exception as error:  # code of others
+        raise _failure(name, error) from error
+    world: Any = envs.envs[0] if hasattr(envs, "envs") else envs
     spec = spec_of(
         name,
         envs.single_observation_space,
         envs.single_action_space,
-        episode_steps=about.max_episode_steps if about else None,
-        step_s=getattr(envs.envs[0].unwrapped, "dt", 0.0),
+        episode_steps=world.spec.max_episode_steps if world.spec else None,
+        step_s=getattr(world.unwrapped, "dt", 0.0),
         reward_scale=reward_scale_of(rest),
     )
-    return GymnasiumTask(envs, spec, device=device, seed=seed)
+    return GymnasiumTask(envs, spec, device=device, seed=seed, witnesses=witnesses)
+
+
+def _make_envs(
+    rest: str, num_env: int, arguments: Mapping[str, Any], witnesses: Witnesses
+) -> "VectorEnv[Any, Any, Any]":
+    import gymnasium
+    from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+    about = gymnasium.registry.get(rest.rpartition(":")[2])
+    if about and about.entry_point is None and about.vector_entry_point is not None:
+        return gymnasium.make_vec(rest, num_env, vectorization_mode="vector_entry_point", **arguments)
+    make: list[Any] = [lambda: witnesses.watch(gymnasium.make(rest, **arguments))] * num_env
+    return SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+def _import(name: str, module: str) -> None:
+    """Import the module of a task. Raises MachineError: it is not found, or found and its import fails."""
+    try:
+        import_module(module)
+    except Exception as error:  # code of others
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            remedy = f"install it, or name the folder of {error.name} in PYTHONPATH"
+            raise MachineError(f"{name}: there is no module {error.name}: {remedy}") from error
+        words = f"{type(error).__name__}: {error} ({place_of(error)})"
+        raise MachineError(f"{name}: the module {module} is found, and importing it fails: {words}") from error
+
+
+def _failure(name: str, error: Exception) -> GmiError:
+    """What the constructor of an environment has raised, with how to give arguments that it lacks."""
+    words = f"{name} cannot be made: {type(error).__name__}: {error}"
+    if isinstance(error, TypeError) and (
+        lacks := re.search(r"missing \d+ required .*?: (.*?)( was raised|$)", str(error))
+    ):
+        given = " ".join(f"--env-arg {argument}=VALUE" for argument in re.findall(r"'(\w+)'", lacks[1]))
+        return UsageError(f"{words}; give what it lacks: {given}")
+    if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
+        return UsageError(f"{words}; leave that --env-arg out")
+    return GmiError(f"{words} ({place_of(error.__context__ or error)})")  # gymnasium raises some anew
 
 
 def reward_scale_of(environment: str) -> float:

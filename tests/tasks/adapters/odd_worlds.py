@@ -73,3 +73,112 @@ class HugeReward(Even):
 
 for kind in (Even, InfFirst, NanLater, NanReward, NoReading, HugeReward):
     gymnasium.register(f"{kind.__name__}-v0", kind)
+
+
+class NoReward(Even):
+    """It forgets to return a reward."""
+
+    def reward(self):
+        return None
+
+
+class RewardArray(Even):
+    """Its reward is an array of one number."""
+
+    def reward(self):
+        return np.array([1.0])
+
+
+class OldReset(Even):
+    """As in gym before 0.26: no info."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0]
+
+
+class OldStep(Even):
+    """As in gym before 0.26: one end for two."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated or truncated, info
+
+
+class OtherShape(Even):
+    """It shows more than its space says."""
+
+    def look(self):
+        return np.zeros(4, np.float32)
+
+
+class NoEnd(Even):
+    """It forgets to say whether the episode has ended."""
+
+    def step(self, action):
+        obs, reward, _, truncated, info = super().step(action)
+        return obs, reward, None, truncated, info
+
+
+class Failing(Even):
+    """The second world fails in its third step."""
+
+    def reset(self, *, seed=None, options=None):
+        self.number = seed or 0
+        return super().reset(seed=seed)
+
+    def reward(self):
+        return 1 / (self.number % 2 == 0 or self.steps < 3)
+
+
+class Furnished(Even):
+    """It wants a file, and may have a size."""
+
+    def __init__(self, urdf_path, size=1):
+        self.urdf_path, self.size = urdf_path, size
+
+    def look(self):
+        return np.array([len(self.urdf_path), self.size, 0], np.float32)
+
+
+class Composed(Even):
+    """What it shows is a dictionary."""
+
+    observation_space = spaces.Dict({"joints": spaces.Box(-1, 1, (2,)), "goal": spaces.Box(-1, 1, (1,))})
+
+
+class Double(Even):
+    """It computes in torch's default type, which it has set for itself when it was made."""
+
+    def __init__(self):
+        import torch
+
+        torch.set_default_dtype(torch.float64)
+
+    def look(self):
+        import torch
+
+        tensor = torch.tensor([0.1, 0.2, 0.3])
+        assert tensor.dtype == torch.float64
+        return tensor.numpy().astype(np.float32)
+
+
+class Vectors(gymnasium.vector.VectorEnv):
+    """Many worlds in one."""
+
+    metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs=1, size=1.0):
+        self.num_envs, self.size = num_envs, size
+        self.single_observation_space, self.single_action_space = Even.observation_space, Even.action_space
+
+    def reset(self, *, seed=None, options=None):
+        return np.full((self.num_envs, 3), self.size, np.float32), {}
+
+    def step(self, action):
+        never = np.zeros(self.num_envs, bool)
+        return self.reset()[0], np.ones(self.num_envs), never, never, {}
+
+
+for kind in (NoReward, RewardArray, OldReset, OldStep, OtherShape, NoEnd, Failing, Furnished, Composed, Double):
+    gymnasium.register(f"{kind.__name__}-v0", kind)
+gymnasium.register("Vectors-v0", vector_entry_point=Vectors)

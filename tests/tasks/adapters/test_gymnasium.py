@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from gmi_drl.errors import GmiWarning, MachineError, UsageError
+from gmi_drl.task_names import with_arguments
 from gmi_drl.tasks import make
 from gmi_drl.tasks.adapters.base import UNLIMITED_STEPS
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of
@@ -220,6 +221,57 @@ def test_an_environment_of_ones_own_lies_in_a_folder_of_the_path(tmp_path, monke
     assert task.step(torch.tensor([[0.5], [-0.5]]))[0].tolist() == [[0.5], [-0.5]]
 
 
+def test_the_constructor_is_given_what_it_wants():
+    name = with_arguments("gymnasium:odd_worlds:Furnished-v0", ["urdf_path=a.urdf", "size=2.5"])
+    task = make(name, num_env=2)
+    assert task.spec.name == name and task.obs.tolist() == [[6, 2.5, 0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ([], "missing 1 required positional argument: 'urdf_path'.*; give what it lacks: --env-arg urdf_path=VALUE$"),
+        (["urdf_path=a", "sise=1"], "unexpected keyword argument 'sise'.*; leave that --env-arg out$"),
+    ],
+)
+def test_arguments_that_a_constructor_lacks_or_does_not_know_are_told(given, remedy):
+    with pytest.raises(UsageError, match=remedy):
+        make(with_arguments("gymnasium:odd_worlds:Furnished-v0", given), num_env=1)
+
+
+def test_who_takes_no_arguments_says_so():
+    with pytest.raises(UsageError, match="mjlab takes no arguments: leave --env-arg out"):
+        make(with_arguments("mjlab:X", ["size=1"]), num_env=1)
+
+
+def test_an_entry_that_has_many_worlds_only_is_made_of_them():
+    task = make(with_arguments("gymnasium:odd_worlds:Vectors-v0", ["size=3"]), num_env=2)
+    assert task.obs.tolist() == [[3] * 3] * 2 and task.step(torch.zeros(2, 2))[1].tolist() == [1, 1]
+
+
+def test_the_default_type_of_an_environment_is_its_own():
+    task = make("gymnasium:odd_worlds:Double-v0", num_env=2)
+    assert torch.get_default_dtype() == torch.float32
+    task.step(torch.zeros(2, 2))
+    assert task.reset().dtype == torch.get_default_dtype() == torch.float32
+
+
+def test_a_module_that_is_found_and_does_not_import_is_told_so(tmp_path, monkeypatch):
+    (tmp_path / "lacks_a_package.py").write_text("import os\nimport no_such_package\n")
+    (tmp_path / "lacks_a_library.py").write_text("raise OSError('libGL.so.1: cannot open')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for module, words in [
+        ("lacks_a_package", "ModuleNotFoundError: No module named 'no_such_package' .*lacks_a_package.py, line 2"),
+        ("lacks_a_library", "OSError: libGL.so.1: cannot open .*lacks_a_library.py, line 1"),
+    ]:
+        with pytest.raises(MachineError, match=f"the module {module} is found, and importing it fails: {words}"):
+            make(f"gymnasium:{module}:X-v0", num_env=1)
+    with pytest.raises(
+        MachineError, match="there is no module nowhere: install it, or name the folder of nowhere in PYTHON"
+    ):
+        make("gymnasium:nowhere.at_all:X-v0", num_env=1)
+
+
 def test_an_action_of_another_shape_is_refused():
     with pytest.raises(UsageError, match=r"shape \(3,\), but gymnasium takes \(1, 1\)"):
         recorders(low=[-1.0], high=[1.0]).step(torch.zeros(3))
@@ -231,6 +283,7 @@ def test_an_action_of_another_shape_is_refused():
         ("gymnasium:HalfCheeta-v5", "did you mean 'HalfCheetah-v5'"),
         ("gymnasium:CartPole-v1", "its actions are Discrete"),
         ("gymnasium:Blackjack-v1", "its observations are Tuple.*supported is a Box"),
+        ("gymnasium:odd_worlds:Composed-v0", "its observations are Dict.*gymnasium.wrappers.FlattenObservation makes"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(name, message):

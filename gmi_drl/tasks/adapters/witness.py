@@ -1,0 +1,122 @@
+"""What environments of gymnasium return, watched, so that an error names world, step and what was returned."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gmi_drl.errors import GmiError, place_of
+
+if TYPE_CHECKING:
+    from gymnasium import Env
+
+SHOWN = 300
+"""Characters of what was returned that an error shows at most."""
+
+STEP_FORM = ("observation", "reward", "terminated", "truncated", "info")
+OLD = "it has the interface of gym before 0.26: mend it, or wrap it by shimmy's GymV21CompatibilityV0"
+_NOTHING = object()
+
+
+class Witness:
+    """Stands before `reset` and `step` of one environment, below all wrappers, and keeps what the last call returned.
+
+    Args:
+        env: As `gymnasium.make` makes it.
+        world: Its number.
+        last: A list of one, which all witnesses share: whose environment was called last.
+    """
+
+    def __init__(self, env: "Env[Any, Any]", world: int, last: list["Witness | None"]) -> None:
+        core = env.unwrapped
+        self.world, self.steps, self._last = world, 0, last
+        self.kind = f"{type(core).__module__}.{type(core).__name__}"
+        self._shape = core.observation_space.shape if hasattr(core, "observation_space") else None
+        self._is_step, self._returned = False, _NOTHING
+        core.reset = self._watched(core.reset, is_step=False)  # type: ignore[method-assign]
+        core.step = self._watched(core.step, is_step=True)  # type: ignore[method-assign]
+
+    @property
+    def where(self) -> str:
+        """Which world, and in which of its calls."""
+        call = f"step {self.steps}" if self._is_step else "reset"
+        return f"world {self.world} ({self.kind}), {call}"
+
+    def returned(self) -> str:
+        """What the last call returned, for people; empty if it returned nothing."""
+        if self._returned is _NOTHING:
+            return ""
+        text = repr(self._returned)
+        return f"; it returned {text[:SHOWN]}{'...' if len(text) > SHOWN else ''}"
+
+    def mistake(self) -> str:
+        """What is wrong with the form of what the last call returned; empty if nothing is."""
+        if self._returned is _NOTHING:
+            return ""
+        form = STEP_FORM if self._is_step else ("observation", "info")
+        told, wanted = self._returned, f"not ({', '.join(form)})"
+        if not isinstance(told, tuple):
+            return f"it returned a value of type {type(told).__name__}, {wanted}: {OLD}"
+        if len(told) != len(form):
+            return f"it returned {len(told)} values, {wanted}" + (f": {OLD}" if len(told) == 4 else "")
+        if self._shape is not None and np.shape(told[0]) != self._shape:
+            return f"its observation has the shape {np.shape(told[0])}, its observation_space {self._shape}"
+        if self._is_step and not _is_number(told[1]):
+            return f"its reward is {told[1]!r}, not a number: let it return float(reward)"
+        ends = (
+            [] if not self._is_step else [name for name, flag in zip(form[2:4], told[2:4], strict=True) if flag is None]
+        )
+        if ends:
+            return f"its {' and '.join(ends)} is None, not True or False"
+        return "" if isinstance(told[-1], dict) else f"its info is a {type(told[-1]).__name__}, not a dict"
+
+    def _watched(self, call: Callable[..., Any], *, is_step: bool) -> Callable[..., Any]:
+        last = self._last
+
+        @wraps(call)
+        def watched(*arguments: Any, **named: Any) -> Any:
+            last[0], self._is_step, self._returned = self, is_step, _NOTHING
+            self.steps += is_step
+            self._returned = call(*arguments, **named)
+            return self._returned
+
+        return watched
+
+
+def _is_number(value: Any) -> bool:
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiub"
+
+
+class Witnesses:
+    """Those of all environments of a task; none where somebody else has made them."""
+
+    def __init__(self) -> None:
+        self._last: list[Witness | None] = [None]
+        self._all: list[Witness] = []
+
+    def watch(self, env: "Env[Any, Any]") -> "Env[Any, Any]":
+        """Have the next one watch this environment, which is returned."""
+        self._all.append(Witness(env, len(self._all), self._last))
+        return env
+
+    def require_form(self, name: str) -> None:
+        """Raise GmiError if an environment of the task `name` returned something of another form than gymnasium's."""
+        for witness in self._all:
+            if mistake := witness.mistake():
+                raise GmiError(f"{name}: {witness.where}: {mistake}{witness.returned()}")
+
+    @contextmanager
+    def named(self, name: str) -> Iterator[None]:
+        """Have errors of the task `name` in the `with` block say which environment they are of, as GmiErrors."""
+        try:
+            yield
+        except GmiError:
+            raise
+        except Exception as error:  # code of others
+            self.require_form(name)
+            last = self._last[0]
+            who = f"{last.where}: " if last else ""
+            rest = last.returned() if last else ""
+            raise GmiError(f"{name}: {who}{type(error).__name__}: {error} ({place_of(error)}){rest}") from error

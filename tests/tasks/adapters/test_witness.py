@@ -1,0 +1,45 @@
+"""Environments that return what is not of gymnasium's form, or fail, are named with world, step and what they told."""
+
+import re
+
+import pytest
+import torch
+
+from gmi_drl.errors import GmiError
+from gmi_drl.tasks import make
+
+ODD = "gymnasium:odd_worlds"
+AT_RESET, AT_STEP = r"world 0 \(odd_worlds.{}\), reset: ", r"world 0 \(odd_worlds.{}\), step 1: "
+FORMS = {
+    "NoReward": AT_STEP + r"its reward is None, not a number: .* it returned \(array.*, None, False, False, {{}}\)",
+    "RewardArray": AT_STEP + r"its reward is array\(\[1\.\]\), not a number: let it return float\(reward\)",
+    "OldReset": AT_RESET + r"it returned a value of type ndarray, not \(observation, info\): .* gym before 0.26",
+    "OldStep": AT_STEP + r"it returned 4 values, not \(observation, reward, terminated, truncated, info\): .* 0.26",
+    "OtherShape": AT_RESET + r"its observation has the shape \(4,\), its observation_space \(3,\)",
+    "NoEnd": AT_STEP + "its terminated is None, not True or False",
+}
+
+
+def play(name, steps):
+    task = make(f"{ODD}:{name}-v0", num_env=2)
+    for _ in range(steps):
+        task.step(torch.zeros(2, 2))
+    return task
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_has_another_form_is_named(name):
+    with pytest.raises(GmiError, match=f"^{ODD}:{name}-v0: {FORMS[name].format(name)}"):
+        play(name, 1)
+
+
+def test_an_error_is_of_one_world_and_place():
+    words = (
+        r"world 1 \(odd_worlds.Failing\), step 3: ZeroDivisionError: division by zero \(/.*/odd_worlds.py, line \d+\)$"
+    )
+    with pytest.raises(GmiError, match=f"^{ODD}:Failing-v0: {words}"):
+        play("Failing", 3)
+
+
+def test_who_is_well_is_not_named():
+    assert re.fullmatch(f"{ODD}:Even-v0", play("Even", 6).spec.name)
