@@ -12,8 +12,14 @@ from pydantic import Field, model_validator
 from gmi_drl.files import FileModel
 from gmi_drl.gpus import find_gpu
 
-STORES_IN_ORDER = ("x86_64", "AMD64")
-"""Processors whose order of stores a reduction in shared memory relies on; the others use gloo."""
+IN_ORDER = ("x86_64", "AMD64")
+"""Processors that keep the order of stores, and that of loads; large copies of theirs alone need a fence."""
+
+FENCED = (*IN_ORDER, "aarch64")
+"""Processors on which processes may share memory, because `memory.fence` knows a fence; on others gradients go by gloo.
+
+Nothing has been run on aarch64 (Grace) yet.
+"""
 
 LinkKind = Literal["nvswitch", "nvlink", "pcie", "none"]
 """What lies between two GPUs, the best first: NVLinks through a switch, NVLinks, PCIe alone; nothing where there is

@@ -2,7 +2,7 @@
 
 from gmi_drl import reduction_legs
 from gmi_drl.errors import NoFeasiblePlanError
-from gmi_drl.hardware import STORES_IN_ORDER
+from gmi_drl.hardware import FENCED
 from gmi_drl.mapping import MappingList, mrr_obstacle, size_of
 from gmi_drl.reduction_method import Kind, ReductionMethod
 from gmi_drl.registry import Registry
@@ -50,7 +50,7 @@ MPR_SHM = ReductionMethod(
     "gmi_drl.comm.reductions.mpr_shm:SharedMemoryReduction",
     meets_in="segment",
     legs=reduction_legs.flat(MEMORY),
-    architectures=STORES_IN_ORDER,
+    architectures=FENCED,
 )
 MPR_GLOO = ReductionMethod(
     "MPR-gloo",
@@ -68,7 +68,7 @@ MRR = ReductionMethod(
     meets_in="links",
     legs=reduction_legs.mrr,
     refuses=_rings_refuse,
-    architectures=STORES_IN_ORDER,
+    architectures=FENCED,
 )
 HAR = ReductionMethod(
     "HAR",
@@ -77,7 +77,7 @@ HAR = ReductionMethod(
     "gmi_drl.comm.reductions.har:HierarchicalReduction",
     meets_in="links",
     legs=reduction_legs.har,
-    architectures=STORES_IN_ORDER,
+    architectures=FENCED,
 )
 SHARD = ReductionMethod(
     "SHARD",
@@ -86,7 +86,7 @@ SHARD = ReductionMethod(
     "gmi_drl.comm.reductions.shard:ShardedReduction",
     meets_in="links",
     legs=reduction_legs.shard,
-    architectures=STORES_IN_ORDER,
+    architectures=FENCED,
 )
 IPC = ReductionMethod(
     "IPC",
@@ -96,7 +96,7 @@ IPC = ReductionMethod(
     meets_in="segment",
     legs=reduction_legs.flat(GPU_MEMORY),
     refuses=_is_for_one_gpu,
-    architectures=STORES_IN_ORDER,
+    architectures=FENCED,
 )
 NCCL_FLAT = ReductionMethod(
     "NCCL-flat",
@@ -171,7 +171,7 @@ def usual_across_hosts(mapping: MappingList, architecture: str) -> ReductionMeth
 def require_across_hosts(architecture: str) -> None:
     """Raise NoFeasiblePlanError where GMIs of several hosts cannot sum their gradients on such a processor."""
     if not HAR.runs_on(architecture):
-        known = " and ".join(HAR.architectures or ())
+        known = ", ".join(HAR.architectures or ())
         raise NoFeasiblePlanError(
             f"GMIs of several hosts sum their gradients on processors of {known} alone, not on {architecture}: "
             "plan for one host (--node)"

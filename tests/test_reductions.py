@@ -28,9 +28,9 @@ PAIR = [[0, 1]]
 
 
 def test_the_usual_one_goes_by_the_processor():
-    assert usual_reduction([[0]], "aarch64") is NONE
-    assert usual_reduction(PAIR, "x86_64") is MPR_SHM
-    assert usual_reduction(PAIR, "aarch64") is MPR_GLOO
+    assert usual_reduction([[0]], "riscv64") is NONE
+    assert usual_reduction(PAIR, "x86_64") is usual_reduction(PAIR, "aarch64") is MPR_SHM
+    assert usual_reduction(PAIR, "riscv64") is MPR_GLOO
 
 
 def test_what_a_method_cannot_is_said_with_what_can():
@@ -42,7 +42,7 @@ def test_what_a_method_cannot_is_said_with_what_can():
     assert "at most as many GMIs per device as devices, not 3 on 2" in refusal(MRR, even_mapping(2, 3))
     assert refusal(MRR, even_mapping(2, 2)) is None
     assert refusal(MPR_SHM, PAIR) is None
-    assert MPR_SHM.runs_on("x86_64") and MPR_GLOO.runs_on("any") and not HAR.runs_on("aarch64")
+    assert MPR_SHM.runs_on("x86_64") and MPR_GLOO.runs_on("any") and not HAR.runs_on("riscv64")
 
 
 def test_those_for_gpus_are_refused_on_cores_and_say_what_is_for_them():
@@ -57,7 +57,7 @@ def test_memory_of_one_gpu_is_for_its_own_gmis():
     said = refusal(IPC, [[0, 1], [2]], "gpu")
     assert said.startswith("reduction 'IPC' is for GMIs of one GPU, not of 2 devices: use MPR-shm")
     assert "NCCL-flat" in said and refusal(NCCL_FLAT, [[0, 1], [2]], "gpu") is None
-    assert IPC.is_for(PAIR, "gpu", "x86_64") and not IPC.is_for(PAIR, "gpu", "aarch64")
+    assert IPC.is_for(PAIR, "gpu", "x86_64") and not IPC.is_for(PAIR, "gpu", "riscv64")
 
 
 def test_by_speed_those_for_gpus_are_chosen_only_where_somebody_has_measured_them():

@@ -57,6 +57,10 @@ def test_processors_whose_gmis_cannot_sum_over_hosts_are_refused_in_words(comman
     node.write_text(node.read_text().replace("cpu: {", "cpu: {architecture: riscv64, "))
     code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", *measured)
     assert code == 3 and "processors of x86_64" in err and "not on riscv64: plan for one host (--node)" in err
+    node.write_text(node.read_text().replace("riscv64", "aarch64"))
+    code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", *measured)
+    assert code == 0, err
+    assert load_yaml(Layout, tmp_path / "layout.yaml").groups["trainers"].reduction in ("HAR", "SHARD")
 
 
 @pytest.mark.parametrize(

@@ -90,11 +90,25 @@ def test_a_version_follows_its_parameters(monkeypatch):
     os.close(descriptor)
 
 
-@pytest.mark.parametrize("is_in_order", [True, False])
-def test_who_reads_waits_for_its_loads_where_the_processor_does_not_keep_their_order(is_in_order, monkeypatch):
-    monkeypatch.setattr(fence, "_LOADS_IN_ORDER", is_in_order)
-    fenced = []
-    monkeypatch.setattr(fence, "_acquire", lambda: fenced.append(1))
-    monkeypatch.setattr(fence, "_release", lambda: None)
+@pytest.mark.parametrize(
+    ("is_in_order", "before_a_store", "before_a_load"), [(True, "AR", ""), (False, "ARAR", "ARAR")]
+)
+def test_a_fence_is_a_release_before_an_acquire_where_the_processor_keeps_no_order(
+    is_in_order, before_a_store, before_a_load, monkeypatch
+):
+    monkeypatch.setattr(fence, "_IN_ORDER", is_in_order)
+    done = []
+    monkeypatch.setattr(fence, "_acquire", lambda: done.append("A"))
+    monkeypatch.setattr(fence, "_release", lambda: done.append("R"))
+    words = memoryview(bytearray(8)).cast("q")
+    fence.publish(words, 0, 5)
+    assert "".join(done) == before_a_store and words[0] == 5
+    done.clear()
     fence.order_loads()
-    assert bool(fenced) is not is_in_order
+    assert "".join(done) == before_a_load
+
+
+@pytest.mark.parametrize(("processor", "can"), [("x86_64", True), ("aarch64", True), ("riscv64", False)])
+def test_memory_is_shared_on_processors_of_which_a_fence_is_known(processor, can, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: processor)
+    assert (fence.obstacle("channels") is None) == can

@@ -31,7 +31,7 @@ def test_a_plan_without_a_profile_says_that_nothing_was_measured():
 
 
 def test_other_processors_reduce_by_gloo():
-    arm = Node(name="n", cpu=Cpu(cores=2, memory_gib=8, architecture="aarch64"))
+    arm = Node(name="n", cpu=Cpu(cores=2, memory_gib=8, architecture="riscv64"))
     assert plan(TASK_SPECS["ant"], arm, num_env=64).groups["trainers"].reduction == "MPR-gloo"
 
 

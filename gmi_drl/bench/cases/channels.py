@@ -58,13 +58,9 @@ def open_sides(task: str, quick: bool) -> Iterator[Sides]:
 
 def obstacle() -> str | None:
     """Of processes with a core each that are joined by channels."""
-    import platform
+    from gmi_drl.memory.fence import obstacle as no_fence
 
-    from gmi_drl.hardware import STORES_IN_ORDER
-
-    processor = platform.machine()
-    here = None if processor in STORES_IN_ORDER else f"channels need an x86-64 processor, this is {processor}"
-    return here or needs.cores(CORES)
+    return no_fence("channels") or needs.cores(CORES)
 
 
 def _case(task: str) -> Case:

@@ -1,6 +1,5 @@
 """MPR-shm against MPR-gloo: how long one reduce between two GMIs takes."""
 
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -42,11 +41,9 @@ def _sample(processes: "GMIProcesses", method: str) -> Sample:
 
 
 def _obstacle() -> str | None:
-    from gmi_drl.hardware import STORES_IN_ORDER
+    from gmi_drl.memory.fence import obstacle as no_fence
 
-    processor = platform.machine()
-    here = None if processor in STORES_IN_ORDER else f"MPR-shm needs an x86-64 processor, this is {processor}"
-    return here or needs.cores(RANKS)
+    return no_fence("ranks that share memory") or needs.cores(RANKS)
 
 
 def _case(numel: int, reduces: int, guard: float | None = None, floor: float | None = None) -> Case:

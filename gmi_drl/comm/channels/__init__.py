@@ -60,8 +60,6 @@ and a stand-in on the host of its trainers that holds the one of here (`stand_in
 then reads the newest parameters, which go to the agent with it, so the lag has the same bound.
 """
 
-import platform
-
 import torch
 
 from gmi_drl.comm.channels.agent import AgentEnd
@@ -72,7 +70,7 @@ from gmi_drl.comm.channels.parameters import packed_bytes
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.channels.trainer import Batch, TrainerEnd
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.hardware import STORES_IN_ORDER
+from gmi_drl.memory import fence
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.post import Post, PostMemory
@@ -93,10 +91,7 @@ __all__ = [
 
 def obstacle() -> str | None:
     """Why this machine cannot have channels; None if it can."""
-    processor = platform.machine()
-    if processor in STORES_IN_ORDER:
-        return None
-    return f"channels need a processor of {', '.join(STORES_IN_ORDER)}, not {processor}"
+    return fence.obstacle("channels")
 
 
 def agent_end(

@@ -1,6 +1,5 @@
 """Messages between the GMIs of a host: trees of tensors from one to another, in order (paper section 3, Listing 1)."""
 
-import platform
 import struct
 from typing import Any
 
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from gmi_drl.comm.messages.trees import MAX_HEADER_BYTES, Form, decode, encode, filled, raw
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.hardware import STORES_IN_ORDER
+from gmi_drl.memory import fence
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.mailbox import Inbox, Outbox
 from gmi_drl.memory.post import Post, PostMemory
@@ -72,10 +71,7 @@ class Messages:
     @staticmethod
     def obstacle() -> str | None:
         """Why this machine cannot pass messages; None if it can."""
-        processor = platform.machine()
-        if processor in STORES_IN_ORDER:
-            return None
-        return f"messages need a processor of {', '.join(STORES_IN_ORDER)}, not {processor}"
+        return fence.obstacle("messages")
 
     def send(self, data: Any, gmi_id: int) -> Sending:
         """Copy data for another GMI; it may be changed as soon as this returns.

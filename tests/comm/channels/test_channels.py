@@ -299,8 +299,8 @@ def test_ends_are_who_they_should_be(run, monkeypatch):
         agent_end(run.memory, run.post, 0, run.sizes, NOW_S)
     with pytest.raises(UsageError, match="GMI 5 is not among the 2 of this post"):
         trainer_end(run.memory, run.post, 0, sizes_of(agents=(1, 5)), NOW_S)
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    with pytest.raises(MachineError, match="channels need a processor of x86_64, AMD64, not aarch64"):
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(MachineError, match="channels need a processor of x86_64, AMD64, aarch64, not riscv64"):
         agent_end(run.memory, run.post, 1, run.sizes, NOW_S)
 
 
