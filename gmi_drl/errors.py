@@ -33,6 +33,18 @@ class MachineError(GmiError):
     exit_code = 4
 
 
+class MissingNodeError(MachineError):
+    """Agents of nodes have ended before they came, or do not come.
+
+    Attributes:
+        nodes: Which, by their names in the layout.
+    """
+
+    def __init__(self, message: str, nodes: Collection[str]) -> None:
+        super().__init__(message)
+        self.nodes = nodes
+
+
 class LayoutMismatchError(GmiError):
     """A layout is there and needs what this machine lacks: other hardware, more memory, or a device that is in use."""
 

@@ -13,6 +13,7 @@ from gmi_drl import __version__
 from gmi_drl.cli import bench, doctor, plan, play, profile, serve, status, train
 from gmi_drl.cli.output import say
 from gmi_drl.errors import GmiError, GmiWarning
+from gmi_drl.process_signals import ENDING
 
 SETTINGS = {"auto_envvar_prefix": "GMI_DRL", "show_default": True, "help_option_names": ["-h", "--help"]}
 OTHERS = warnings.showwarning
@@ -43,8 +44,9 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command line; what is wrong ends in a message and an exit code, never in a traceback."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
+    for number in ENDING:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as by `nohup`
+            signal.signal(number, _leave)
     warnings.showwarning = _show_warning
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     try:
@@ -88,5 +90,11 @@ def _close_output() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Ctrl-C or SIGTERM while there is nothing to save; `with` blocks end what they began. Trainings catch it."""
+    """Ctrl-C or SIGTERM while there is nothing to save; `with` blocks end what they began. Trainings catch it.
+
+    A second one cuts that short; the exit code is that of the first.
+    """
+    for other in ENDING:
+        if signal.getsignal(other) is _leave:
+            signal.signal(other, lambda *_: sys.exit(128 + number))
     raise SystemExit(128 + number)

@@ -75,7 +75,7 @@ def serve(
     from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
     from gmi_drl.launch.serving import require_one_machine
     from gmi_drl.launch.serving import serve as launch
-    from gmi_drl.launch.signals import SecondSignal
+    from gmi_drl.launch.signals import EndedAtOnce
     from gmi_drl.profiler.room import require_room
     from gmi_drl.roles.player import require_policy
     from gmi_drl.run.folder import RunFolder
@@ -99,9 +99,9 @@ def serve(
     try:
         with agents_by(launcher, chosen) as agents:
             served = launch(chosen, folder, agents=agents, experience=experience, on_start=announce, **options)
-    except SecondSignal as second:
+    except EndedAtOnce as ended:
         say("gmi-drl: ended at once")
-        raise SystemExit(128 + second.signal) from None
+        raise SystemExit(128 + ended.signal) from None
     _tell(served, folder, task, format)
     if experience is not None and format == "table":
         say(f"Wrote {experience}. Read it with gmi_drl.run.experience.ExperienceDataset({str(experience)!r}).")

@@ -23,11 +23,12 @@ from gmi_drl.cli.resume import resumed
 from gmi_drl.cli.train_checks import Given, check, check_early, configured, without_learner
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import as_file_name, known_tasks, with_arguments
+from gmi_drl.units import counted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
-    from gmi_drl.launch.training import Outcome
+    from gmi_drl.launch.supervisor import Outcome
     from gmi_drl.layout import Layout
     from gmi_drl.run.folder import RunFolder
 
@@ -79,7 +80,7 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     from gmi_drl.cli.live import TrainingView
     from gmi_drl.launch.launchers import agents_by
     from gmi_drl.launch.restarts import train_on as launch
-    from gmi_drl.launch.signals import SecondSignal
+    from gmi_drl.launch.signals import EndedAtOnce
 
     if env_arg and task is None:
         raise UsageError("--env-arg is for the environments of a --task: layouts and runs have it in their task's name")
@@ -105,8 +106,8 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
                 on_row=view.show,
                 on_warning=view.warn,
             )
-        except SecondSignal as second:
-            _leave(second.signal, folder)
+        except EndedAtOnce as ended:
+            _leave(ended.signal, config, folder)
     _tell(outcome, folder, format)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
@@ -153,10 +154,13 @@ def _tell(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
         )
 
 
-def _leave(number: signal.Signals, folder: "RunFolder") -> NoReturn:
+def _leave(number: signal.Signals, config: "RunConfig", folder: "RunFolder") -> NoReturn:
     from gmi_drl.run.checkpoint import list_checkpoints
 
     saved = list_checkpoints(folder.checkpoints)
-    remedy = f"go on after iteration {int(saved[-1].name)} with: gmi-drl train --resume" if saved else "begin anew in"
+    iteration = int(saved[-1].name) if saved else 0
+    remedy = f"go on after iteration {iteration} with: gmi-drl train --resume" if saved else "begin anew in"
+    if iteration >= config.iterations:
+        remedy = f"all {counted(config.iterations, 'iteration')} are done and saved in"
     say(f"gmi-drl: ended at once; {remedy} {folder.path}")
     raise SystemExit(128 + number)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from gmi_drl.errors import GmiDiedError
+from gmi_drl.errors import GmiError
 from gmi_drl.roles.resources import Resources
 from gmi_drl.units import counted
 
@@ -17,14 +17,16 @@ class Restarts:
     Args:
         left: So often.
         tell: Told of each in a line, with what died and what is done.
+        are_wanted: False once somebody wants the end.
     """
 
     left: int
     tell: Callable[[str], None]
+    are_wanted: Callable[[], bool] = lambda: True
 
-    def take(self, death: GmiDiedError, deed: str) -> bool:
-        """Have one less, and say for what; whether there was one."""
-        if not self.left:
+    def take(self, death: GmiError, deed: str) -> bool:
+        """Have one less, and say for what. Returns whether there was one, and it is wanted."""
+        if not self.left or not self.are_wanted():
             return False
         self.left -= 1
         self.tell(f"{str(death).splitlines()[0]}: {deed}, {counted(self.left, 'restart')} left")

@@ -1,49 +1,27 @@
-"""A training on this host: start the GMIs, keep the metrics, stop in order."""
+"""A training: what it can run on is checked, then its supervisor sees it through."""
 
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from signal import Signals
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
-from gmi_drl.gmi import Claim
-from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.events import Heard
-from gmi_drl.launch.ground import Laying
 from gmi_drl.launch.held import held
 from gmi_drl.launch.learnable import require_learnable
 from gmi_drl.launch.nodes.starters import AgentStarter
-from gmi_drl.launch.opened import opened
-from gmi_drl.launch.rows import RowMerger
-from gmi_drl.launch.signals import StopRequest, stop_on_signals
-from gmi_drl.launch.succession import Restarts, Succession
+from gmi_drl.launch.signals import Stage, stop_on_signals
+from gmi_drl.launch.succession import Restarts
+from gmi_drl.launch.supervisor import Outcome, Supervisor
 from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS
-from gmi_drl.roles.words import Report, Stop
-from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
+from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.metrics import Row, drop_rows_after
+from gmi_drl.run.metrics import Row
 from gmi_drl.run.presence import Presence
-from gmi_drl.run.writers import Writers
 from gmi_drl.task_names import find_task
 from gmi_drl.task_settings import check_settings
-from gmi_drl.templates import template_for, template_of
-
-PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a training ended: `done` or `stopped`, after which iteration, by which signal, and where it can go on."""
-
-    state: str
-    iteration: int
-    signal: Signals | None
-    checkpoint: Path | None
+from gmi_drl.templates import template_for
 
 
 def train(
@@ -68,8 +46,8 @@ def train(
         resume: The checkpoint to go on from.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
         agents: Starts the agents of the layout's nodes; None for a layout of this machine.
-        restarts: How often an agent may be started again alone that has died, where that is possible; None: never.
-        on_start: Called when the devices are cut and the GMIs have been started.
+        restarts: How often what has died may be started again (`train_on`); None: never.
+        on_start: Called whenever the devices are cut and the GMIs have been started.
         on_row: Called with every row of the metrics.
         on_warning: Called when one of the configuration's writers is dropped, or a node falls silent.
 
@@ -80,28 +58,32 @@ def train(
         MachineError: when the devices cannot be cut, the folder is removed, moved or replaced meanwhile, or the disk
             takes no more.
         GmiError: when a GMI fails; its message names it. The run folder keeps the last checkpoint.
+        EndedAtOnce: at a signal before the devices are held, and at a second one before the end is known.
     """
     check_trainable(layout, config)
-    with folder.lock(), folder.kept_if_begun(), Presence(folder.path) as home:
+    # Signals until the state is written: a second one must not undo a result.
+    with (
+        folder.lock(),
+        folder.kept_if_begun(),
+        Presence(folder.path) as home,
+        stop_on_signals(Stage.STARTING) as request,
+    ):
         _check_newest(folder, resume)
-        # Signals until the state is written: a second one must not undo a result.
-        with (
-            held(layout, str(folder.path), agents, apply_mig=apply_mig, tell=on_warning) as claim,
-            stop_on_signals() as request,
-        ):
-            try:
-                outcome = _train(
-                    claim, layout, config, folder, home, resume, restarts, on_start, on_row, on_warning, request
-                )
-                home.require()
-                folder.write_state(outcome.state)
-            except OSError as error:
-                _tell_state(folder, home, "failed", str(error))
-                raise MachineError(f"{folder.path}: {error.strerror or error}") from error
-            except BaseException as error:
-                is_ours = isinstance(error, GmiError)
-                _tell_state(folder, home, "failed" if is_ours else "stopped", str(error) or type(error).__name__)
-                raise
+        restarts = restarts or Restarts(0, on_warning)
+        restarts.are_wanted = lambda: request.signal is None
+        hold = partial(held, purpose=str(folder.path), agents=agents, apply_mig=apply_mig, tell=on_warning)
+        supervisor = Supervisor(config, folder, home, request, restarts, hold, on_start, on_row, on_warning)
+        try:
+            outcome = supervisor.run(layout, resume)
+            home.require()
+            folder.write_state(outcome.state)
+        except OSError as error:
+            _tell_state(supervisor, "failed", str(error))
+            raise MachineError(f"{folder.path}: {error.strerror or error}") from error
+        except BaseException as error:
+            is_ours = isinstance(error, GmiError)
+            _tell_state(supervisor, "failed" if is_ours else "stopped", str(error) or type(error).__name__)
+            raise
     return outcome
 
 
@@ -141,70 +123,9 @@ def check_trainable(layout: Layout, config: RunConfig) -> None:
         raise UsageError(f"a GMI learns from {fewest} transitions (environments x horizon) in {wanted} mini-batches")
 
 
-def _tell_state(folder: RunFolder, home: Presence, state: str, message: str) -> None:
-    """Keep the reason if folder and disk still take it: what failed first is what counts."""
+def _tell_state(supervisor: Supervisor, state: str, message: str) -> None:
+    """Keep the reason if the run has begun, and folder and disk still take it: what failed first is what counts."""
+    folder, home = supervisor.folder, supervisor.home
     with suppress(OSError):
-        if home.is_there() and folder.layout_file.exists():  # before that it is no run
+        if supervisor.has_begun and home.is_there() and folder.layout_file.exists():  # before that it is no run
             folder.write_state(state, message)
-
-
-def _train(
-    claim: Claim | Laying,
-    layout: Layout,
-    config: RunConfig,
-    folder: RunFolder,
-    home: Presence,
-    resume: Path | None,
-    restarts: Restarts | None,
-    on_start: Callable[[], None],
-    on_row: Callable[[Row], None],
-    on_warning: Callable[[str], None],
-    request: StopRequest,
-) -> Outcome:
-    assert layout.task is not None
-    spec = task_spec(layout.task)
-    drop_drafts(folder.checkpoints)
-    template = template_of(layout)
-    roles = template.roles(layout, LEARNERS.find(config.learner.kind))
-    params = {"resume": str(resume.relative_to(folder.path)) if resume else None}
-    slot_bytes = config.learner.bucket_bytes(spec)
-    leaders, is_asked = template.leaders(layout), False
-    succeeded = template.succeeded(layout) if isinstance(claim, Claim) else frozenset[int]()
-    succession = Succession(succeeded, restarts) if restarts and restarts.left and succeeded else None
-    with ExitStack() as life:
-        writers = life.enter_context(Writers(folder, config.writers, on_warning))  # end after the processes
-        processes = life.enter_context(
-            opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes, succession=succession)
-        )
-        on_start()
-        sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
-        reporters = template.reporters(layout)
-        merger = RowMerger(len(reporters), config.learner.steps_of(layout), partial(_usage, sampler))
-        folder.write_state("running")
-        drop_rows_after(folder.metrics_file, int(resume.name) if resume else 0)
-        writers.start()
-        rows = life.enter_context(Presence(folder.metrics_file))
-        life.callback(request.settle)  # how it ended stands, whoever is impatient while the processes end
-        for event in processes.events(silence_s=config.hang_s * layout.patience + PATIENCE_S):
-            home.check()
-            rows.check()
-            if request.signal is not None and not is_asked:
-                for leader in leaders:
-                    processes.say(leader, Stop())
-                is_asked = True
-                if restarts is not None:
-                    restarts.left = 0  # who wants an end gets one
-            if isinstance(event, Heard) and isinstance(event.word, Report):
-                for merged in merger.add(event.gmi_id, event.word.row):
-                    writers.write(merged)
-                    on_row(merged)
-    result = processes.results[leaders[0]]
-    saved = list_checkpoints(folder.checkpoints)
-    state = "stopped" if request.signal is not None and result["stopped"] else "done"
-    return Outcome(state, result["iteration"], request.signal, saved[-1] if saved else None)
-
-
-def _usage(sampler: Sampler, since_s: float, until_s: float) -> Usage:
-    """Means of a time; what was before it nobody asks for any more."""
-    sampler.forget(since_s)
-    return sampler.mean(since_s, until_s)

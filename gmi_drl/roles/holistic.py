@@ -30,7 +30,7 @@ class Holistic(DRL_role):
     replica: AnyReplica
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
-        """Train until the iterations, the time or the launcher's patience end. Returns where the run stands.
+        """Train until the iterations are done, or the launcher says stop. Returns where the run stands.
 
         Args:
             resume: The checkpoint to go on from, within the run folder.
@@ -42,7 +42,7 @@ class Holistic(DRL_role):
         if saved:
             self.checkpointer.restore(self.replica, saved, index)
         self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None)
-        word, self.started = Word.GO_ON, time.monotonic()
+        word = Word.GO_ON
         while iteration < self.config.iterations and word is not Word.STOP:
             iteration += 1
             news = self.replica.iterate(self._decide)
@@ -112,10 +112,8 @@ class Holistic(DRL_role):
         return num_env * self.config.learner.horizon
 
     def _decide(self) -> Word:
-        """What rank 0 says to all: the launcher's words, or that the time is over."""
-        limit_s = self.config.time_limit_s
-        is_over = limit_s is not None and time.monotonic() - self.started >= limit_s
-        return Word.STOP if is_over or Stop() in self.mgr.line.words() else Word.GO_ON
+        """What rank 0 says to all: the launcher's word, which knows of signals and of the time."""
+        return Word.STOP if Stop() in self.mgr.line.words() else Word.GO_ON
 
     def _report(self, iteration: int, news: News) -> None:
         """One row to the launcher. Waits for the device, once."""

@@ -3,12 +3,12 @@ import signal
 
 import pytest
 
-from gmi_drl.launch.signals import SecondSignal, stop_on_signals
+from gmi_drl.launch.signals import EndedAtOnce, stop_on_signals
 
 
 def test_the_first_signal_asks_and_the_second_ends():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SecondSignal) as second, stop_on_signals() as request:
+    with pytest.raises(EndedAtOnce) as second, stop_on_signals() as request:
         assert request.signal is None
         os.kill(os.getpid(), signal.SIGTERM)
         assert request.signal is signal.SIGTERM
@@ -17,7 +17,7 @@ def test_the_first_signal_asks_and_the_second_ends():
 
 
 def test_a_third_signal_does_not_disturb_what_the_second_one_ends():
-    with pytest.raises(SecondSignal), stop_on_signals():
+    with pytest.raises(EndedAtOnce), stop_on_signals():
         os.kill(os.getpid(), signal.SIGTERM)
         try:
             os.kill(os.getpid(), signal.SIGTERM)

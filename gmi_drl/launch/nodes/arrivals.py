@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from gmi_drl.comm.links.door import Door, Guest, greeting
-from gmi_drl.errors import MachineError
+from gmi_drl.errors import MissingNodeError
 from gmi_drl.launch.nodes.starters import StartedAgent
 
 ARRIVE_S = 120.0
@@ -33,7 +33,7 @@ def arrivals(listener: socket.socket, token: str, agents: Mapping[str, StartedAg
     """Each agent once, until all are there. Strangers are turned away; nobody can connect after the last one.
 
     Raises:
-        MachineError: naming an agent that has ended, or those that have not come in time.
+        MissingNodeError: naming an agent that has ended, or those that have not come in time.
     """
     missing, deadline = set(agents), time.monotonic() + ARRIVE_S
     with closing(Door(listener, token, _MOST_BYTES, len(agents))) as door:
@@ -47,11 +47,11 @@ def arrivals(listener: socket.socket, token: str, agents: Mapping[str, StartedAg
                     guest.connection.close()
             for name in sorted(missing):
                 if why := agents[name].why_gone():
-                    raise MachineError(f"node {name} has not come: {why}")
+                    raise MissingNodeError(f"node {name} has not come: {why}", [name])
             if missing and time.monotonic() > deadline:
                 nodes = ", ".join(sorted(missing))
                 remedy = "do they reach this one, at any port (`gmi-drl doctor --cluster ray`)?"
-                raise MachineError(f"not come within {ARRIVE_S:.0f} s: node {nodes}: {remedy}")
+                raise MissingNodeError(f"not come within {ARRIVE_S:.0f} s: node {nodes}: {remedy}", missing)
 
 
 def introduction(token: str, node: str, machine: str, cpus: Sequence[int], versions: Mapping[str, str]) -> bytes:

@@ -1,0 +1,198 @@
+"""A training from its first start to its end, over all restarts: its signals, its deadline, its restarts, its state."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from signal import Signals
+
+from gmi_drl.config import RunConfig
+from gmi_drl.errors import GmiDiedError, MissingNodeError
+from gmi_drl.gmi import Claim
+from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
+from gmi_drl.launch.describe import task_spec
+from gmi_drl.launch.events import Heard
+from gmi_drl.launch.ground import Laying
+from gmi_drl.launch.opened import opened
+from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.rows import RowMerger
+from gmi_drl.launch.signals import Stage, StopRequest
+from gmi_drl.launch.started import LOST
+from gmi_drl.launch.succession import Restarts, Succession
+from gmi_drl.launch.without_node import what_is_left
+from gmi_drl.layout import Layout
+from gmi_drl.learners import LEARNERS
+from gmi_drl.phases import PHASE_NAMES
+from gmi_drl.roles.words import Report, Stop
+from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import Row, drop_rows_after
+from gmi_drl.run.presence import Presence
+from gmi_drl.run.writers import Writers
+from gmi_drl.templates import template_of
+
+PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended: `done` or `stopped`, after which iteration, by which signal, and where it can go on."""
+
+    state: str
+    iteration: int
+    signal: Signals | None
+    checkpoint: Path | None
+
+
+@dataclass
+class Supervisor:
+    """Sees a training through. There is one for all its starts.
+
+    Args:
+        config: How it trains.
+        folder: Of the run, locked.
+        home: That the folder keeps its name.
+        request: What signals ask for.
+        restarts: How often it may be started again; no more once a signal has come.
+        hold: Holds the devices of a layout, or of what is left of it.
+        on_start: Called whenever its GMIs have been started.
+        on_row: Called with every row of the metrics.
+        on_warning: Called when one of the writers is dropped.
+
+    Attributes:
+        has_begun: Whether devices were held once, so that the run's state is its own to tell.
+    """
+
+    config: RunConfig
+    folder: RunFolder
+    home: Presence
+    request: StopRequest
+    restarts: Restarts
+    hold: Callable[[Layout], AbstractContextManager[Claim | Laying]]
+    on_start: Callable[[], None]
+    on_row: Callable[[Row], None]
+    on_warning: Callable[[str], None]
+    has_begun: bool = False
+    _ends_s: float | None = field(default=None, init=False)  # by time.monotonic(), once an iteration is done
+
+    def run(self, layout: Layout, resume: Path | None) -> Outcome:
+        """Train, and go on from the newest checkpoint after deaths, as long as there are restarts.
+
+        Args:
+            layout: Where, at first.
+            resume: The checkpoint to go on from; None for a new run.
+
+        Raises:
+            GmiDiedError: if a GMI dies, and there is no restart left, no checkpoint yet, or no node.
+            GmiError: see `train`.
+        """
+        while True:
+            try:
+                return self._start(layout, resume)
+            except (GmiDiedError, MissingNodeError) as error:
+                saved, rest = list_checkpoints(self.folder.checkpoints), what_is_left(layout, error)
+                if not self.has_begun or not self.restarts.left or not saved or rest is None:
+                    raise
+                if why := self._why_over(int(saved[-1].name)):
+                    self.restarts.tell(f"{_first_line(error)}: not started again, {why}")
+                    return self._outcome(int(saved[-1].name), is_stopped=self.request.signal is not None)
+                lost = isinstance(error, MissingNodeError) or error.exit_code_of_gmi == LOST
+                where = f" on {', '.join(str(node) for node in rest.nodes)}" if lost else ""
+                self.restarts.take(error, f"going on from iteration {int(saved[-1].name)}{where}")
+                self.request.stage = Stage.RUNNING
+                layout, resume = rest, saved[-1]
+
+    def _why_over(self, iteration: int) -> str:
+        """Why a run that stands at an iteration needs no restart; empty if it does."""
+        if iteration >= self.config.iterations:
+            return "since all iterations are done"
+        if self.request.signal is not None:
+            return f"since {self.request.signal.name} asks for the end: it stands at iteration {iteration}"
+        return f"since its time is over: it stands at iteration {iteration}" if self._is_late() else ""
+
+    def _outcome(self, iteration: int, *, is_stopped: bool) -> Outcome:
+        """What a user is told: a run whose iterations are all done is done, whatever signal has come."""
+        state = "stopped" if is_stopped and iteration < self.config.iterations else "done"
+        saved = list_checkpoints(self.folder.checkpoints)
+        return Outcome(state, iteration, self.request.signal, saved[-1] if saved else None)
+
+    def _start(self, layout: Layout, resume: Path | None) -> Outcome:
+        """Hold the devices and train until the end, or until somebody dies."""
+        with self.hold(layout) as claim:
+            self.has_begun = True
+            if self.request.signal is not None:  # while this run was starting again
+                assert resume is not None
+                return self._outcome(int(resume.name), is_stopped=True)
+            self.request.stage = Stage.RUNNING
+            return self._train(claim, layout, resume)
+
+    def _train(self, claim: Claim | Laying, layout: Layout, resume: Path | None) -> Outcome:
+        assert layout.task is not None
+        learner, template = self.config.learner, template_of(layout)
+        drop_drafts(self.folder.checkpoints)
+        roles = template.roles(layout, LEARNERS.find(learner.kind))
+        params = {"resume": str(resume.relative_to(self.folder.path)) if resume else None}
+        slot_bytes = learner.bucket_bytes(task_spec(layout.task))
+        succeeded = template.succeeded(layout) if isinstance(claim, Claim) else frozenset[int]()
+        succession = Succession(succeeded, self.restarts) if self.restarts.left and succeeded else None
+        with ExitStack() as life:
+            writers = life.enter_context(Writers(self.folder, self.config.writers, self.on_warning))  # end last
+            where = claim, layout, self.config, self.folder
+            processes = life.enter_context(opened(*where, roles, params, slot_bytes=slot_bytes, succession=succession))
+            self.on_start()
+            sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
+            merger = RowMerger(len(template.reporters(layout)), learner.steps_of(layout), partial(_usage, sampler))
+            self.folder.write_state("running")
+            drop_rows_after(self.folder.metrics_file, int(resume.name) if resume else 0)
+            writers.start()
+            rows = life.enter_context(Presence(self.folder.metrics_file))
+            life.callback(self.request.bear)  # however it ended, nobody is disturbed while the processes end
+            by_signal = self._supervise(processes, template.leaders(layout), merger, writers, rows)
+            result = processes.results[template.leaders(layout)[0]]
+            outcome = self._outcome(result["iteration"], is_stopped=result["stopped"] and by_signal)
+            self.request.settle()
+        return outcome
+
+    def _supervise(
+        self, processes: GMIProcesses, leaders: tuple[int, ...], merger: RowMerger, writers: Writers, rows: Presence
+    ) -> bool:
+        """Tell rows until all GMIs are done; say stop once a signal asks for it, or the time is over.
+
+        Returns:
+            Whether stop was said because of a signal.
+        """
+        is_asked, by_signal, patience = False, False, processes.layout.patience
+        for event in processes.events(silence_s=self.config.hang_s * patience + PATIENCE_S):
+            self.home.check()
+            rows.check()
+            if not is_asked and (self.request.signal is not None or self._is_late()):
+                is_asked, by_signal = True, not self._is_late()
+                for leader in leaders:
+                    processes.say(leader, Stop())
+            if isinstance(event, Heard) and isinstance(event.word, Report):
+                for row in merger.add(event.gmi_id, event.word.row):
+                    self._tell(row, writers)
+        return by_signal
+
+    def _tell(self, row: Row, writers: Writers) -> None:
+        if self._ends_s is None and self.config.time_limit_s is not None:  # from its first iteration on
+            began_s = time.monotonic() - sum(row[name] for name in PHASE_NAMES)
+            self._ends_s = began_s + self.config.time_limit_s
+        writers.write(row)
+        self.on_row(row)
+
+    def _is_late(self) -> bool:
+        """Whether the time of the run is over."""
+        return self._ends_s is not None and time.monotonic() >= self._ends_s
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def _usage(sampler: Sampler, since_s: float, until_s: float) -> Usage:
+    """Means of a time; what was before it nobody asks for any more."""
+    sampler.forget(since_s)
+    return sampler.mean(since_s, until_s)
