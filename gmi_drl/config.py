@@ -59,7 +59,7 @@ class RunConfig(FileModel):
     """In all."""
 
     time_limit_s: Annotated[Positive | None, LIVE] = None
-    """Ends the run so many seconds after its start or resumption, whatever `iterations` says."""
+    """Ends the run so many seconds after its start or resumption, whatever `iterations` says and restarts happen."""
 
     checkpoint_every: Annotated[Count, LIVE] = 100
     """Iterations; one comes at the end, too."""

@@ -212,18 +212,20 @@ def _supervise(
 ) -> None:
     """Let all begin when the last is ready; say stop once a signal asks for it."""
     waiting, is_asked = set(leaders), False
-    for event in processes.events(silence_s=hang_s):
-        if isinstance(event, Heard) and isinstance(event.word, Ready):
-            waiting.discard(event.gmi_id)
-            for leader in () if waiting or is_asked else leaders:
-                processes.say(leader, Start())
-        if isinstance(event, Heard) and isinstance(event.word, Wrote) and written:
-            written.add(event.gmi_id, event.word.shard)
-        if request.signal is not None and not is_asked:
-            is_asked = True
-            for leader in leaders:
-                processes.say(leader, Stop())
-    request.settle()  # all are done
+    try:
+        for event in processes.events(silence_s=hang_s):
+            if isinstance(event, Heard) and isinstance(event.word, Ready):
+                waiting.discard(event.gmi_id)
+                for leader in () if waiting or is_asked else leaders:
+                    processes.say(leader, Start())
+            if isinstance(event, Heard) and isinstance(event.word, Wrote) and written:
+                written.add(event.gmi_id, event.word.shard)
+            if request.signal is not None and not is_asked:
+                is_asked = True
+                for leader in leaders:
+                    processes.say(leader, Stop())
+    finally:
+        request.settle()  # however they ended, nobody is disturbed while the processes end
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from gmi_drl.errors import GmiDiedError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.nodes.hub import RemoteNode
 from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.training import train
 from gmi_drl.layout import Layout
@@ -76,6 +77,25 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from(tmp_path, monkeypat
     with pytest.raises(GmiDiedError):
         train_on(tiny_layout(2), CONFIG, folder, restarts=3, tell=told.append, on_row=killing(folder.path, at=1))
     assert told == []
+
+
+@two_cores
+def test_a_signal_between_a_death_and_its_restart_ends_the_run_where_it_stands(tmp_path, monkeypatch):
+    """While the other processes are ended: it is neither swallowed nor does it disturb their end."""
+    folder, told, end, starts = started(tmp_path / "run"), [], GMIProcesses.end, []
+
+    def end_with_signals(processes):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        end(processes)
+
+    monkeypatch.setattr(GMIProcesses, "end", end_with_signals)
+    more = {"tell": told.append, "on_row": killing(folder.path, at=3), "on_start": lambda: starts.append(1)}
+    outcome = train_on(tiny_layout(2), CONFIG, folder, restarts=3, **more)
+    assert (outcome.state, outcome.iteration, outcome.signal) == ("stopped", 2, signal.SIGINT) and len(starts) == 1
+    assert folder.read_state()["state"] == "stopped" and not children_of(os.getpid())
+    assert len(told) == 1 and told[0].endswith("since SIGINT asks for the end: it stands at iteration 2")
+    assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == [1, 2]
 
 
 class Remembering(SubprocessAgents):

@@ -197,6 +197,16 @@ def test_a_result_stands_whatever_signals_come_while_the_processes_end(tmp_path,
     assert folder.read_state()["state"] == "done"
 
 
+def test_a_signal_in_the_last_iteration_leaves_a_run_that_is_done(tmp_path):
+    """Nobody is told to go on with it."""
+    config = tiny_config(iterations=1)
+    folder, outcome = start(
+        tmp_path / "run", tiny_layout(1), config, on_start=lambda: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    assert (outcome.state, outcome.iteration, outcome.signal) == ("done", 1, signal.SIGTERM)
+    assert folder.read_state()["state"] == "done" and int(outcome.checkpoint.name) == 1
+
+
 def test_a_result_stands_though_a_signal_comes_while_its_state_is_written(tmp_path, monkeypatch):
     write_state = RunFolder.write_state
 

@@ -138,6 +138,10 @@ def test_nothing_is_left_of_a_launcher_that_is_killed_and_a_signal_stops_in_orde
     with subprocess.Popen(line, stdout=subprocess.PIPE, env=environment(), text=True) as launcher:
         assert launcher.stdout.readline() == "row\n"
         all_of_it = [child.pid for child in psutil.Process(launcher.pid).children(recursive=True)]
+        if number == signal.SIGTERM:  # as systemd sends it, to all at once
+            for pid in all_of_it:
+                os.kill(pid, number)
+            time.sleep(0.3)
         launcher.send_signal(number)
         launcher.wait(60)
     assert len(all_of_it) >= 6 and gone(all_of_it)
