@@ -219,7 +219,11 @@ class Layout(FileModel):
             return None
         mapping = by_device(group.members, self._place_of)
         hosts = len({self._device_by_gmi[gmi_id].node for gmi_id in group.members})
-        return refusal(REDUCTIONS.find(group.reduction), mapping, kind, hosts)
+        method = REDUCTIONS.find(group.reduction)
+        if method.maps_memory and not BACKENDS.find(self.backend).maps_memory:
+            apart = f"GMIs of backend {self.backend!r} cannot"
+            return f"reduction {method.name!r} maps memory of other GMIs, which {apart}: use MPR-shm"
+        return refusal(method, mapping, kind, hosts)
 
     @cached_property
     def gmis(self) -> tuple[GMI, ...]:

@@ -39,6 +39,7 @@ class ReductionMethod:
         refuses: Which mapping lists it is not for.
         architectures: Processors on which it is right, as `uname -m` says; None for all.
         package: What it needs beside ours, which is an extra of that name; None for nothing.
+        maps_memory: Whether its GMIs map each other's memory on their GPU, which not every backend allows.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ReductionMethod:
     refuses: Obstacle | None = None
     architectures: tuple[str, ...] | None = None
     package: str | None = None
+    maps_memory: bool = False
 
     def missing(self) -> str | None:
         """What this machine lacks for it, with the remedy; None if nothing. Imports nothing."""

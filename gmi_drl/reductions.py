@@ -97,6 +97,7 @@ IPC = ReductionMethod(
     legs=reduction_legs.flat(GPU_MEMORY),
     refuses=_is_for_one_gpu,
     architectures=FENCED,
+    maps_memory=True,
 )
 NCCL_FLAT = ReductionMethod(
     "NCCL-flat",

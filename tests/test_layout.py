@@ -218,3 +218,10 @@ def test_the_part_of_a_node_is_a_layout_of_its_own():
 
 def test_a_layout_of_one_machine_has_the_digest_that_it_had_before_there_were_nodes():
     assert layout(gmi(0, [0])).digest == "c2f306293c77cc3d"
+
+
+def test_memory_of_a_gpu_is_mapped_by_no_backend_that_keeps_it_apart():
+    whole = devices(2, kinds=["gpu"]) | grouped("IPC", 0, 1)
+    assert parse(Layout, whole | {"backend": "mps"}, "layout").groups["all"].reduction == "IPC"
+    with pytest.raises(UsageError, match="'IPC' maps memory of other GMIs, which GMIs of backend 'mig' cannot"):
+        parse(Layout, whole | {"backend": "mig"}, "layout")

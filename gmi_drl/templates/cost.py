@@ -26,6 +26,7 @@ class Communication:
         speeds: Of the ways between them; None where nobody has measured them.
         devices_by_host: How many devices each machine has, where the GMIs are on several.
         message_bytes_per_env: Of the messages that carry what one environment met.
+        maps_memory: Whether the backend lets GMIs of a GPU map each other's memory there.
     """
 
     reduces: int = 0
@@ -35,6 +36,7 @@ class Communication:
     speeds: Speeds | None = None
     devices_by_host: tuple[int, ...] = (1,)
     message_bytes_per_env: int = 0
+    maps_memory: bool = True
 
     @property
     def hosts(self) -> int:
@@ -82,7 +84,8 @@ class Communication:
 
     def _known(self, mapping: MappingList, speeds: Speeds) -> list[tuple[float, ReductionMethod]]:
         met = list(filter(None, mapping if self.hosts == 1 else by_host(mapping, self.devices_by_host)))
-        known = by_speed(met, self.bucket_bytes, speeds, self.kind, self.architecture, self.hosts)
+        fit = by_speed(met, self.bucket_bytes, speeds, self.kind, self.architecture, self.hosts)
+        known = [pair for pair in fit if self.maps_memory or not pair[1].maps_memory]
         # The rings of MRR would share a host's way out, which the model does not know.
         return known if self.hosts == 1 else [pair for pair in known if pair[1] is not MRR]
 

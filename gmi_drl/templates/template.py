@@ -2,9 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Literal
 
+from gmi_drl.backends import BACKENDS
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Channels, Device, GmiGroup, Layout, Projection
@@ -119,6 +121,8 @@ class Template(ABC):
         devices = self.devices(node, cut)
         training = self.trainers_of([[gmi.id for gmi in device.gmis] for device in devices])
         sums = communication if communication and communication.reduces else None
+        if sums and not BACKENDS.find(cut.backend).maps_memory:
+            sums = replace(sums, maps_memory=False)
         method = sums.method(training) if sums else self.usual(training, node)
         reasons = [*why, *self.form(devices, cut, node)]
         if method is not NONE:

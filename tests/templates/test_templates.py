@@ -22,7 +22,7 @@ from gmi_drl.roles.child import load_role
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.probe import Probe
 from gmi_drl.scheduler import plan_measured, profile_grid
-from gmi_drl.speeds import GLOO, OF_CORES, Speed
+from gmi_drl.speeds import GLOO, GPU_MEMORY, OF_CORES, Speed
 from gmi_drl.templates import TCG, TCG_EX, TEMPLATES, template_for, template_named, template_of
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.templates.template import Template
@@ -240,3 +240,12 @@ def test_a_layout_by_an_unknown_template_can_be_read_and_not_run():
 def test_a_template_over_nodes_asks_the_one_that_it_lays_on_each_whatever_there_is_to_ask():
     asked = {name for name, one in vars(Template).items() if callable(one) and not name.startswith("_")}
     assert asked - vars(OverNodes).keys() == {"lay_out"}
+
+
+@pytest.mark.parametrize(("backend", "reduction"), [("process", "IPC"), ("mps", "IPC"), ("mig", "MPR-shm")])
+def test_memory_of_a_gpu_is_mapped_only_where_the_backend_allows_it(backend, reduction):
+    node = Node(name="n", gpus=Gpus(model="A100-SXM4-40GB", count=1), cpu=Cpu(cores=8, memory_gib=64))
+    fast = {**OF_CORES, GPU_MEMORY: Speed(round_s=1e-6, bytes_per_second=1e12)}
+    sums = TCG_EX.communication(ANT, default_config(ANT).learner, node, fast)
+    layout = TCG_EX.lay_out(ANT, node, Cut(2, 64, backend), communication=sums)
+    assert layout.groups["trainers"].reduction == reduction
