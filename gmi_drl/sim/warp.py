@@ -215,7 +215,7 @@ class WarpSim:
             _logger.warning(
                 "The solver always runs all its %d iterations here, because graphs with conditional nodes fail: %s",
                 self._model.opt.iterations,
-                refused.__cause__,
+                str(refused.__cause__),  # it holds arrays of the capture, which go before the next one
             )
         return Work(launch, self.device, cuda_graphs)
 

@@ -1,9 +1,13 @@
+import os
+
 import pytest
 import torch
 
 from gmi_drl.device.captured import WARM_UP_CALLS, Captured
 from gmi_drl.device.precision import set_precision
-from gmi_drl.device.upload import Upload, pinned_zeros
+from gmi_drl.device.upload import Upload, pinned_zeros, try_to_register, unregister
+from gmi_drl.memory.rows import Rows
+from gmi_drl.memory.segment import create_segment
 
 pytestmark = pytest.mark.gpu
 
@@ -24,6 +28,19 @@ def test_an_upload_is_not_waited_for_and_none_overwrites_the_one_before():
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert all((target == value).all() for value, target in zip(values, targets, strict=True))
+
+
+def test_registering_that_is_refused_leaves_no_error_to_the_next_kernel():
+    fd = create_segment(1, 1 << 20)
+    (slot,) = Rows(fd, 1).slots
+    os.close(fd)
+    if refused := try_to_register(slot):
+        pytest.skip(refused)
+    assert slot.is_pinned()
+    assert "ALREADY_REGISTERED" in try_to_register(slot)
+    assert torch.ones(3, device=DEVICE).sum() == 3
+    unregister(slot)
+    assert not slot.is_pinned()
 
 
 @pytest.mark.skipif(

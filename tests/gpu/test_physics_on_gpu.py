@@ -42,6 +42,30 @@ def test_warp_computes_what_the_cores_compute(graphs, side_stream):
         sim.close()
 
 
+def test_graphs_are_captured_again_without_conditional_nodes(monkeypatch, caplog):
+    """As where the driver refuses the nodes: within the capture, of which nothing may be left."""
+    wp = pytest.importorskip("warp", reason="needs the extra [warp]")
+    pytest.importorskip("mujoco_warp", reason="needs the extra [warp]")
+    from gmi_drl.sim import WarpSim
+
+    insert = wp.capture_while
+
+    def refuse(condition, *args, **more):
+        if wp.get_stream(condition.device).is_capturing:
+            raise RuntimeError("refused")
+        insert(condition, *args, **more)
+
+    monkeypatch.setattr(wp, "capture_while", refuse)
+    sim, native = WarpSim(MODEL, NUM_ENV, substeps=2, fields=FIELDS, device="cuda"), native_sim()
+    assert "because graphs with conditional nodes fail: refused" in caplog.text
+    for ctrl in controls(8):
+        native.step(ctrl)
+        sim.step(ctrl.cuda())
+        for name, tolerance in TOLERANCES.items():
+            torch.testing.assert_close(sim.get(name).cpu(), native.get(name), atol=10 * tolerance, rtol=1e-3)
+    sim.close()
+
+
 def pair_of(name, physics, **more):
     """The same task by graphs and without, in which some episodes end in every step."""
     if physics == "warp":
