@@ -36,6 +36,7 @@ class TaskSpec:
         epochs: How often an update goes through its samples.
         desired_kl: The KL of a mini-batch that the adaptive learning rate aims at. Less moves the policy less, which
             suits a task in which most of an advantage is luck.
+        action_bounds: What the simulator makes of -1 and 1, in words (`2 x [-3, 3]`); empty where it does not say.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TaskSpec:
     minibatches: int = 4
     epochs: int = 4
     desired_kl: float = 0.04
+    action_bounds: str = ""
 
     def num_weights(self, hidden: tuple[int, ...] | None = None) -> int:
         """Weights of the policy and the value network together, without the standard deviations (paper Table 7).

@@ -145,6 +145,7 @@ class Supervisor:
             self.on_start()
             sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
             merger = RowMerger(len(template.reporters(layout)), learner.steps_of(layout), partial(_usage, sampler))
+            self.folder.write_task(task_spec(layout.task))
             self.folder.write_state("running")
             drop_rows_after(self.folder.metrics_file, int(resume.name) if resume else 0)
             writers.start()

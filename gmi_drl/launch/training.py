@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
+from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.held import held
 from gmi_drl.launch.learnable import require_learnable
 from gmi_drl.launch.nodes.starters import AgentStarter
@@ -61,6 +62,8 @@ def train(
         EndedAtOnce: at a signal before the devices are held, and at a second one before the end is known.
     """
     check_trainable(layout, config)
+    if resume is not None:
+        folder.require_task(task_spec(layout.task or ""))
     # Signals until the state is written: a second one must not undo a result.
     with (
         folder.lock(),

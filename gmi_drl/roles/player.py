@@ -56,8 +56,10 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: tor
     """The agent of a run's newest checkpoint; a training may go on meanwhile.
 
     Raises:
-        UsageError: There is none, it is broken, or its sizes are not those of the task and the configuration.
+        UsageError: There is none, it is broken, the task has changed since, or its sizes are not those of the task and
+            the configuration.
     """
+    folder.require_task(spec)
     agent, parameters = new_agent(spec, config, device)
     iteration, learner = newest_learner(folder)
     saved = learner["parameters"]

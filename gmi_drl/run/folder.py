@@ -20,10 +20,14 @@ from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout import Layout
 from gmi_drl.process_names import file_name_of
 from gmi_drl.run.checkpoint import list_checkpoints
+from gmi_drl.workload import TaskSpec
 
 LOCK = ".lock"
 STATE = {"state": str, "message": str, "host": str | None}
 """What everybody reads in `state.json`."""
+
+TOLD = {"num_obs": "numbers of an observation", "num_actions": "of an action", "action_bounds": "bounds of actions"}
+"""What `task.json` keeps of a task, and how that is told."""
 
 LISTED = 5
 """Names that a refusal lists at most."""
@@ -121,6 +125,23 @@ class RunFolder:
             raise UsageError(f"{self.path} is not a run folder: it has no layout.yaml")
         return load_yaml(Layout, self.layout_file), load_config(self.config_file)
 
+    def write_task(self, spec: TaskSpec) -> None:
+        """Write `task.json`: what of a task a policy that has learnt it depends on."""
+        write_atomically(self.path / "task.json", json.dumps(_facts(spec), indent=2) + "\n")
+
+    def require_task(self, spec: TaskSpec) -> None:
+        """Refuse a task that is not the run's any more. A run of an earlier version has not noted what that was.
+
+        Raises:
+            UsageError: with what the run has and what the task is now.
+        """
+        now, noted = _facts(spec), _read_object(self.path / "task.json")
+        if changed := [name for name in now if name in noted and noted[name] != now[name]]:
+            sides = "; ".join(f"{TOLD[name]}: {noted[name]}, now {now[name]}" for name in changed)
+            raise UsageError(
+                f"{spec.name} is not what {self.path} has learnt: {sides}: bring the task back as it was, or begin anew"
+            )
+
     def write_state(self, state: str, message: str = "") -> None:
         """Say how the run stands: `running`, `done`, `stopped` or `failed`."""
         born_s = psutil.Process().create_time()
@@ -194,6 +215,10 @@ class RunFolder:
             raise MachineError(f"{self.path}: {LOCK} cannot be locked: {error.strerror}") from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": platform.node()}).encode(), 0)
+
+
+def _facts(spec: TaskSpec) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in TOLD}
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -98,6 +98,27 @@ def test_a_corrupt_checkpoint_is_refused(finished, command_line):
     assert code == 2 and "learner.safetensors is missing or was changed" in err and "delete" in err
 
 
+@pytest.mark.parametrize("arguments", [["train", "--resume", "run", "--iterations", 4], ["play", "run", "--steps", 1]])
+@pytest.mark.parametrize(
+    ("noted", "message"),
+    [
+        ({"num_obs": 61}, "ant is not what run has learnt: numbers of an observation: 61, now 60: "),
+        ({"num_actions": 9}, "of an action: 9, now 8"),
+        ({"action_bounds": "8 x [-2, 2]"}, "bounds of actions: 8 x [-2, 2], now "),
+    ],
+)
+def test_a_task_that_has_changed_is_refused_with_both_sides(finished, command_line, arguments, noted, message):
+    file = finished[0] / "task.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | noted))
+    code, _, err = command_line(*arguments)
+    assert code == 2 and message in err
+
+
+def test_a_run_of_an_earlier_version_has_noted_no_task_and_is_played(finished, command_line):
+    (finished[0] / "task.json").unlink()
+    assert command_line("play", "run", "--steps", 1)[0] == 0
+
+
 @two_cores
 def test_a_run_is_resized_with_as_many_environments(finished, command_line, tmp_path):
     code, _, err = command_line("train", "--resume", "run", "--iterations", 3, "--gmis-per-gpu", 2)

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -183,7 +184,20 @@ def spec_of(
     """
     num_obs, num_actions = _size(name, "observations", obs_space), _size(name, "actions", action_space)
     steps = episode_steps or UNLIMITED_STEPS
-    return TaskSpec(name, name, num_obs, num_actions, HIDDEN, int(steps), float(step_s), reward_scale)
+    bounds = _in_words(action_space)
+    return TaskSpec(
+        name, name, num_obs, num_actions, HIDDEN, int(steps), float(step_s), reward_scale, action_bounds=bounds
+    )
+
+
+def _in_words(action_space: Any) -> str:
+    """The bounds of a box, alike ones counted: `2 x [-1, 1], 1 x [0, 5]`."""
+    low, high = (
+        torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().tolist()
+        for bound in (action_space.low, action_space.high)
+    )
+    runs = [(bounds, len(list(alike))) for bounds, alike in groupby(zip(low, high, strict=True))]
+    return ", ".join(f"{count} x [{least:g}, {most:g}]" for (least, most), count in runs)
 
 
 def _size(name: str, what: str, space: Any) -> int:

@@ -272,6 +272,10 @@ def test_a_module_that_is_found_and_does_not_import_is_told_so(tmp_path, monkeyp
         make("gymnasium:nowhere.at_all:X-v0", num_env=1)
 
 
+def test_a_task_tells_the_bounds_of_its_actions():
+    assert recorders(low=[-1.0, -1.0, 0.0], high=[1.0, 1.0, np.inf]).spec.action_bounds == "2 x [-1, 1], 1 x [0, inf]"
+
+
 def test_an_action_of_another_shape_is_refused():
     with pytest.raises(UsageError, match=r"shape \(3,\), but gymnasium takes \(1, 1\)"):
         recorders(low=[-1.0], high=[1.0]).step(torch.zeros(3))

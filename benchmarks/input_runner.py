@@ -1,0 +1,107 @@
+"""Runs a command line of gmi-drl in this process, up to where it would start others or measure."""
+
+import io
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+from gmi_drl.errors import GmiError
+
+STARTS = (
+    "gmi_drl.launch.restarts:train_on",
+    "gmi_drl.launch.serving:serve",
+    "gmi_drl.launch.describe:_ask",
+    "gmi_drl.launch.ray.driven:driven_agents",
+    "gmi_drl.launch.ray.described:described_cluster",
+    "gmi_drl.launch.ray.cluster:connected",
+    "gmi_drl.profiler.planning:plan_here",
+    "gmi_drl.profiler.planning:explore",
+    "gmi_drl.profiler.planning:known_noise",
+    "gmi_drl.profiler.planning:known_speeds",
+    "gmi_drl.profiler.both_sides:plan_here",
+    "gmi_drl.bench.runner:run_case",
+)
+"""What of the package starts processes or measures, as `module:function`."""
+
+LIMIT_S = 60
+"""A command that takes longer is wrong: it starts nothing."""
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+class WouldStartError(GmiError):
+    """The command came as far as that."""
+
+
+def run_here(arguments: list[str], folder: Path) -> Said:
+    """Run `gmi-drl ARGUMENTS` in a folder."""
+    from gmi_drl.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with _as_it_was(folder), redirect_stdout(out), redirect_stderr(err), patch("sys.argv", ["gmi-drl", *arguments]):
+        signal.alarm(LIMIT_S)
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        except _TooSlow:
+            code = -1
+        finally:
+            signal.alarm(0)
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+class _TooSlow(BaseException):
+    """The alarm has gone off."""
+
+
+@contextmanager
+def _as_it_was(folder: Path) -> Iterator[None]:
+    """Folder, environment, handlers and the functions that start something are restored at the end of the block."""
+    before, environment = Path.cwd(), dict(os.environ)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    showwarning, streams = warnings.showwarning, (sys.stdout, sys.stderr)
+    replaced = [_replaced(place) for place in STARTS]
+    os.chdir(folder)
+    os.environ |= {"GMI_DRL_CACHE": str(folder / "cache"), "GMI_DRL_CLAIMS": str(folder / "claims")}
+    signal.signal(signal.SIGALRM, _stop)
+    for one in replaced:
+        one.start()
+    try:
+        yield
+    finally:
+        for one in replaced:
+            one.stop()
+        os.chdir(before)
+        os.environ.clear()
+        os.environ.update(environment)
+        warnings.showwarning, (sys.stdout, sys.stderr) = showwarning, streams
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _replaced(place: str) -> "patch":  # type: ignore[valid-type]
+    module, _, name = place.partition(":")
+
+    def stop(*args: object, **more: object) -> None:
+        raise WouldStartError(f"would start {place}")
+
+    return patch.object(import_module(module), name, stop)
+
+
+def _stop(number: int, frame: object) -> None:
+    raise _TooSlow
