@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -77,7 +78,9 @@ def mutated(chance: random.Random, kind: str, originals: Path, folder: Path) -> 
         shutil.copytree(run, folder / "run")
         file = folder / "run" / original.relative_to(run)
     else:
-        file = folder / original.name
+        file = folder / "mutant" / original.name
+        file.parent.mkdir()
+        shutil.copytree(originals / "nodes", folder / "nodes")  # which files of clusters name
     text = original.read_text()
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         text = chance.choice((_edited, _edited, _edited, _scribbled))(chance, text, file.suffix)
@@ -102,12 +105,19 @@ def _write_layouts(folder: Path) -> None:
     from gmi_drl.templates import TEMPLATES
     from gmi_drl.workload import TASK_SPECS
 
-    here = Node.model_validate_json(json.dumps({"name": "n", "cpu": {"cores": 8, "memory_gib": 8}}))
+    cores = {"cores": len(os.sched_getaffinity(0)), "memory_gib": 8}
+    here = Node.model_validate_json(json.dumps({"name": "n", "cpu": cores}))
     for template in TEMPLATES.own:
         for gmis in (2, 3, 4):
             try:
                 layout = scheduler.plan(
-                    TASK_SPECS["ant"], here, num_env=8, gmis_per_gpu=gmis, template=template, backend="process"
+                    TASK_SPECS["ball_balance"],
+                    here,
+                    num_env=8,
+                    gmis_per_gpu=gmis,
+                    template=template,
+                    backend="process",
+                    share_cores=True,
                 )
             except GmiError:  # too few for it
                 continue

@@ -26,6 +26,7 @@ STARTS = (
     "gmi_drl.profiler.planning:known_noise",
     "gmi_drl.profiler.planning:known_speeds",
     "gmi_drl.profiler.both_sides:plan_here",
+    "gmi_drl.profiler.room:_points_of_few",
     "gmi_drl.bench.runner:run_case",
 )
 """What of the package starts processes or measures, as `module:function`."""

@@ -34,8 +34,10 @@ def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder"
     folder = RunFolder(run)
     chosen, before = folder.read_setup()
     learner, name = before.learner.kind, chosen.task
+    if name is None:
+        raise UsageError(f"{run}: its layout names no task: nothing to go on with")
     config = configured(before, given)
-    check_early(name or "", learner, config)
+    check_early(name, learner, config)
     saved = list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{run} has no complete checkpoint: begin it anew with --run-dir {run}")

@@ -31,6 +31,7 @@ class _Open(FileModel):
 
 class _Network(_Open):
     class_name: str
+    hidden_dims: tuple[int, ...] | None = None
 
 
 class Algorithm(_Open):
