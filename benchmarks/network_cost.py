@@ -31,8 +31,7 @@ from gmi_drl.bench.machine import Watch  # noqa: E402
 from gmi_drl.cluster import Network  # noqa: E402
 from gmi_drl.config import RunConfig, default_config  # noqa: E402
 from gmi_drl.gmi.inventory import this_node  # noqa: E402
-from gmi_drl.launch.held import held  # noqa: E402
-from gmi_drl.launch.opened import opened  # noqa: E402
+from gmi_drl.launch.opened import held, opened  # noqa: E402
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout  # noqa: E402
 from gmi_drl.run.folder import RunFolder  # noqa: E402
 from gmi_drl.templates.over_nodes import sum_seconds  # noqa: E402

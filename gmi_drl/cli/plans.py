@@ -226,8 +226,7 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
     """The best of what was measured elsewhere that fits this node."""
     from gmi_drl import scheduler
     from gmi_drl.config import default_config
-    from gmi_drl.launch.describe import task_spec
-    from gmi_drl.launch.learnable import require_learnable
+    from gmi_drl.launch.describe import require_learnable, task_spec
 
     spec, learns = task_spec(asked.task), profile.noise is not None and asked.template.purpose == "training"
     objective = asked.objective or ("learning" if learns and asked.keep_batch is None else "steps")
@@ -266,7 +265,7 @@ def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
 def measured_plan(asked: Asked, node: "Node") -> "Plan":
     """The best of what is measured on this machine now."""
     from gmi_drl import scheduler
-    from gmi_drl.launch.learnable import usual_config
+    from gmi_drl.launch.describe import usual_config
     from gmi_drl.profiler.backends_here import backends_here
     from gmi_drl.profiler.noise import require_noise_probe
     from gmi_drl.profiler.planning import plan_here

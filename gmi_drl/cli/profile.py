@@ -81,7 +81,7 @@ def profile(
     """
     from gmi_drl import scheduler
     from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.launch.learnable import usual_config
+    from gmi_drl.launch.describe import usual_config
     from gmi_drl.learners import OUR_PPO
     from gmi_drl.profile import dump_profile
     from gmi_drl.profiler.budget import budget_of

@@ -1,4 +1,4 @@
-"""The sizes of any task, without its simulator in this process."""
+"""The sizes of any task, without its simulator in this process, and whether a learner can learn it."""
 
 import json
 import os
@@ -13,9 +13,11 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from gmi_drl import errors
-from gmi_drl.errors import GmiError, GmiWarning
+from gmi_drl.config import RunConfig, default_config
+from gmi_drl.errors import GmiError, GmiWarning, UsageError
 from gmi_drl.launch.group_leader import KILLED_S, GroupLeader
 from gmi_drl.launch.guard import Guard
+from gmi_drl.learners import LEARNERS, LearnerConfig
 from gmi_drl.roles.child import die_with
 from gmi_drl.task_names import CLOSE_S, DESCRIPTION_SCHEMA, ForeignTask, find_task
 from gmi_drl.workload import TaskSpec
@@ -48,6 +50,32 @@ def task_spec(name: str) -> TaskSpec:
     """
     found = find_task(name)
     return _ask(found.name) if isinstance(found, ForeignTask) else found
+
+
+def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
+    """A task's sizes, and the configuration of a new run of it by a kind of learner on this machine.
+
+    Raises:
+        UsageError: if there is no such task or learner, or the one is not for the other.
+        MachineError: if what the learner needs is not installed, which is found out before the task's simulator is
+            started, or if that one is not.
+    """
+    LEARNERS.find(kind).require()
+    spec = task_spec(task)
+    config = default_config(spec, kind)
+    require_learnable(config.learner, task)
+    return spec, config
+
+
+def require_learnable(learner: LearnerConfig, task: str) -> None:
+    """Refuse a task that a learner says it cannot learn (`LearnerConfig.check`).
+
+    Raises:
+        UsageError: with every mistake.
+    """
+    groups = None if isinstance(find_task(task), ForeignTask) else ["policy"]
+    if mistakes := learner.check(task_spec(task), groups):
+        raise UsageError("; ".join(mistakes))
 
 
 @cache

@@ -1,20 +1,48 @@
-"""The one way to open a layout: whoever runs GMIs does it by `opened`."""
+"""The one way to open a layout: whoever runs GMIs holds its devices by `held`, and opens it by `opened`."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import MachineError
-from gmi_drl.gmi import Claim
+from gmi_drl.gmi import Claim, claimed
 from gmi_drl.launch.ground import Here, Laying
+from gmi_drl.launch.nodes.hub import on_nodes
+from gmi_drl.launch.nodes.starters import AgentStarter
 from gmi_drl.launch.processes import GMIProcesses
 from gmi_drl.launch.succession import Succession, kept_open
 from gmi_drl.layout import Layout
 from gmi_drl.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
+
+
+def held(
+    layout: Layout,
+    purpose: str,
+    agents: AgentStarter | None = None,
+    *,
+    apply_mig: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+) -> AbstractContextManager[Claim | Laying]:
+    """Hold them for the time of a `with` block: those of this machine, or of the layout's nodes by their `agents`.
+
+    Args:
+        layout: Whose devices.
+        purpose: Tells others who holds them, e.g. the run folder.
+        agents: Starts the agents of its nodes; None for a layout of this machine.
+        apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
+        tell: Told of a node that falls silent, in a line.
+
+    Raises:
+        LayoutMismatchError: if the layout does not fit this machine, or another process holds a device.
+        MachineError: if agents do not come, or claims cannot be kept.
+    """
+    if agents is None:
+        return claimed([layout], purpose, apply_mig=apply_mig)
+    return on_nodes(layout, purpose, agents, apply_mig=apply_mig, tell=tell)
 
 
 @contextmanager
@@ -36,8 +64,7 @@ def opened(
     processes and cut are undone.
 
     Args:
-        claim: Of the devices, made outside, since several layouts may live on the same: of those here
-            (`gmi.claimed`), or of other nodes (`launch.nodes.on_nodes`).
+        claim: Of the devices, made outside (`held`), since several layouts may live on the same.
         layout: What to open.
         config: How its GMIs train; their deadline `hang_s` is here.
         folder: Made by `RunFolder.create`.

@@ -9,14 +9,14 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from gmi_drl.errors import GmiDiedError, GmiError, GmiWarning
 from gmi_drl.gmi import Instances
 from gmi_drl.gmi_environment import without_mps
-from gmi_drl.launch.events import Event, Heard, Tick
-from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended
+from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended, log_of
 from gmi_drl.launch.succession import Succession
 from gmi_drl.layout import Layout
 from gmi_drl.memory.waiting import Waiting
@@ -47,7 +47,22 @@ GRACE_S = 3.0  # between asking a process to end and killing it
 DRAIN_S = 10.0  # the same where killing it may harm others, see `Instances.drains`
 BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
 SHOWN = 200  # bytes of a message that is not understood
-LOG_LINES, LAST_LINES = 5, 20  # that are told of a log that stays, and of one that does not
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A GMI says that it is ready, reports, or has written a shard. Its other words are the launcher's own affair."""
+
+    gmi_id: int
+    word: Ready | Report | Wrote
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Nothing has come for a moment, or all that came has been told: time to look at the clock and at signals."""
+
+
+Event = Heard | Tick
 
 
 class GMIProcesses:
@@ -329,20 +344,4 @@ class GMIProcesses:
         return GmiDiedError(text, gmi_of(number), None if code == UNKNOWN else code)
 
     def _log_of(self, number: int, message: str = "") -> str:
-        """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone.
-
-        What the log ends with and the message has said is not said again.
-        """
-        child, said = self._children[number], [line for line in message.splitlines() if line]
-        words = child.last_words(LOG_LINES if self.folder.stays else LAST_LINES)
-        while words and any(_is_same(words[-1], line) for line in said):
-            words = words[:-1]
-        lines = "".join(f"\n  | {line}" for line in words)
-        if self.folder.stays:
-            return f"\n  its log is {child.log}{lines}"
-        return f"\n  its log ends with{lines}" if lines else ""
-
-
-def _is_same(logged: str, said: str) -> bool:
-    """Whether a line of a log is one of a message: a log names an error's module, too."""
-    return logged == said or logged.endswith(f".{said}")
+        return log_of(self._children[number], message, stays=self.folder.stays)

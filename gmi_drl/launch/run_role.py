@@ -9,9 +9,8 @@ from typing import Any
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
-from gmi_drl.launch.held import held
 from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
-from gmi_drl.launch.opened import opened
+from gmi_drl.launch.opened import held, opened
 from gmi_drl.layout import Layout
 from gmi_drl.run.folder import RunFolder
 

@@ -12,11 +12,9 @@ from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.events import Heard
-from gmi_drl.launch.held import held
 from gmi_drl.launch.nodes.starters import AgentStarter
-from gmi_drl.launch.opened import opened
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.opened import held, opened
+from gmi_drl.launch.processes import GMIProcesses, Heard
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS

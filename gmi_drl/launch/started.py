@@ -13,6 +13,8 @@ UNKNOWN = 256
 LOST = 257
 """That of a GMI whose node is lost."""
 
+LOG_LINES, LAST_LINES = 5, 20  # that are told of a log that stays, and of one that does not
+
 
 class StartedGMI(Protocol):
     """A GMI that runs: it is listened to, and ended with all that it has started."""
@@ -95,3 +97,23 @@ def _name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number} (SIGRTMIN+{number - signal.SIGRTMIN})"
+
+
+def log_of(gmi: StartedGMI, message: str, *, stays: bool) -> str:
+    """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone.
+
+    What the log ends with and the message has said is not said again.
+    """
+    said = [line for line in message.splitlines() if line]
+    words = gmi.last_words(LOG_LINES if stays else LAST_LINES)
+    while words and any(_is_same(words[-1], line) for line in said):
+        words = words[:-1]
+    lines = "".join(f"\n  | {line}" for line in words)
+    if stays:
+        return f"\n  its log is {gmi.log}{lines}"
+    return f"\n  its log ends with{lines}" if lines else ""
+
+
+def _is_same(logged: str, said: str) -> bool:
+    """Whether a line of a log is one of a message: a log names an error's module, too."""
+    return logged == said or logged.endswith(f".{said}")

@@ -13,10 +13,9 @@ from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.events import Heard
 from gmi_drl.launch.ground import Laying
 from gmi_drl.launch.opened import opened
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.processes import GMIProcesses, Heard
 from gmi_drl.launch.rows import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.launch.started import LOST

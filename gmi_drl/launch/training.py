@@ -7,10 +7,9 @@ from pathlib import Path
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
-from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.held import held
-from gmi_drl.launch.learnable import require_learnable
+from gmi_drl.launch.describe import require_learnable, task_spec
 from gmi_drl.launch.nodes.starters import AgentStarter
+from gmi_drl.launch.opened import held
 from gmi_drl.launch.signals import Stage, stop_on_signals
 from gmi_drl.launch.succession import Restarts
 from gmi_drl.launch.supervisor import Outcome, Supervisor

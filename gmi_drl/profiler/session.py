@@ -15,10 +15,9 @@ from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.events import Heard
 from gmi_drl.launch.ground import Laying
 from gmi_drl.launch.opened import opened
-from gmi_drl.launch.processes import FIRST_WORD_S
+from gmi_drl.launch.processes import FIRST_WORD_S, Heard
 from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS
 from gmi_drl.phases import PHASE_NAMES

@@ -12,7 +12,6 @@ from gmi_drl.layout import GMI
 from gmi_drl.roles.agreement import News, Word
 from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.roles.checkpointer import Checkpointer
-from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.replica import Replica
 from gmi_drl.roles.seeds import seed_of
@@ -55,7 +54,7 @@ class Holistic(DRL_role):
     def _set_up(self, start: int) -> None:
         """Make the parts of this GMI for iterations after `start`."""
         self.folder = RunFolder(self.mgr.run_folder)
-        self.config = configured(self.mgr)
+        self.config = self.mgr.configure()
         self.reduction = self.mgr.reduction(self.group)
         self.checkpointer = Checkpointer(
             self.mgr.home(), self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export

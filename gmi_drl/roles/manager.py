@@ -14,6 +14,8 @@ from gmi_drl.comm.crossings import are_on_one_node, can_hear
 from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.comm.spots import Spot
+from gmi_drl.config import RunConfig, load_config
+from gmi_drl.device.precision import set_precision
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.layout import GMI, Layout
 from gmi_drl.membership import Membership
@@ -103,6 +105,12 @@ class GMI_manager:
         device = self.layout.device_of(GMI_id)
         if device.index != gpu_id:
             raise UsageError(f"the layout has GMI {GMI_id} on {device.kind} {device.index}, not on {gpu_id}")
+
+    def configure(self) -> RunConfig:
+        """The configuration of this GMI's run; what of it is for a whole process is in force from now on."""
+        config = load_config(RunFolder(self.run_folder).config_file)
+        set_precision(self.device, tf32=config.tf32)
+        return config
 
     def home(self) -> Home:
         """Where checkpoints of the run are kept, and other files of its folder."""

@@ -17,7 +17,6 @@ import torch
 from gmi_drl.device.captured import forget_shared_memory
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.any_replica import AnyReplica
-from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.words import Measure, Ready, Report
@@ -41,7 +40,7 @@ class Probe(DRL_role):
 
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher ends this process."""
-        self.config = configured(self.mgr)
+        self.config = self.mgr.configure()
         self.mgr.line.deliver(Ready(self._compile()))
         for order in self._orders():
             self.sample_share = order.sample_share

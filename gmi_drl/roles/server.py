@@ -9,7 +9,6 @@ import torch
 
 from gmi_drl.config import RunConfig
 from gmi_drl.phases import ACT, SIMULATE, WAIT
-from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.latency import Latencies
 from gmi_drl.roles.player import load_agent
@@ -37,7 +36,7 @@ class Server(DRL_role):
         GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`. Into the folder `experience`, if any, go
         shards of about `shard_bytes`.
         """
-        config, own_seed = configured(self.mgr), worlds_seed(seed, self.number)
+        config, own_seed = self.mgr.configure(), worlds_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
         with closing(self.make_task(config, own_seed)) as task:
             agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)

@@ -12,8 +12,7 @@ from conftest import children_of, environment, open_layout, tiny_config, tiny_la
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.process import ProcessInstances
-from gmi_drl.launch.events import Heard
-from gmi_drl.launch.processes import FIRST_WORD_S, START_S, GMIProcesses
+from gmi_drl.launch.processes import FIRST_WORD_S, START_S, GMIProcesses, Heard
 from gmi_drl.launch.started import how_it_ended
 from gmi_drl.run.folder import RunFolder
 
@@ -60,7 +59,7 @@ import sys, time
 from pathlib import Path
 from gmi_drl.gmi import claimed
 from gmi_drl.launch import processes
-from gmi_drl.launch.events import Heard
+from gmi_drl.launch.processes import Heard
 from gmi_drl.launch.opened import opened
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))

@@ -12,8 +12,7 @@ from conftest import children_of, open_descriptors, tiny_config, tiny_layout, tw
 
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.gmi import claimed
-from gmi_drl.launch.events import Heard
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.processes import GMIProcesses, Heard
 from gmi_drl.launch.resources import shared_resources
 from gmi_drl.launch.started import UNKNOWN, how_it_ended
 from gmi_drl.roles.line import MAX_BYTES, line_pair

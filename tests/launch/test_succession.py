@@ -11,8 +11,7 @@ from conftest import open_descriptors, tiny_layout
 
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.launch import processes as module
-from gmi_drl.launch.events import Heard
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.processes import GMIProcesses, Heard
 from gmi_drl.launch.succession import Restarts, Succession, kept_open
 from gmi_drl.memory.post import create_post
 from gmi_drl.roles.line import encode, line_pair

@@ -133,7 +133,7 @@ def test_roles_may_stand_in_any_order(tmp_path):
 
 
 def test_groups_of_observations_that_only_a_simulator_knows_are_left_to_it(monkeypatch):
-    monkeypatch.setattr("gmi_drl.launch.learnable.task_spec", lambda name: ANT)
+    monkeypatch.setattr("gmi_drl.launch.describe.task_spec", lambda name: ANT)
     learner = RslRlConfig.for_task(ANT)
     learner = RslRlConfig(runner=learner.runner | {"obs_groups": {"actor": ["policy"], "critic": ["camera"]}})
     config = tiny_config(learner=learner)

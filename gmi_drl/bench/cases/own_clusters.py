@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 @contextmanager
 def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | Laying]":
     """The devices of a layout, by this launcher; by Ray on a cluster of our own."""
-    from gmi_drl.launch.held import held
     from gmi_drl.launch.launchers import RAY, agents_by
+    from gmi_drl.launch.opened import held
 
     with ExitStack() as life:
         if launcher == RAY:

@@ -36,7 +36,7 @@ def reducing(
 def ask(processes: "GMIProcesses", group: str) -> dict[str, float]:
     """Have all ranks reduce in a group, and take in what the first of them saw (`reducer.Station.measure`)."""
     from gmi_drl.errors import GmiError
-    from gmi_drl.launch.events import Heard
+    from gmi_drl.launch.processes import Heard
     from gmi_drl.roles.words import Reduce, Report
 
     for gmi in processes.layout.gmis:

@@ -18,7 +18,6 @@ from gmi_drl.roles.asynchronous.recording import Recording, recording_of
 from gmi_drl.roles.asynchronous.ways import way_to_trainers
 from gmi_drl.roles.asynchronous.worlds import tell_of_worlds
 from gmi_drl.roles.clock import PhaseClock
-from gmi_drl.roles.configured import configured
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.player import new_agent
 from gmi_drl.roles.seeds import seed_of, start_of
@@ -35,7 +34,7 @@ class ExperienceAgent(DRL_role):
         Args:
             resume: The checkpoint that the trainers go on from; the worlds of an agent begin anew.
         """
-        config, start, way = configured(self.mgr), start_of(resume), way_to_trainers(self.mgr)
+        config, start, way = self.mgr.configure(), start_of(resume), way_to_trainers(self.mgr)
         nth = f" {self.mgr.predecessors}" if self.mgr.predecessors else ""  # a successor draws anew
         task_seed = seed_of(config, start, self.GMI_id, f"task{nth}")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from gmi_drl.config import RunConfig
-from gmi_drl.roles.configured import configured
 from gmi_drl.roles.dedicated.peer import Peer, turns_of
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.seeds import seed_of, start_of, worlds_seed
@@ -40,7 +39,7 @@ class TrainingSimulator(Simulator):
 
     def GMI_run(self, resume: str | None = None) -> None:
         """Serve a training; `resume` as of `Holistic`."""
-        config, place = configured(self.mgr), self.chain.place_of(self.GMI_id)
+        config, place = self.mgr.configure(), self.chain.place_of(self.GMI_id)
         self.simulate(config, seed_of(config, start_of(resume), place, "task"))
 
 
@@ -49,7 +48,7 @@ class ServingSimulator(Simulator):
 
     def GMI_run(self, seed: int, **agents: Any) -> None:
         """Serve an agent; what else is asked of the agents is their business."""
-        self.simulate(configured(self.mgr), worlds_seed(seed, self.chain.place_of(self.GMI_id)))
+        self.simulate(self.mgr.configure(), worlds_seed(seed, self.chain.place_of(self.GMI_id)))
 
 
 def serve_worlds(task: Task, agent: Peer) -> None:
