@@ -119,8 +119,23 @@ def read_rsl_rl_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise UsageError(f"{path}: expected `key: value` lines, found {type(section).__name__}")
     if isinstance(runner := section.get("runner"), dict):
         section = {name: value for name, value in section.items() if name != "runner"} | runner
+    _require_rsl_rl(section, path)
     settings = {ours: section.pop(theirs, None) for theirs, ours in RUN_SETTINGS.items()}
     return section, {name: value for name, value in settings.items() if value is not None}
+
+
+def _require_rsl_rl(section: dict[str, Any], path: Path) -> None:
+    """Raise UsageError for the file of another library that Isaac Lab knows: all of them are called agent.yaml."""
+    signs = {
+        "skrl": section.keys() >= {"agent", "trainer"},
+        "rl_games": isinstance(section.get("params"), dict),
+        "Stable-Baselines3": isinstance(section.get("policy"), str),
+    }
+    for library in (library for library, is_theirs in signs.items() if is_theirs):
+        raise UsageError(
+            f"{path} is a configuration of {library}, not of rsl_rl: Isaac Lab writes rsl_rl's as params/agent.yaml "
+            "into the logs of its rsl_rl/train.py; without --rsl-rl-config our settings are taken"
+        )
 
 
 class _Loader(yaml.SafeLoader):

@@ -137,6 +137,23 @@ def test_files_of_another_kind_are_refused(tmp_path, text):
         read_rsl_rl_config(tmp_path / "none.yaml")
 
 
+@pytest.mark.parametrize(
+    ("library", "text"),
+    [
+        ("skrl", "{seed: 42, models: {separate: no}, agent: {class: PPO, rollouts: 16}, trainer: {timesteps: 4800}}"),
+        ("rl_games", "{params: {seed: 42, algo: {name: a2c_continuous}, config: {horizon_length: 16}}}"),
+        ("Stable-Baselines3", "{seed: 42, n_timesteps: !!float 1e6, policy: MlpPolicy, n_steps: 16}"),
+        ("Stable-Baselines3", "{policy: MlpPolicy, train_freq: 1}"),
+    ],
+)
+def test_whose_file_it_is_is_told(tmp_path, library, text):
+    (tmp_path / "agent.yaml").write_text(text)
+    with pytest.raises(
+        UsageError, match=f"agent.yaml is a configuration of {library}, not of rsl_rl: .*rsl_rl/train.py"
+    ):
+        read_rsl_rl_config(tmp_path / "agent.yaml")
+
+
 def test_groups_that_a_task_lacks_are_named_with_a_remedy():
     section = {"obs_groups": {"actor": ["policy"], "critic": ["policy", "critic"]}}
     assert unknown_groups(section, ["policy", "critic", "camera"]) == []

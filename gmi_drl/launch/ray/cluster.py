@@ -17,6 +17,9 @@ from gmi_drl.launch.ray.own import own_cluster
 ADDRESS = "RAY_ADDRESS"
 """Ray's own variable: `HOST:PORT` of a cluster's head, `auto`, or `local` for one of our own."""
 
+AUTH_MODE = "RAY_AUTH_MODE"
+"""Ray's own variable: `token` where a cluster lets in only who has its token."""
+
 CONNECT_S = 5.0
 ID_SHOWN = 6
 
@@ -47,12 +50,14 @@ def connected() -> Iterator[None]:
     Any other stays up.
 
     Raises:
-        MachineError: if Ray is not installed, or the cluster cannot be reached or has another version of Ray or Python.
+        MachineError: if Ray is not installed, or the cluster cannot be reached, does not let us in, or has another
+            version of Ray or Python.
         UsageError: if the address is one of Ray's client, which has no part in the cluster's network.
     """
     if find_spec("ray") is None:
         raise MachineError("Ray is not installed: pip install 'gmi-drl[ray]'")
     import ray
+    from ray.exceptions import AuthenticationError
 
     if ray.is_initialized():
         yield
@@ -62,7 +67,9 @@ def connected() -> Iterator[None]:
         life.callback(ray.shutdown)
         try:
             _join(os.environ.get(ADDRESS, ""), life)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (ConnectionError, AuthenticationError) as error:  # where tokens differ Ray raises either
+            raise MachineError(f"Ray: {' '.join(str(error).split())}; {_about_tokens()}") from error
+        except (RuntimeError, ValueError) as error:
             raise MachineError(f"Ray: {' '.join(str(error).split())}") from error
         yield
 
@@ -112,6 +119,14 @@ def _join(address: str, life: ExitStack) -> None:
             if address:
                 raise
     life.enter_context(own_cluster())
+
+
+def _about_tokens() -> str:
+    """What to do where the head of a cluster is there and Ray cannot connect: its logs alone say why."""
+    place = "in RAY_AUTH_TOKEN, in the file of RAY_AUTH_TOKEN_PATH or in ~/.ray/auth_token"
+    if os.environ.get(AUTH_MODE, "").lower() == "token":
+        return f"the cluster's token must be {place}"
+    return f"if the cluster has tokens (Ray's log says InvalidAuthToken): {AUTH_MODE}=token, with its token {place}"
 
 
 def _require_head(address: str) -> None:
