@@ -8,6 +8,8 @@ from typing import Any
 import stages
 from first_light_talk import attempt, folder, has_mps
 
+from gmi_drl.bench.cases.shares import CAPPED_MPS, MPS, PLAIN, shared, sizes_of
+
 REDUCER, PROBE = (Path(__file__).with_name(f"first_light_{name}.py") for name in ("reducer", "probe"))
 PARAMETERS = (114_121, 500_000, 1_535_765)
 """The paper's smallest and largest networks (Table 7), and one between."""
@@ -17,12 +19,13 @@ MEASURE_S = 3.0
 
 def latency() -> None:
     """Question 8. Rank 0 tells microseconds by method and number of float32 parameters."""
-    for way, backend in backends():
-        for size in sizes()[1:]:
-            attempt(f"{way} k={size}", partial(reductions, size, backend))
+    for name, way in ways():
+        for size in sizes(way):
+            if size > 1:
+                attempt(f"{name} k={size}", partial(reductions, size, way))
 
 
-def reductions(size: int, backend: str) -> dict[str, Any]:
+def reductions(size: int, way: str) -> dict[str, Any]:
     """What GMIs that share the GPU tell of our reductions, also if one of them failed.
 
     Raises:
@@ -32,7 +35,7 @@ def reductions(size: int, backend: str) -> dict[str, Any]:
     from gmi_drl.errors import GmiError
 
     run = folder("run-")
-    whole, groups = every_reduction(layout(size, backend))
+    whole, groups = every_reduction(layout(size, way))
     try:
         run_role(f"{REDUCER}:Reducer", whole, {"groups": groups}, run_dir=run, hang_s=20)
         error = {}
@@ -41,28 +44,29 @@ def reductions(size: int, backend: str) -> dict[str, Any]:
     log = run / "logs" / "gmi-0.log"
     told = stages.facts(log.read_text(errors="replace"))[0] if log.exists() else {}
     if not error:
-        require_clients(told["mps_clients"], size, backend)
+        require_clients(told["mps_clients"], size, way)
     return told | error
 
 
-def require_clients(served: int, size: int, backend: str) -> None:
+def require_clients(served: int, size: int, way: str) -> None:
     """Refuse what was measured by another way of sharing than its row says.
 
     Raises:
-        RuntimeError: if MPS serves other than all GMIs of its backend, or one of another backend.
+        RuntimeError: if MPS does not serve all GMIs that shall be its clients, or serves some that shall not.
     """
-    if served != (wanted := size if backend == "mps" else 0):
+    if served != (wanted := 0 if way == PLAIN else size):
         raise RuntimeError(f"MPS serves {served} of {size} GMIs, {wanted} are to be its clients")
 
 
 def throughput(totals: Sequence[int]) -> None:
     """Question 10. What a training of Ant does per second, as `gmi-drl plan` measures it."""
-    for way, backend in backends():
-        for size in sizes():
-            attempt(f"{way} k={size}", partial(speeds, size, totals, backend))
+    every = [*ways()]
+    for name, way in (*every, *(("mps, capped", CAPPED_MPS) for _, way in every if way == MPS)):
+        for size in sizes(way):
+            attempt(f"{name} k={size}", partial(speeds, size, totals, way))
 
 
-def speeds(size: int, totals: Sequence[int], backend: str) -> dict[str, Any]:
+def speeds(size: int, totals: Sequence[int], way: str) -> dict[str, Any]:
     """Steps per second of all GMIs, by the environments of all of them; kernels are compiled before anything counts.
 
     Raises:
@@ -74,12 +78,12 @@ def speeds(size: int, totals: Sequence[int], backend: str) -> dict[str, Any]:
     from gmi_drl.workload import TASK_SPECS
 
     config = default_config(TASK_SPECS["ant"])
-    session, told = Session(layout(size, backend), config, role=f"{PROBE}:AttachedProbe"), dict[str, Any]()
+    session, told = Session(layout(size, way), config, role=f"{PROBE}:AttachedProbe"), dict[str, Any]()
     with Sessions({size: session}, "first light") as sessions:
         for total in totals:
             one = sessions[size].measure(total // size, MEASURE_S)
             told["mps_clients"] = sum(row["attached"] for row in one.rows)
-            require_clients(told["mps_clients"], size, backend)
+            require_clients(told["mps_clients"], size, way)
             told[str(total)] = figures(one)
     return told
 
@@ -94,21 +98,19 @@ def figures(one: Any) -> dict[str, float]:
     }
 
 
-def backends() -> Iterator[tuple[str, str]]:
-    """Plain sharing and, where it is at hand, MPS: the name, and the backend. These have daemons of their own."""
-    yield "plain", "process"
+def ways() -> Iterator[tuple[str, str]]:
+    """Plain sharing and, where it is at hand, MPS: the name, and the `Cut.way`. GMIs have daemons of their own."""
+    yield "plain", PLAIN
     if has_mps():
-        yield "mps", "mps"
+        yield "mps", MPS
 
 
-def layout(size: int, backend: str) -> Any:
+def layout(size: int, way: str) -> Any:
     """So many GMIs on the GPU; where there is none, on the cores."""
-    from gmi_drl.cut import Cut
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.templates import TCG_EX
-    from gmi_drl.workload import TASK_SPECS
 
-    return TCG_EX.lay_out(TASK_SPECS["ant"], this_node(), Cut(size, 1, backend))
+    return shared("ant", this_node(), TCG_EX, size, way)
 
 
 def every_reduction(whole: Any) -> tuple[Any, dict[str, dict[str, int]]]:
@@ -132,10 +134,8 @@ def every_reduction(whole: Any) -> tuple[Any, dict[str, dict[str, int]]]:
     return whole.model_copy(update={"groups": groups}), names
 
 
-def sizes() -> list[int]:
+def sizes(way: str) -> list[int]:
     """Numbers of GMIs for which there are cores."""
     from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.templates import devices_of
 
-    _, most = devices_of(this_node())
-    return [size for size in SIZES if size <= most]
+    return sizes_of(way, SIZES, this_node())

@@ -43,6 +43,11 @@ class BackendEntry:
     maps_memory: bool = False
     trade: str = ""
 
+    @property
+    def caps(self) -> bool:
+        """Whether it holds GMIs to the `share` of a GPU that a layout gives them."""
+        return "share" in self.enforces
+
 
 PROCESS = BackendEntry(
     "process",

@@ -14,17 +14,25 @@ class Cut:
         num_env: Environments of each GMI that simulates.
         backend: By which (`backends.BACKENDS`).
         share_cores: Whether GMIs may have the same cores, where a device has fewer cores than GMIs.
+        capped: Whether each GMI may use no more than an equal part of its device (`GMI.share`), for backends that hold
+            GMIs to it.
     """
 
     gmis_per_gpu: int
     num_env: int
     backend: str = PROCESS.name
     share_cores: bool = False
+    capped: bool = False
+
+    @property
+    def way(self) -> str:
+        """The backend and whether it caps the GMIs, in words: `mps`, `capped mps`."""
+        return f"capped {self.backend}" if self.capped else self.backend
 
     @property
     def division(self) -> tuple[str, int]:
-        """Backend and GMIs of each device: what cuts have in common that differ in their environments alone."""
-        return self.backend, self.gmis_per_gpu
+        """Way and GMIs of each device: what cuts have in common that differ in their environments alone."""
+        return self.way, self.gmis_per_gpu
 
     @property
     def uncut(self) -> "Cut":
@@ -42,11 +50,11 @@ class Cut:
     @property
     def described(self) -> str:
         """In words, e.g. `2 x 512 environments`, and `… by mps` where that is not the usual backend."""
-        return f"{self.gmis_per_gpu} x {self.num_env} environments" + _by(self.backend)
+        return f"{self.gmis_per_gpu} x {self.num_env} environments" + _by(self.way)
 
     def __str__(self) -> str:
         """As people read it in a list, e.g. `2 x 512`, `4 x 512 by mps`."""
-        return f"{self.gmis_per_gpu} x {self.num_env}" + _by(self.backend)
+        return f"{self.gmis_per_gpu} x {self.num_env}" + _by(self.way)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,11 @@ class Cuts:
         return self.by_model[0][1].backend
 
     @property
+    def way(self) -> str:
+        """The backend and whether it caps the GMIs, in words; the same for all models."""
+        return self.by_model[0][1].way
+
+    @property
     def share_cores(self) -> bool:
         """Whether GMIs may have the same cores."""
         return any(cut.share_cores for _, cut in self.by_model)
@@ -77,16 +90,16 @@ class Cuts:
     def described(self) -> str:
         """In words, e.g. `4 x 512 environments on each A30 and 8 x 1024 environments on each H100 by mps`."""
         parts = (f"{cut.gmis_per_gpu} x {cut.num_env} environments on each {model}" for model, cut in self.by_model)
-        return " and ".join(parts) + _by(self.backend)
+        return " and ".join(parts) + _by(self.way)
 
     def __str__(self) -> str:
         """As people read it in a list, e.g. `4 x 512 / 8 x 1024 by mps`."""
-        return " / ".join(f"{cut.gmis_per_gpu} x {cut.num_env}" for _, cut in self.by_model) + _by(self.backend)
+        return " / ".join(f"{cut.gmis_per_gpu} x {cut.num_env}" for _, cut in self.by_model) + _by(self.way)
 
 
 AnyCut = Cut | Cuts
 
 
-def _by(backend: str) -> str:
+def _by(way: str) -> str:
     """Nothing for the usual backend."""
-    return "" if backend == PROCESS.name else f" by {backend}"
+    return "" if way == PROCESS.name else f" by {way}"

@@ -63,14 +63,14 @@ def thread_percentage(share: float) -> int:
     return max(1, math.floor(round(100 * share, 6)))
 
 
-def mps_limits(share: float, memory_limit_bytes: int | None) -> dict[str, str]:
+def mps_limits(share: float | None, memory_limit_bytes: int | None) -> dict[str, str]:
     """What a client of MPS may have of the one GPU that its daemon has.
 
     Args:
-        share: Of the GPU's SMs, above 0, at most 1. A cap, no reservation.
+        share: Of the GPU's SMs, above 0, at most 1; None for all. A cap, no reservation.
         memory_limit_bytes: Beyond it CUDA is out of memory; None for no limit. MPS is told whole MiB, rounded down.
     """
-    limits = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(thread_percentage(share))}
+    limits = {} if share is None else {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(thread_percentage(share))}
     if memory_limit_bytes is not None:
         limits["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={max(1, memory_limit_bytes // 2**20)}M"
     return limits

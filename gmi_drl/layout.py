@@ -40,7 +40,8 @@ class GMI(FileModel):
 
     `num_env` counts the environments of this GMI; `cores` are indices within those that the launching process may use.
     `threads` are torch's: None for one per core. The physics uses all cores anyway. `share` of its device,
-    `memory_limit_bytes` of the device's memory and `mig_profile` (`1g.10gb`) are for backends that enforce them.
+    `memory_limit_bytes` of the device's memory and `mig_profile` (`1g.10gb`) are for backends that enforce them; a GMI
+    without one has no such limit.
     """
 
     id: Annotated[int, Field(ge=0)]

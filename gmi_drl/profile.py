@@ -31,14 +31,16 @@ class ProfilePoint(FileModel):
     """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
 
     `model` is the GPU that it was measured on, by any name that `gpus.py` knows; empty: all that the node has, or
-    cores. `backend` is what cut the device. `memory_bytes` is the peak on the device, `host_bytes` that on the host
-    (the same for a GMI of cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the
-    standard error of the mean time of an iteration over that mean; 0: not known.
+    cores. `backend` is what cut the device, `capped` whether each GMI could use no more than an equal part of it
+    (`GMI.share`). `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI of
+    cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the standard error of the
+    mean time of an iteration over that mean; 0: not known.
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
     num_env: Annotated[int, Field(ge=1, le=MOST_ENVIRONMENTS)]
     backend: Annotated[str, known(BACKENDS)] = PROCESS.name
+    capped: bool = False
     model: str = ""
     runnable: bool
     steps_per_second: NotNegative = 0.0
@@ -51,7 +53,13 @@ class ProfilePoint(FileModel):
     @property
     def cut(self) -> Cut:
         """How the device was cut."""
-        return Cut(self.gmis_per_gpu, self.num_env, self.backend)
+        return Cut(self.gmis_per_gpu, self.num_env, self.backend, capped=self.capped)
+
+    @model_validator(mode="after")
+    def _can_be_capped(self) -> Self:
+        if self.capped and not BACKENDS.find(self.backend).caps:
+            raise ValueError(f"capped: backend {self.backend!r} holds no GMI to a share: leave it out")
+        return self
 
 
 class Profile(FileModel):

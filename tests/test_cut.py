@@ -19,6 +19,13 @@ def test_an_uncut_device_has_as_many_environments():
     assert Cut(4, 256).uncut == Cut(1, 1024) and Cut(1, 64).uncut == Cut(1, 64)
 
 
+def test_caps_are_part_of_the_key_and_told():
+    capped = Cut(4, 256, "mps", capped=True)
+    assert capped != Cut(4, 256, "mps") and capped.division != Cut(4, 256, "mps").division
+    assert str(capped) == "4 x 256 by capped mps" and capped.described == "4 x 256 environments by capped mps"
+    assert capped.uncut == Cut(1, 1024, "mps") and capped.with_num_env(8).capped
+
+
 def test_what_cuts_is_part_of_the_key():
     cut = Cut(4, 256, "other")
     assert Cut(4, 256) == Cut(4, 256, "process") != cut and cut.uncut == Cut(1, 1024, "other")

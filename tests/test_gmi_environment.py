@@ -35,5 +35,6 @@ def test_a_whole_percent_stays_whole_and_parts_are_cut_off(share, percent):
 
 
 def test_limits_of_mps_are_percents_and_mebibytes_of_its_only_gpu():
+    assert mps_limits(None, None) == {}
     assert mps_limits(0.29, None) == {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "29"}
     assert mps_limits(0.5, 4 * 2**30 + 5)["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=4096M"

@@ -4,7 +4,8 @@ from importlib import import_module
 
 ENTRY = """
 from gmi_drl.backends import BackendEntry
-ENTRY = BackendEntry("toy", "as process does, one cut at a time", "toy_backend:Toy", coexists={coexists})
+HOW = "as process does, one cut at a time"
+ENTRY = BackendEntry("toy", HOW, "toy_backend:Toy", coexists={coexists}, enforces=frozenset({enforces}))
 """
 BACKEND = """
 import subprocess, sys
@@ -59,13 +60,13 @@ class Clients:
 """
 
 
-def install_backend(install, coexists=False):
+def install_backend(install, coexists=False, enforces=()):
     """The backend "toy": a daemon for each claim, whose clients the GMIs are.
 
     It counts its cuts, those that are `alive` and the `most` that were at once, and lists the pids of its `daemons`.
     """
     install(
         {"gmi_drl.backends": "toy = toy_entry:ENTRY"},
-        {"toy_entry": ENTRY.format(coexists=coexists), "toy_backend": BACKEND},
+        {"toy_entry": ENTRY.format(coexists=coexists, enforces=enforces), "toy_backend": BACKEND},
     )
     return import_module("toy_backend").Toy

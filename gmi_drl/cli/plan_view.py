@@ -34,7 +34,7 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
 
     learns = template_of(plan.layout).purpose == "training"
     ran = any(candidate.confirmed is not None for candidate in plan.candidates)
-    several = len({candidate.point.backend for candidate in plan.candidates}) > 1
+    several = len({candidate.cut.way for candidate in plan.candidates}) > 1
     titles = (
         *(["backend"] if several else []),
         "GMIs per device",
@@ -49,7 +49,7 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
     rows = []
     for candidate in plan.candidates:
         cost = () if hourly is None else (human_money(cost_per_billion_steps(hourly, candidate.steps_per_second)),)
-        backend = (candidate.point.backend,) if several else ()
+        backend = (candidate.cut.way,) if several else ()
         rows.append([*backend, *_cells(candidate, plan, learns, ran), *cost])
     return best_first(titles, rows)
 
@@ -76,10 +76,11 @@ def point_table(profile: "Profile") -> "Table":
 
     table = Table(box=None, title="one GMI", title_justify="left", pad_edge=False)
     phases = (f"{phase.label} ms" for phase in PHASES)
-    for title in ("GMIs per device", "environments", "steps/s", "memory", *phases):
+    several = len({point.cut.way for point in profile.points}) > 1
+    for title in (*(["backend"] if several else []), "GMIs per device", "environments", "steps/s", "memory", *phases):
         table.add_column(title, justify="right")
     for point in profile.points:
-        place = (str(point.gmis_per_gpu), str(point.num_env))
+        place = (*([point.cut.way] if several else []), str(point.gmis_per_gpu), str(point.num_env))
         if not point.runnable:
             table.add_row(*place, "not runnable: " + point.reason)
             continue

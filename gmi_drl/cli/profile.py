@@ -95,7 +95,8 @@ def profile(
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
-    wanted = scheduler.grid_of({size: num_env or scheduler.num_envs_of(node) for size in sizes}, named_backend(backend))
+    num_envs = {size: num_env or scheduler.num_envs_of(node) for size in sizes}
+    wanted = scheduler.with_caps(scheduler.grid_of(num_envs, named_backend(backend)))
     speeds = known_speeds(spec, config, node, wanted, fresh=fresh, tell=say)
     limit = budget_of(math.inf if budget is None else budget, spec, config, node, say)
     scale = known_noise(spec, config, node, limit, fresh=fresh, tell=say) if noise else None
@@ -108,8 +109,11 @@ def _tell(found: "Exploration", output: Path, format: str) -> None:
     """What was measured, what was not, and what to do next."""
     if format == "json":
         points = [point.model_dump(mode="json") for point in found.profile.points]
-        unmeasured = [(cut.gmis_per_gpu, cut.num_env) for cut in found.unmeasured]
-        print_json("profile-run", {"profile_file": str(output), "points": points, "unmeasured": unmeasured})
+        capped, uncapped = (
+            [(cut.gmis_per_gpu, cut.num_env) for cut in found.unmeasured if cut.capped is are] for are in (True, False)
+        )
+        told = {"profile_file": str(output), "points": points, "unmeasured": uncapped, "unmeasured_capped": capped}
+        print_json("profile-run", told)
         return
     console().print(point_table(found.profile))
     if found.unmeasured:

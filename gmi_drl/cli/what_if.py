@@ -76,6 +76,7 @@ def _table(cases: "Sequence[Case]", *, priced: bool) -> "Table":
         if best is not None:
             gain = "-" if case.gain is None else f"{case.gain:.2f}"
             shape = " / ".join(f"{point.gmis_per_gpu} x {point.num_env}" for point in best.points)
+            shape += ", capped" if best.point.capped else ""
             cells = [shape, human_count(best.expected), gain]
         cost = "-" if case.cost is None else human_money(case.cost)
         style = "bold" if case in (fastest, cheapest) else None

@@ -57,8 +57,8 @@ class CutGpu:
         """
         return gpu_named(self.model)
 
-    def share(self, gmi: GMI) -> float:
-        """The part of its SMs that a GMI may use: what the layout says, or as much as the others."""
+    def part(self, gmi: GMI) -> float:
+        """The part of it that a tool gives a GMI which gives only parts: what the layout says, or an equal one."""
         return gmi.share or 1 / len(self.gmis)
 
 

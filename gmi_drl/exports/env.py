@@ -46,7 +46,7 @@ def _of_mps(gpu: CutGpu, gmi: GMI) -> dict[str, str]:
     """The GPU is the only one of its daemon, so to clients it is number 0 whatever it is to others."""
     folder = f"/tmp/nvidia-mps-gpu-{gpu.number}"
     where = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": f"{folder}-log"}
-    return {"CUDA_VISIBLE_DEVICES": "0", **where, **mps_limits(gpu.share(gmi), gmi.memory_limit_bytes)}
+    return {"CUDA_VISIBLE_DEVICES": "0", **where, **mps_limits(gmi.share, gmi.memory_limit_bytes)}
 
 
 def _daemon(gpu: CutGpu, variables: dict[str, str]) -> Iterator[str]:

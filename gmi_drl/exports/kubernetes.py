@@ -52,14 +52,22 @@ def _shared(gpus: list[CutGpu], backend: str) -> tuple[list[str], dict[str, Any]
     if count == 1:
         return [f"GPUs are not shared. The pod of a run asks for {GPU}: {len(gpus)}"], flags
     way = "mps" if backend == "mps" else "timeSlicing"
-    head = [f"Each GPU is {GPU} {count} times, and a pod asks for {GPU}: 1", *ONE_POD]
+    head = [f"Each GPU is {GPU} {count} times, and a pod asks for {GPU}: 1", *ONE_POD, *_caps(gpus, backend)]
     return head, {**flags, "sharing": {way: {"resources": [{"name": GPU, "replicas": count}]}}}
+
+
+def _caps(gpus: list[CutGpu], backend: str) -> list[str]:
+    """What the plugin does besides, where the layout names no `share`."""
+    if backend != "mps" or all(gmi.share for gpu in gpus for gmi in gpu.gmis):
+        return []
+    percent = thread_percentage(1 / len(gpus[0].gmis))
+    return [f"By MPS the plugin caps each GMI at {percent} % of the SMs and as much memory; the layout does not."]
 
 
 def _require_equal(gpus: list[CutGpu], count: int) -> None:
     """Refuse what the plugin would silently make equal: each of N replicas has an Nth of SMs and memory."""
     equal = thread_percentage(1 / count)
-    shares = {gmi.id: thread_percentage(gpu.share(gmi)) for gpu in gpus for gmi in gpu.gmis}
+    shares = {gmi.id: thread_percentage(gpu.part(gmi)) for gpu in gpus for gmi in gpu.gmis}
     if uneven := [gmi_id for gmi_id, percent in shares.items() if percent != equal]:
         told = ", ".join(f"GMI {gmi_id}: {shares[gmi_id]} %" for gmi_id in uneven[:4])
         raise UsageError(

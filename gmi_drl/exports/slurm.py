@@ -64,13 +64,16 @@ def _set_up(gres: Counter[str], backend: str) -> list[str]:
 def _mps_jobs(gpus: list[CutGpu]) -> list[str]:
     """What a GMI asks for where Slurm has the daemon, which gives a job hundredths of one GPU."""
     kinds = alike(((gpu, gmi) for gpu in gpus for gmi in gpu.gmis), lambda part: _job(*part))
+    uncapped = any(gmi.share is None for gpu in gpus for gmi in gpu.gmis)
+    caps = ["It caps each at what its job asks for; the layout does so only where it names a `share`."]
     jobs = [f"GMI {human_ranges(gmi.id for _, gmi in parts)}: {job}" for job, parts in kinds.items()]
     return [
         "gmi-drl runs a daemon of MPS of its own on these GPUs. Where Slurm has one instead (gres.conf: Name=mps",
         "Count=100 for each GPU), a GMI may be a job by itself, of one GPU:",
         *jobs,
+        *(caps if uncapped else []),
     ]
 
 
 def _job(gpu: CutGpu, gmi: GMI) -> str:
-    return f"--gres=mps:{thread_percentage(gpu.share(gmi))} --cpus-per-task={len(gmi.cores)}"
+    return f"--gres=mps:{thread_percentage(gpu.part(gmi))} --cpus-per-task={len(gmi.cores)}"

@@ -19,6 +19,7 @@ from gmi_drl.profiler.noise import noise_here
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
 from gmi_drl.profiler.speeds import speeds_here
 from gmi_drl.scheduler import Plan, plan_measured, search
+from gmi_drl.scheduler.grid import otherwise_capped, with_caps
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.objective import Objective
 from gmi_drl.scheduler.plan import candidates_of, samples_per_update
@@ -98,7 +99,7 @@ def plan_here(
     aim: Objective = "learning" if noise else "steps"
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
-        cuts = rivals(grid)  # so few and small: run them all at once
+        cuts = rivals(with_caps(grid))  # so few and small: run them all at once
     else:
         time = budget.part(EXPLORED)
         found = explore(task, config, node, grid, time, template=template, fresh=fresh, tell=tell)
@@ -217,22 +218,25 @@ def _affordable(
 ) -> list[Cut]:
     """The best candidates and their rivals, as many as the memory holds and as can run a round within the budget.
 
-    All that live at once share the memory. In one round each is started once, be it at the beginning or for its turn.
+    Where their GMIs can be capped, the same with caps (or without, if it has some) comes behind each. All that live at
+    once share the memory. In one round each is started once, be it at the beginning or for its turn.
     """
     num_devices, _ = devices_of(node)
     affordable: list[Cut] = []
     cost_s = 0.0
     for candidate in _best_of_each_backend_first(candidates)[:CONFIRMED]:
-        pair = [cut for cut in rivals([candidate.point.cut]) if cut not in affordable]
-        steps = candidate.point.cut.uncut.num_env * num_devices * horizon
+        best = candidate.point.cut
+        steps = best.uncut.num_env * num_devices * horizon
         round_s = max(MEASURE_S, steps / candidate.expected) if candidate.expected else 0.0
-        cost_s += len(pair) * (found.until_it_iterates_s + 2 * round_s)
-        together = affordable + pair
-        alive = [together] if coexist(cut.backend for cut in together) else [[cut] for cut in together]
-        short = any(shortage_together(node, num_devices, found.profile.points, cuts) for cuts in alive)
-        if cost_s > budget.left_s or short:
-            break
-        affordable = together
+        for some in (rivals([best]), otherwise_capped(best)):
+            new = [cut for cut in some if cut not in affordable]
+            cost_s += len(new) * (found.until_it_iterates_s + 2 * round_s)
+            together = affordable + new
+            alive = [together] if coexist(cut.backend for cut in together) else [[cut] for cut in together]
+            short = any(shortage_together(node, num_devices, found.profile.points, cuts) for cuts in alive)
+            if cost_s > budget.left_s or short:
+                return affordable
+            affordable = together
     return affordable
 
 
@@ -266,10 +270,12 @@ def _confirm(
 
 
 def _with_rivals(grid: Grid, cuts: Sequence[Cut]) -> Grid:
-    """Where one GMI per device may have any number of environments, those that it ran with count, too."""
-    if sum(cut.gmis_per_gpu == 1 for cut in grid) < 2:
-        return grid
-    return [*grid, *(cut for cut in cuts if cut.gmis_per_gpu == 1 and cut not in grid)]
+    """What ran beside the candidates may be chosen, too.
+
+    These are cuts with GMIs capped, and those with one GMI per device where that may have any number of environments.
+    """
+    any_solo = sum(cut.gmis_per_gpu == 1 for cut in grid) > 1
+    return [*grid, *(cut for cut in cuts if cut not in grid and (any_solo or cut.gmis_per_gpu > 1))]
 
 
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:

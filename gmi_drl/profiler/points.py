@@ -213,7 +213,12 @@ def refusal(node: Node, layout: Layout) -> str:
 def not_runnable(cut: Cut, reason: str) -> ProfilePoint:
     """A point that was tried or ruled out."""
     return ProfilePoint(
-        gmis_per_gpu=cut.gmis_per_gpu, num_env=cut.num_env, backend=cut.backend, runnable=False, reason=reason
+        gmis_per_gpu=cut.gmis_per_gpu,
+        num_env=cut.num_env,
+        backend=cut.backend,
+        capped=cut.capped,
+        runnable=False,
+        reason=reason,
     )
 
 
@@ -223,6 +228,7 @@ def point_of(measured: Measured, cut: Cut, num_gmis: int) -> ProfilePoint:
         gmis_per_gpu=cut.gmis_per_gpu,
         num_env=measured.num_env,
         backend=cut.backend,
+        capped=cut.capped,
         runnable=True,
         steps_per_second=measured.steps_per_second / num_gmis,
         relative_error=measured.relative_error,

@@ -2,7 +2,7 @@
 
 from gmi_drl.scheduler.algorithm_2 import algorithm_2
 from gmi_drl.scheduler.cluster import plan_cluster
-from gmi_drl.scheduler.grid import grid_of, num_envs_of, profile_grid, search_grid, why_no_grid
+from gmi_drl.scheduler.grid import grid_of, num_envs_of, profile_grid, search_grid, why_no_grid, with_caps
 from gmi_drl.scheduler.plan import Plan, plan, plan_measured
 from gmi_drl.scheduler.search import Candidate, search
 
@@ -19,4 +19,5 @@ __all__ = [
     "search",
     "search_grid",
     "why_no_grid",
+    "with_caps",
 ]

@@ -116,7 +116,7 @@ def _named(candidate: Candidate) -> str:
     if candidate.by_model:
         return candidate.cut.described
     each = f"{counted(point.gmis_per_gpu, 'GMI')} per device, {point.num_env} environments each"
-    return f"{each}, by {point.backend}"
+    return f"{each}, by {point.cut.way}"
 
 
 def _ends(best: Candidate, objective: Objective) -> str:

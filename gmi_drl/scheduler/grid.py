@@ -1,8 +1,9 @@
 """Which points a search may look at."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from gmi_drl.backends import PROCESS
+from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware import Node
@@ -15,6 +16,17 @@ from gmi_drl.units import counted
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
     """A grid from the numbers of environments to try for each number of GMIs per device."""
     return tuple(Cut(size, num_env, backend) for size, some in num_envs.items() for num_env in some)
+
+
+def otherwise_capped(cut: Cut) -> tuple[Cut, ...]:
+    """The cut with caps on its GMIs if it has none, else without; nothing where GMIs cannot be capped, or are alone."""
+    can_be = cut.gmis_per_gpu > 1 and BACKENDS.find(cut.backend).caps
+    return (replace(cut, capped=not cut.capped),) if can_be else ()
+
+
+def with_caps(grid: Sequence[Cut]) -> tuple[Cut, ...]:
+    """Cuts without caps, then those of them that can be capped, so."""
+    return (*grid, *(capped for cut in grid for capped in otherwise_capped(cut)))
 
 
 def num_envs_of(node: Node) -> tuple[int, ...]:

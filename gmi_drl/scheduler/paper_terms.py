@@ -115,17 +115,21 @@ def needs_of(profile: Profile, cut: Cut, node: Node) -> Needs | None:
     alone = next((one for one in own if one.gmis_per_gpu == 1), None)
     if alone is None:
         return None
-    shares = {1.0: alone}
-    if _holds_to_shares(cut.backend, node):
-        shares |= {1 / one.gmis_per_gpu: one for one in own if one.backend == cut.backend and one.gmis_per_gpu > 1}
+    others = (one for one in own if one.backend == cut.backend and one.gmis_per_gpu > 1)
+    shares = {1.0: alone} | {1 / one.gmis_per_gpu: one for one in others if _is_held_to_its_share(one, node)}
     compute = _smallest({share: 1 / one.steps_per_second for share, one in shares.items()}) if len(shares) > 1 else None
     size = _memory_of_a_device(node)
     return Needs(alone, compute, alone.memory_bytes / size if alone.memory_bytes and size else None, shares)
 
 
-def _holds_to_shares(backend: str, node: Node) -> bool:
-    """Whether a GMI of so many gets no more than its part of a device: of cores always."""
+def _can_hold_to_shares(backend: str, node: Node) -> bool:
+    """Whether a GMI of so many can be held to its part of a device: of cores always."""
     return not node.num_gpus or bool(BACKENDS.find(backend).enforces & {"share", "mig_profile"})
+
+
+def _is_held_to_its_share(point: ProfilePoint, node: Node) -> bool:
+    """Whether a GMI that was measured could use no more than its part: on a GPU by a cap, or by hardware."""
+    return not node.num_gpus or point.capped or "mig_profile" in BACKENDS.find(point.backend).enforces
 
 
 def _memory_of_a_device(node: Node) -> float | None:
@@ -138,7 +142,7 @@ def _lacking(needs: Needs | None, cut: Cut, node: Node) -> str:
     """Why Table 3 cannot be filled in, in a sentence; empty if it can."""
     if needs is None:
         return f"one GMI per device with {cut.num_env} environments was not measured"
-    if not _holds_to_shares(cut.backend, node):
+    if not _can_hold_to_shares(cut.backend, node):
         return f"{cut.backend} holds no GMI to a share of its GPU, so nothing says what share a role needs"
     if needs.compute is None:
         return (

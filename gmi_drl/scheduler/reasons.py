@@ -89,19 +89,18 @@ def _described(candidate: Candidate, num_devices: int) -> str:
 
 
 def _against_backends(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> list[str]:
-    """The choice beside the best by each other backend, with what is special about both."""
+    """The choice beside the best by each other backend, and with GMIs capped or not, with what is special about it."""
     firsts: dict[str, Candidate] = {}
     for candidate in candidates:
-        firsts.setdefault(candidate.point.backend, candidate)
-    own = best.point.backend
-    others = [candidate for backend, candidate in firsts.items() if backend != own]
+        firsts.setdefault(candidate.cut.way, candidate)
+    others = [candidate for way, candidate in firsts.items() if way != best.cut.way]
     if not others:
         return []
-    entry = BACKENDS.find(own)
-    lines = [f"backend {own}: {entry.trade or entry.how}"]
+    entry = BACKENDS.find(best.point.backend)
+    lines = [f"backend {entry.name}: {entry.trade or entry.how}"]
     for other in others:
         gain = best.steps_per_second / other.steps_per_second if other.steps_per_second else float("inf")
-        lines.append(f"{gain:.2f}x the best by {other.point.backend} ({_described(other, num_devices)})")
+        lines.append(f"{gain:.2f}x the best by {other.cut.way} ({_described(other, num_devices)})")
     return lines
 
 

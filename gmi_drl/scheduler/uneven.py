@@ -35,7 +35,7 @@ def uneven_candidates(
     objective: Objective,
     unfit: Callable[[ProfilePoint, Node], str | None],
 ) -> list[Candidate]:
-    """The best of cutting each model in its own way, by each backend, by points that were measured of each.
+    """The best of cutting each model in its own way, by each backend (capped and not), by points measured of each.
 
     A synchronous iteration lasts as long as on the slowest GPU. So for every time that a point's iteration takes, each
     model takes its point with the most environments within that time; nothing is read between points. Where nothing
@@ -56,8 +56,8 @@ def uneven_candidates(
     known = _known(node, profile, grid, unfit)
     promise = _Promise(node, learner, profile, communication, waits=template.purpose == "training")
     found = []
-    for backend in dict.fromkeys(cut.backend for cut in grid):
-        cut_by = {model: [one for one in points if one.backend == backend] for model, points in known.items()}
+    for way in dict.fromkeys(cut.way for cut in grid):
+        cut_by = {model: [one for one in points if one.cut.way == way] for model, points in known.items()}
         if all(cut_by.values()):
             every = _in_step(cut_by, learner.horizon) if promise.waits else [_fastest(cut_by)]
             several = [one for one in map(promise.of, every) if fits_host(node, host_bytes_of(one, node))]
@@ -70,8 +70,8 @@ def with_uneven(uneven: Sequence[Candidate], alike: Sequence[Candidate], objecti
     """All candidates, of the uneven ones those that pay beside the best that its backend does by cutting all alike."""
     most: dict[str, float] = {}
     for one in alike:
-        most[one.point.backend] = max(worth(one, objective), most.get(one.point.backend, 0.0))
-    return [*alike, *(one for one in uneven if worth(one, objective) > PAYS * most.get(one.point.backend, 0.0))]
+        most[one.cut.way] = max(worth(one, objective), most.get(one.cut.way, 0.0))
+    return [*alike, *(one for one in uneven if worth(one, objective) > PAYS * most.get(one.cut.way, 0.0))]
 
 
 def about_unlike(best: Candidate, known: Sequence[Candidate], node: Node, template: Template) -> list[str]:

@@ -35,7 +35,8 @@ def even_devices(node: Node, cut: AnyCut, roles: tuple[Role, ...]) -> tuple[Devi
     for index, cores in zip(node.gpu_indices or range(len(shares)), shares, strict=True):
         own = cut.of(models[index] if models else "")
         parts = _deal(cores, own.gmis_per_gpu, f"{kind} {index}", share_cores=own.share_cores)
-        gmis = tuple(GMI(id=next_id + i, num_env=own.num_env, cores=part, **given) for i, part in enumerate(parts))
+        limits = given | ({"share": 1 / own.gmis_per_gpu} if own.capped else {})
+        gmis = tuple(GMI(id=next_id + i, num_env=own.num_env, cores=part, **limits) for i, part in enumerate(parts))
         devices.append(Device(kind=kind, index=index, gmis=gmis))
         next_id += own.gmis_per_gpu
     return tuple(devices)
@@ -114,17 +115,20 @@ def _unknown(node: Node) -> str:
 
 
 def _share(cut: AnyCut, node: Node) -> str:
-    """The part of its GPU that a backend holds each GMI to, where it takes one of the layout: equal ones then."""
-    if not node.num_gpus or "share" not in BACKENDS.find(cut.backend).enforces:
+    """The part of its GPU that a backend holds each GMI to, where it may be told one; that there is none, else."""
+    if not node.num_gpus or not BACKENDS.find(cut.backend).caps:
         return ""
-    models: dict[int, list[str]] = {}
+    models: dict[Cut, list[str]] = {}
     for model in _models(node):
-        models.setdefault(cut.of(model).gmis_per_gpu, []).append(model)
-    return "; ".join(_part_of_a_gpu(gmis, alike) for gmis, alike in models.items() if gmis > 1)
+        models.setdefault(cut.of(model).with_num_env(1), []).append(model)
+    told = (_part_of_a_gpu(own, alike) for own, alike in models.items() if own.gmis_per_gpu > 1)
+    return "; ".join(dict.fromkeys(told))
 
 
-def _part_of_a_gpu(gmis: int, models: Sequence[str]) -> str:
-    percent = thread_percentage(1 / gmis)
+def _part_of_a_gpu(cut: Cut, models: Sequence[str]) -> str:
+    if not cut.capped:
+        return "none is capped: each may use all SMs of its GPU"
+    percent = thread_percentage(1 / cut.gmis_per_gpu)
     known = {model: gpu.sms for model in models if (gpu := find_gpu(model))}
     sms = " and ".join(f"{percent * count // 100} of {count} of {model}" for model, count in known.items())
     return f"each has at most {percent} % of its GPU's SMs" + (f" ({sms})" if sms else "")

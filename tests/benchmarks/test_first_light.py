@@ -112,7 +112,7 @@ def gmis_on_fakes(fake_mps, tmp_path, monkeypatch):
 
 @two_cores
 def test_reductions_under_mps_are_those_of_clients(gmis_on_fakes):
-    assert dict(first_light_gmis.backends()) == {"plain": "process", "mps": "mps"}
+    assert dict(first_light_gmis.ways()) == {"plain": "process", "mps": "mps"}
     told = first_light_gmis.reductions(2, "mps")
     assert told["mps_clients"] == 2 and told["device"] == "cpu"
     assert all(told["MPR-shm"][str(numel)] > 0 for numel in first_light_gmis.PARAMETERS)

@@ -28,6 +28,13 @@ def test_shares_that_say_what_is_usual_are_equal():
     assert config(cut("mps", [{"share": 0.33}, {}, {}]), A100)[0] == ("none", "mps", 3)
 
 
+def test_caps_that_the_layout_does_not_name_are_told():
+    capped = "caps each GMI at 50 % of the SMs"
+    assert capped in exported("kubernetes", cut("mps", even(2)), A100)
+    assert capped not in exported("kubernetes", cut("mps", [{"share": 0.5}] * 2), A100)
+    assert capped not in exported("kubernetes", cut("process", even(2)), A100)
+
+
 def test_whole_gpus_are_shared_by_nobody():
     assert config(cut("mps", even(1), even(1)), A100, H100) == (("none", None, 1), {"nvidia.com/gpu": "2"})
 

@@ -36,6 +36,8 @@ def test_a_gmi_may_be_a_job_by_slurms_own_mps():
     text = exported("slurm", cut("mps", even(3), [{"share": 0.29}]), A100, A100)
     assert job(text) == (8, {"a100": 2})
     assert "# GMI 0-2: --gres=mps:33 --cpus-per-task=2\n# GMI 3: --gres=mps:29" in text
+    assert "It caps each at what its job asks for" in text
+    assert "It caps" not in exported("slurm", cut("mps", [{"share": 0.29}]), A100)
     assert "mps:" not in exported("slurm", cut("process", even(3)), A100)
 
 

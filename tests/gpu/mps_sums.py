@@ -17,5 +17,5 @@ class Sums(DRL_role):
         return {
             "sum": left.sum().item(),
             "sms": torch.cuda.get_device_properties(0).multi_processor_count,
-            "percentage": os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"],
+            "percentage": os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"),
         }

@@ -73,7 +73,7 @@ def test_a_run_is_attached_works_and_leaves_nothing(fake_mps, tmp_path, monkeypa
     monkeypatch.setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1M")
     assert run_role(ROLE, layout(), {"seconds": 0.2}, run_dir=tmp_path / "run") == {0: 0, 1: 1}
     wait_until_nothing_is_left(fake_mps)
-    assert [line.split()[2:] for line in fake_mps.log() if line.startswith("client")] == [["50", "none"]] * 2
+    assert [line.split()[2:] for line in fake_mps.log() if line.startswith("client")] == [["none", "none"]] * 2
 
 
 def test_a_run_whose_gmis_do_not_attach_is_refused_before_roles_begin(fake_mps, tmp_path):

@@ -43,6 +43,20 @@ def test_few_points_are_run_together_at_once():
 
 
 @two_cores
+def test_gmis_are_measured_capped_and_not_and_the_layout_says_which(install, monkeypatch):
+    install_backend(install, coexists=True, enforces=("share",))
+    started = []
+    monkeypatch.setattr(confirm, "Session", lambda layout, config: started.append(layout) or Session(layout, config))
+    plan = plan_here(ANT, tiny_config(), this_node(), [Cut(2, 8, "toy")], seconds=300)
+    assert [[gmi.share for gmi in layout.gmis] for layout in started] == [[None, None], [None], [0.5, 0.5]]
+    best = plan.candidates[0].point
+    assert {one.point.cut.way for one in plan.candidates if one.confirmed} == {"toy", "capped toy"}
+    assert {gmi.share for gmi in plan.layout.gmis} == {0.5 if best.capped else None}
+    other = "toy" if best.capped else "capped toy"
+    assert any(f"x the best by {other} (2 x 8 environments by {other}" in reason for reason in plan.layout.reasons)
+
+
+@two_cores
 def test_more_points_are_explored_and_the_best_confirmed():
     lines = []
     node = this_node().model_copy(update={"cpu": this_node().cpu.model_copy(update={"cores": 2, "siblings": None})})
@@ -98,6 +112,16 @@ def test_each_that_is_confirmed_has_the_time_for_one_start_and_one_round(install
     assert affordable(seconds=60) == first + second
     assert affordable(seconds=35) == first
     assert affordable(seconds=15) == []
+
+
+def test_what_can_be_capped_is_confirmed_both_ways(install):
+    install_backend(install, coexists=True, enforces=("share",))
+    first, second = ([Cut(2, n, "toy"), Cut(1, 2 * n, "toy"), Cut(2, n, "toy", capped=True)] for n in (2048, 1024))
+    assert affordable(seconds=90) == first + second
+    assert affordable(seconds=45) == first
+    assert affordable(seconds=30) == first[:2]
+    grid = [Cut(1, 2048, "toy"), Cut(1, 4096, "toy"), Cut(2, 2048, "toy")]
+    assert planning._with_rivals(grid, first) == [*grid, first[2]], "one that is capped may be chosen"
 
 
 @pytest.mark.parametrize(("coexists", "both", "one"), [(True, 20.0, 12.5), (False, 7.0, None)])

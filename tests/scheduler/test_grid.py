@@ -5,7 +5,8 @@ from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.files import parse
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.profile import Profile
-from gmi_drl.scheduler import grid_of, num_envs_of, profile_grid, search_grid
+from gmi_drl.scheduler import grid_of, num_envs_of, profile_grid, search_grid, with_caps
+from gmi_drl.scheduler.grid import otherwise_capped
 from gmi_drl.scheduler.search import GPU_NUM_ENVS, NUM_ENVS
 
 SMALL = Node(name="small", cpu=Cpu(cores=4, memory_gib=8))
@@ -22,6 +23,14 @@ def test_on_a_gpu_powers_of_two_come_first_and_more_environments_are_tried():
     assert num_envs_of(LARGE) == GPU_NUM_ENVS and (GPU_NUM_ENVS[0], GPU_NUM_ENVS[-1]) == (128, 65536)
     few = LARGE.model_copy(update={"cpu": Cpu(cores=6, memory_gib=8)})
     assert list(dict.fromkeys(cut.gmis_per_gpu for cut in search_grid(few, 16))) == [1, 2, 3]
+
+
+def test_cuts_that_can_be_capped_are_looked_at_capped_too_behind_the_others():
+    plain = grid_of({1: (8,), 2: (8,)})
+    assert with_caps(plain) == plain
+    by_mps = grid_of({1: (8,), 2: (8,)}, "mps")
+    assert with_caps(by_mps) == (*by_mps, Cut(2, 8, "mps", capped=True))
+    assert otherwise_capped(Cut(2, 8, "mps", capped=True)) == (Cut(2, 8, "mps"),)
 
 
 def test_wishes_restrict_it():

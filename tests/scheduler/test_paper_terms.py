@@ -68,9 +68,11 @@ def test_what_was_not_measured_is_not_made_up(points, lacking):
 
 
 def test_shares_of_a_gpu_are_known_where_its_backend_holds_gmis_to_them():
-    by_mps = [one.model_copy(update={"backend": "mps"}) for one in (HALF, QUARTER)]
+    by_mps = [one.model_copy(update={"backend": "mps", "capped": True}) for one in (HALF, QUARTER)]
+    uncapped = [one.model_copy(update={"capped": False, "steps_per_second": 1e9}) for one in by_mps]
     plain, cut = known(WHOLE, HALF, node=GPU), Cut(2, 512, "mps")
     assert plain.terms is None and "process holds no GMI to a share of its GPU" in plain.lacking
-    terms = known(WHOLE, HALF, *by_mps, node=GPU, cut=cut).terms
+    assert "measured on whole devices only" in known(WHOLE, *uncapped, node=GPU, cut=cut).lacking
+    terms = known(WHOLE, HALF, *uncapped, *by_mps, node=GPU, cut=cut).terms
     assert (terms.R_s, terms.R_a, terms.R_t) == (0.5, 0.25, 1.0) and (terms.R_all, terms.n) == (2, 4)
     assert known(WHOLE, *by_mps, node=GPU, cut=cut).needs.memory == pytest.approx(1 / GPU.gpu_memory_gib)

@@ -102,10 +102,11 @@ def test_what_is_made_is_what_a_file_may_hold(gpus, cores, gmis, has_threads):
 
 def test_reasons_tell_the_share_of_a_gpu_that_each_is_held_to():
     gpus = Gpus(model="A100-SXM4-40GB", count=1)
-    for backend, told in (
-        ("mps", "each has at most 33 % of its GPU's SMs (35 of 108 of A100-SXM4-40GB)"),
-        ("process", ""),
+    for form, share, told in (
+        (Cut(3, 64, "mps", capped=True), 1 / 3, "each has at most 33 % of its GPU's SMs (35 of 108 of A100-SXM4-40GB)"),
+        (Cut(3, 64, "mps"), None, "none is capped: each may use all SMs of its GPU"),
+        (Cut(3, 64, "process"), None, ""),
     ):
-        form = Cut(3, 64, backend)
-        text = described(even_devices(node(gpus=gpus), form, HOLISTIC), form, node(gpus=gpus))
-        assert text.partition("; ")[2] == told
+        devices = even_devices(node(gpus=gpus), form, HOLISTIC)
+        assert described(devices, form, node(gpus=gpus)).partition("; ")[2] == told
+        assert {gmi.share for gmi in devices[0].gmis} == {share}

@@ -111,18 +111,19 @@ def opener(workload: Workload) -> Callable[[bool], AbstractContextManager[Sides]
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
-        from gmi_drl.cut import Cut
+        from gmi_drl.scheduler import with_caps
 
         task, template, node, grid = workload.spec, workload.template, workload.node, workload.grid(quick=quick)
         cuts = {PLAN: planned(workload, grid), ALGORITHM_2: choice(workload, grid)}
-        sizes = dict.fromkeys(cut.gmis_per_gpu for cut in (*grid, *cuts.values()))
-        layouts = {size: template.lay_out(task, node, Cut(size, 1, grid[0].backend)) for size in sizes}
+        whole = with_caps(grid)
+        alike = {cut.division: cut.with_num_env(1) for cut in (*whole, *cuts.values())}
+        layouts = {division: template.lay_out(task, node, cut) for division, cut in alike.items()}
         with of_layouts(layouts, workload.config) as sessions:
-            ranking = exhaustive(sessions, grid)
+            ranking = exhaustive(sessions, whole)
             cuts[BEST] = ranking[0]
             cuts[ONE_GMI] = next(cut for cut in ranking if cut.gmis_per_gpu == 1)
             cuts |= {f"random choice {number}": cut for number, cut in enumerate(drawn(grid), 1)}
-            sides = {cut: training_side(sessions, cut.gmis_per_gpu, cut.num_env, SECONDS) for cut in cuts.values()}
+            sides = {cut: training_side(sessions, cut.division, cut.num_env, SECONDS) for cut in cuts.values()}
             yield {name: sides[cut] for name, cut in cuts.items()}
 
     return open_sides
@@ -157,7 +158,8 @@ def planned(workload: Workload, grid: "Grid") -> "Cut":
         fresh=True,
         objective="steps",
     ).layout
-    return Cut(len(layout.gmis), layout.gmis[0].num_env, layout.backend)
+    first = layout.gmis[0]
+    return Cut(len(layout.gmis), first.num_env, layout.backend, capped=first.share is not None)
 
 
 def choice(workload: Workload, grid: "Grid") -> "Cut":
@@ -176,7 +178,7 @@ def choice(workload: Workload, grid: "Grid") -> "Cut":
         return algorithm_2(measure, grid, judge_for(task, config.learner, node, template))[0].point.cut
 
 
-def exhaustive(sessions: "Sessions[int]", grid: "Grid") -> "list[Cut]":
+def exhaustive(sessions: "Sessions[tuple[str, int]]", grid: "Grid") -> "list[Cut]":
     """Every layout of the grid with all its GMIs, that with the highest median first.
 
     Each is measured several times, but for those of which one iteration lasts longer than that: it tells as much.
@@ -185,7 +187,7 @@ def exhaustive(sessions: "Sessions[int]", grid: "Grid") -> "list[Cut]":
     slow: set[Cut] = set()
     for _ in range(SWEEPS):
         for cut in [cut for cut in grid if cut not in slow]:
-            measured = sessions[cut.gmis_per_gpu].measure(cut.num_env, SECONDS / SWEEPS, deadline_s=DEADLINE_S)
+            measured = sessions[cut.division].measure(cut.num_env, SECONDS / SWEEPS, deadline_s=DEADLINE_S)
             speeds.setdefault(cut, []).append(measured.steps_per_second)
             if measured.iteration_s > SECONDS:
                 slow.add(cut)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import needs
 from gmi_drl.bench.cases.decoupled_run import QUICK_WARM_UP_S, WARM_UP_S, rates
-from gmi_drl.bench.cases.shares import WORDS, most_gmis, shared, those_that_run, ways
+from gmi_drl.bench.cases.shares import MPS, PLAIN, WORDS, most_gmis, shared, those_that_run, ways
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
@@ -26,11 +26,11 @@ def layouts(node: "Node", num_env: int) -> "Mapping[str, Layout]":
     from gmi_drl.layout import Channels
     from gmi_drl.templates import Decoupled
 
-    gmis, backend = min(GMIS, most_gmis(node)), ways()[-1]
+    gmis, way = min(GMIS, most_gmis(node)), MPS if MPS in ways() else PLAIN
     made = {}
     for name, on_gpu in (("on the GPU", True), ("through the host", False)):
         template = Decoupled(channels=Channels(on_gpu=on_gpu))
-        made[f"{name}, {WORDS[backend]}"] = shared(TASK, node, template, gmis, backend, num_env)
+        made[f"{name}, {WORDS[way]}"] = shared(TASK, node, template, gmis, way, num_env)
     return made
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from gmi_drl.bench.case import CURVES, Case, Side, Sides
 from gmi_drl.bench.cases import needs
 from gmi_drl.bench.cases.sessions import of_layouts, training_side
-from gmi_drl.bench.cases.shares import PLAIN, WORDS, most_gmis, shared, ways, with_details
+from gmi_drl.bench.cases.shares import PLAIN, WORDS, shared, sizes_of, ways, with_details
 from gmi_drl.bench.cases.sweep import Sweep, sweep
 from gmi_drl.errors import MachineError
 from gmi_drl.workload import TASK_SPECS
@@ -63,13 +63,13 @@ def opener(task: str, purpose: Purpose) -> Callable[[bool], AbstractContextManag
     return open_sides
 
 
-def swept(task: str, purpose: Purpose, node: "Node", config: "RunConfig", backend: str, quick: bool) -> Sweep:
+def swept(task: str, purpose: Purpose, node: "Node", config: "RunConfig", way: str, quick: bool) -> Sweep:
     """Every number of GMIs by one way, each with its best number of environments."""
     template, budget_s = _template(purpose), (QUICK_SEARCH_S if quick else SEARCH_S) / len(ways())
     return sweep(
-        lambda size: shared(task, node, template, size, backend),
+        lambda size: shared(task, node, template, size, way),
         config,
-        [size for size in SIZES if size <= most_gmis(node)],
+        sizes_of(way, SIZES, node),
         QUICK_TOTALS if quick else TOTALS,
         QUICK_SECONDS if quick else SECONDS,
         budget_s,
@@ -87,8 +87,8 @@ def case(task: str, purpose: Purpose) -> Case:
     what = "Training {} by PPO" if purpose == "training" else "Serving a policy of {}"
     return Case(
         name=f"figure_7_{purpose}_{task}",
-        claim=f"{what.format(task)} on one GPU: the best of 2 to 10 GMIs by plain sharing and under MPS, against one "
-        "process that has the GPU alone, each with its best number of environments.",
+        claim=f"{what.format(task)} on one GPU: the best of 2 to 10 GMIs by plain sharing and under MPS, "
+        "capped and not, against one process that has the GPU alone, each with its best number of environments.",
         unit="steps/s",
         open=opener(task, purpose),
         obstacle=needs.warp_on_gpu,

@@ -6,18 +6,18 @@ from contextlib import AbstractContextManager, contextmanager
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import needs
 from gmi_drl.bench.cases.sessions import of_layouts, training_side
-from gmi_drl.bench.cases.shares import MPS, PLAIN, shared
+from gmi_drl.bench.cases.shares import CAPPED_MPS, MPS, PLAIN, shared
 from gmi_drl.workload import TASK_SPECS
 
 PROCESSES = (2, 3)
 NUM_ENV, QUICK_NUM_ENV = 4096, 16
 SECONDS, QUICK_SECONDS = 3.0, 0.05
 
-SIDES = {"Direct-Share": PLAIN, "MPS": MPS}
+SIDES = {"Direct-Share": PLAIN, "MPS": MPS, "capped MPS": CAPPED_MPS}
 
 
 def opener(task: str, processes: int) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """So many serving processes, by each backend."""
+    """So many serving processes, by each way."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -26,7 +26,7 @@ def opener(task: str, processes: int) -> Callable[[bool], AbstractContextManager
         from gmi_drl.templates import TCG
 
         num_env, seconds = (QUICK_NUM_ENV, QUICK_SECONDS) if quick else (NUM_ENV, SECONDS)
-        cuts = {name: shared(task, this_node(), TCG, processes, backend) for name, backend in SIDES.items()}
+        cuts = {name: shared(task, this_node(), TCG, processes, way) for name, way in SIDES.items()}
         with of_layouts(cuts, default_config(TASK_SPECS[task])) as sessions:
             yield {name: training_side(sessions, name, num_env, seconds) for name in cuts}
 
@@ -38,7 +38,7 @@ def case(task: str, processes: int) -> Case:
     return Case(
         name=f"figure_8_{task}_{processes}",
         claim=f"Serving a policy of {task} by {processes} processes on one GPU, with {NUM_ENV} environments each: "
-        "under MPS against plain sharing.",
+        "under MPS, capped and not, against plain sharing.",
         unit="steps/s",
         open=opener(task, processes),
         obstacle=lambda: needs.warp_on_gpu() or needs.mps() or needs.cores(processes),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import green, needs
 from gmi_drl.bench.cases.sessions import training_side
-from gmi_drl.bench.cases.shares import MPS, PLAIN, shared, those_that_run, ways
+from gmi_drl.bench.cases.shares import PLAIN, WORDS, shared, those_that_run, ways
 from gmi_drl.bench.cores import PURPOSE
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ ON_CORES = ("one simulator with all worlds", "two, one after the other")
 """What needs no streams, and so can be tried without a GPU."""
 
 
-def sessions(node: "Node", backends: tuple[str, ...]) -> "Mapping[str, Session]":
-    """A process for each way, and two under MPS where it is."""
+def sessions(node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Session]":
+    """A process for each way, and two under MPS where it is, capped and not."""
     from gmi_drl.config import default_config
     from gmi_drl.profiler.session import Session
     from gmi_drl.templates import TCG
@@ -43,10 +43,11 @@ def sessions(node: "Node", backends: tuple[str, ...]) -> "Mapping[str, Session]"
     alone = shared(TASK, node, TCG, 1, PLAIN)
     names = IN_ONE_PROCESS if node.num_gpus else dict.fromkeys(ON_CORES)
     found = {name: Session(alone, config, role=f"{ROLES}:{IN_ONE_PROCESS[name]}") for name in names}
-    for way in backends:
-        if way == MPS:
-            found["two processes under MPS"] = Session(shared(TASK, node, TCG, 2, MPS), config, role=f"{ROLES}:Whole")
-    return found
+    under_mps = [way for way in ways if way != PLAIN]
+    return found | {
+        f"two processes under {WORDS[way]}": Session(shared(TASK, node, TCG, 2, way), config, role=f"{ROLES}:Whole")
+        for way in under_mps
+    }
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""One device cut into GMIs that are alike, by plain sharing or by MPS: layouts for sides."""
+"""One device cut into GMIs that are alike, by plain sharing or by MPS, with caps or without: layouts for sides."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -9,19 +9,25 @@ from gmi_drl.bench.cases import needs
 from gmi_drl.errors import GmiError, MachineError
 
 if TYPE_CHECKING:
+    from gmi_drl.cut import Cut
     from gmi_drl.hardware import Node
     from gmi_drl.layout import Layout
     from gmi_drl.templates import Template
 
-PLAIN, MPS = "process", "mps"
-"""Backends."""
+PLAIN, MPS, CAPPED_MPS = "process", "mps", "capped mps"
+"""Ways to share a device (`Cut.way`). By the last each GMI may use no more than an equal part of the SMs."""
 
-WORDS = {PLAIN: "plain sharing", MPS: "MPS"}
+WORDS = {PLAIN: "plain sharing", MPS: "MPS", CAPPED_MPS: "capped MPS"}
 
 
 def ways() -> tuple[str, ...]:
-    """The backends by which GMIs share a device here: MPS where it is."""
-    return (PLAIN,) if needs.warp_on_gpu() or needs.mps() else (PLAIN, MPS)
+    """The ways by which GMIs share a device here: MPS where it is."""
+    return (PLAIN,) if needs.warp_on_gpu() or needs.mps() else (PLAIN, MPS, CAPPED_MPS)
+
+
+def sizes_of(way: str, sizes: Sequence[int], node: "Node") -> list[int]:
+    """Those of some numbers of GMIs that the first device can have; a GMI that is alone is not capped."""
+    return [size for size in sizes if size <= most_gmis(node) and (size > 1 or way != CAPPED_MPS)]
 
 
 def one_device(node: "Node") -> "Node":
@@ -39,12 +45,19 @@ def most_gmis(node: "Node") -> int:
     return devices_of(one_device(node))[1]
 
 
-def shared(task: str, node: "Node", template: "Template", gmis: int, backend: str, num_env: int = 1) -> "Layout":
-    """The first device of a node in so many GMIs."""
+def cut_by(way: str, gmis: int, num_env: int = 1) -> "Cut":
+    """A device in so many GMIs."""
     from gmi_drl.cut import Cut
+
+    is_capped = way == CAPPED_MPS
+    return Cut(gmis, num_env, MPS if is_capped else way, capped=is_capped)
+
+
+def shared(task: str, node: "Node", template: "Template", gmis: int, way: str, num_env: int = 1) -> "Layout":
+    """The first device of a node in so many GMIs."""
     from gmi_drl.workload import TASK_SPECS
 
-    return template.lay_out(TASK_SPECS[task], one_device(node), Cut(gmis, num_env, backend))
+    return template.lay_out(TASK_SPECS[task], one_device(node), cut_by(way, gmis, num_env))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import needs
 from gmi_drl.bench.cases.sessions import of_layouts, training_side
-from gmi_drl.bench.cases.shares import PLAIN, WORDS, most_gmis, shared, those_that_run, ways
+from gmi_drl.bench.cases.shares import PLAIN, WORDS, shared, sizes_of, those_that_run, ways
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
@@ -24,18 +24,18 @@ SECONDS, QUICK_SECONDS = 1.5, 0.05
 SOLO = "1 GMI"
 
 
-def layouts(task: str, node: "Node", backends: tuple[str, ...]) -> "Mapping[str, Layout]":
-    """One GMI without anything, which the others are compared with, then every number of them by each backend."""
+def layouts(task: str, node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Layout]":
+    """One GMI without anything, which the others are compared with, then every number of them by each way."""
     from gmi_drl.templates import TCG_EX
 
-    cuts = [(size, way) for way in backends for size in SIZES if size <= most_gmis(node)]
+    cuts = [(size, way) for way in ways for size in sizes_of(way, SIZES, node)]
     return {_name(size, way): shared(task, node, TCG_EX, size, way) for size, way in cuts}
 
 
-def _name(size: int, backend: str) -> str:
-    if (size, backend) == (1, PLAIN):
+def _name(size: int, way: str) -> str:
+    if (size, way) == (1, PLAIN):
         return SOLO
-    return f"{size} GMI{'s' * (size > 1)}, {WORDS[backend]}"
+    return f"{size} GMI{'s' * (size > 1)}, {WORDS[way]}"
 
 
 def opener(task: str, find_best: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
@@ -69,7 +69,7 @@ def case(task: str, *, find_best: bool) -> Case:
     return Case(
         name=f"sharing_{task}" + "_at_solos_best" * find_best,
         claim=f"Training {task} by PPO on one GPU with {how_many}: 1, 2, 4 and 8 GMIs by plain sharing and under MPS, "
-        "against one GMI that has the GPU alone.",
+        "capped and not, against one GMI that has the GPU alone.",
         unit="steps/s",
         open=opener(task, find_best),
         obstacle=needs.warp_on_gpu,

@@ -47,15 +47,14 @@ class MpsInstances(ProcessInstances):
 
     def __init__(self, layout: Layout, cores: Sequence[int], gpu_of: Mapping[int, str], claim: "HeldByMps") -> None:
         super().__init__(layout, cores, gpu_of)
-        self._layout, self._claim, self._controls = layout, claim, claim.controls
+        self._claim, self._controls = claim, claim.controls
 
     def environment(self, gmi_id: int) -> dict[str, str]:
-        """The daemon of its GPU and the caps, besides what a process gets."""
+        """The daemon of its GPU and the caps that the layout names, besides what a process gets."""
         own, gmi = super().environment(gmi_id), self.gmis[gmi_id]
         if (control := self._control(gmi_id)) is None:  # on cores: only to be found by the keeper
             return own | next(iter(self._controls.values())).environment
-        share = gmi.share or 1 / len(self._layout.device_of(gmi_id).gmis)
-        return own | control.environment | mps_limits(share, gmi.memory_limit_bytes)
+        return own | control.environment | mps_limits(gmi.share, gmi.memory_limit_bytes)
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
         """Ask the kernel; and let the keeper know the group, in which there may come what has not the mark."""
@@ -98,7 +97,7 @@ class HeldByMps:
 
 
 class MpsBackend(ProcessBackend):
-    """Gives each GMI cores as the process backend does, and a cap on the SMs and the memory of its GPU."""
+    """Gives each GMI cores as the process backend does, and caps its SMs and memory where the layout says so."""
 
     instances = MpsInstances
     patience = Patience()

@@ -60,7 +60,7 @@ class Measurer:
 
 def test_iterations_of_minutes_are_measured_once():
     session = Measurer()
-    best, worst = algorithm_2.exhaustive({1: session}, [Cut(1, 16), Cut(1, 32)])
+    best, worst = algorithm_2.exhaustive({("process", 1): session}, [Cut(1, 16), Cut(1, 32)])
     assert (best, worst) == (Cut(1, 32), Cut(1, 16)) and session.asked == [16, 32] + [16] * (algorithm_2.SWEEPS - 1)
 
 

@@ -85,7 +85,7 @@ def test_simulators_share_the_worlds_and_begin_alike():
     pair.close()
 
 
-def test_on_a_gpu_every_way_is_a_side_and_mps_has_two_processes(monkeypatch):
+def test_on_a_gpu_every_way_is_a_side_and_mps_has_two_processes_capped_and_not():
     node = Node(name="h200", gpus=Gpus(model="NVIDIA H200", count=2), cpu=Cpu(cores=4, memory_gib=64))
     found = green_contexts.sessions(node, ("process",))
     assert list(found) == list(green_contexts.IN_ONE_PROCESS)
@@ -96,9 +96,9 @@ def test_on_a_gpu_every_way_is_a_side_and_mps_has_two_processes(monkeypatch):
         "OnParts",
     }
     assert all(len(session.layout.gmis) == 1 and len(session.layout.devices) == 1 for session in found.values())
-    monkeypatch.setattr(green_contexts, "MPS", "process")  # which layouts know
-    (pair,) = [s for name, s in green_contexts.sessions(node, ("process",)).items() if name.endswith("MPS")]
-    assert len(pair.layout.gmis) == 2
+    ways = (shares.PLAIN, shares.MPS, shares.CAPPED_MPS)
+    pairs = [session for name, session in green_contexts.sessions(node, ways).items() if name.endswith("MPS")]
+    assert [[gmi.share for gmi in pair.layout.gmis] for pair in pairs] == [[None, None], [0.5, 0.5]]
 
 
 def test_sides_run_on_cores(monkeypatch):

@@ -31,8 +31,12 @@ def test_the_first_gpu_alone_is_a_node():
     assert alone.num_gpus == 1 and Node.model_validate(alone.model_dump()) == alone
 
 
-def test_one_gmi_under_mps_is_a_side_of_its_own():
-    assert sharing._name(1, shares.MPS) == "1 GMI, MPS" and sharing._name(1, shares.PLAIN) == sharing.SOLO
+def test_one_gmi_under_mps_is_a_side_of_its_own_and_several_are_capped_or_not():
+    cuts = sharing.layouts("ant", H200S, (shares.MPS, shares.CAPPED_MPS))
+    assert list(cuts) == ["1 GMI, MPS", "2 GMIs, MPS", "4 GMIs, MPS", "2 GMIs, capped MPS", "4 GMIs, capped MPS"]
+    assert {layout.backend for layout in cuts.values()} == {"mps"}
+    assert [layout.gmis[0].share for layout in cuts.values()] == [None, None, None, 0.5, 0.25]
+    assert sharing._name(1, shares.PLAIN) == sharing.SOLO
 
 
 @two_cores
@@ -54,7 +58,7 @@ def test_on_cores_there_is_plain_sharing_alone(monkeypatch):
     assert shares.ways() == ("process",)
     for name in ("warp_on_gpu", "mps"):
         monkeypatch.setattr(shares.needs, name, lambda: None)
-    assert shares.ways() == ("process", "mps")
+    assert shares.ways() == ("process", "mps", "capped mps")
 
 
 def fails():

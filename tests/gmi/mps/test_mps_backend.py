@@ -77,14 +77,14 @@ def test_what_the_machine_lacks_is_told_with_a_remedy(backend, fake_nvml, monkey
     assert "nvidia-compute-utils" in reasons(layout())
 
 
-def test_the_life_of_daemon_and_clients(backend, fake_mps, fake_nvml):
+def test_the_life_of_daemon_and_clients_and_that_caps_are_those_of_the_layout(backend, fake_mps, fake_nvml):
     two = layout({"share": 0.29, "memory_limit_bytes": 4 * 2**30}, {})
     with held(backend, two), backend.cut(two) as instances:
         own = instances.environment(0)
         assert own["CUDA_VISIBLE_DEVICES"] == fake_nvml.uuid(0) and own["GMI_DRL_CPUS"]
         with client(instances, 0) as first, client(instances, 1) as second:
             assert f"client {first.pid} 29 0=4096M" in fake_mps.log()
-            assert f"client {second.pid} 50 none" in fake_mps.log()
+            assert f"client {second.pid} none none" in fake_mps.log(), "it names no share"
             instances.prove_on_device(0, first.pid)
             instances.prove_on_device(1, second.pid)
             for process in (first, second):
