@@ -18,6 +18,7 @@ from gmi_drl.errors import GmiError, GmiWarning, UsageError
 from gmi_drl.launch.group_leader import KILLED_S, GroupLeader
 from gmi_drl.launch.guard import Guard
 from gmi_drl.learners import LEARNERS, LearnerConfig
+from gmi_drl.process_signals import held_back
 from gmi_drl.roles.child import die_with
 from gmi_drl.task_names import CLOSE_S, DESCRIPTION_SCHEMA, ForeignTask, find_task
 from gmi_drl.workload import TaskSpec
@@ -110,14 +111,15 @@ class _Describing(GroupLeader):
         self.name, self._complaints, self._printed = name, complaints, b""
         command = [sys.executable, "-u", "-P", "-m", "gmi_drl.tasks.describe", name]
         self._command = " ".join(command)
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            process_group=0,
-            preexec_fn=partial(die_with, os.getpid()),
-        )
+        with held_back():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                process_group=0,
+                preexec_fn=partial(die_with, os.getpid()),
+            )
         super().__init__(process)
         assert process.stdout is not None
         self._pipe = process.stdout

@@ -43,8 +43,8 @@ from gmi_drl.run.folder import RunFolder
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
 START_S = 120.0  # until a process must have imported torch and reported
 FIRST_WORD_S = 1200.0  # until a role is ready or reports: simulators load, and kernels are compiled, for minutes
-GRACE_S = 3.0  # between asking a process to end and killing it
-DRAIN_S = 10.0  # the same where killing it may harm others, see `Instances.drains`
+GRACE_S = 3.0  # until a process whose role is done must have ended, before its group is killed
+DRAIN_S = 10.0  # the same where killing one may harm others, see `Instances.drains`
 BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
 SHOWN = 200  # bytes of a message that is not understood
 
@@ -187,7 +187,7 @@ class GMIProcesses:
             raise GmiError(f"no GMI has been heard of for {silent_s:.0f} s{where}")
 
     def end(self) -> None:
-        """End every process: those that are done by themselves, the others politely, then surely, and their groups."""
+        """End every process with its group. Who is done ends by itself, who drains has time for it."""
         try:
             for number, child in self._children.items():
                 if number not in self._results:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gmi_drl.errors import GmiError
+from gmi_drl.process_signals import leave_to_launcher
 from gmi_drl.task_names import DESCRIPTION_SCHEMA
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def main() -> NoReturn:
     Exit codes: 0; 1 for an error, or if the task fails to close. Not every simulator lets its process end in order, so
     it ends at once.
     """
+    leave_to_launcher()
     task, failed = None, False
     answer: dict[str, Any]
     try:

@@ -1,7 +1,10 @@
+import signal
 import subprocess
 import sys
 
 import pytest
+
+from gmi_drl.process_signals import ENDING
 
 HEAVY = ("torch", "pydantic", "numpy", "mujoco", "yaml")
 
@@ -48,6 +51,23 @@ def test_what_nobody_expected_is_told_without_a_traceback(command_line, monkeypa
     monkeypatch.setattr("gmi_drl.gmi.inventory.this_node", lambda: 1 / 0)
     code, _, err = command_line("plan")
     assert code == 1 and "unexpected ZeroDivisionError" in err and "GMI_DRL_DEBUG=1" in err
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP])
+def test_the_exit_code_is_that_of_the_first_signal_whoever_is_impatient(command_line, monkeypatch, first):
+    def interrupted(prog_name):
+        try:
+            signal.raise_signal(first)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+
+    before = {number: signal.getsignal(number) for number in ENDING}
+    monkeypatch.setattr("gmi_drl.cli.cli", interrupted)
+    try:
+        assert command_line("train")[0] == 128 + first
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_every_option_has_an_environment_variable(command_line, monkeypatch):
