@@ -87,7 +87,6 @@ class Player:
         self.finished: list[Episode] = []
         self._total = torch.zeros(task.num_env, dtype=torch.float64)
         self._length = torch.zeros(task.num_env, dtype=torch.int64)
-        self._was_bad = torch.zeros(task.num_env, dtype=torch.bool)  # a world that stays bad has ended once
 
     def step(self) -> None:
         """One control step of all worlds."""
@@ -96,9 +95,7 @@ class Player:
         _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
         self._total += reward * info["valid"]
         self._length += info["valid"]
-        went_wrong = info["bad"] & ~self._was_bad
-        ended = (terminated | truncated) & (info["valid"] | went_wrong)  # else a step that began an episode
-        self._was_bad = info["bad"].clone()
+        ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else a step that began an episode
         for world in ended.nonzero().flatten().tolist():
             how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[world] else "truncated"
             self._end(world, "bad" if info["bad"][world] else how)

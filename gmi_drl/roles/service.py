@@ -41,7 +41,6 @@ class Service:
         self._act, self._noise = Acting(task, agent, cuda_graphs=cuda_graphs), noise
         self._still = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
         self._total, self._length = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
-        self._was_bad = torch.zeros(task.num_env, dtype=torch.bool, device=task.device)  # who stays bad counts once
         self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)
         for _ in range(WARM_UP_CALLS + 1 if cuda_graphs and task.device.type == "cuda" else 1):
             self._act(self._still)  # choose kernels and make the graph before anybody looks at the clock
@@ -83,12 +82,10 @@ class Service:
         """As `Player` counts: a step that began an episode is none of it, one that went wrong tells nothing."""
         self._total += reward * valid
         self._length += valid
-        went_wrong = bad & ~self._was_bad
-        ended = done & (valid | went_wrong)
-        self._was_bad.copy_(bad)
+        ended = done & (valid | bad)
         whole = ended & ~bad
         so_far = torch.stack((torch.ones_like(self._total), self._total, self._length))
         self.sums[:3] += (so_far * whole).sum(1)
-        self.sums[3] += went_wrong.sum()
+        self.sums[3] += (ended & bad).sum()
         self._total *= ~ended
         self._length *= ~ended

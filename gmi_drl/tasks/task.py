@@ -48,8 +48,9 @@ class Task(Protocol):
             truncated: bool `[N]`, the time limit without such an end, or an accident of the physics.
             info: `final_obs` `[N, O]`, the observation before any reset; `bad` bool `[N]`, worlds in which the physics
                 went wrong or the action was NaN, with reward 0 and the observation before the step; `valid` bool
-                `[N]`, False for what is no transition: those, and steps that a simulator used to begin an episode.
-                Leave them out of training and do not bootstrap from them.
+                `[N]`, False for what is no transition: those, the rest of an episode in which a simulator of others
+                went wrong, and steps that it used to begin an episode. Leave them out of training and do not bootstrap
+                from them.
             All numbers are finite.
 
         Raises:

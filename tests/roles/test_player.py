@@ -95,7 +95,7 @@ class Script:
 def test_episodes_are_kept_by_world_and_end():
     going, fall = (1.0, 0, 0, 0, 1), (2.0, 1, 0, 0, 1)
     timed_out, broken, begins = (3.0, 0, 1, 0, 1), (0.0, 0, 1, 1, 0), (9.0, 0, 1, 0, 0)
-    steps = [(going, going), (fall, going), (begins, timed_out), (going, broken), (going, broken), (going, going)]
+    steps = [(going, going), (fall, going), (begins, timed_out), (going, broken), (going, going)]
     player = Player(Script(*steps), SimpleNamespace(act=lambda obs, noise: obs))
     for _ in steps:
         player.step()
@@ -104,7 +104,7 @@ def test_episodes_are_kept_by_world_and_end():
         Episode(1, 5.0, 3, "truncated"),
         Episode(1, 0.0, 0, "bad"),
     ]
-    assert player.running() == [Episode(0, 3.0, 3, "running"), Episode(1, 1.0, 1, "running")]
+    assert player.running() == [Episode(0, 2.0, 2, "running"), Episode(1, 1.0, 1, "running")]
 
 
 def test_noise_is_its_own_and_seeded():

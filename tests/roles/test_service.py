@@ -45,7 +45,7 @@ def test_blocks_hold_the_episodes_that_a_player_plays(stochastic):
 
 
 class Accidents:
-    """A world ends well, goes wrong and stays so, begins an episode in a step that is none, and goes on."""
+    """A world ends well, goes wrong, begins an episode in a step that is none, and goes on."""
 
     num_env, device = 4, CPU
 
@@ -68,7 +68,7 @@ def test_what_went_wrong_is_counted_apart_and_what_is_no_step_not_at_all():
     task = Accidents()
     service = Service(task, make_agent(task.spec, PPOConfig(), CPU, seed=0))
     service.play(3)
-    assert service.sums.tolist() == [3, 3 * 2.0, 3, 1]
+    assert service.sums.tolist() == [3, 3 * 2.0, 3, 3]
     service.close()
     assert task.closed
 

@@ -47,8 +47,9 @@ class AdaptedTask(ABC):
     are. An action that is not finite never reaches the simulator; that step is told as the end of an episode, but the
     simulator goes on with the old one.
 
-    A world whose observation or reward is not finite is `bad` until the simulator begins a new episode there. Such an
-    observation is replaced by the last finite one of that world, by zeros if there is none. Observations and rewards
+    A world whose observation or reward is not finite is `bad` in that step (after a first observation: in the next),
+    and none of its steps is `valid` until the simulator begins a new episode there. Such an observation is replaced by
+    the last finite one of that world, by zeros if there is none. Observations and rewards
     beyond `finite.LARGEST` are clamped to it. On the host a `GmiWarning` names the first number of either kind; on a
     GPU looking for it would wait.
 
@@ -71,7 +72,7 @@ class AdaptedTask(ABC):
         self._notices, self._steps = Notices(spec.name), 0
         self._default_dtype = torch.get_default_dtype()
         self.obs = torch.zeros_like(obs)
-        self._show(obs)
+        self._is_lost = self._is_untold = ~self._show(obs)
         self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
         low, high = (
             torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().to(self.device)
@@ -87,7 +88,7 @@ class AdaptedTask(ABC):
         self._steps = 0
         with self._their_dtype():
             obs = self._begin()
-        self._show(obs)
+        self._is_lost = self._is_untold = ~self._show(obs)
         self.episode_length.zero_()
         return self.obs
 
@@ -106,18 +107,17 @@ class AdaptedTask(ABC):
         reward = told.reward.clamp(-LARGEST, LARGEST)
         if self._is_on_host and (wrong.any() or not torch.equal(reward, told.reward)):
             self._notices.look(self._steps, told.final_obs, told.reward)
-        if told.began is None:
-            begins = told.terminated | told.truncated
-            bad = is_broken | wrong | self._lost
-            valid = ~bad
-        else:
-            begins = told.began
-            bad = is_broken | wrong | (self._lost & ~begins)
-            valid = ~(bad | begins)
+        begins = told.terminated | told.truncated if told.began is None else told.began
+        bad = is_broken | (wrong & ~self._is_lost) | self._is_untold
+        valid = ~(bad | wrong | self._is_lost)
+        if told.began is not None:
+            valid &= ~begins
         terminated = told.terminated & valid
         truncated = ~valid | (told.truncated & ~terminated)
-        final_obs = torch.where(bad[:, None], self.obs, told.final_obs.clamp(-LARGEST, LARGEST))
-        self._show(told.obs, (wrong | self._lost) & ~begins)
+        final_obs = torch.where((bad | wrong)[:, None], self.obs, told.final_obs.clamp(-LARGEST, LARGEST))
+        is_seen = self._show(told.obs)
+        self._is_lost = ~is_seen | ((self._is_lost | wrong) & ~begins)
+        self._is_untold = ~is_seen & begins & ~bad
         self._count(terminated | truncated)
         info = {"final_obs": final_obs, "bad": bad, "valid": valid}
         return self.obs, reward.masked_fill_(~valid, 0.0), terminated, truncated, info
@@ -155,19 +155,14 @@ class AdaptedTask(ABC):
             self._default_dtype = torch.get_default_dtype()
             torch.set_default_dtype(ours)
 
-    def _show(self, obs: Tensor, is_lost: Tensor | bool = False) -> None:
-        """Make these raw observations `[N, O]` the current ones; a world without is lost until its next episode.
-
-        Args:
-            obs: What the simulator tells, finite or not.
-            is_lost: Worlds whose episode is lost anyway, bool `[N]`.
-        """
+    def _show(self, obs: Tensor) -> Tensor:
+        """Make raw observations `[N, O]` the current ones where they are finite, which is returned, bool `[N]`."""
         sums, clamped = weighed_sums(obs, self._weights), obs.clamp(-LARGEST, LARGEST)
         is_finite = sums.isfinite()
         self.obs = torch.where(is_finite[:, None], clamped, self.obs)
-        self._lost = ~is_finite | is_lost
         if self._is_on_host and not torch.equal(sums, weighed_sums(clamped, self._weights)):
             self._notices.look(self._steps, obs)
+        return is_finite
 
     def _count(self, ended: Tensor) -> None:
         self.episode_length += 1

@@ -164,7 +164,7 @@ def test_a_first_observation_without_numbers_is_zero_and_its_episode_is_left_out
         assert task.obs[1].tolist() == [0, 0, 0] and task.obs[0, 1] > 0
         steps = steps_of(task, 6)
     assert [valid for *_, valid in steps] == 4 * [[True, False]] + 2 * [[True, True]]
-    assert [bad for *_, bad, _ in steps] == 4 * [[False, True]] + 2 * [[False, False]]
+    assert [bad for *_, bad, _ in steps] == [[False, True]] + 5 * [[False, False]], "an accident is told once"
     assert [reward for _, reward, *_ in steps] == 4 * [[1, 0]] + 2 * [[1, 1]]
     assert steps[0][0][1, 0] == 1, "once it shows numbers, they are seen"
     assert len(told) == 1
@@ -175,9 +175,12 @@ def test_a_first_observation_without_numbers_is_zero_and_its_episode_is_left_out
 def test_a_world_that_goes_wrong_is_left_out_until_its_next_episode(mode, kind):
     task = GymnasiumTask(SyncVectorEnv([kind], autoreset_mode=mode))
     with pytest.warns(GmiWarning, match="in step 2"):
-        valid = [valid[0] for *_, valid in steps_of(task, 6)]
+        steps = steps_of(task, 6)
+    valid, bad = ([told[index][0] for told in steps] for index in (3, 2))
     expected = {"SameStep": [1, 0, 0, 0, 1, 0], "NextStep": [1, 0, 0, 0, 0, 1], "Disabled": [1, 0, 1, 0, 1, 0]}
     assert valid == [bool(flag) for flag in expected[mode.value]], "where it is ours to say, the next begins at once"
+    once = {"SameStep": [2, 6], "NextStep": [2], "Disabled": [2, 4, 6]}
+    assert [step for step, is_bad in enumerate(bad, 1) if is_bad] == once[mode.value], "an accident is told once"
 
 
 def test_after_a_reset_the_worlds_are_well():
