@@ -22,6 +22,7 @@ from signal import (
     siginterrupt,
     signal,
 )
+from threading import current_thread, main_thread
 from types import FrameType
 
 ENDING = (SIGINT, SIGTERM, SIGHUP)
@@ -58,6 +59,21 @@ def leave_to_launcher() -> None:
             siginterrupt(number, False)  # system calls of C code go on
     os.register_at_fork(after_in_child=_handle_as_usual)
     pthread_sigmask(SIG_UNBLOCK, ENDING)
+
+
+@contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Give the signals of `ENDING` back the handlers that they had: some libraries take them for themselves."""
+    if current_thread() is not main_thread():  # which alone can set them
+        yield
+        return
+    before = {number: getsignal(number) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # one of C code, which nobody can set again
+                signal(number, handler)
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:

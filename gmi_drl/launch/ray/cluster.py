@@ -1,9 +1,7 @@
 """A Ray cluster: the one that is there, or one of our own on this machine."""
 
 import os
-import signal
 import socket
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +11,7 @@ from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.launch.ray.own import own_cluster
+from gmi_drl.process_signals import handlers_kept
 
 ADDRESS = "RAY_ADDRESS"
 """Ray's own variable: `HOST:PORT` of a cluster's head, `auto`, or `local` for one of our own."""
@@ -63,7 +62,7 @@ def connected() -> Iterator[None]:
         yield
         return
     with ExitStack() as life:
-        life.enter_context(_signals_kept())
+        life.enter_context(handlers_kept())  # Ray takes SIGTERM, and keeps it
         life.callback(ray.shutdown)
         try:
             _join(os.environ.get(ADDRESS, ""), life)
@@ -138,16 +137,3 @@ def _require_head(address: str) -> None:
         raise MachineError(
             f"no Ray cluster answers at {ADDRESS}={address} ({error}): `ray start --head --port 6379` starts one"
         ) from None
-
-
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself, and keeps it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -6,6 +6,7 @@ The simulation is started once in a process and ends with it: Isaac Sim cannot b
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.process_signals import handlers_kept
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
 
 INSTALL = "see isaac-sim.github.io/IsaacLab for its own way, then pip install gmi-drl beside it"
@@ -50,7 +51,8 @@ def _start_isaac_sim(device: str) -> None:
     from isaaclab.app import AppLauncher
 
     if not _LAUNCHED:
-        _LAUNCHED.append(AppLauncher(headless=True, device=device).app)
+        with handlers_kept():  # Isaac Lab ends its process by SIGTERM otherwise, which is the launcher's affair
+            _LAUNCHED.append(AppLauncher(headless=True, device=device).app)
 
 
 def _launch(cfg: Any, device: str) -> None:
@@ -59,4 +61,5 @@ def _launch(cfg: Any, device: str) -> None:
 
     if not _LAUNCHED:
         _LAUNCHED.append(launch_simulation(cfg, {"device": device}))
-        _LAUNCHED[0].__enter__()
+        with handlers_kept():
+            _LAUNCHED[0].__enter__()

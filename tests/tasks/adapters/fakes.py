@@ -4,6 +4,7 @@ An observation is `[steps in the episode, world, what the first motor was told]`
 the real ones, they write to the same tensors again in every step.
 """
 
+import signal
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,6 +115,7 @@ def fake_isaaclab(version):
     class AppLauncher:
         def __init__(self, headless, device):
             calls.append(f"Isaac Sim on {device}")
+            signal.signal(signal.SIGTERM, lambda number, frame: calls.append("ended by a signal"))
             self.app = object()
 
     class Launch:
@@ -122,6 +124,7 @@ def fake_isaaclab(version):
 
         def __enter__(self):
             calls.append(f"launched for {self.cfg.num_envs} on {self.launcher_args['device']}")
+            signal.signal(signal.SIGTERM, lambda number, frame: calls.append("ended by a signal"))
 
         def __exit__(self, *error):
             calls.append("ended")

@@ -1,3 +1,4 @@
+import signal
 import sys
 
 import gymnasium
@@ -37,6 +38,12 @@ def test_the_simulation_is_started_once_and_in_the_order_of_the_version(lab):
         ["Isaac Sim on cpu", f"configured {TASK}"] if version == 2 else [f"configured {TASK}", "launched for 3 on cpu"]
     )
     assert calls == [*first, "made 3 with seed 7", f"configured {TASK}", "made 4 with seed 7"]
+
+
+def test_the_simulation_takes_no_signals(lab):
+    before = signal.getsignal(signal.SIGTERM)
+    make(f"isaaclab:{TASK}")
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_an_unknown_task_is_told_what_is_near(lab):
