@@ -15,7 +15,7 @@ from unittest.mock import patch
 from gmi_drl.errors import GmiError
 
 STARTS = (
-    "gmi_drl.launch.restarts:train_on",
+    "gmi_drl.launch.training:stop_on_signals",
     "gmi_drl.launch.serving:serve",
     "gmi_drl.launch.describe:_ask",
     "gmi_drl.launch.ray.driven:driven_agents",

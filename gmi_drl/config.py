@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml, parse
-from gmi_drl.learners import LEARNERS, OUR_PPO, A3CConfig, AnyLearnerConfig, PPOConfig
+from gmi_drl.learners import LEARNERS, OUR_PPO, A3CConfig, AnyLearnerConfig, OurConfig, PPOConfig
 from gmi_drl.learners.base import Count, Positive
 from gmi_drl.physics import Physics
 from gmi_drl.settings import LIVE, RUN, Setting
@@ -130,13 +130,13 @@ def a3c_of(config: RunConfig) -> A3CConfig:
     return config.learner
 
 
-def acting_of(config: RunConfig) -> PPOConfig | A3CConfig:
+def acting_of(config: RunConfig) -> OurConfig:
     """The configuration of a learner whose policy an agent of ours acts by.
 
     Raises:
         UsageError: if something else learns.
     """
-    if not isinstance(config.learner, PPOConfig | A3CConfig):
+    if not isinstance(config.learner, OurConfig):
         raise UsageError(f"this is for policies of ppo and a3c, the run has {config.learner.kind}")
     return config.learner
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.networks import ActorCritic, NetworkConfig, make_policy
+from gmi_drl.algo.networks import ActorCritic, make_policy
 from gmi_drl.algo.normaliser import Normaliser
-from gmi_drl.algo.rollout import AdvantageConfig, Rollout
+from gmi_drl.algo.rollout import Rollout
+from gmi_drl.learners import OurConfig
 from gmi_drl.workload import TaskSpec
 
 
@@ -41,7 +42,7 @@ class Agent:
         return self.policy.value(self.normaliser(obs))
 
     @torch.no_grad()
-    def judge(self, rollout: Rollout, config: AdvantageConfig) -> None:
+    def judge(self, rollout: Rollout, config: OurConfig) -> None:
         """Complete a rollout that this agent has played, as long as it is the one that played it.
 
         Values and densities come in one pass over all steps, then advantages. With `bootstrap: last_value` the
@@ -56,7 +57,7 @@ class Agent:
         rollout.advantages(self.value(rollout.last_obs), config)
 
 
-def make_agent(spec: TaskSpec, config: NetworkConfig, device: torch.device, *, seed: int) -> Agent:
+def make_agent(spec: TaskSpec, config: OurConfig, device: torch.device, *, seed: int) -> Agent:
     """The agent that a run of this seed begins with, the same on every GMI."""
     with torch.random.fork_rng(devices=[]):  # some simulators draw from torch's own generator, and not all the same
         torch.default_generator.manual_seed(seed)

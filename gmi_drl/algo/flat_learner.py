@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,40 +11,13 @@ from gmi_drl.algo.adam import Adam
 from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.device.captured import Captured
+from gmi_drl.learners import OurConfig
 
 LEARNING_RATE_RANGE = (1e-5, 1e-2)  # rsl_rl's bounds and factor for the adaptive schedule
 LEARNING_RATE_FACTOR = 1.5
 
 
-class StepConfig(Protocol):
-    """How the steps of an update are taken."""
-
-    @property
-    def epochs(self) -> int:
-        """How often an update goes through its samples."""
-
-    @property
-    def minibatches(self) -> int:
-        """Per epoch; each is a step."""
-
-    @property
-    def learning_rate(self) -> float:
-        """What it begins with."""
-
-    @property
-    def schedule(self) -> Literal["adaptive", "fixed"]:
-        """`adaptive` keeps the KL of a step near `desired_kl`."""
-
-    @property
-    def desired_kl(self) -> float:
-        """See `schedule`."""
-
-    @property
-    def max_grad_norm(self) -> float:
-        """Of the policy's and of the value network's gradient."""
-
-
-Config = TypeVar("Config", bound=StepConfig)
+Config = TypeVar("Config", bound=OurConfig)
 
 
 class FlatLearner(Generic[Config]):

@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from gmi_drl.algo.elu import Elu
+from gmi_drl.learners import OurConfig
 from gmi_drl.learners.ppo import Activation
 from gmi_drl.workload import TaskSpec
 
@@ -18,23 +18,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"elu": Elu, "tanh": nn.Tanh}
 
 
-class NetworkConfig(Protocol):
-    """What the networks are: `PPOConfig` says it, as may any other learner's configuration."""
-
-    @property
-    def hidden(self) -> tuple[int, ...]:
-        """Widths of the hidden layers of the policy and of the value network."""
-
-    @property
-    def activation(self) -> Activation:
-        """Follows each hidden layer."""
-
-    @property
-    def init_std(self) -> float:
-        """Standard deviation of the actions at first."""
-
-
-def make_policy(spec: TaskSpec, config: NetworkConfig) -> "ActorCritic":
+def make_policy(spec: TaskSpec, config: OurConfig) -> "ActorCritic":
     """The networks that a configuration asks for."""
     return ActorCritic(replace(spec, hidden=config.hidden), config.init_std, config.activation)
 

@@ -2,38 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
-
-class AdvantageConfig(Protocol):
-    """How a rollout is judged: `PPOConfig` says it, as may any other learner's configuration."""
-
-    @property
-    def gamma(self) -> float:
-        """Discount of a step."""
-
-    @property
-    def lam(self) -> float:
-        """Of generalised advantage estimation."""
-
-    @property
-    def reward_scale(self) -> float:
-        """Times the task's rewards."""
-
-    @property
-    def bootstrap(self) -> Literal["final_obs", "last_value"]:
-        """What follows a time-out, see `PPOConfig`."""
-
-
-class RolloutConfig(AdvantageConfig, Protocol):
-    """What an actor is told of the training that it is part of."""
-
-    @property
-    def horizon(self) -> int:
-        """T: control steps per world of a rollout."""
+from gmi_drl.learners import OurConfig
 
 
 @dataclass
@@ -86,7 +59,7 @@ class Rollout:
         """T * N."""
         return self.horizon * self.num_env
 
-    def advantages(self, last_value: Tensor, config: AdvantageConfig) -> None:
+    def advantages(self, last_value: Tensor, config: OurConfig) -> None:
         """Generalised advantage estimation (Schulman et al., arXiv 1506.02438) into `advantage` and `returns`.
 
         `bootstrap [T, N]` holds the value that follows a time-out, 0 elsewhere. A transition that is not valid has

@@ -105,9 +105,10 @@ def made(asked: Asked, here: "Node") -> "Plan":
         refuse("speeds of GMIs that take turns say nothing (--budget 0)", shares_cores)
         return measured_plan(asked, node_of(None) if asked.measures_a_node else here)
     refuse("nothing is measured, so nothing can be held", {"--keep-batch": asked.keep_batch})
+    refuse("nothing is measured, so nothing is measured anew", {"--fresh": asked.fresh or None})
     same_for_all = {"--algo": asked.algo, "--objective": asked.objective}
     refuse("nothing is measured, and an even cut is the same for all", same_for_all)
-    elsewhere = {} if asked.is_here else {"--budget": asked.budget or None, "--fresh": asked.fresh or None}
+    elsewhere = {} if asked.is_here else {"--budget": asked.budget or None}
     refuse(f"the machine of {asked.node or asked.cluster} cannot be measured here", elsewhere)
     backend = named_backend(asked.backend)
     remarks: tuple[str, ...] = ()

@@ -29,7 +29,9 @@ def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", f
     from gmi_drl.launch.describe import task_spec
     from gmi_drl.scheduler.what_if import MEASURED, compare
 
-    refuse("--what-if names every machine that is compared", {"--node": asked.node, "--gpus": asked.gpus})
+    machines = {"--node": asked.node, "--gpus": asked.gpus, "--cluster": asked.cluster}
+    refuse("--what-if names every machine that is compared", machines)
+    refuse("--what-if compares steps/s", {"--objective": asked.objective})
     if asked.profile is None:
         raise UsageError("--what-if goes by what was measured: add --profile FILE, as `gmi-drl profile` writes it")
     if format not in ("table", "json"):

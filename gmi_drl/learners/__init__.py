@@ -5,6 +5,9 @@ from gmi_drl.learners.base import LEARNERS, OUR_PPO, AnyLearnerConfig, LearnerCo
 from gmi_drl.learners.ppo import PPOConfig
 from gmi_drl.learners.rsl_rl import RslRlConfig
 
+OurConfig = PPOConfig | A3CConfig
+"""Of learners whose policy an agent of ours acts by."""
+
 __all__ = [
     "LEARNERS",
     "OUR_PPO",
@@ -12,6 +15,7 @@ __all__ = [
     "AnyLearnerConfig",
     "LearnerConfig",
     "LearnerEntry",
+    "OurConfig",
     "PPOConfig",
     "RslRlConfig",
 ]

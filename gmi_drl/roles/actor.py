@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
-from gmi_drl.algo.rollout import Rollout, RolloutConfig
+from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.slot import Slot
 from gmi_drl.device.captured import Captured
+from gmi_drl.learners import OurConfig
 from gmi_drl.roles.acting import Acting
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.run.checkpoint import prefixed, with_prefix
@@ -35,7 +36,7 @@ class Actor:
     """
 
     def __init__(
-        self, task: Task, agent: Agent, config: RolloutConfig, generator: torch.Generator, *, cuda_graphs: bool = True
+        self, task: Task, agent: Agent, config: OurConfig, generator: torch.Generator, *, cuda_graphs: bool = True
     ) -> None:
         self.task, self.agent, self.config, self.generator = task, agent, config, generator
         self.cuda_graphs = cuda_graphs

@@ -13,7 +13,7 @@ from gmi_drl.algo.flat import FlatParameters
 from gmi_drl.config import RunConfig, acting_of
 from gmi_drl.errors import UsageError
 from gmi_drl.layout import Layout
-from gmi_drl.learners import A3CConfig, PPOConfig
+from gmi_drl.learners import OurConfig
 from gmi_drl.roles.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
@@ -41,7 +41,7 @@ def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
     """
     if layout.task is None:
         raise UsageError(f"{folder.path}: its layout names no task: nothing to play")
-    if not isinstance(config.learner, PPOConfig | A3CConfig):
+    if not isinstance(config.learner, OurConfig):
         kind = config.learner.kind
         raise UsageError(f"{folder.path} was trained by {kind}: play its files with its own tools (rsl_rl: model_*.pt)")
     return layout.task

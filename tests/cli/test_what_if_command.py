@@ -53,6 +53,8 @@ def test_programs_get_the_same(command_line, files):
         (["plan", "--what-if", "one-h100.yaml"], "--what-if goes by what was measured: add --profile FILE"),
         ([*GIVEN, "--node", "two-a30.yaml"], "--node: --what-if names every machine that is compared"),
         ([*GIVEN, "--gpus", 1], "--gpus: --what-if names every machine that is compared"),
+        ([*GIVEN, "--cluster", "c.yaml"], "--cluster: --what-if names every machine that is compared"),
+        ([*GIVEN, "--objective", "steps"], "--objective: --what-if compares steps/s"),
         ([*GIVEN, "-o", "l.yaml"], "--output: --what-if compares and plans nothing"),
         ([*GIVEN, "--explain"], "--explain: --what-if compares and plans nothing"),
         ([*GIVEN, "--num-env", 8], "--num-env: the --profile decides that"),

@@ -2,7 +2,6 @@ import os
 
 import pytest
 
-from gmi_drl.algo.rollout import RolloutConfig
 from gmi_drl.comm.channels import ChannelSizes, create_memory, trainer_end
 from gmi_drl.errors import UsageError
 from gmi_drl.experience import RolloutForm
@@ -16,7 +15,7 @@ ANT = TASK_SPECS["ant"]
 
 
 def test_an_actor_is_told_all_that_it_needs():
-    config: RolloutConfig = A3CConfig(gamma=0.9)
+    config = A3CConfig(gamma=0.9)
     told = config.horizon, config.gamma, config.lam, config.reward_scale, config.bootstrap
     assert told == (8, 0.9, 1.0, 1.0, "final_obs")
 
