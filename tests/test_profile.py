@@ -27,6 +27,7 @@ def test_a_profile_is_read(tmp_path):
         (json.dumps(PROFILE | {"points": [POINT | {"memory_bytes": -1, "num_envs": 3}]}), "2 mistakes"),
         (json.dumps(PROFILE | {"points": [POINT, POINT]}), "given twice: 4 x 4096"),
         (json.dumps(PROFILE | {"points": [POINT | {"backend": "proces"}]}), "did you mean 'process'"),
+        (json.dumps(PROFILE | {"points": [POINT | {"capped": True}]}), "backend 'process' holds no GMI to a share"),
         ('{"points": [{"gmis_per_gpu": 1e400}]}', "gmis_per_gpu"),
     ],
 )
@@ -35,6 +36,18 @@ def test_what_is_no_profile_is_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
         load_profile(path)
+
+
+def test_points_with_caps_and_without_are_two(tmp_path):
+    path, by_mps = tmp_path / "points.json", POINT | {"backend": "mps"}
+    path.write_text(json.dumps(PROFILE | {"points": [by_mps, by_mps | {"capped": True, "steps_per_second": 1}]}))
+    profile = load_profile(path)
+    assert [profile.point(Cut(4, 4096, "mps", capped=capped)).steps_per_second for capped in (False, True)] == [
+        151000,
+        1,
+    ]
+    path.write_text(dump_profile(profile))
+    assert load_profile(path) == profile
 
 
 def test_a_file_of_version_1_is_told_what_has_changed(tmp_path):

@@ -93,6 +93,17 @@ def test_each_backend_is_compared_at_its_best():
     assert other.expected == pytest.approx(planned().candidates[0].expected)
 
 
+def test_gpus_are_cut_with_caps_where_that_was_faster():
+    capped = [
+        point(gmis, num_env, speed * 1.5).model_copy(update={"model": model, "backend": "mps", "capped": gmis > 1})
+        for model, gmis, num_env, speed in KNOWN
+    ]
+    plan = planned(others=capped)
+    assert plan.layout.backend == "mps" and plan.candidates[0].cut.way == "capped mps"
+    assert {gmi.share for gmi in plan.layout.gmis} == {1 / len(plan.layout.devices[0].gmis)}
+    assert any("each has at most 50 % of its GPU's SMs" in reason for reason in plan.layout.reasons)
+
+
 def test_models_that_have_no_cut_in_common_are_planned_together():
     plan = planned([KNOWN[1], KNOWN[5]])
     assert environments(plan) == [(1000, 1000), (1000, 1000), (4000, 4000)]
