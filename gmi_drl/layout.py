@@ -236,17 +236,6 @@ class Layout(FileModel):
         """Environments of all GMIs together."""
         return sum(gmi.num_env for gmi in self.gmis)
 
-    @property
-    def patience(self) -> int:
-        """How many times `hang_s` a group waits: more than once where its GMIs may wait for others, whom they name.
-
-        A trainer waits once for agents that send by channels, twice for one that it asks: it may wait for simulators.
-        """
-        if self.channels is not None:
-            return 2
-        asks = self.with_role("agent") and any("agent" not in gmi.roles for gmi in self.with_role("trainer"))
-        return 3 if asks else 1
-
     def with_role(self, role: Role) -> tuple[GMI, ...]:
         """The GMIs that have a role, by id."""
         return tuple(gmi for gmi in self.gmis if role in gmi.roles)

@@ -1,10 +1,24 @@
 """Who a process is among those of its group."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import chain
 
 from gmi_drl.errors import UsageError
 from gmi_drl.mapping import MappingList, check_mapping, size_of
+
+
+class Renewals:
+    """By what a process that waits shows those who wait for it that it is not silent; see `gmi_drl.waits`.
+
+    Attributes:
+        tell: What tells others; groups add what tells their ranks.
+        heard: What is done when a wait for other ranks begins anew because they have told so.
+    """
+
+    def __init__(self) -> None:
+        self.tell: list[Callable[[], object]] = []
+        self.heard: list[Callable[[], object]] = []
 
 
 @dataclass(frozen=True)
@@ -17,6 +31,7 @@ class Membership:
         names: What errors call the ranks, in rank order: "GMI 3". Without any they are ranks.
         hang_s: Seconds after which a peer that lives counts as silent.
         spins: Whether it may spin before it offers its core to others: only where each rank has cores of its own.
+        renewals: Of this process.
 
     Raises:
         UsageError: If the mapping does not have the ranks 0 to n - 1, or this one, or as many as names.
@@ -27,6 +42,7 @@ class Membership:
     names: tuple[str, ...] = ()
     hang_s: float = 300.0
     spins: bool = True
+    renewals: Renewals = field(default_factory=Renewals, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_mapping(self.mapping)

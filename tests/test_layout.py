@@ -163,24 +163,6 @@ def test_parts_of_every_gmi_are_checked_together():
         layout(gmi(0, []), gmi(1, [0], num_env=0))
 
 
-@pytest.mark.parametrize(
-    ("roles", "more", "times"),
-    [
-        ([["simulator", "agent"], ["trainer"], ["trainer"]], {"channels": {}}, 2),
-        ([["simulator"], ["agent"], ["trainer"]], {}, 3),
-        ([["simulator", "agent"], ["trainer"]], {}, 3),
-        ([["simulator", "agent", "trainer"], ["simulator", "agent", "trainer"]], {}, 1),
-        ([["simulator"], ["agent", "trainer"]], {}, 1),
-        ([["simulator", "agent"], ["simulator", "agent"]], {}, 1),
-        ([["trainer"], ["trainer"]], {}, 1),
-    ],
-    ids=["by channels", "asks", "asks one with worlds", "holistic", "is the agent", "serve", "trainers only"],
-)
-def test_a_group_waits_as_long_as_the_waits_of_its_members_for_others_take(roles, more, times):
-    gmis = [{**gmi(number, [number]), "roles": some} for number, some in enumerate(roles)]
-    assert layout(*gmis, **more).patience == times
-
-
 def on_nodes(*names, core=0, **more):
     """A GMI on core 0 of each node."""
     listed = [{"node": name, "kind": "cpu", "gmis": [gmi(id, [core])]} for id, name in enumerate(names)]

@@ -12,9 +12,10 @@ class Group(Protocol):
     """The ranks of a group, on the host whatever device they compute on. All make the same calls in the same order.
 
     Every call that waits raises `PeerDiedError` soon after the death of a rank that it waits for, and `PeerSilentError`
-    for one that lives but has not arrived within `hang_s`, in which this process was running; a group that raised
-    either is of no further use. Where ranks make different calls, or the same with vectors of different lengths, all
-    raise `UsageError` and nothing is changed.
+    for one that lives but has not arrived within `hang_s`, in which this process was running and no other rank told
+    that it waits for somebody slow (`membership.Renewals`); a group that raised either is of no further use. Where
+    ranks make different calls, or the same with vectors of different lengths, all raise `UsageError` and nothing is
+    changed.
 
     Attributes:
         rank: This process, from 0.

@@ -30,6 +30,7 @@ from gmi_drl.task_names import find_task
 from gmi_drl.task_settings import check_settings
 from gmi_drl.templates import template_for
 from gmi_drl.templates.tcg import SERVING
+from gmi_drl.waits import waits_of
 from gmi_drl.workload import TaskSpec
 
 
@@ -152,7 +153,8 @@ def serve(
             Sampler(watched_gpus(layout, processes.instances.environment)) as sampler,
         ):
             on_start()
-            _supervise(processes, template.leaders(layout), config.hang_s, request, written)
+            silence_s = waits_of(layout).launcher_s(config.hang_s)
+            _supervise(processes, template.leaders(layout), silence_s, request, written)
             if written and request.signal:
                 written.state = "stopped"
         results: dict[int, dict[str, Any]] = processes.results
@@ -204,14 +206,14 @@ def _check_settings(run: RunFolder, task: str, layout: Layout, config: RunConfig
 def _supervise(
     processes: GMIProcesses,
     leaders: tuple[int, ...],
-    hang_s: float,
+    silence_s: float,
     request: StopRequest,
     written: Writing | None,
 ) -> None:
     """Let all begin when the last is ready; say stop once a signal asks for it."""
     waiting, is_asked = set(leaders), False
     try:
-        for event in processes.events(silence_s=hang_s):
+        for event in processes.events(silence_s):
             if isinstance(event, Heard) and isinstance(event.word, Ready):
                 waiting.discard(event.gmi_id)
                 for leader in () if waiting or is_asked else leaders:

@@ -31,8 +31,7 @@ from gmi_drl.run.metrics import Row, drop_rows_after
 from gmi_drl.run.presence import Presence
 from gmi_drl.run.writers import Writers
 from gmi_drl.templates import template_of
-
-PATIENCE_S = 10.0  # GMIs that miss a peer name it, so they are given the time to say so first
+from gmi_drl.waits import waits_of
 
 
 @dataclass(frozen=True)
@@ -164,8 +163,8 @@ class Supervisor:
         Returns:
             Whether stop was said because of a signal.
         """
-        is_asked, by_signal, patience = False, False, processes.layout.patience
-        for event in processes.events(silence_s=self.config.hang_s * patience + PATIENCE_S):
+        is_asked, by_signal = False, False
+        for event in processes.events(silence_s=waits_of(processes.layout).launcher_s(self.config.hang_s)):
             self.home.check()
             rows.check()
             if not is_asked and (self.request.signal is not None or self._is_late()):

@@ -47,15 +47,22 @@ class Bells:
         """Sleep until a peer has done something: `wait_for` with one peer."""
         self.wait_for(is_done, (peer,), deed)
 
-    def wait_for(self, is_done: Callable[[], bool], peers: Sequence[int], deed: str, patience: float = 1) -> None:
+    def wait_for(
+        self,
+        is_done: Callable[[], bool],
+        peers: Sequence[int],
+        deed: str,
+        patience: float = 1,
+        news: Callable[[], object] = lambda: 0,
+    ) -> None:
         """Sleep until peers have done something. What they did before one of them ended counts.
 
         Args:
             is_done: Whether they have.
             peers: The ids of their GMIs, one at least.
             deed: What, for errors: "sent a message".
-            patience: How many times `hang_s` this waits. More than once where a peer may itself wait for another, whom
-                it then names.
+            patience: How many times `hang_s` this waits; see `gmi_drl.waits`.
+            news: The wait begins anew whenever this changes.
 
         Raises:
             PeerDiedError: If the process of one has ended.
@@ -71,6 +78,7 @@ class Bells:
                 return
             if lost:
                 raise self._ended_error(lost[0], deed)
+            waiting.renew_by(news())
             waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {deed}")
             if waiting.look() > most_s:
                 here = "lives but" if all(map(self._memory.pid, peers)) else "is not here yet and"

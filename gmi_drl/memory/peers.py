@@ -14,7 +14,7 @@ from gmi_drl.memory.segment import LINE_BYTES
 from gmi_drl.memory.waiting import Waiting, is_stopped
 
 _LINE_WORDS = LINE_BYTES // 8
-_PID, _LEFT = 2, 3  # their places in a line, after the two arrivals
+_PID, _LEFT, _RENEWED = 2, 3, 4  # their places in a line, after the two arrivals
 _LAP = 2**15  # an even number, which arrivals are counted up to: nobody is more than one ahead of another
 _SPINS = 200  # reads of a counter (about 10 us) before the core is offered to others
 _YIELD_S = 0.02
@@ -53,6 +53,7 @@ class Peers:
         self._watched: dict[int, int] = {}  # pidfd -> rank
         self._dead: set[int] = set()
         self._words[self._own + _PID] = os.getpid()
+        member.renewals.tell.append(self._renew)
         self.meet()
         try:
             for peer in self._others:
@@ -118,10 +119,17 @@ class Peers:
         late = self.late()
         if dead := [peer for peer in late if peer in self._dead]:
             raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
+        if waiting.renew_by(tuple(self._words[peer * _LINE_WORDS + _RENEWED] for peer in self._others)):
+            for heard in self._member.renewals.heard:
+                heard()
         waiting.tell_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
         if waiting.look() > self._member.hang_s:
             waited = f"for {self._member.hang_s:g} s (hang_s) while {self._me} waited"
             raise PeerSilentError(f"{self._silence(late)} {waited}: see what it does, or raise hang_s")
+
+    def _renew(self) -> None:
+        """Show the others that this rank is not silent."""
+        self._words[self._own + _RENEWED] += 1
 
     def any_dead(self) -> bool:
         """Whether `check` has seen that a rank ended, arrived or not."""

@@ -48,9 +48,9 @@ class RingWriter(_End):
 
     _PLACE = _WRITTEN
 
-    def has_room(self) -> bool:
-        """Whether one more may be put."""
-        return bool(self._count - self._words[_TAKEN] < self._capacity)
+    def has_room(self, records: int = 1) -> bool:
+        """Whether so many more may be put."""
+        return bool(self._count + records - self._words[_TAKEN] <= self._capacity)
 
     def put(self, first: int, second: int, third: int, fourth: int, fifth: int) -> None:
         """Write one; only where there is room. What it tells of was stored before it, as others see it."""

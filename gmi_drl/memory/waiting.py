@@ -22,21 +22,40 @@ class Waiting:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self._in_all_s = 0.0
         self._is_told = False
         self._last = time.perf_counter()
+        self._news: object = None
 
     def look(self) -> float:
         """The seconds that count so far; to be asked for often."""
         now = time.perf_counter()
-        self.seconds += min(now - self._last, _LOOK_S)
+        passed_s = min(now - self._last, _LOOK_S)
+        self.seconds += passed_s
+        self._in_all_s += passed_s
         self._last = now
         return self.seconds
 
+    def renew_by(self, news: object) -> bool:
+        """Begin anew if this differs from what it was at the last call: who is slow is not silent.
+
+        Args:
+            news: Anything that changes while who is waited for is not silent; not None.
+
+        Returns:
+            Whether it begins anew.
+        """
+        is_new = self._news is not None and news != self._news
+        self._news = news
+        if is_new:
+            self.seconds = 0.0
+        return is_new
+
     def tell_if_slow(self, who: Callable[[], str]) -> None:
         """Tell for whom this process waits, if that takes long: who is slow is waited for, but not in silence."""
-        if self.seconds > SLOW_S and not self._is_told:
+        if self._in_all_s > SLOW_S and not self._is_told:
             self._is_told = True
-            _LOG.warning("%s, for %.0f s so far", who(), self.seconds)
+            _LOG.warning("%s, for %.0f s so far", who(), self._in_all_s)
 
 
 def is_stopped(pid: int) -> bool:

@@ -1,6 +1,7 @@
 """The line between a GMI and its launcher: JSON messages over an inherited socket pair. No pickle, no RPC."""
 
 import json
+import math
 import os
 import socket
 import time
@@ -9,11 +10,14 @@ from typing import NoReturn
 
 from gmi_drl.device.context import finish
 from gmi_drl.errors import GmiError
-from gmi_drl.roles.words import GMIWord, LauncherWord, Proved, said_by_launcher, to_message
+from gmi_drl.roles.words import GMIWord, LauncherWord, Proved, Waits, said_by_launcher, to_message
 
 MAX_BYTES = 64 * 1024
 """Longest message; `SOCK_SEQPACKET` keeps each whole."""
 
+
+RENEW_S = 10.0
+"""Between two words to the launcher that say no more than that this GMI waits."""
 
 PROOF_S = 600.0
 """Until a launcher must have seen where a GMI computes, and all others that are asked about before it."""
@@ -52,6 +56,7 @@ class Line:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
         self._early: list[LauncherWord] = []
+        self._renewed_s = -math.inf
 
     def report(self, word: GMIWord) -> None:
         """Send without ever waiting: a launcher that does not read misses the message."""
@@ -61,6 +66,12 @@ class Line:
             return
         except OSError:
             self._leave()
+
+    def renew(self) -> None:
+        """Tell the launcher, once in `RENEW_S` at most, that this GMI waits for somebody who is slow and not silent."""
+        if time.monotonic() - self._renewed_s > RENEW_S:
+            self._renewed_s = time.monotonic()
+            self.report(Waits())
 
     def deliver(self, word: GMIWord) -> None:
         """Send what must arrive, such as a result or an error.

@@ -18,7 +18,7 @@ from gmi_drl.config import RunConfig, load_config
 from gmi_drl.device.precision import set_precision
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.layout import GMI, Layout
-from gmi_drl.membership import Membership
+from gmi_drl.membership import Membership, Renewals
 from gmi_drl.memory.post import Post
 from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.roles.far_home import FarHome
@@ -28,6 +28,7 @@ from gmi_drl.roles.words import Report
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.home import Home
 from gmi_drl.run.presence import pinned
+from gmi_drl.waits import Waits, waits_of
 
 ALONE = "(alone)"
 """The group of a GMI that the layout has in none, whose groups have no such names."""
@@ -52,7 +53,9 @@ class GMI_manager:
         meeting: A folder of this launch, where groups find each other.
         line: The line to the launcher.
         resources: What this GMI shares with others.
-        hang_s: Deadline in seconds of every wait for another GMI; `Layout.patience` times that for those of a group.
+        hang_s: Deadline in seconds of every wait for another GMI, as many times as `waits` says.
+        waits: Of the layout.
+        renewals: By which this GMI shows others, and the launcher, that it waits and is not silent.
         predecessors: Processes of this GMI that have died since the run was started.
         agents_are_succeeded: Whether an agent that dies is started again while the others go on.
         is_far: Whether the launcher does not see `run_folder`: what shall stay has to be carried there, see `home`.
@@ -68,12 +71,16 @@ class GMI_manager:
     is_far: bool = False
     predecessors: int = 0
     agents_are_succeeded: bool = False
+    waits: Waits = field(init=False)
+    renewals: Renewals = field(default_factory=Renewals)
     _reductions: dict[str, Reduction] = field(default_factory=dict)
     _failures: dict[str, GmiError] = field(default_factory=dict)
     _messages: Messages | None = None
     _current: ClassVar["GMI_manager | None"] = None
 
     def __post_init__(self) -> None:
+        self.waits = waits_of(self.layout)
+        self.renewals.tell.append(self.line.renew)
         # Before any role runs: others can send to this GMI, and see it end, from now on.
         if self.resources.post and Messages.obstacle() is None:
             self._messages = Messages(self.resources.post, self.gmi.id, self.hang_s)
@@ -221,8 +228,9 @@ class GMI_manager:
             group.members.index(self.gmi.id),
             self.layout.ranks_by_device(group.name),
             tuple(f"GMI {gmi_id}" for gmi_id in group.members),
-            self.hang_s * self.layout.patience,
+            self.hang_s * self.waits.rank,
             spins=not self.layout.share_cores,
+            renewals=self.renewals,
         )
         with ExitStack() as opened:
             ranks = opened.enter_context(closing(open_group(method, member, self.resources.spots[group.name])))

@@ -93,6 +93,11 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Waits:
+    """The role waits for another GMI, which is slow and not silent."""
+
+
+@dataclass(frozen=True)
 class Wrote:
     """A shard of experience is kept for good; see `run.experience.Shard`."""
 
@@ -123,7 +128,7 @@ class Failed:
 
 
 LauncherWord = Proved | Kept | Start | Stop | Measure | Reduce
-GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Wrote | Warned | Done | Failed
+GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Waits | Wrote | Warned | Done | Failed
 _OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
 _OF_GMI = {word.__name__: word for word in get_args(GMIWord)}
 

@@ -5,7 +5,7 @@ import pytest
 
 from gmi_drl.errors import GmiError
 from gmi_drl.roles.line import MAX_BYTES, Line, decode, encode, line_pair
-from gmi_drl.roles.words import Done, Measure, Proved, Reduce, Report, Stop, said_by_gmi
+from gmi_drl.roles.words import Done, Measure, Proved, Reduce, Report, Stop, Waits, said_by_gmi
 
 
 @pytest.fixture
@@ -72,3 +72,15 @@ def test_a_gmi_leaves_when_its_launcher_is_gone():
         check=False,
     )
     assert run.returncode == 1 and run.stdout == b"" and run.stderr == b""
+
+
+def test_that_it_waits_is_told_once_in_a_while(ends, monkeypatch):
+    ours, line = ends
+    for _ in range(3):
+        line.renew()
+    monkeypatch.setattr("gmi_drl.roles.line.RENEW_S", -1.0)
+    line.renew()
+    ours.setblocking(False)
+    assert [said_by_gmi(decode(ours.recv(MAX_BYTES))) for _ in range(2)] == [Waits(), Waits()]
+    with pytest.raises(BlockingIOError):
+        ours.recv(MAX_BYTES)

@@ -47,7 +47,8 @@ def test_nobody_says_the_words_of_the_other(heard, words):
 )
 def test_what_is_no_word_is_refused(message):
     with pytest.raises(
-        ValueError, match="expected one of Attached, OnDevice, Keep, AtHome, Ready, Report, Wrote, Warned, Done, Failed"
+        ValueError,
+        match="expected one of Attached, OnDevice, Keep, AtHome, Ready, Report, Waits, Wrote, Warned, Done, Failed",
     ):
         said_by_gmi(message)
 

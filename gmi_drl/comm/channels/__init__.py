@@ -44,9 +44,9 @@ agent leases as far ahead as it can before each update:
     >>> lags(0), lags(2)
     ([0, 0, 0, 0, 0], [0, 1, 2, 2, 2])
 
-**Bounded.** The memory has its size from its first moment to its last, and is sealed. An agent without a place waits,
-as does one whose queue is full, and a trainer without a whole batch; all of them sleep, see each other end, and have a
-deadline (`hang_s`).
+**Bounded.** The memory has its size from its first moment to its last, and is sealed. An agent waits for a place, and
+for room in the queue of its trainer for all of a rollout, before it leases; a trainer waits for a whole batch. All of
+them sleep, see each other end, and have a deadline, which begins anew while trainers hear something (`gmi_drl.waits`).
 
 **Nothing lost, nothing twice.** A record has the number of its place, of its agent's rollout, of its steps and of
 itself; whatever does not follow the one before is an error. An agent that ends leaves what it has sent whole; its
@@ -70,10 +70,12 @@ from gmi_drl.comm.channels.parameters import packed_bytes
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.channels.trainer import Batch, TrainerEnd
 from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.membership import Renewals
 from gmi_drl.memory import fence
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.post import Post, PostMemory
+from gmi_drl.waits import Waits, waits_by_channels
 
 __all__ = [
     "AgentEnd",
@@ -102,6 +104,7 @@ def agent_end(
     hang_s: float,
     device: torch.device | str = "cpu",
     predecessors: int = 0,
+    waits: Waits | None = None,
 ) -> NearAgentEnd:
     """Join the channels as an agent; returns when the first trainer has made their memory.
 
@@ -113,6 +116,7 @@ def agent_end(
         hang_s: Seconds after which a peer that lives counts as silent.
         device: Where a direct agent's places are; those of others are in the shared memory.
         predecessors: How many processes were this agent before, and have ended.
+        waits: Of the layout; None: as if the trainers of these sizes were all.
 
     Raises:
         UsageError: If the GMI is no agent, or the memory was made for other sizes.
@@ -120,7 +124,9 @@ def agent_end(
         PeerDiedError: If the first trainer has ended.
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
-    return NearAgentEnd(*_opened(memory, post, gmi_id, sizes, hang_s, "agents"), torch.device(device), predecessors)
+    opened = _opened(memory, post, gmi_id, sizes, hang_s, "agents")
+    patience = (waits or waits_by_channels(len(sizes.trainers))).trainer
+    return NearAgentEnd(*opened, torch.device(device), predecessors, patience)
 
 
 def trainer_end(
@@ -131,6 +137,7 @@ def trainer_end(
     hang_s: float,
     device: torch.device | str = "cpu",
     awaits_successors: bool = False,
+    renewals: Renewals | None = None,
 ) -> TrainerEnd:
     """Join the channels as a trainer, the first of which makes their memory.
 
@@ -143,6 +150,7 @@ def trainer_end(
         device: Where batches shall be: on a CPU they are the shared memory itself.
         awaits_successors: Whether others will come in the place of agents that end: where all have, `hang_s` is waited
             for one.
+        renewals: Of this process, by which others learn that this trainer hears something; None: of nobody else.
 
     Raises:
         UsageError: If the GMI is no trainer, or the memory was made for other sizes.
@@ -154,6 +162,7 @@ def trainer_end(
         *_opened(memory, post, gmi_id, sizes, hang_s, "trainers"),
         torch.device(device),
         awaits_successors=awaits_successors,
+        renewals=renewals or Renewals(),
     )
 
 

@@ -54,8 +54,8 @@ class AgentEnd(ABC):
         Raises:
             UsageError: If the last place was not committed.
             PeerDiedError: If a trainer has ended, or who stands in for a far agent.
-            PeerSilentError: If none was free for twice `hang_s`: trainers that wait for an agent which stands still
-                name it after `hang_s`.
+            PeerSilentError: If trainers have neither freed one nor heard anything for some times `hang_s`
+                (`gmi_drl.waits`): those that wait for an agent which stands still name it before.
         """
         if self._place is not None and not self._place.is_committed:
             raise UsageError("the last place was not committed, and so the next one cannot be leased")
@@ -79,7 +79,7 @@ class AgentEnd(ABC):
 
     @abstractmethod
     def _send(self, trainer: int, record: Record) -> None:
-        """Tell a trainer, by rank, of steps that are in a place; waits where the queue is full."""
+        """Tell a trainer, by rank, of steps that are in a place."""
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:

@@ -53,12 +53,8 @@ class Batcher:
         self._whole_kinds[slot] += 1
         return True
 
-    def is_whole(self, batch: int) -> bool:
-        """Whether all rollouts of a batch have come, by its number, from 0 and without end."""
-        return not self.missing(batch)
-
     def missing(self, batch: int) -> list[int]:
-        """The places of a batch that are not whole."""
+        """The places of a batch that are not whole, by its number, from 0 and without end."""
         return [place for place in self.places_of(batch) if not self.is_place_whole(place)]
 
     def is_place_whole(self, place: int) -> bool:

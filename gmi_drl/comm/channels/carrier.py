@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from gmi_drl.comm.channels.far_words import GRANT, GRANTED, NO_MORE, PIECE, ROOM
+from gmi_drl.comm.channels.far_words import GRANT, GRANTED, NO_MORE, PIECE, ROOM, STILL
 from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.links.wire import LOST, Wire
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
@@ -52,6 +52,7 @@ class Carrier:
         self._pieces: deque[tuple[int, bytes, memoryview]] = deque()
         self._sending: int | None = None  # the rollout whose piece the wire has
         self._unsent: Counter[int] = Counter()  # pieces, by their rollout
+        self._still = 0  # how often a trainer has shown that it is not silent
         self._lost: GmiError | None = None
         self._is_closed = False
         self._changed = threading.Condition()  # guards all of these
@@ -90,16 +91,16 @@ class Carrier:
 
         Raises:
             PeerDiedError: If it has ended; or any other error that it has told of.
-            PeerSilentError: If it has not done it, and nothing has moved, for so many seconds.
+            PeerSilentError: If it has not done it, nothing has moved, and no trainer that it waits for has heard
+                anything, for so many seconds.
         """
-        waiting, moved = Waiting(), self._moved
+        waiting = Waiting()
         with self._changed:
             while not is_done():
                 if self._lost is not None:
                     raise self._lost
                 self._changed.wait(_NAP_S)
-                if moved != (moved := self._moved):
-                    waiting = Waiting()  # who is slow is not silent
+                waiting.renew_by((self._wire.sent, self._wire.received, self._still))
                 waiting.tell_if_slow(lambda: f"{self._own} waits until {self._name} has {deed}")
                 if waiting.look() > most_s:
                     text = f"{self._name} has not {deed} for {most_s:g} s while {self._own} waited"
@@ -120,10 +121,6 @@ class Carrier:
         self._thread.join()
         self._wire.close()
         os.close(self._bell)
-
-    @property
-    def _moved(self) -> int:
-        return self._wire.sent + self._wire.received
 
     def _carry(self) -> None:
         looking = poll()
@@ -182,6 +179,7 @@ class Carrier:
             if kind == LOST:
                 name, _, text = said.decode().partition("\n")
                 self._lost = _ERRORS.get(name, GmiError)(text)
+            self._still += kind == STILL
             self.has_room |= kind == ROOM
             self.is_over |= kind == NO_MORE
             self._changed.notify_all()

@@ -56,8 +56,6 @@ class Place:
 
         Raises:
             UsageError: If it is not the kind's next step.
-            PeerDiedError: If the queue is full, and the trainer has ended.
-            PeerSilentError: If it has been full for `hang_s`.
         """
         channel = self._channels[kind]
         if step != channel.written or step >= channel.steps or self.is_committed:

@@ -15,6 +15,7 @@ from gmi_drl.comm.channels.parameters import parts_of
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.errors import UsageError
+from gmi_drl.waits import FIRST_HAND
 
 _BUFFERS = 2
 """Rollouts that have room here: one is written while the one before is sent."""
@@ -51,13 +52,14 @@ class FarAgentEnd(AgentEnd):
         carrier: To the stand-in; from now on this object's.
         sizes: The same for all ends.
         hang_s: Seconds after which a peer that lives counts as silent.
-        patience_s: For the memory of the channels, which the first trainer makes when it knows of the worlds.
+        patience: How many times `hang_s` the stand-in is waited for, which may wait for trainers.
+        loading_s: For the memory of the channels, which the first trainer makes when it knows of the worlds.
         device: From which places are copied here: from a GPU by DMA (not yet run on one).
 
     Raises:
         UsageError: If the memory was made for other sizes.
         PeerDiedError: If the stand-in or the first trainer has ended.
-        PeerSilentError: If there is no memory within `patience_s`.
+        PeerSilentError: If there is no memory within `loading_s`.
     """
 
     parameters: FarParameters
@@ -67,12 +69,13 @@ class FarAgentEnd(AgentEnd):
         carrier: Carrier,
         sizes: ChannelSizes,
         hang_s: float,
-        patience_s: float,
+        patience: int,
+        loading_s: float,
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(sizes)
         self.parameters = FarParameters(carrier)
-        self._carrier, self._hang_s = carrier, hang_s
+        self._carrier, self._hang_s, self._patience = carrier, hang_s, patience
         self._one = one = replace(sizes, rollouts=1)
         carrier.parameters = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
         is_pinned = torch.device(device).type == "cuda"
@@ -81,7 +84,7 @@ class FarAgentEnd(AgentEnd):
         self._bytes = [memory.numpy().data.cast("B") for memory in memories]
         carrier.say(OPEN, sizes.text.encode())
         try:
-            carrier.wait_for(lambda: carrier.has_room, "told of room for experience", max(hang_s, patience_s))
+            carrier.wait_for(lambda: carrier.has_room, "told of room for experience", max(hang_s, loading_s))
         except BaseException:
             carrier.close()
             raise
@@ -92,9 +95,9 @@ class FarAgentEnd(AgentEnd):
         self._carrier.close()
 
     def _next_lease(self) -> Lease | None:
-        self._wait(lambda: self._carrier.has_sent(self.rollouts - _BUFFERS), "taken experience", 1)
+        self._wait(lambda: self._carrier.has_sent(self.rollouts - _BUFFERS), "taken experience", FIRST_HAND)
         self._carrier.say(LEASE)
-        self._wait(self._carrier.has_answered, "leased a place", 3)  # after twice that it names who gives none back
+        self._wait(self._carrier.has_answered, "leased a place", self._patience)
         grant = self._carrier.take_grant()
         if grant is None:
             return None

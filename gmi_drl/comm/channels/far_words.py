@@ -9,11 +9,12 @@ import struct
 
 from gmi_drl.comm.links.wire import OTHERS
 
-TELL, OPEN, ROOM, LEASE, GRANTED, NO_MORE, PIECE, BYE = range(OTHERS, OTHERS + 8)
+TELL, OPEN, ROOM, LEASE, GRANTED, NO_MORE, PIECE, BYE, STILL = range(OTHERS, OTHERS + 9)
 """Kinds of words.
 
 TELL: a message to a trainer. OPEN: the sizes of the channels. ROOM: they have their memory. LEASE: a place is wanted.
 GRANTED: here it is. NO_MORE: no more experience is needed. PIECE: steps of a kind. BYE: that was all.
+STILL: a trainer that is waited for is not silent.
 """
 
 TO = struct.Struct("<q")

@@ -1,6 +1,6 @@
 """The migrator: which trainer a rollout goes to, and in which place of its memory it is made (paper section 4.2)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from gmi_drl.comm.channels.memory import GIVEN_BACK, LEASED, OWNERS, ChannelMemory
@@ -54,10 +54,15 @@ class Leases:
         self._places = memory.sizes.places
         self._tables = [memory.table(trainer) for trainer in range(len(memory.sizes.trainers))]
 
-    def lease(self, agent: int, rollout: int) -> Lease | None:
+    def lease(self, agent: int, rollout: int, trainers: Collection[int] | None = None) -> Lease | None:
         """Take a place: one that was given up, if any, since a batch waits for it; else the next one of a trainer.
 
         It is that with the least workload: places that were leased and not yet given back.
+
+        Args:
+            agent: By its place in the sizes.
+            rollout: Its number.
+            trainers: Whose place it may be, by rank; None: of all.
 
         Returns:
             None if none is free, or if experience has ended.
@@ -66,13 +71,14 @@ class Leases:
             if self._memory.is_closed:
                 return None
             owner = owner_word(agent, rollout)
-            for trainer, table in enumerate(self._tables):
+            tables = {one: table for one, table in enumerate(self._tables) if trainers is None or one in trainers}
+            for trainer, table in tables.items():
                 if (place := self._given_up(table)) is not None:
                     table[OWNERS + place % self._places] = owner
                     return Lease(trainer, place)
-            workloads = [table[LEASED] - table[GIVEN_BACK] for table in self._tables]
-            trainer = min(range(len(workloads)), key=workloads.__getitem__)
-            if workloads[trainer] >= self._places:
+            workloads = {one: table[LEASED] - table[GIVEN_BACK] for one, table in tables.items()}
+            trainer = min(workloads, key=workloads.__getitem__, default=0)
+            if not workloads or workloads[trainer] >= self._places:
                 return None
             table = self._tables[trainer]
             place = table[LEASED]

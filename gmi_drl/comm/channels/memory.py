@@ -24,6 +24,9 @@ LEASED = 0
 GIVEN_BACK = LINE_BYTES // 8
 """The word of a trainer's table that it alone writes: places that are free again."""
 
+HEARD = GIVEN_BACK + 1
+"""The next word, which the trainer alone writes, too: it changes whenever the trainer shows that it is not silent."""
+
 HANDLE = 2 * GIVEN_BACK
 """From here the words by which direct agents map the batches on its GPU (`direct.py`)."""
 
@@ -86,6 +89,7 @@ class ChannelMemory:
         self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
         self.parameter_words = self._run[_PARAMETERS:]
         self.predecessors = self._words(self._predecessors_at, 8 * len(sizes.agents))
+        self._tables = [self._table(trainer) for trainer in range(len(sizes.trainers))]
         self._pages = [self._pages_of(trainer) for trainer in range(len(sizes.trainers))]
         self._batches: list[list[Tensor]] = [
             [row[: sizes.batch_bytes] for row in pages.view(sizes.batches, self.batch_stride)] for pages in self._pages
@@ -96,13 +100,18 @@ class ChannelMemory:
         """Whether a trainer has said that no more experience is needed."""
         return bool(self._run[_CLOSED])
 
+    @property
+    def heard(self) -> tuple[int, ...]:
+        """The `HEARD` of all trainers, by rank."""
+        return tuple(table[HEARD] for table in self._tables)
+
     def close_experience(self) -> None:
         """Say so."""
         self._run[_CLOSED] = 1
 
     def table(self, trainer: int) -> memoryview:
-        """The words of a trainer, by rank: `LEASED`, `GIVEN_BACK`, and from `OWNERS` its places."""
-        return self._words(self._tables_at + trainer * self._table_bytes, self._table_bytes)
+        """The words of a trainer, by rank: `LEASED`, `GIVEN_BACK`, `HEARD`, and from `OWNERS` its places."""
+        return self._tables[trainer]
 
     def unmapped(self, trainer: int) -> memoryview:
         """A word for each agent, by its place in the sizes: whether it has done with a trainer's memory of the GPU."""
@@ -157,6 +166,9 @@ class ChannelMemory:
         _, count = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
         if difference := self.sizes.difference(os.pread(descriptor, count, _HEADER.size).decode()):
             raise UsageError(f"the channels' memory was made for other sizes than this GMI's: {difference}")
+
+    def _table(self, trainer: int) -> memoryview:
+        return self._words(self._tables_at + trainer * self._table_bytes, self._table_bytes)
 
     def _pages_of(self, trainer: int) -> Tensor:
         nbytes = self.sizes.batches * self.batch_stride

@@ -1,7 +1,5 @@
 """The end of an agent that shares the memory of its trainers' host."""
 
-from collections.abc import Callable, Sequence
-
 import torch
 from torch import Tensor
 
@@ -16,21 +14,34 @@ from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.ring import RingWriter
 
+ROOM = "made room for experience"
+"""What an agent waits for, in errors."""
+
 
 class NearAgentEnd(AgentEnd):
     """See `AgentEnd`: places are written where trainers read them.
 
     Places in the host's memory that an agent on a GPU writes are registered with CUDA, so it copies by DMA; not yet run
     on one.
+
+    Attributes:
+        patience: How many times `hang_s` trainers are waited for.
     """
 
     def __init__(
-        self, memory: ChannelMemory, lock: SharedLock, bells: Bells, device: torch.device, predecessors: int
+        self,
+        memory: ChannelMemory,
+        lock: SharedLock,
+        bells: Bells,
+        device: torch.device,
+        predecessors: int,
+        patience: int,
     ) -> None:
         super().__init__(sizes := memory.sizes)
         self.rollouts = predecessors * ROLLOUTS_OF_ONE
-        self.parameters = Parameters(memory, bells)
+        self.parameters = Parameters(memory, bells, patience)
         self._memory, self._lock, self._bells = memory, lock, bells
+        self.patience = patience
         self._index = sizes.agents.index(bells.own)
         memory.predecessors[self._index] = predecessors
         for trainer in sizes.trainers:
@@ -65,18 +76,21 @@ class NearAgentEnd(AgentEnd):
         ended = self._bells.look(self.sizes.trainers)  # before it is seen whether they said that it ends
         if ended and not self._memory.is_closed:
             self._bells.check(ended[0], "trained on what is sent")
-        leased = self._leases.lease(self._index, self.rollouts)
+        records = self.sizes.rollout_records
+        with_room = [trainer for trainer, ring in enumerate(self._rings) if ring.has_room(records)]
+        leased = self._leases.lease(self._index, self.rollouts, with_room)
         self.rollouts += leased is not None
         return leased
 
-    def send_now(self, trainer: int, record: Record) -> bool:
-        """Tell a trainer, by rank, of steps that are in a place, if there is room in the queue; whether there was."""
-        ring = self._rings[trainer]
-        if not ring.has_room():
-            return False
-        ring.put(*record)
+    def send(self, trainer: int, record: Record) -> None:
+        """Tell a trainer, by rank, of steps that are in a place. Its queue had room for all of the rollout."""
+        self._rings[trainer].put(*record)
         self._bells.ring(self.sizes.trainers[trainer])
-        return True
+
+    @property
+    def heard(self) -> object:
+        """What changes whenever a trainer shows that it is not silent."""
+        return self._memory.heard
 
     def bytes_of(self, trainer: int, record: Record) -> memoryview:
         """Where the steps of a record are, in a place of the host's memory that was leased."""
@@ -96,7 +110,8 @@ class NearAgentEnd(AgentEnd):
 
     def _next_lease(self) -> Lease | None:
         if not self._is_served():
-            self._wait(self._is_served, self.sizes.trainers, "given back places", patience=2)
+            with self._waiting():
+                self._bells.wait_for(self._is_served, self.sizes.trainers, ROOM, self.patience, lambda: self.heard)
         return self._leased
 
     def _is_served(self) -> bool:
@@ -105,15 +120,7 @@ class NearAgentEnd(AgentEnd):
         return self._leased is not None or self._memory.is_closed
 
     def _send(self, trainer: int, record: Record) -> None:
-        def is_told() -> bool:  # or nobody reads it any more
-            return self.send_now(trainer, record) or self._memory.is_closed
-
-        if not is_told():
-            self._wait(is_told, (self.sizes.trainers[trainer],), "taken experience")
-
-    def _wait(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str, patience: int = 1) -> None:
-        with self._waiting():
-            self._bells.wait_for(is_done, trainers, deed, patience)
+        self.send(trainer, record)
 
     def _views_of(self, lease: Lease) -> dict[str, Tensor]:
         slot = lease.place % self.sizes.places

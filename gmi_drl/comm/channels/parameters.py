@@ -30,10 +30,11 @@ class Parameters:
     Args:
         memory: Of the channels.
         bells: Of this GMI. The first trainer is the one that publishes.
+        patience: How many times `hang_s` they are waited for.
     """
 
-    def __init__(self, memory: ChannelMemory, bells: Bells) -> None:
-        self._words, self._bells = memory.parameter_words, bells
+    def __init__(self, memory: ChannelMemory, bells: Bells, patience: int) -> None:
+        self._memory, self._words, self._bells, self._patience = memory, memory.parameter_words, bells, patience
         self._buffers = [memory.parameters(buffer) for buffer in range(BUFFERS)]
         self._writer, *others = memory.sizes.trainers
         self._told = (*memory.sizes.agents, *others)
@@ -80,9 +81,15 @@ class Parameters:
 
         Raises:
             PeerDiedError: If the first trainer has ended before.
-            PeerSilentError: If it has not done it for `hang_s`.
+            PeerSilentError: If it has not done it in that time, in which no trainer has heard anything.
         """
-        self._bells.wait(lambda: self.published() >= count, self._writer, "published parameters")
+        self._bells.wait_for(
+            lambda: self.published() >= count,
+            (self._writer,),
+            "published parameters",
+            self._patience,
+            lambda: self._memory.heard,
+        )
 
     def read_into(self, tensors: Sequence[Tensor]) -> int:
         """Copy the newest ones, which this waits for only before the first; errors as of `await_published`.

@@ -93,10 +93,15 @@ class ChannelSizes:
     def ring_records(self) -> int:
         """Records that may be under way from an agent to a trainer: of twice its share of the places.
 
-        So an agent runs ahead of a trainer that learns, in either mode, and one that holds more than that waits.
+        So an agent runs ahead of a trainer that learns, in either mode. It leases a place only where the queue has room
+        for all of a rollout, so it never waits with a place that others wait for.
         """
-        rollouts = min(self.places, 2 * -(-self.places // len(self.agents)))
-        return rollouts * sum(-(-self.steps_of(kind) // self.steps_of_transfer(kind)) for kind in self.form.kinds)
+        return min(self.places, 2 * -(-self.places // len(self.agents))) * self.rollout_records
+
+    @cached_property
+    def rollout_records(self) -> int:
+        """Records that tell of one rollout."""
+        return sum(-(-self.steps_of(kind) // self.steps_of_transfer(kind)) for kind in self.form.kinds)
 
     @cached_property
     def text(self) -> str:

@@ -4,8 +4,7 @@ A process for each such agent: to trainers its end is the agent's, and it ends a
 """
 
 import math
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from select import POLLIN, POLLOUT, poll
@@ -13,9 +12,23 @@ from select import POLLIN, POLLOUT, poll
 import torch
 
 from gmi_drl.comm.channels import agent_end
-from gmi_drl.comm.channels.far_words import BYE, GRANT, GRANTED, LEASE, NO_MORE, OPEN, PIECE, PIECE_OF, ROOM, TELL, TO
+from gmi_drl.comm.channels.far_words import (
+    BYE,
+    GRANT,
+    GRANTED,
+    LEASE,
+    NO_MORE,
+    OPEN,
+    PIECE,
+    PIECE_OF,
+    ROOM,
+    STILL,
+    TELL,
+    TO,
+)
 from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.channels.memory import is_made
+from gmi_drl.comm.channels.near_agent import ROOM as ROOM_MADE
 from gmi_drl.comm.channels.near_agent import NearAgentEnd
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.sizes import ChannelSizes
@@ -24,6 +37,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.post import Post, PostMemory
 from gmi_drl.memory.waiting import Waiting
+from gmi_drl.waits import Waits
 
 LAST_WORDS_S = 5.0
 """For the agent to hear why its stand-in gives up."""
@@ -31,7 +45,7 @@ LAST_WORDS_S = 5.0
 _LOOK_MS = 100
 
 Piece = tuple[int, Record]
-"""What `NearAgentEnd.send_now` tells, and whom."""
+"""What `NearAgentEnd.send` tells, and whom."""
 
 
 class StandIn:
@@ -39,7 +53,7 @@ class StandIn:
 
     It waits for two sides at once: for the agent without a deadline, as trainers have one for that, and for trainers as
     an agent does. What has come is passed on also while a place is waited for, since who has the next place to give may
-    wait for just that.
+    wait for just that; the agent is told that trainers are not silent.
 
     Args:
         wire: To the agent; from now on this object's.
@@ -48,13 +62,21 @@ class StandIn:
         gmi_id: Of the agent.
         hang_s: Seconds after which a trainer that lives counts as silent.
         tell: Sends a message to a GMI, as from this one.
+        waits: As of `agent_end`.
     """
 
     def __init__(
-        self, wire: Wire, memory: int, post: Post, gmi_id: int, hang_s: float, tell: Callable[[str, int], object]
+        self,
+        wire: Wire,
+        memory: int,
+        post: Post,
+        gmi_id: int,
+        hang_s: float,
+        tell: Callable[[str, int], object],
+        waits: Waits | None = None,
     ) -> None:
         self._wire, self._memory, self._post, self._gmi_id, self._hang_s = wire, memory, post, gmi_id, hang_s
-        self._tell = tell
+        self._tell, self._waits = tell, waits
         self._bells = Bells(post, PostMemory(post.memory), gmi_id, hang_s)
         self._bells.heed(wire.fileno())
         self._sizes: ChannelSizes | None = None
@@ -63,7 +85,7 @@ class StandIn:
         self._is_asked = self._is_over = self._has_gone = False
         self._held: dict[tuple[Lease, int], list[int]] = {}  # steps that have come of each kind, by place and rollout
         self._piece: Piece | None = None  # whose numbers come
-        self._pieces: deque[Piece] = deque()  # that have come, and which no trainer was told of
+        self._heard: object = None  # what the trainers have, as the agent was told
 
     def serve(self) -> None:
         """Until the agent has ended, or says that this was all.
@@ -77,7 +99,8 @@ class StandIn:
                 self._hear_all()
             if self._sizes is not None and not self._is_over:
                 self._open(self._sizes)
-                self._pass_on(self._sizes.trainers)
+            if self._end is not None:
+                self._pass_on(self._end)
         except GmiError as error:
             self._give_up(error)
             raise
@@ -101,33 +124,29 @@ class StandIn:
 
         self._bells.wait_for(is_there, sizes.trainers[:1], "made the memory of the channels", math.inf)
         if not self._is_over:
-            self._end = agent_end(self._memory, self._post, self._gmi_id, sizes, self._hang_s)
+            self._end = agent_end(self._memory, self._post, self._gmi_id, sizes, self._hang_s, waits=self._waits)
             self._raw = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
             self._wire.tell(ROOM)
 
-    def _pass_on(self, trainers: Sequence[int]) -> None:
-        while not self._is_over or self._pieces:
-            self._advance()
-            if self._pieces:
-                first = self._pieces[0]
-                gone = partial(self._is_passed_on, first)
-                self._await(gone, (trainers[first[0]],), "taken experience", 1)
-            elif self._is_asked and not self._is_over:
-                self._await(lambda: not self._is_asked, trainers, "given back places", 2)
+    def _pass_on(self, end: NearAgentEnd) -> None:
+        while not self._is_over:
+            self._advance(end)
+            if self._is_asked and not self._is_over:
+                answered, news = partial(self._is_answered, end), partial(self._news, end)
+                self._bells.wait_for(answered, end.sizes.trainers, ROOM_MADE, end.patience, news)
             elif not self._is_over:
                 self._rest()
 
-    def _await(self, is_done: Callable[[], bool], trainers: Sequence[int], deed: str, patience: int) -> None:
-        was_over = self._is_over
+    def _is_answered(self, end: NearAgentEnd) -> bool:
+        self._advance(end)
+        return self._is_over or not self._is_asked
 
-        def is_enough() -> bool:
-            self._advance()
-            return is_done() or self._is_over != was_over
-
-        self._bells.wait_for(is_enough, trainers, deed, patience)
-
-    def _is_passed_on(self, piece: Piece) -> bool:
-        return not self._pieces or self._pieces[0] is not piece
+    def _news(self, end: NearAgentEnd) -> object:
+        """That trainers are not silent, which the agent is told, too."""
+        heard, self._heard = self._heard, end.heard
+        if heard != self._heard and not self._wire.is_sending:
+            self._wire.tell(STILL)
+        return self._heard
 
     def _rest(self) -> None:
         """Until the agent says something, or hears what was said to it."""
@@ -135,14 +154,11 @@ class StandIn:
         looking.register(self._wire, POLLIN | POLLOUT * self._wire.is_sending)
         looking.poll()
 
-    def _advance(self) -> None:
+    def _advance(self, end: NearAgentEnd) -> None:
         """Do what can be done without waiting."""
-        assert self._end is not None
         self._hear_all()
-        while self._pieces and (self._end.send_now(*self._pieces[0]) or self._end.is_closed):
-            self._pieces.popleft()
-        if self._is_asked and not self._pieces and not self._is_over:  # who waits for a trainer leases nothing more
-            self._grant(self._end)
+        if self._is_asked and not self._is_over:
+            self._grant(end)
         if self._wire.is_open:
             self._bells.heed(self._wire.fileno(), is_sending=self._wire.is_sending)
 
@@ -189,9 +205,10 @@ class StandIn:
         self._wire.receive(self._end.bytes_of(trainer, record))
 
     def _has_come(self) -> None:
-        """Whether the numbers of a piece have."""
+        """Tell the trainer of a piece whose numbers have."""
         if self._piece is not None and not self._wire.is_receiving:
-            self._pieces.append(self._piece)
+            assert self._end is not None
+            self._end.send(*self._piece)
             self._piece = None
 
     def _grant(self, end: NearAgentEnd) -> None:

@@ -12,13 +12,15 @@ from gmi_drl.comm.channels.batches import Batches
 from gmi_drl.comm.channels.device_batches import open_batches
 from gmi_drl.comm.channels.direct import see_off
 from gmi_drl.comm.channels.leases import Leases, agent_of
-from gmi_drl.comm.channels.memory import ChannelMemory
+from gmi_drl.comm.channels.memory import HEARD, ChannelMemory
 from gmi_drl.comm.channels.parameters import Parameters
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.membership import Renewals
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.lock import SharedLock
 from gmi_drl.memory.ring import RingReader
+from gmi_drl.waits import FIRST_HAND
 
 FAREWELL_S = 2.0
 """As long at most a trainer stays for agents that have mapped its memory, when it could end."""
@@ -67,8 +69,9 @@ class TrainerEnd:
         device: torch.device,
         *,
         awaits_successors: bool,
+        renewals: Renewals,
     ) -> None:
-        self.parameters = Parameters(memory, bells)
+        self.parameters = Parameters(memory, bells, FIRST_HAND)
         self.dropped: Counter[str] = Counter()
         self.dropped_steps: Counter[str] = Counter()
         self.wait_s = 0.0
@@ -86,6 +89,8 @@ class TrainerEnd:
         self._predecessors = [0] * len(sizes.agents)  # as far as this one knows
         self._awaits_successors = awaits_successors
         self._spoilt: dict[int, int] = {}  # places that nobody may write any more, and whose they were
+        self._renewals = renewals
+        renewals.heard.append(self._renew)  # who waits for this one waits for whom it waits for
         self._ring_agents()  # direct ones wait for what is shared
         self._number = 0  # of the batch that is or will be trained on
         self._is_out = self._is_ended = False
@@ -198,6 +203,10 @@ class TrainerEnd:
         heard = {gmi for gmi, ring in self._rings.items() if ring.has_more()}
         for gmi in heard:
             self._take_in(gmi)
+        if heard:
+            self._renew()
+            for tell in self._renewals.tell:
+                tell()
         for gmi in ended:
             self._living.remove(gmi)
             self._reclaim(gmi, processes=self._predecessors[self._sizes.agents.index(gmi)] + 1)
@@ -205,6 +214,10 @@ class TrainerEnd:
             self._reclaim(gmi, processes=predecessors)
             self._welcome(gmi, predecessors)
         return heard.union(ended, succeeded)
+
+    def _renew(self) -> None:
+        """Show the agents that this trainer is not silent."""
+        self._memory.table(self._rank)[HEARD] += 1
 
     def _succeeded(self) -> dict[int, int]:
         """The agents as which another process has come, with how many were before it."""

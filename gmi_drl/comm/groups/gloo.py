@@ -13,6 +13,7 @@ from torch.distributed import Work
 from gmi_drl.comm.group import check_values
 from gmi_drl.comm.groups.meeting_file import meet_at
 from gmi_drl.comm.groups.polled import Polled
+from gmi_drl.comm.loopback import LOOPBACK, require_loopback
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 from gmi_drl.membership import Membership
@@ -37,7 +38,7 @@ class GlooGroup:
         spot: With a path.
 
     Raises:
-        MachineError: If this build of torch lacks gloo, or the path cannot be written.
+        MachineError: If this build of torch lacks gloo, the path cannot be written, or loopback is down.
         UsageError: If there is something at the path.
         PeerSilentError: If the others have not come within `hang_s`.
     """
@@ -46,6 +47,7 @@ class GlooGroup:
         assert spot.path is not None
         if not torch.distributed.is_gloo_available():
             raise MachineError("this build of torch has no gloo: use MPR-shm or another build")
+        require_loopback()
         self.rank = member.rank
         self.size = member.size
         self.wait_s = 0.0
@@ -135,7 +137,7 @@ def _keep_for_ever(group: Any) -> None:
 def _connect(member: Membership, store: Any) -> Any:
     gloo = _distributed.ProcessGroupGloo
     options = gloo._Options()
-    options._devices = [gloo.create_device(hostname="127.0.0.1")]
+    options._devices = [gloo.create_device(hostname=LOOPBACK)]
     options._timeout = timedelta(seconds=member.hang_s + _GRACE_S)
     group = gloo(store, member.rank, member.size, options)
     group._set_default_timeout(NEVER)

@@ -1,10 +1,12 @@
 """Who of the ranks at the other ends of the wires is there, silent or lost, while this one waits."""
 
+import math
+import time
 from collections.abc import Callable, Iterable
 from select import POLLIN, POLLOUT, poll
 from typing import NoReturn
 
-from gmi_drl.comm.links.wire import ASK, HERE, LOST, Wire
+from gmi_drl.comm.links.wire import ASK, HERE, LOST, RENEW, Wire
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 from gmi_drl.membership import Membership
 from gmi_drl.memory.waiting import Waiting
@@ -12,6 +14,7 @@ from gmi_drl.memory.waiting import Waiting
 LOOK_MS = 100
 _ANSWER_S = 3.0  # who is asked and has not answered by then does not wait; who waits may be short of a core
 _LAST_WORDS_S = 1.0
+_RENEW_S = 0.25
 
 Awaited = Callable[[], set[int]]
 """The ranks that something still depends on; none, and it is done."""
@@ -20,10 +23,11 @@ Awaited = Callable[[], set[int]]
 class Lookout:
     """Moves what is under way on all wires, and says whether it makes sense to go on waiting.
 
-    A rank that has waited for `hang_s` asks all others whether they are there. Those that wait answer, and for whom:
-    so of a row of ranks that wait for each other the one is named that does not. Where all wait, and something moves
-    between two such questions, it asks again. Whoever gives up tells all others why, and they give up with the same
-    words.
+    A wait begins anew whenever numbers move, or another rank tells that it waits elsewhere for somebody who is slow
+    (`membership.Renewals`). A rank that has waited for `hang_s` asks all others whether they are there. Those that wait
+    answer, and for whom: so of a row of ranks that wait for each other the one is named that does not. Where all wait,
+    and something moves between two such questions, it asks again. Whoever gives up tells all others why, and they give
+    up with the same words.
 
     Args:
         member: This process.
@@ -38,6 +42,9 @@ class Lookout:
         for wire in wires.values():
             self._poll.register(wire, POLLIN)
         self._awaited: Awaited = set
+        self._renewed = 0  # how often others have told that they are not silent
+        self._told_s = -math.inf  # when this rank told so last
+        member.renewals.tell.append(self._renew)
         self._lost: PeerDiedError | PeerSilentError | None = None
         self._asked: Waiting | None = None  # the waiting in which all were asked
         self._answers: dict[int, tuple[int, set[int]]] = {}  # the bytes that each has moved, and for whom it waits
@@ -55,7 +62,13 @@ class Lookout:
             PeerDiedError, PeerSilentError: If it makes no sense to go on, as `Group` says.
         """
         self._awaited = awaited
+        renewed = self._renewed
         self._pump(nap_ms)
+        if waiting.renew_by((self.moved, self._renewed)):
+            self._asked = None
+        if renewed != self._renewed:
+            for heard in self._member.renewals.heard:
+                heard()
         late = awaited()
         if not late:
             return
@@ -69,6 +82,13 @@ class Lookout:
     def moved(self) -> int:
         """Bytes of numbers that this rank has sent and received."""
         return sum(wire.sent + wire.received for wire in self._wires.values())
+
+    def _renew(self) -> None:
+        """Tell the others that this rank is not silent: not each time, since they may read it late."""
+        now_s = time.monotonic()
+        if now_s - self._told_s > _RENEW_S:
+            self._told_s = now_s
+            self._tell_all(RENEW)
 
     def close(self) -> None:
         """Look no more."""
@@ -94,6 +114,8 @@ class Lookout:
         elif kind == HERE:
             moved, *awaited = map(int, said.split())
             self._answers[peer] = moved, set(awaited)
+        elif kind == RENEW:
+            self._renewed += 1
         elif kind == LOST and self._lost is None:
             name, _, text = said.partition("\n")
             self._lost = PeerDiedError(text) if name == PeerDiedError.__name__ else PeerSilentError(text)

@@ -5,6 +5,7 @@ own, by descriptor, and the same `Meeting`. It closes its own copies once the ra
 for a rank that has ended before it came. Others are kept out by a token (`door.py`).
 """
 
+import errno
 import json
 import os
 import socket
@@ -57,8 +58,19 @@ class Meeting:
 
 
 def listen(host: str = "127.0.0.1") -> socket.socket:
-    """A socket for one rank of one group, at a port that the kernel chooses: where, `getsockname()` says."""
-    return socket.create_server((host, 0), backlog=1024)
+    """A socket for one rank of one group, at a port that the kernel chooses: where, `getsockname()` says.
+
+    Raises:
+        MachineError: If this machine has no such address.
+        OSError: If there are too few descriptors.
+    """
+    try:
+        return socket.create_server((host, 0), backlog=1024)
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            raise
+        remedy = "is its interface up (`ip address`)?"
+        raise MachineError(f"nobody can listen at {host}: {os.strerror(error.errno)}: {remedy}") from error
 
 
 def meet(member: Membership, meeting: Meeting, listener_fd: int) -> dict[int, Wire]:

@@ -99,13 +99,10 @@ class SocketLink:
             wire.close()
 
     def _wait(self, awaited: Awaited) -> None:
-        started = time.perf_counter()
-        waiting, moved = Waiting(), self._lookout.moved
+        started, waiting = time.perf_counter(), Waiting()
         try:
             while awaited():
                 self._lookout.look_after(awaited, waiting, LOOK_MS)
-                if moved != (moved := self._lookout.moved):
-                    waiting = Waiting()  # who is slow is not silent
         finally:
             self.wait_s += time.perf_counter() - started
 

@@ -8,8 +8,9 @@ from itertools import islice
 
 from gmi_drl.errors import GmiError
 
-CALL, ASK, HERE, LOST, DATA = range(5)
-"""Kinds of frames: what a rank has come for; are you there; I am, and wait for these; a rank is lost; numbers.
+CALL, ASK, HERE, LOST, DATA, RENEW = range(6)
+"""Kinds of frames: what a rank has come for; are you there; I am, and wait for these; a rank is lost; numbers; I am
+elsewhere, and not silent.
 
 Whoever uses a wire may have words of other kinds, from `OTHERS` on.
 """

@@ -62,4 +62,7 @@ def direct_agents(layout: Layout, pool: Pool) -> tuple[tuple[int, ...], ...]:
 
 def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:
     """That of a trainer."""
-    return trainer_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_succeeded)
+    memory = mgr.channel_memory
+    return trainer_end(
+        *memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_succeeded, renewals=mgr.renewals
+    )

@@ -9,6 +9,7 @@ import json
 import sys
 import traceback
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from gmi_drl.process_signals import leave_to_launcher
@@ -47,17 +48,21 @@ def _stand_in(order: dict[str, Any]) -> None:
     from gmi_drl.comm.crossings import AGENT, STAND_IN, crossing_of, member_of
     from gmi_drl.comm.links.meeting import Meeting, meet
     from gmi_drl.comm.messages.messages import Messages
+    from gmi_drl.files import load_yaml
+    from gmi_drl.layout import Layout
     from gmi_drl.roles.resources import Resources
+    from gmi_drl.waits import waits_of
 
     torch.set_num_threads(1)
     gmi_id, hang_s = order["gmi"], order["hang_s"]
+    waits = waits_of(load_yaml(Layout, Path(order["layout"])))
     resources = Resources.from_order(order["resources"])
     spot, post, memory = resources.spots[crossing_of(gmi_id)], resources.post, resources.channels
     assert post is not None and memory is not None and spot.meeting is not None and spot.listener is not None
     messages = Messages(post, gmi_id, hang_s)  # trainers can see this process end from now on
     member = member_of(gmi_id, STAND_IN, order["home"], hang_s)
     wire = meet(member, Meeting.read(spot.meeting), spot.listener)[AGENT]
-    with closing(StandIn(wire, memory, post, gmi_id, hang_s, messages.send)) as stand_in:
+    with closing(StandIn(wire, memory, post, gmi_id, hang_s, messages.send, waits)) as stand_in:
         stand_in.serve()
 
 

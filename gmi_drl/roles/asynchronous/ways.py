@@ -9,8 +9,9 @@ from gmi_drl.comm.channels.far_words import TELL, TO
 from gmi_drl.comm.crossings import AGENT, STAND_IN, crossing_of, member_of
 from gmi_drl.comm.links.meeting import Meeting, meet
 from gmi_drl.pools import pool_of
-from gmi_drl.roles.dedicated.peer import LOADING_S, Peer
+from gmi_drl.roles.dedicated.peer import Peer
 from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.waits import LOADING_S
 
 
 class Way(Protocol):
@@ -43,7 +44,7 @@ class Near:
         mgr = self._mgr
         if not mgr.predecessors:
             Peer(mgr, self._trainers[0]).hear(LOADING_S)
-        return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.predecessors)
+        return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.predecessors, mgr.waits)
 
 
 class Far:
@@ -59,7 +60,7 @@ class Far:
 
     def __init__(self, mgr: GMI_manager) -> None:
         pool = pool_of(mgr.layout, mgr.gmi.id)
-        self._hang_s, self._device, self._trainers = mgr.hang_s, mgr.device, pool.trainers
+        self._mgr, self._trainers = mgr, pool.trainers
         spot = mgr.resources.spots[crossing_of(mgr.gmi.id)]
         assert spot.meeting is not None and spot.listener is not None
         member = member_of(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
@@ -73,7 +74,8 @@ class Far:
 
     def open(self, sizes: ChannelSizes) -> FarAgentEnd:
         """See `Way`. The stand-in says that there is room."""
-        return FarAgentEnd(self._carrier, sizes, self._hang_s, LOADING_S, self._device)
+        mgr = self._mgr
+        return FarAgentEnd(self._carrier, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device)
 
 
 def way_to_trainers(mgr: GMI_manager) -> Way:

@@ -8,10 +8,11 @@ from dataclasses import asdict
 
 from gmi_drl.pools import far_agents, pool_of
 from gmi_drl.roles.asynchronous.ways import Way
-from gmi_drl.roles.dedicated.peer import LOADING_S, Peer
+from gmi_drl.roles.dedicated.peer import Peer
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
+from gmi_drl.waits import LOADING_S
 from gmi_drl.workload import TaskSpec
 
 

@@ -11,7 +11,7 @@ from gmi_drl.algo.rollout import MiniBatch, Rollout
 from gmi_drl.config import ppo_of
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.clock import PhaseClock
-from gmi_drl.roles.dedicated.peer import Peer, turns_of
+from gmi_drl.roles.dedicated.peer import Peer
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.player import new_agent
@@ -28,7 +28,7 @@ class TrainingAgent(DRL_role):
     def GMI_run(self, resume: str | None = None) -> None:
         """Serve until the trainer closes; `resume` as of `Holistic`."""
         config, chain = self.mgr.configure(), chain_of(self.mgr.layout, self.GMI_id)
-        trainer = Peer(self.mgr, chain.trainer, turns_of(self.mgr.layout).trainer * self.mgr.hang_s)
+        trainer = Peer(self.mgr, chain.trainer, self.mgr.waits.trainer * self.mgr.hang_s)
         simulators = [Peer(self.mgr, gmi_id) for gmi_id in chain.simulators]
         with closing(RemoteTask(simulators, self.mgr.device)) as task:
             noise = torch.Generator(self.mgr.device)

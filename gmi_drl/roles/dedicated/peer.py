@@ -2,41 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gmi_drl.errors import PeerSilentError
-from gmi_drl.layout import Layout
 
 CLOSE = "close"
 """The last thing that is asked for; nobody answers it."""
-
-LOADING_S = 1200.0
-"""How long a simulator may load and compile before it is there."""
-
-
-@dataclass(frozen=True)
-class Turns:
-    """How many times `hang_s` GMIs that have one role wait: who may itself wait for others is waited for longer.
-
-    An agent waits once for its simulators, trainers for each other longer than for their agents (`Layout.patience`). So
-    of all who wait for a GMI that hangs the first to give up is one that waits for it, and not for somebody between.
-
-    Attributes:
-        agent: A trainer for the rollout of its agent.
-        trainer: An agent for its trainer, which may wait for others.
-        idle_agent: A simulator for its agent, which may wait for its trainer.
-    """
-
-    agent: int
-    trainer: int
-    idle_agent: int
-
-
-def turns_of(layout: Layout) -> Turns:
-    """Those in a layout."""
-    group = layout.patience
-    return Turns(group - 1, group + 1, group + 2)
 
 
 class Mail(Protocol):
@@ -55,8 +26,7 @@ class Peer:
     Args:
         mail: Of this GMI.
         gmi_id: Of the other one.
-        patience_s: How much longer than `hang_s` its messages are waited for, where it may itself wait for others: who
-            is nearest to a GMI that hangs tells of it first, and names it.
+        patience_s: How long its messages are waited for, where that is longer than `hang_s`; see `gmi_drl.waits`.
     """
 
     def __init__(self, mail: Mail, gmi_id: int, patience_s: float = 0.0) -> None:
@@ -71,7 +41,7 @@ class Peer:
 
         Raises:
             PeerDiedError: If it has ended.
-            PeerSilentError: If it says nothing for `hang_s`, and the longer of both patiences is over.
+            PeerSilentError: If it says nothing for `hang_s`, and for the longer one of both patiences.
         """
         began_s = time.monotonic()
         while True:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.config import RunConfig
-from gmi_drl.roles.dedicated.peer import Peer, turns_of
+from gmi_drl.roles.dedicated.peer import Peer
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.seeds import seed_of, start_of, worlds_seed
 from gmi_drl.roles.worlds import make_worlds
@@ -30,7 +30,7 @@ class Simulator(DRL_role):
         """Serve until the agent closes."""
         torch.manual_seed(seed)  # some simulators draw from torch's own generator
         with closing(make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)) as task:
-            patience_s = turns_of(self.mgr.layout).idle_agent * self.mgr.hang_s
+            patience_s = self.mgr.waits.behind * self.mgr.hang_s
             serve_worlds(task, Peer(self.mgr, self.chain.agent, patience_s))
 
 

@@ -5,12 +5,13 @@ from typing import Any
 import torch
 
 from gmi_drl.layout import GMI
-from gmi_drl.roles.dedicated.peer import LOADING_S, Peer, turns_of
+from gmi_drl.roles.dedicated.peer import Peer
 from gmi_drl.roles.dedicated.remote_actor import RemoteReplica
 from gmi_drl.roles.holistic import Holistic
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.tasks.terms import RewardTerms
 from gmi_drl.templates.dedicated import Chain, chain_of
+from gmi_drl.waits import LOADING_S
 from gmi_drl.workload import TaskSpec
 
 
@@ -30,7 +31,7 @@ class Trainer(Holistic):
 
     def set_up_replica(self, start: int) -> None:
         """See `Holistic`."""
-        agent = Peer(self.mgr, self._chain.agent, turns_of(self.mgr.layout).agent * self.mgr.hang_s)
+        agent = Peer(self.mgr, self._chain.agent, self.mgr.waits.experience * self.mgr.hang_s)
         told = agent.hear(LOADING_S)
         self.terms = RewardTerms(told["terms"], torch.device("cpu")) if told["terms"] else None
         self.replica = RemoteReplica(

@@ -11,6 +11,7 @@ from gmi_drl.comm.crossings import AGENT, STAND_IN, member_of
 from gmi_drl.comm.links.meeting import Meeting, listen, meet
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError
+from gmi_drl.waits import waits_by_channels
 from tests.comm.ranks import FORK
 
 MEET_S = 60.0
@@ -49,7 +50,8 @@ class Crossing:
 
     def agent_end(self, sizes, hang_s):
         """The agent's end, once its stand-in has seen the channels' memory."""
-        return FarAgentEnd(self.carrier(), sizes, hang_s, hang_s)
+        patience = waits_by_channels(len(sizes.trainers)).behind
+        return FarAgentEnd(self.carrier(), sizes, hang_s, patience, hang_s)
 
     def standing_in(self, memory, post, hang_s, tell=None):
         """A thread of this process that stands in."""

@@ -188,4 +188,4 @@ def test_agents_give_up_a_trainer_that_is_stopped(far):
         os.kill(run.processes[0].pid, signal.SIGSTOP)
         error = run.said(1)
         assert isinstance(error, PeerSilentError)
-        assert f"GMI 0 (process {run.processes[0].pid}) lives but has not given back places" in str(error)
+        assert f"GMI 0 (process {run.processes[0].pid}) lives but has not made room for experience" in str(error)

@@ -123,7 +123,7 @@ def test_rollouts_go_to_the_trainer_with_the_least_workload(run):
     run = run(rollouts=2, agents=(2, 3), trainers=(0, 1), max_lag=0)
     for gmi in (2, 3, 2, 3):
         send(run.agents[gmi].lease(), gmi)
-    with pytest.raises(PeerSilentError, match=r"GMI 0 \(process \d+\), GMI 1 .* has not given back places"):
+    with pytest.raises(PeerSilentError, match=r"GMI 0 \(process \d+\), GMI 1 .* has not made room"):
         run.agents[2].lease()
     assert run.agents[2].wait_s > 0
     assert run.update(1) == [[(2, 0), (2, 1)], [(3, 0), (3, 1)]]
@@ -172,21 +172,15 @@ def test_one_version_for_each_update(run):
 
 
 @pytest.mark.parametrize("mode", ["MCC", "UCC"])
-def test_a_full_queue_holds_its_agent_and_loses_nothing(run, mode):
+def test_a_full_queue_holds_its_agent_between_rollouts_and_loses_nothing(run, mode):
     run = run(rollouts=4, agents=(1, 2, 3, 4), max_lag=0, mode=mode)
     for _ in range(2):  # twice its share
         send(run.agents[1].lease(), 1)
-    place = run.agents[1].lease()
-    transfer = FORM.horizon if mode == "MCC" else 1
-    for step in range(transfer - 1):
-        write(place, 1, "obs", step)
-    with pytest.raises(PeerSilentError, match=r"GMI 0 .* has not taken experience"):
-        write(place, 1, "obs", transfer - 1)
+    with pytest.raises(PeerSilentError, match=r"GMI 0 .* has not made room for experience"):
+        run.agents[1].lease()
     with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not sent experience"):
         run.trainer.take()
-    for kind in place.views:
-        place.wrote_whole(kind)
-    place.commit()
+    send(run.agents[1].lease(), 1)
     assert run.agents[1]._rings[0]._count == 3 * RECORDS[mode]
 
 

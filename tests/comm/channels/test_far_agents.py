@@ -173,28 +173,20 @@ def test_an_end_of_other_sizes_is_refused_with_both(run):
 
 
 def test_who_waits_for_room_in_a_queue_leases_nothing_more(run):
-    made = run(hang_s=1.5, rollouts=3, agents=(1, 2, 3), max_lag=8, mode="MCC", transfer_bytes=2**20)
+    made = run(hang_s=0.5, rollouts=3, agents=(1, 2, 3), max_lag=8, mode="MCC", transfer_bytes=2**20)
     played, room = 0, made.sizes.ring_records // len(made.sizes.form.kinds)
-    with pytest.raises(GmiError, match=r"GMI 0 .* has not taken experience"):
+    with pytest.raises(GmiError, match=r"GMI 0 .* has not made room for experience"):
         while True:
             played += made.play(1) is not None
-    assert played <= room + 2 < made.sizes.places, "a far agent is two rollouts ahead at most"
-
-
-def test_the_trainer_that_takes_nothing_is_named_and_not_one_that_did(far_run):
-    made = far_run(hang_s=1.5, rollouts=3, agents=(2, 3, 4), trainers=(0, 1), max_lag=8, transfer_bytes=2**20)
-    taking = threading.Timer(1.0, made.trainers[0]._look)
-    taking.start()
-    with pytest.raises(GmiError, match=r"GMI 1 .* has not taken experience"):
-        while True:
-            made.play(2)
-    taking.join()
+    assert played == room < made.sizes.places
 
 
 def test_who_gives_back_no_place_is_named(run):
     run = run(hang_s=0.5, max_lag=0)
     run.play(1)
-    with pytest.raises(PeerSilentError, match=r"GMI 0 \(process \d+\) lives but has not given back places for 1 s"):
+    with pytest.raises(
+        PeerSilentError, match=r"GMI 0 \(process \d+\) lives but has not made room for experience for 1 s"
+    ):
         run.agents[1].lease()
     assert run.agents[1].wait_s >= 1
 

@@ -31,7 +31,7 @@ def test_memory_is_not_written_again_before_it_was_sent():
     thread.join()
     sizes = sizes_of(form=RolloutForm(horizon=8, num_env=1024, num_obs=1000, num_actions=1))
     wires[0].tell(ROOM)
-    end = FarAgentEnd(carrier, sizes, 1.0, HANG_S)
+    end = FarAgentEnd(carrier, sizes, 1.0, 3, HANG_S)
     for place in range(2):
         wires[0].tell(GRANTED, GRANT.pack(0, place, 0, 0))
         leased = end.lease()
@@ -73,21 +73,21 @@ class FarAgent:
         self.gmi, self.sizes, self.memory, self.post, self.rests_s = gmi, sizes, memory, post, rests_s
         self.crossing = Crossing(gmi)
         self.rollouts = self.left = 0
-        self.of_agent, self.of_stand_in, self.of_wires, self.words, self.inbox = (Watched() for _ in range(5))
+        self.of_agent, self.of_wires, self.words, self.inbox = (Watched() for _ in range(4))
         self.threads = [threading.Thread(target=work, daemon=True) for work in (self._stand_in, self._act)]
         for thread in self.threads:
             thread.start()
 
     def _stand_in(self):
         with suppress(GmiError), closing(self.crossing.made_stand_in(self.memory, self.post, HANG_S)) as stand_in:
-            stand_in._pieces, stand_in._wire._inbox = self.of_stand_in, self.inbox
+            stand_in._wire._inbox = self.inbox
             stand_in.serve()
             self.left += len(stand_in._held)
 
     def _act(self):
         carrier = self.crossing.carrier()
         carrier._pieces, carrier._words, carrier._wire._unsent = self.of_agent, self.words, self.of_wires
-        with closing(FarAgentEnd(carrier, self.sizes, HANG_S, HANG_S)) as end:
+        with closing(FarAgentEnd(carrier, self.sizes, HANG_S, 3, HANG_S)) as end:
             while place := end.lease():
                 send(place, self.gmi)
                 self.rollouts += 1
@@ -132,8 +132,7 @@ def test_queues_on_the_way_hold_no_more_than_the_places_that_were_leased(drawn):
         agent.join()
     places = sizes.places * len(sizes.trainers)
     for agent in agents:
-        for pieces in (agent.of_agent, agent.of_stand_in):
-            assert pieces.most <= min(2, places) * records_of(sizes)
+        assert agent.of_agent.most <= min(2, places) * records_of(sizes)
         assert agent.words.most <= 2, "what it opens, or a lease, and the last word"
         assert agent.of_wires.most <= 4, "a piece: what it is and its numbers, each behind a head"
         assert agent.inbox.most == 0, "numbers go where they belong as they come"

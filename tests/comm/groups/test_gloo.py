@@ -55,6 +55,31 @@ def test_nothing_is_left_where_nobody_came(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+WITHOUT_LOOPBACK = """
+import sys
+from pathlib import Path
+
+from gmi_drl.comm.groups.gloo import GlooGroup
+from gmi_drl.comm.spots import Spot
+from gmi_drl.errors import MachineError
+from gmi_drl.membership import Membership
+
+try:
+    GlooGroup(Membership(0, [range(2)], hang_s=3), Spot(Path(sys.argv[1]) / "store"))
+except MachineError as error:
+    print(error)
+"""
+
+
+def test_a_machine_whose_loopback_is_down_is_told_and_no_peer_is_blamed(tmp_path):
+    if subprocess.run(["unshare", "-n", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a network namespace needs root and util-linux")
+    line = ["unshare", "-n", sys.executable, "-c", WITHOUT_LOOPBACK, str(tmp_path)]
+    said = subprocess.run(line, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert re.search(r"does not reach itself at 127\.0\.0\.1: .*: bring the loopback interface up", said)
+    assert not list(tmp_path.iterdir())
+
+
 HALF_WAY = """
 import json, os, signal, sys
 from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from gmi_drl.comm.crossings import member_of
 from gmi_drl.comm.links.door import greeting
 from gmi_drl.comm.links.meeting import Meeting, listen, meet
-from gmi_drl.errors import PeerDiedError
+from gmi_drl.errors import MachineError, PeerDiedError
 from gmi_drl.membership import Membership
 
 TOKEN, WRONG = secrets.token_hex(16), secrets.token_hex(16)
@@ -86,3 +86,8 @@ def test_silent_strangers_displace_no_rank_and_nobody_can_connect_after_the_last
         for listener in listeners:
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(listener.getsockname())
+
+
+def test_an_address_that_this_machine_has_not_is_told():
+    with pytest.raises(MachineError, match=r"nobody can listen at 192\.0\.2\.1: Cannot assign .*: is its interface up"):
+        listen("192.0.2.1")

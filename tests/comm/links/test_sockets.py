@@ -153,6 +153,24 @@ def test_ranks_that_get_on_with_something_long_are_waited_for(listeners):
     assert together(listeners, job) == [0, 1, 2]
 
 
+def test_a_rank_that_waits_elsewhere_for_somebody_slow_is_waited_for(listeners, monkeypatch):
+    monkeypatch.setattr("gmi_drl.comm.links.lookout._ANSWER_S", 0.3)
+
+    def job(link):
+        link._lookout._hang_s, heard = 0.7, []
+        if link.rank == 1:
+            for _ in range(150):
+                time.sleep(0.02)
+                for tell in link._member.renewals.tell:
+                    tell()
+        else:
+            link._member.renewals.heard.append(lambda: heard.append(link.rank))
+        link.meet(1)
+        return set(heard)
+
+    assert together(listeners, job) == [{0}, set(), {2}]
+
+
 def test_strangers_are_turned_away(listeners):
     with ExitStack() as stack:
         for said in (b"", b"GET / HTTP/1.1\r\n", b"x" * 48, b"x" * 4000):

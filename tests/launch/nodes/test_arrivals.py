@@ -26,6 +26,7 @@ def listener():
 
 def dial(listener, data):
     connection = socket.create_connection(listener.getsockname())
+    connection.settimeout(60)
     connection.sendall(data)
     return connection
 

@@ -1,0 +1,133 @@
+"""Who is slow and not silent is waited for by all who wait for it, through whomever; who is silent is named first-hand.
+
+An agent sends a step each `STEP_S`, and others wait some times `HANG_S`: a busy machine has room between.
+"""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.spots import Spot
+from gmi_drl.errors import PeerSilentError
+from gmi_drl.experience import RolloutForm
+from gmi_drl.membership import Membership, Renewals
+from gmi_drl.memory.post import create_post
+from gmi_drl.memory.segment import create_segment
+from tests.comm.channels.far import Crossing
+from tests.comm.channels.rollouts_told import parameters, sizes_of
+
+HANG_S, STEP_S, WAIT_S = 2.0, 0.04, 60.0
+FORM = RolloutForm(horizon=200, num_env=1, num_obs=1, num_actions=1)
+SLOW, NEAR, FAR = 2, 3, 4
+
+
+class Run:
+    """Trainers 0 and 1, which sum, and agents: a slow one, and two of which one is on another host.
+
+    There is a place for each trainer. The slow agent has that of trainer 0, a fast one has filled that of trainer 1,
+    which waits in the sum for trainer 0, and both fast ones wait for the next place.
+    """
+
+    def __init__(self):
+        self.sizes = sizes_of(agents=(SLOW, NEAR, FAR), trainers=(0, 1), form=FORM, max_lag=0, mode="UCC")
+        self.post, self.memory, self.segment = create_post(range(5)), create_memory(), create_segment(2, 1024)
+        self.renewals = {gmi: Renewals() for gmi in self.sizes.trainers}
+        self.trainers = [self.trainer(gmi) for gmi in self.sizes.trainers]
+        self.trainers[0].parameters.publish(0, parameters())
+        self.slow, self.near = (agent_end(self.memory, self.post, gmi, self.sizes, HANG_S) for gmi in (SLOW, NEAR))
+        crossing = Crossing(FAR)
+        crossing.standing_in(self.memory, self.post, HANG_S, print)
+        self.far = crossing.agent_end(self.sizes, HANG_S)
+
+    def trainer(self, gmi):
+        return trainer_end(self.memory, self.post, gmi, self.sizes, HANG_S, renewals=self.renewals[gmi])
+
+    def learn(self, rank):
+        """Take a batch, meet the other trainer, go on."""
+        try:
+            member = Membership(rank, [[0, 1]], hang_s=2 * HANG_S, spins=False, renewals=self.renewals[rank])
+            group = SharedMemoryGroup(member, Spot(None, self.segment))
+            self.trainers[rank].take()
+            group.barrier()
+            if rank == 0:
+                self.trainers[0].parameters.publish(1, parameters(1))
+            self.trainers[rank].give_back()
+        except PeerSilentError as error:
+            return str(error), time.monotonic()
+        return None, 0.0
+
+    def play_slowly(self, place, steps):
+        for step in range(steps):
+            for kind in FORM.kinds:
+                if kind.is_stepwise:
+                    place.wrote(kind.name, step)
+            time.sleep(STEP_S)
+        if steps == FORM.horizon:
+            whole(place)
+
+    def wait_for_place(self, agent):
+        try:
+            return agent.lease() is not None, 0.0
+        except PeerSilentError:
+            return False, time.monotonic()
+
+    def close(self):
+        for end in (self.far, self.near, self.slow, *self.trainers):
+            end.close()
+        os.close(self.memory)
+        os.close(self.segment)
+        self.post.close()
+
+
+def whole(place):
+    for kind in FORM.kinds:
+        place.wrote_whole(kind.name)
+    place.commit()
+
+
+@pytest.fixture
+def run():
+    made = Run()
+    yield made
+    made.close()
+
+
+def together(run, steps):
+    """What trainers and the fast agents come to while the slow one plays so many steps."""
+    place = run.slow.lease()
+    whole(run.near.lease())
+    with ThreadPoolExecutor(4) as pool:
+        learns = [pool.submit(run.learn, rank) for rank in run.sizes.trainers]
+        waits = [pool.submit(run.wait_for_place, agent) for agent in (run.near, run.far)]
+        run.play_slowly(place, steps)
+        return [one.result(WAIT_S) for one in learns], [one.result(WAIT_S) for one in waits]
+
+
+def test_an_agent_that_is_slow_and_sends_ends_nobody_who_waits_for_it(run):
+    """It plays for four times `HANG_S`; without its steps each of the others would have given up before."""
+    learnt, waited = together(run, FORM.horizon)
+    assert [error for error, _ in learnt] == [None, None] and [has_place for has_place, _ in waited] == [True, True]
+
+
+def test_an_agent_that_falls_silent_is_named_by_the_trainer_that_waits_for_it_and_before_others_give_up(run):
+    ((first, first_s), (second, second_s)), waited = together(run, 5)
+    assert first.startswith(f"GMI {SLOW} (process {os.getpid()}) lives but has not sent experience for 2 s (hang_s)")
+    assert second.startswith("rank 0 ")
+    assert all(not has_place and first_s < second_s < gave_up_s for has_place, gave_up_s in waited)
+
+
+def test_what_a_trainer_hears_is_told_to_whom_else_it_may_concern(run):
+    told = []
+    run.renewals[0].tell.append(lambda: told.append("heard"))
+    place = run.slow.lease()
+    run.play_slowly(place, 1)
+    run.trainers[0]._look()
+    run.trainers[0]._look()
+    assert told == ["heard"]
+    before = run.trainers[1]._memory.heard
+    run.renewals[1].heard[0]()  # trainer 1, in a group, is told so by another rank
+    assert before == (before[0], before[1]) and run.trainers[1]._memory.heard == (before[0], before[1] + 1)
