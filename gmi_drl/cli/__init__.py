@@ -1,5 +1,6 @@
 """The command line. Importing this costs click and rich; torch and pydantic come with the command that needs them."""
 
+import atexit
 import os
 import signal
 import sys
@@ -47,6 +48,7 @@ def main() -> None:
     for number in ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as by `nohup`
             signal.signal(number, _leave)
+    atexit.register(_ignore_signals)
     warnings.showwarning = _show_warning
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     try:
@@ -87,6 +89,12 @@ def _show_warning(
 def _close_output() -> None:
     """What is still buffered cannot be written: let it go, or the interpreter complains at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _ignore_signals() -> None:
+    """How this ends is known: while the interpreter ends, which takes a while, no signal gives another exit code."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import environment
 
 from gmi_drl.process_signals import ENDING
 
@@ -68,6 +69,22 @@ def test_the_exit_code_is_that_of_the_first_signal_whoever_is_impatient(command_
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+LATE = """
+import atexit, os, signal, sys
+from gmi_drl import cli
+def interrupt():  # after what `main` does when the interpreter ends, as what is registered first comes last
+    os.kill(os.getpid(), signal.SIGINT)
+atexit.register(interrupt)
+cli.cli = lambda prog_name: signal.raise_signal(signal.SIGTERM)
+cli.main()
+"""
+
+
+def test_a_signal_while_the_interpreter_ends_changes_nothing():
+    run = subprocess.run([sys.executable, "-c", LATE], env=environment(), capture_output=True, text=True, timeout=60)
+    assert run.returncode == 128 + signal.SIGTERM and run.stderr == ""
 
 
 def test_every_option_has_an_environment_variable(command_line, monkeypatch):
