@@ -41,7 +41,7 @@ def command_of(chance: random.Random, kind: str, file: Path, folder: Path) -> li
     serve = ["serve", run, str(file), "--steps", "1"]
     here = str(folder / "run")
     resume = ["train", "--resume", here, "--iterations", "9"]
-    of_run = (resume, [*resume, "--num-env", "4"], ["status", here], ["play", here, "--steps", "2"], ["status"])
+    of_run = (resume, [*resume, "--num-env", "8"], ["status", here], ["play", here, "--steps", "2"], ["status"])
     commands: dict[str, tuple[list[str], ...]] = {
         "layout": (
             ["train", str(file), "--run-dir", "new"],

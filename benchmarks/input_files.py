@@ -7,9 +7,12 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from gmi_drl.hardware import Node
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -101,18 +104,15 @@ def _write_layouts(folder: Path) -> None:
     from gmi_drl import scheduler
     from gmi_drl.errors import GmiError
     from gmi_drl.files import dump_yaml
-    from gmi_drl.hardware import Node
     from gmi_drl.templates import TEMPLATES
     from gmi_drl.workload import TASK_SPECS
 
-    cores = {"cores": len(os.sched_getaffinity(0)), "memory_gib": 8}
-    here = Node.model_validate_json(json.dumps({"name": "n", "cpu": cores}))
     for template in TEMPLATES.own:
         for gmis in (2, 3, 4):
             try:
                 layout = scheduler.plan(
                     TASK_SPECS["ball_balance"],
-                    here,
+                    _here(),
                     num_env=8,
                     gmis_per_gpu=gmis,
                     template=template,
@@ -122,6 +122,13 @@ def _write_layouts(folder: Path) -> None:
             except GmiError:  # too few for it
                 continue
             (folder / f"layout-{template.name}-{gmis}.yaml").write_text(dump_yaml(layout))
+
+
+def _here() -> "Node":
+    """As many cores as this process may use, without a look at anything else."""
+    from gmi_drl.hardware import Cpu, Node
+
+    return Node(name="n", cpu=Cpu(cores=len(os.sched_getaffinity(0)), memory_gib=8.0))
 
 
 def _write_agents(folder: Path) -> None:
@@ -141,21 +148,28 @@ def _write_run(path: Path, kind: str) -> None:
     """A run of two iterations whose policy has learnt nothing."""
     import torch
 
+    from gmi_drl import scheduler
     from gmi_drl.algo.agent import make_agent
     from gmi_drl.algo.flat import FlatParameters
     from gmi_drl.config import acting_of, apply_settings, default_config
-    from gmi_drl.files import parse
-    from gmi_drl.layout import Layout
     from gmi_drl.run import checkpoint
     from gmi_drl.run.folder import RunFolder
+    from gmi_drl.templates import TEMPLATES
     from gmi_drl.workload import TASK_SPECS
 
     task, folder = TASK_SPECS["ball_balance"], RunFolder(path)
     config = default_config(task, kind)
     config = apply_settings(config, ["iterations=2", *(["learner.hidden=[8]"] if kind != "rsl_rl" else [])])
-    gmi = {"id": 0, "num_env": 4, "cores": [0]}
-    one = {"version": 2, "task": task.name, "template": "TCG_EX", "devices": [{"kind": "cpu", "gmis": [gmi]}]}
-    layout = parse(Layout, one | {"groups": {"trainers": {"members": [0], "reduction": "none"}}}, "a layout")
+    template = TEMPLATES.find("decoupled" if kind == "a3c" else "TCG_EX")
+    layout = scheduler.plan(
+        task,
+        _here(),
+        num_env=8,
+        gmis_per_gpu=2 if kind == "a3c" else 1,
+        template=template,
+        backend="process",
+        share_cores=True,
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     folder.create()
     folder.write_setup(layout, config)
@@ -165,7 +179,7 @@ def _write_run(path: Path, kind: str) -> None:
         flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
         learner = {"normaliser": agent.normaliser.statistics, "parameters": flat.vector}
     checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", learner)
-    facts = {"layout": layout.digest, "num_env": 4, "env_steps": 64, "iteration": 2, "learning_rate": 1e-3}
+    facts = {"layout": layout.digest, "num_env": layout.num_env, "env_steps": 64, "iteration": 2, "learning_rate": 1e-3}
     checkpoint.commit(folder.checkpoints, 2, checkpoint.NO_TRAINING | facts, kept=2)
     rows = ({"iteration": i, "env_steps": 32 * i, "steps_per_second": 9.5, "return_mean": None} for i in (1, 2))
     folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -4,7 +4,8 @@
 
 Takes a minute on one core. Each setting gets another value (`other_settings.py`) by `train --set` and by
 `train --resume RUN --set`, of which the last word before anything starts is told; and learners of four worlds make an
-update with it, of nothing and of what they have learnt without it: whether their weights become others.
+update with it, of nothing and of what they have learnt without it: whether their weights become others ("none": rsl_rl
+takes no such value for these networks; "-": it is no matter of weights, or needs a GPU, a compiler or another robot).
 """
 
 import io
@@ -29,6 +30,7 @@ from gmi_drl.config import RunConfig, a3c_of, apply_settings
 from gmi_drl.experience import RolloutForm
 from gmi_drl.learners import A3CConfig, LearnerConfig, PPOConfig, RslRlConfig
 from gmi_drl.learners.rsl_rl import runner_config
+from gmi_drl.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.asynchronous.replica import make_a3c
@@ -144,7 +146,8 @@ def base_of(kind: str) -> RunConfig:
 def weights(kind: str, place: str, text: str, *, goes_on: bool) -> str:
     """Whether the weights become others by another value."""
     base = base_of(kind)
-    if not place.startswith("learner.") or place.removeprefix("learner.runner.") in NEED_MORE:
+    key = place.removeprefix("learner.runner.")
+    if not place.startswith("learner.") or key in NEED_MORE or key in RUN_SETTINGS:
         return "-"
     try:
         config = apply_settings(base, [f"{place}={text}"])
@@ -166,9 +169,8 @@ def row(kind: str, place: str, text: str, originals: Path, folder: Path) -> list
     run = str(originals / "runs" / kind)
     new = ["--algo", kind, *(["--template", "decoupled", "--gmis-per-gpu", "2"] if kind == "a3c" else [])]
     started = run_here(["train", *new, "--num-env", "8", "--run-dir", "new", "--set", f"{place}={text}"], folder)
-    resumed = run_here(["train", "--resume", run, "--iterations", "9", "--set", f"{place}={text}"], folder)
-    if place == "iterations":
-        resumed = run_here(["train", "--resume", run, "--set", f"{place}={text}"], folder)
+    more = [] if place.endswith("iterations") else ["--iterations", "9"]
+    resumed = run_here(["train", "--resume", run, *more, "--set", f"{place}={text}"], folder)
     marks = {name: leaf.setting for name, leaf in leaves(base_of(kind))}
     mark = marks.get(place)
     return [

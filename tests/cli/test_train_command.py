@@ -72,6 +72,9 @@ def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
             "the run has 8 environments in all, this layout has",
         ),
         (["--run-dir", "run"], 2, "run holds a run already"),
+        (["--resume", "run", "--set", "learner.init_std=1.0"], 2, "init_std: the run has 0.3: only a new run begins"),
+        (["--resume", "run", "--set", "learner.learning_rate=1e-3"], 2, "the run began with 0.001 and goes on with"),
+        (["--resume", "run", "--iterations", 4, "--set", "iterations=3"], 2, "iterations is given twice, as 4 and as"),
         (["--resume", "run", "--iterations", 4, "--seed", 4], 2, "seed: the run has 3: another one is another run"),
         (
             ["--resume", "run", "--iterations", 4, "--set", "learner.hidden=[8]"],
