@@ -113,6 +113,8 @@ def check(layout: "Layout", config: "RunConfig", launcher: str, *, apply_mig: bo
     from gmi_drl.gmi import require_possible
     from gmi_drl.launch.launchers import LOCAL
 
+    if config.tf32 and all(device.kind == "cpu" for device in layout.devices):
+        say("tf32 has no effect here: cores compute in float32")
     if not has_run_here:
         _check_trainable(layout, config, is_here=launcher == LOCAL)
     if launcher == LOCAL:

@@ -1,7 +1,8 @@
 import pytest
 import yaml
+from conftest import tiny_layout
 
-from gmi_drl.cli.train_checks import Given, configured
+from gmi_drl.cli.train_checks import Given, check, configured
 from gmi_drl.config import default_config
 from gmi_drl.errors import UsageError
 from gmi_drl.learners.rsl_rl import runner_config
@@ -58,6 +59,13 @@ def test_the_command_line_counts_before_the_file(agent_file):
 def test_what_would_be_without_effect_is_refused(base, more, settings, message):
     with pytest.raises(UsageError, match=message):
         configured(base, given(*settings, **more))
+
+
+def test_a_setting_for_gpus_is_told_where_there_are_cores_alone(capsys):
+    for tf32, words in ((True, ["tf32 has no effect here: cores compute in float32"]), (False, [])):
+        config = OURS.model_copy(update={"tf32": tf32})
+        check(tiny_layout(1), config, "local", apply_mig=False, has_run_here=True)
+        assert capsys.readouterr().err.splitlines() == words
 
 
 def test_what_users_of_rsl_rl_have_in_their_files_without_effect_is_told(agent_file, capsys):
