@@ -19,8 +19,6 @@ from contextlib import ExitStack, closing
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
@@ -95,11 +93,8 @@ def opened_and_closed(method: ReductionMethod, count: int) -> bool:
     """Open, use and close so many groups, a batch of them in the same processes. Returns whether nothing is left."""
     mapping, said, started = MAPPINGS[-1], set[str](), time.perf_counter()
     for _ in range(0, count, BATCH):
-        with TemporaryDirectory() as path, ExitStack() as kept:
-            spots = [
-                kept.enter_context(closing(Spots(method, mapping, 4096, Path(path) / str(number))))
-                for number in range(BATCH)
-            ]
+        with ExitStack() as kept:
+            spots = [kept.enter_context(closing(Spots(method, mapping, 4096))) for _ in range(BATCH)]
             said.update(in_processes(2, partial(descriptors_left, method, mapping, spots)))
     seconds = time.perf_counter() - started
     print(f"{method.name}: {count} groups opened and closed, {said} in {seconds:.0f} s", flush=True)
@@ -123,7 +118,7 @@ def soaked(
 ) -> list[str]:
     """What each rank says of a job in a group of its own."""
     size = sum(map(len, mapping))
-    with TemporaryDirectory() as path, closing(Spots(method, mapping, SLOT_BYTES, Path(path) / "spot")) as spots:
+    with closing(Spots(method, mapping, SLOT_BYTES)) as spots:
         return in_processes(size, lambda rank: job(lambda: joined(method, mapping, rank, spots[rank])))
 
 

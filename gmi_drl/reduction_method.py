@@ -33,8 +33,8 @@ class ReductionMethod:
         how: In words, for the reasons of a plan.
         group: `module:class` of the `comm.group.Group` that its ranks form, made of a `Membership` and a `Spot`.
         reduction: `module:class` of the `comm.reduction.Reduction` over that group.
-        meets_in: What the ranks are given to meet in: a segment of shared memory for all, a path of their own, or
-            links between all with a segment for each device (`comm.spots`).
+        meets_in: What the ranks are given to meet in: a segment of shared memory for all, a table for all with a file
+            for a store of torch's, or links between all with a segment for each device (`comm.spots`).
         legs: What it does on a mapping list, for `seconds`.
         refuses: Which mapping lists it is not for.
         architectures: Processors on which it is right, as `uname -m` says; None for all.
@@ -46,7 +46,7 @@ class ReductionMethod:
     how: str
     group: str
     reduction: str
-    meets_in: Literal["segment", "path", "links", "nothing"]
+    meets_in: Literal["segment", "store", "links", "nothing"]
     legs: Callable[[MappingList], Sequence[Leg]]
     refuses: Obstacle | None = None
     architectures: tuple[str, ...] | None = None

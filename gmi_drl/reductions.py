@@ -57,7 +57,7 @@ MPR_GLOO = ReductionMethod(
     "gradients meet in host memory (multi-process reduction, paper section 4.1)",
     "gmi_drl.comm.groups.gloo:GlooGroup",
     "gmi_drl.comm.reductions.mpr_gloo:GlooReduction",
-    meets_in="path",
+    meets_in="store",
     legs=reduction_legs.flat(GLOO),
 )
 MRR = ReductionMethod(
@@ -104,7 +104,7 @@ NCCL_FLAT = ReductionMethod(
     "all GMIs are ranks of one NCCL communicator, also those of the same GPU (NCCL 2.30)",
     "gmi_drl.comm.groups.nccl:NcclGroup",
     "gmi_drl.comm.reductions.nccl:NcclReduction",
-    meets_in="path",
+    meets_in="store",
     legs=reduction_legs.flat(NCCL),
     refuses=_is_for_gpus,
 )
@@ -115,7 +115,7 @@ TORCH = ReductionMethod(
     "torch.distributed's all_reduce, by gloo on cores and NCCL on GPUs: a baseline",
     "gmi_drl.comm.groups.torch_group:TorchGroup",
     "gmi_drl.comm.reductions.torch_reduction:TorchReduction",
-    meets_in="path",
+    meets_in="store",
     legs=reduction_legs.flat("torch"),
     refuses=_shares_a_gpu,
 )
@@ -124,7 +124,7 @@ HOROVOD = ReductionMethod(
     "Horovod's allreduce, by its gloo in host memory: a baseline",
     "gmi_drl.comm.groups.horovod_group:HorovodGroup",
     "gmi_drl.comm.reductions.mpr_gloo:GlooReduction",
-    meets_in="path",
+    meets_in="store",
     legs=reduction_legs.flat("horovod"),
     package="horovod",
 )

@@ -92,7 +92,9 @@ class Crossings:
         """That of an agent of this host, or of its stand-in, by the crossing's name; none where it crosses nothing."""
         if gmi_id not in self._listeners:
             return {}
-        return {crossing_of(gmi_id): Spot(None, None, self._listeners[gmi_id].fileno(), self._meetings.get(gmi_id))}
+        return {
+            crossing_of(gmi_id): Spot(listener=self._listeners[gmi_id].fileno(), meeting=self._meetings.get(gmi_id))
+        }
 
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""

@@ -5,13 +5,12 @@ import secrets
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from gmi_drl.comm.links.meeting import Meeting, listen
 from gmi_drl.errors import MachineError
 from gmi_drl.mapping import MappingList
-from gmi_drl.memory.segment import create_segment
+from gmi_drl.memory.segment import create_empty, create_segment, create_table
 from gmi_drl.reduction_method import ReductionMethod
 
 
@@ -20,14 +19,16 @@ class Spot:
     """What one rank has of it. Which of these, `ReductionMethod.meets_in` says; all stay the caller's to close.
 
     Args:
-        path: On this host, the same for all ranks and unused before.
-        segment: Descriptor of shared memory (`memory.segment.create_segment`).
+        segment: Descriptor of shared memory (`memory.segment.create_segment`), or of a table of the ranks alone
+            (`memory.segment.create_table`) beside a store.
+        store: Descriptor of an empty file in memory (`memory.segment.create_empty`), the same one for all ranks, in
+            which a store of torch's may be.
         listener: Descriptor of a socket at which this rank listens (`meeting.listen`).
         meeting: Descriptor of what all are told of each other (`Meeting.written`).
     """
 
-    path: Path | None = None
     segment: int | None = None
+    store: int | None = None
     listener: int | None = None
     meeting: int | None = None
 
@@ -36,15 +37,14 @@ class Spot:
         """Those that there are, by their names here."""
         return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
-    def to_order(self) -> dict[str, str | int]:
+    def to_order(self) -> dict[str, int]:
         """As JSON."""
-        return self.descriptors | ({"path": str(self.path)} if self.path else {})
+        return dict(self.descriptors)
 
     @classmethod
     def from_order(cls, order: Mapping[str, Any]) -> Self:
         """What `to_order` has written, in the process that has inherited it."""
-        path = order.get("path")
-        return cls(**dict(order) | {"path": Path(path) if path else None})
+        return cls(**order)
 
     def lacks(self, method: ReductionMethod) -> list[str]:
         """What a method needs of it that is not there."""
@@ -53,8 +53,8 @@ class Spot:
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "nothing": (),
-    "path": ("path",),
     "segment": ("segment",),
+    "store": ("segment", "store"),
     "links": ("segment", "listener", "meeting"),
 }
 """By `ReductionMethod.meets_in`. Ranks that meet by links share a segment with those of their device alone."""
@@ -70,7 +70,6 @@ class Spots:
         method: How they reduce.
         mapping: The ranks of each device.
         slot_bytes: Shared memory for each rank; longer vectors are reduced in pieces.
-        path: On this host, unused before.
         ranks: Those of this host, where others are elsewhere.
         host: The address of this host by which the others reach it.
 
@@ -83,14 +82,14 @@ class Spots:
         method: ReductionMethod,
         mapping: MappingList,
         slot_bytes: int,
-        path: Path | None = None,
         *,
         ranks: Collection[int] | None = None,
         host: str = "127.0.0.1",
     ) -> None:
-        self._path, self._host = path, host
+        self._host = host
         self._segments: dict[int, int] = {}  # by rank
         self._listeners: dict[int, socket.socket] = {}
+        self._store: int | None = None
         self._meeting: int | None = None
         try:
             everyone = sorted(rank for device in mapping for rank in device)
@@ -109,7 +108,8 @@ class Spots:
     def __getitem__(self, rank: int) -> Spot:
         """The one of a rank."""
         listener = self._listeners.get(rank)
-        return Spot(self._path, self._segments.get(rank), listener.fileno() if listener else None, self._meeting)
+        at = listener.fileno() if listener else None
+        return Spot(segment=self._segments.get(rank), store=self._store, listener=at, meeting=self._meeting)
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
@@ -126,16 +126,20 @@ class Spots:
             os.close(segment)
         for listener in self._listeners.values():
             listener.close()
-        if self._meeting is not None:
-            os.close(self._meeting)
-        self._segments, self._listeners, self._meeting = {}, {}, None
+        for descriptor in (self._store, self._meeting):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._segments, self._listeners, self._store, self._meeting = {}, {}, None, None
 
     def _make(self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, own: Sequence[int]) -> None:
         needs = NEEDS[method.meets_in]
         if "segment" in needs:
             for ranks in mapping if method.meets_in == "links" else [own]:
                 if set(ranks) & set(own):  # a device is of one host
-                    self._segments |= dict.fromkeys(ranks, create_segment(len(ranks), slot_bytes))
+                    made = create_table(len(ranks)) if "store" in needs else create_segment(len(ranks), slot_bytes)
+                    self._segments |= dict.fromkeys(ranks, made)
+        if "store" in needs:
+            self._store = create_empty("gmi-drl-store")
         if "listener" in needs:
             for rank in own:
                 self._listeners[rank] = listen(self._host)

@@ -55,4 +55,4 @@ class Here:
     ) -> Iterator[Ground]:
         """See `Laying`."""
         with self.claim.cut(layout) as instances, processes_here() as start:
-            yield Ground(instances, start, lambda: shared_resources(layout, folder.meeting, slot_bytes))
+            yield Ground(instances, start, lambda: shared_resources(layout, slot_bytes))

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
 
 from gmi_drl.comm.crossings import Crossings
 from gmi_drl.comm.links.meeting import Meeting
@@ -24,20 +23,19 @@ Addresses = dict[str, dict[int, tuple[str, int]]]
 
 
 @contextmanager
-def shared_resources(layout: Layout, meeting: Path, slot_bytes: int) -> Iterator[Mapping[int, Resources]]:
+def shared_resources(layout: Layout, slot_bytes: int) -> Iterator[Mapping[int, Resources]]:
     """Make them for the time of a `with` block in which the GMIs are started; yields those of each GMI, by its id.
 
     What nobody has inherited by its end is gone.
 
     Args:
         layout: Of the GMIs, all on this host.
-        meeting: A folder where groups may meet.
         slot_bytes: Shared memory for each GMI and group.
 
     Raises:
         MachineError: If there is no room for it, or there are too many descriptors.
     """
-    with closing(HostResources(layout, meeting, slot_bytes)) as made:
+    with closing(HostResources(layout, slot_bytes)) as made:
         yield {gmi.id: made[gmi.id] for gmi in layout.gmis}
 
 
@@ -46,7 +44,6 @@ class HostResources:
 
     Args:
         layout: Of all GMIs.
-        meeting: A folder of this host where groups may meet.
         slot_bytes: Shared memory for each GMI and group.
         node: This host's name in the layout.
         host: The address by which other nodes reach it; None where all GMIs are here.
@@ -55,9 +52,7 @@ class HostResources:
         MachineError: If there is no room for it, or there are too many descriptors.
     """
 
-    def __init__(
-        self, layout: Layout, meeting: Path, slot_bytes: int, node: str | None = None, host: str | None = None
-    ) -> None:
+    def __init__(self, layout: Layout, slot_bytes: int, node: str | None = None, host: str | None = None) -> None:
         here = {gmi.id for device in layout.devices_on(node) for gmi in device.gmis}
         self._spots: dict[str, Spots] = {}
         self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
@@ -74,9 +69,9 @@ class HostResources:
                     continue
                 method, mapping = REDUCTIONS.find(group.reduction), layout.ranks_by_device(name)
                 spots = (
-                    Spots(method, mapping, slot_bytes, meeting / name)
+                    Spots(method, mapping, slot_bytes)
                     if host is None
-                    else Spots(method, mapping, slot_bytes, meeting / name, ranks=ranks.values(), host=host)
+                    else Spots(method, mapping, slot_bytes, ranks=ranks.values(), host=host)
                 )
                 self._spots[name] = undone.enter_context(closing(spots))
                 self._ranks[name] = ranks

@@ -30,7 +30,21 @@ def create_segment(size: int, slot_bytes: int) -> int:
     if size < 1 or slot_bytes < 1:
         raise UsageError(f"a segment needs size >= 1 and slot_bytes >= 1, not {size} and {slot_bytes}")
     slot_bytes = _in_pages(slot_bytes)
-    wanted = first_slot(size) + size * (slot_bytes + STAGING_BYTES)
+    return _created(size, slot_bytes, first_slot(size) + size * (slot_bytes + STAGING_BYTES))
+
+
+def create_table(size: int) -> int:
+    """A segment without slots: a line for each of `size` ranks (see `Peers`), who move their data in another way.
+
+    Returns a descriptor as `create_segment` does.
+
+    Raises:
+        MachineError: If there is not enough memory.
+    """
+    return _created(size, 0, first_slot(size))
+
+
+def _created(size: int, slot_bytes: int, wanted: int) -> int:
     fd = os.memfd_create("gmi-drl-group", os.MFD_CLOEXEC)
     try:
         allocate(fd, 0, wanted, f"{size} ranks x {human_bytes(wanted / size)} of shared memory", "use fewer GMIs")
@@ -70,9 +84,10 @@ def create_empty(name: str) -> int:
 
 
 def map_segment(fd: int, size: int) -> tuple[mmap.mmap, int]:
-    """Map what `create_segment` made: the memory and its `slot_bytes`.
+    """Map what `create_segment` or `create_table` made: the memory and its `slot_bytes`.
 
-    After the header come one line per rank (see `Peers`), then, at `first_slot`, per rank a slot and a staging area.
+    After the header come one line per rank (see `Peers`), then, at `first_slot`, per rank a slot and a staging area,
+    but in a table neither.
 
     Raises:
         UsageError: If the descriptor is something else, or made for another number of ranks.

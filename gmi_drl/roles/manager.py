@@ -50,7 +50,7 @@ class GMI_manager:
         layout: All GMIs.
         gmi: This process's.
         run_folder: Where this run keeps its files.
-        meeting: A folder of this launch, where groups find each other.
+        meeting: A folder of this launch, where what needs a path of its own can meet.
         line: The line to the launcher.
         resources: What this GMI shares with others.
         hang_s: Deadline in seconds of every wait for another GMI, as many times as `waits` says.

@@ -5,8 +5,6 @@ import platform
 from contextlib import contextmanager
 from itertools import chain
 from multiprocessing import get_context
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
@@ -38,8 +36,7 @@ def started(mapping, names, job, *, hang_s=60.0, slot_bytes=480_000):
     Yields a function that gives what the ranks have said of a method, and the processes.
     """
     size = sum(map(len, mapping))
-    folder = TemporaryDirectory()
-    spots = {name: Spots(METHODS[name], mapping, slot_bytes, Path(folder.name) / name) for name in names}
+    spots = {name: Spots(METHODS[name], mapping, slot_bytes) for name in names}
     pipes = {name: [FORK.Pipe(duplex=False) for _ in range(size)] for name in names}
 
     def live(rank):
@@ -72,4 +69,3 @@ def started(mapping, names, job, *, hang_s=60.0, slot_bytes=480_000):
             made.close()
         for reader, _ in chain(*pipes.values()):
             reader.close()
-        folder.cleanup()

@@ -14,9 +14,9 @@ from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
 UNEVEN = [[0, 1], [4, 2, 3]]
 
 
-def test_ranks_of_links_share_memory_within_their_device_alone(tmp_path):
+def test_ranks_of_links_share_memory_within_their_device_alone():
     before = open_descriptors()
-    with closing(Spots(HAR, UNEVEN, 4000, tmp_path)) as spots:
+    with closing(Spots(HAR, UNEVEN, 4000)) as spots:
         segments = [spots[rank].segment for rank in range(5)]
         assert segments[0] == segments[1] != segments[2] == segments[3] == segments[4]
         assert map_segment(segments[0], 2) and map_segment(segments[2], 3)
@@ -26,19 +26,23 @@ def test_ranks_of_links_share_memory_within_their_device_alone(tmp_path):
     assert open_descriptors() == before
 
 
-def test_others_share_one_segment_or_a_path(tmp_path):
+def test_others_share_one_segment_or_a_table_and_a_store():
+    before = open_descriptors()
     with (
-        closing(Spots(MPR_SHM, UNEVEN, 4000, tmp_path)) as shared,
-        closing(Spots(MPR_GLOO, UNEVEN, 1, tmp_path)) as gloo,
+        closing(Spots(MPR_SHM, UNEVEN, 4000)) as shared,
+        closing(Spots(MPR_GLOO, UNEVEN, 1)) as gloo,
     ):
-        assert len({shared[rank].segment for rank in range(5)}) == 1 and map_segment(shared[0].segment, 5)
-        assert shared[0].listener is shared[0].meeting is gloo[0].segment is None and gloo[3].path == tmp_path
-        assert not gloo[0].descriptors and shared[0].descriptors == {"segment": shared[0].segment}
+        for spots in (shared, gloo):
+            assert len({spots[rank].segment for rank in range(5)}) == 1 and map_segment(spots[0].segment, 5)
+        assert len({gloo[rank].store for rank in range(5)}) == 1 and os.fstat(gloo[0].store).st_size == 0
+        assert set(shared[0].descriptors) == {"segment"} and set(gloo[0].descriptors) == {"segment", "store"}
+        assert os.fstat(gloo[0].segment).st_size < 2**16 < os.fstat(shared[0].segment).st_size, "a table has no slots"
+    assert open_descriptors() == before
 
 
-def test_an_order_tells_of_a_spot(tmp_path):
-    spot = Spot(tmp_path / "there", segment=5, meeting=7)
-    assert spot.to_order() == {"path": str(tmp_path / "there"), "segment": 5, "meeting": 7}
+def test_an_order_tells_of_a_spot():
+    spot = Spot(segment=5, store=6, meeting=7)
+    assert spot.to_order() == {"segment": 5, "store": 6, "meeting": 7}
     assert Spot.from_order(spot.to_order()) == spot and Spot.from_order({}) == Spot()
 
 
@@ -46,13 +50,13 @@ def test_what_a_method_lacks_is_known():
     assert Spot().lacks(NONE) == [] and Spot(segment=3).lacks(HAR) == ["listener", "meeting"]
 
 
-def test_nothing_is_left_of_spots_that_cannot_be(tmp_path, monkeypatch):
+def test_nothing_is_left_of_spots_that_cannot_be(monkeypatch):
     before = open_descriptors()
     monkeypatch.setattr(
         "gmi_drl.comm.spots.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open files"))
     )
     with pytest.raises(MachineError, match=r"no place to meet: Too many open files \(ulimit -n\): use fewer groups"):
-        Spots(HAR, UNEVEN, 4000, tmp_path)
+        Spots(HAR, UNEVEN, 4000)
     with pytest.raises(MachineError, match="use fewer GMIs"):
-        Spots(MPR_SHM, UNEVEN, 2**50, tmp_path)
+        Spots(MPR_SHM, UNEVEN, 2**50)
     assert open_descriptors() == before

@@ -26,8 +26,8 @@ def answers(ranks):
 
 
 @pytest.mark.parametrize("name", ["IPC", "MPR-shm", "NCCL-flat"])
-def test_two_processes_on_a_gpu_sum_right_and_name_the_one_that_dies(name, tmp_path):
-    with closing(Spots(REDUCTIONS.find(name), MAPPING, 1 << 20, tmp_path / "store")) as spots:
+def test_two_processes_on_a_gpu_sum_right_and_name_the_one_that_dies(name):
+    with closing(Spots(REDUCTIONS.find(name), MAPPING, 1 << 20)) as spots:
         ranks = [started(rank, name, spots[rank]) for rank in (0, 1)]
     try:
         said = answers(ranks)

@@ -17,21 +17,21 @@ def over_two_nodes():
     )
 
 
-def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused(tmp_path, monkeypatch):
+def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused(monkeypatch):
     before = open_descriptors()
     monkeypatch.setattr("gmi_drl.host_memory.available_bytes", lambda: 3 * STAND_IN_BYTES)
     with pytest.raises(
         MachineError, match=r"3 stand-ins for agents of other hosts need 576\.0 MiB .*: use fewer agents"
     ):
-        HostResources(over_two_nodes(), tmp_path, 1024, "a", "127.0.0.1")
-    with closing(HostResources(over_two_nodes(), tmp_path, 1024, "b", "127.0.0.1")) as other:
+        HostResources(over_two_nodes(), 1024, "a", "127.0.0.1")
+    with closing(HostResources(over_two_nodes(), 1024, "b", "127.0.0.1")) as other:
         assert other.guests == ()
     assert open_descriptors() == before
 
 
-def test_mailboxes_are_for_the_gmis_of_the_host_and_those_that_somebody_stands_in_for(tmp_path):
-    with closing(HostResources(over_two_nodes(), tmp_path, 1024, "b", "127.0.0.1")) as agents:
+def test_mailboxes_are_for_the_gmis_of_the_host_and_those_that_somebody_stands_in_for():
+    with closing(HostResources(over_two_nodes(), 1024, "b", "127.0.0.1")) as agents:
         post = agents[2].post
         assert set(post.bells) == {1, 2, 3} and set(post.descriptors) < agents[2].descriptors
-    with closing(HostResources(over_two_nodes(), tmp_path, 1024, "a", "127.0.0.1")) as trainers:
+    with closing(HostResources(over_two_nodes(), 1024, "a", "127.0.0.1")) as trainers:
         assert trainers.guests == (1, 2, 3) and set(trainers[0].post.bells) == {0, 1, 2, 3}

@@ -98,7 +98,7 @@ def started_by_shell(tmp_path, suicide):
     with (
         claimed([layout], "a test") as claim,
         claim.cut(layout) as instances,
-        shared_resources(layout, folder.meeting, 64) as resources,
+        shared_resources(layout, 64) as resources,
         GMIProcesses(
             layout, roles, params, folder, instances, ByShell, hang_s=60, resources=resources, environment={}
         ) as gmis,

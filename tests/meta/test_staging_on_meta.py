@@ -25,12 +25,12 @@ STAGED = [name for name in METHODS if name in legal(ALONE) and METHODS[name].mee
 
 
 @pytest.fixture
-def opened_group(tmp_path):
+def opened_group():
     """Opens the group of a method, of one rank."""
     with ExitStack() as stack:
 
         def open_one(name):
-            spots = stack.enter_context(closing(Spots(METHODS[name], ALONE, 4 * 1024 * 1024, tmp_path / name)))
+            spots = stack.enter_context(closing(Spots(METHODS[name], ALONE, 4 * 1024 * 1024)))
             return stack.enter_context(closing(open_group(METHODS[name], Membership(0, ALONE), spots[0])))
 
         yield open_one

@@ -76,9 +76,9 @@ MAPPINGS = ([[0], [1]], [[0], [1], [2]], [[0, 1], [2, 3]])
 
 
 @pytest.mark.parametrize(("mapping", "method"), [(mapping, name) for mapping in MAPPINGS for name in legal(mapping)])
-def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updates(tmp_path, mapping, method):
+def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updates(mapping, method):
     size = sum(map(len, mapping))
-    with closing(Spots(METHODS[method], mapping, 2**16, tmp_path / "store")) as spots:
+    with closing(Spots(METHODS[method], mapping, 2**16)) as spots:
         ranks = [
             subprocess.Popen(
                 [sys.executable, "-c", WORKER, str(rank), str(mapping), method, json.dumps(spots[rank].to_order())],

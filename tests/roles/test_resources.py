@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 from gmi_drl.comm.spots import Spot
 from gmi_drl.memory.post import Post
@@ -7,8 +6,8 @@ from gmi_drl.roles.resources import Resources
 
 
 def test_resources_come_through_an_order():
-    spots = {"trainers": Spot(Path("/somewhere"), segment=5), "all": Spot(segment=6, listener=7, meeting=8)}
+    spots = {"trainers": Spot(segment=5, store=4), "all": Spot(segment=6, listener=7, meeting=8)}
     whole = Resources(spots, Post(3, {1: 9, 4: 10}))
     for resources in (whole, Resources()):
         assert Resources.from_order(json.loads(json.dumps(resources.to_order()))) == resources
-    assert whole.descriptors == {3, 5, 6, 7, 8, 9, 10} and not Resources().descriptors
+    assert whole.descriptors == {3, 4, 5, 6, 7, 8, 9, 10} and not Resources().descriptors

@@ -11,13 +11,14 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.group import check_values
-from gmi_drl.comm.groups.meeting_file import meet_at
 from gmi_drl.comm.groups.polled import Polled
 from gmi_drl.comm.loopback import LOOPBACK, require_loopback
 from gmi_drl.comm.spots import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 from gmi_drl.membership import Membership
 from gmi_drl.memory.calls import BARRIER, GATHER, REDUCE, call_word
+from gmi_drl.memory.peers import Peers
+from gmi_drl.memory.segment import LINE_BYTES, map_segment
 from gmi_drl.memory.waiting import Waiting
 
 # torch's stubs lag behind: they lack the operations, the options' fields and the store.
@@ -35,25 +36,26 @@ class GlooGroup:
 
     Args:
         member: This process.
-        spot: With a path.
+        spot: With a store. Torch opens it by its descriptor whenever it needs it, and at its end.
 
     Raises:
-        MachineError: If this build of torch lacks gloo, the path cannot be written, or loopback is down.
-        UsageError: If there is something at the path.
+        MachineError: If this build of torch lacks gloo, or loopback is down.
+        UsageError: If the descriptor is no segment for so many ranks.
         PeerSilentError: If the others have not come within `hang_s`.
     """
 
     def __init__(self, member: Membership, spot: Spot) -> None:
-        assert spot.path is not None
+        assert spot.segment is not None and spot.store is not None
         if not torch.distributed.is_gloo_available():
             raise MachineError("this build of torch has no gloo: use MPR-shm or another build")
         require_loopback()
         self.rank = member.rank
         self.size = member.size
         self.wait_s = 0.0
-        self._peers = meet_at(spot.path, member)
+        memory, _ = map_segment(spot.segment, member.size)
+        self._peers = Peers(memory, LINE_BYTES, member)
         try:
-            self._store = _distributed.FileStore(str(spot.path), member.size)
+            self._store = _distributed.FileStore(f"/proc/self/fd/{spot.store}", member.size)
             self._group = _connect(member, self._store)
         except RuntimeError as error:
             try:
@@ -78,7 +80,7 @@ class GlooGroup:
         self._finish(call_word(REDUCE, vector.numel()), lambda: self._group.allreduce([vector]))
 
     def close(self) -> None:
-        """Leave the group, whose last rank removes the store; see `Group`."""
+        """Leave the group; see `Group`."""
         self._group = self._store = None
         self._peers.close()
 

@@ -30,7 +30,7 @@ class HorovodGroup(GlooGroup):
 
     Args:
         member: This process.
-        spot: With a path.
+        spot: With a store.
 
     Raises:
         UsageError: If some of these processes are in Horovod's group with others.

@@ -33,11 +33,11 @@ class NcclGroup(GlooGroup):
 
     Args:
         member: This process.
-        spot: With a path.
+        spot: With a store.
 
     Raises:
         MachineError: If there is no NCCL, one too old for several ranks of a GPU, or as for `GlooGroup`.
-        UsageError: If there is something at the path.
+        UsageError: If the descriptor is no segment for so many ranks.
         PeerSilentError: If the others have not come within `hang_s`.
     """
 

@@ -26,7 +26,7 @@ class TorchGroup(GlooGroup):
 
     Args:
         member: This process.
-        spot: With a path.
+        spot: With a store.
 
     Raises:
         See `GlooGroup`.

@@ -130,9 +130,9 @@ class Host:
         """Where a path within the run folder is on this host."""
         return self._mirror.here(path) if self._mirror else Path(path)
 
-    def _share(self, slot_bytes: int, meeting: str) -> Message:
+    def _share(self, slot_bytes: int) -> Message:
         """Make what the GMIs share."""
-        resources = HostResources(self._layout, self._here(meeting), slot_bytes, self._node, self._address)
+        resources = HostResources(self._layout, slot_bytes, self._node, self._address)
         self._resources = self._sharing.enter_context(closing(resources))
         return {"say": "shared", "addresses": self._resources.addresses}
 

@@ -182,8 +182,7 @@ class Nodes:
                 node.keeper = Keeper(folder)
                 for file, data in node.keeper.pieces():
                     node.wire.say({"say": "take", "file": file}, data)
-            meeting = str(folder.meeting.resolve())
-            asked = {"say": "share", "slot_bytes": slot_bytes, "meeting": meeting}
+            asked = {"say": "share", "slot_bytes": slot_bytes}
             answers = self._ask_all("shared", ANSWER_S, lambda name: asked)
             meetings = joined([answer["addresses"] for answer in answers.values()])
             for node in self._nodes.values():

@@ -1,7 +1,7 @@
 """Horovod in processes that are there already; the contract tests run over it, too."""
 
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ pytest.importorskip("horovod.torch", reason="needs Horovod: docs/baselines.md")
 
 from gmi_drl.comm import open_group
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.spots import Spots
 from gmi_drl.errors import UsageError
 from gmi_drl.membership import Membership
 from gmi_drl.reductions import HOROVOD
@@ -19,7 +19,7 @@ from tests.comm.ranks import started
 MAPPING = [[0, 1]]
 
 
-def sharing(folder):
+def sharing(second_spot, other, later_spot):
     """What comes of a second group of the same ranks, of one in another order, and of one after all were closed."""
 
     def sums(group):
@@ -28,15 +28,15 @@ def sharing(folder):
 
     def job(reduction):
         rank, said = reduction.group.rank, []
-        with closing(open_group(HOROVOD, Membership(rank, MAPPING), Spot(folder / "second"))) as second:
+        with closing(open_group(HOROVOD, Membership(rank, MAPPING), second_spot)) as second:
             said += [sums(second), sums(reduction.group)]
         said.append(sums(reduction.group))
         with pytest.raises(UsageError) as caught:
-            open_group(HOROVOD, Membership(1 - rank, MAPPING), Spot(folder / "other"))
+            open_group(HOROVOD, Membership(1 - rank, MAPPING), other)
         said.append(str(caught.value))
         reduction.group.barrier()
         reduction.group.close()
-        with closing(open_group(HOROVOD, Membership(1 - rank, MAPPING), Spot(folder / "later"))) as later:
+        with closing(open_group(HOROVOD, Membership(1 - rank, MAPPING), later_spot)) as later:
             said.append(sums(later))
             later.barrier()
         return said
@@ -44,12 +44,13 @@ def sharing(folder):
     return job
 
 
-def test_groups_of_the_same_ranks_share_horovod_and_others_are_refused(tmp_path):
-    with started(MAPPING, ["horovod"], sharing(tmp_path)) as (answers, _):
+def test_groups_of_the_same_ranks_share_horovod_and_others_are_refused():
+    with ExitStack() as made:
+        spots = [made.enter_context(closing(Spots(HOROVOD, MAPPING, 1)))[0] for _ in range(3)]  # alike for both ranks
+        answers, _ = made.enter_context(started(MAPPING, ["horovod"], sharing(*spots)))
         for second, first, again, refused, later in answers("horovod"):
             assert second == first == again == later == [2.0]
             assert "Horovod knows one group in a process" in refused
-    assert not list(tmp_path.iterdir())
 
 
 def calls(reduction):

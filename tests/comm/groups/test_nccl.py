@@ -3,6 +3,7 @@
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from gmi_drl.comm import open_group
 from gmi_drl.comm.groups import nccl
 from gmi_drl.comm.reductions.nccl import NcclReduction
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.spots import Spot, Spots
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.membership import Membership
 from gmi_drl.reductions import NCCL_FLAT
@@ -93,17 +94,18 @@ def test_a_dead_peer_is_named_although_neither_its_sum_nor_the_abort_ever_return
         assert time.monotonic() - killed < 30
 
 
-def both(live, folder):
+def both(live):
     """What two threads, each a rank, make of their group."""
+    spots = Spots(NCCL_FLAT, EACH_ON_ITS_OWN, 1)
 
     def one(rank):
-        return live(nccl.NcclGroup(Membership(rank, EACH_ON_ITS_OWN, hang_s=20), Spot(folder / "store")))
+        return live(nccl.NcclGroup(Membership(rank, EACH_ON_ITS_OWN, hang_s=20), spots[rank]))
 
-    with ThreadPoolExecutor(2) as pool:
+    with closing(spots), ThreadPoolExecutor(2) as pool:
         return list(pool.map(one, (0, 1)))
 
 
-def test_the_communicator_ends_with_the_group(tmp_path):
+def test_the_communicator_ends_with_the_group():
     def live(group):
         reduction = NcclReduction(group, "cpu")
         made = group._nccl
@@ -114,11 +116,10 @@ def test_the_communicator_ends_with_the_group(tmp_path):
         group.close()
         return made.is_aborted, vector.tolist()
 
-    assert both(live, tmp_path) == [(True, [2.0] * 3)] * 2
-    assert not list(tmp_path.iterdir())
+    assert both(live) == [(True, [2.0] * 3)] * 2
 
 
-def test_what_nccl_says_is_told_with_the_remedy(tmp_path, monkeypatch):
+def test_what_nccl_says_is_told_with_the_remedy(monkeypatch):
     def fails(self, device):
         raise RuntimeError("ncclInvalidUsage: Duplicate GPU detected")
 
@@ -129,11 +130,11 @@ def test_what_nccl_says_is_told_with_the_remedy(tmp_path, monkeypatch):
             NcclReduction(group, "cpu")
         group.close()
 
-    both(live, tmp_path)
+    both(live)
 
 
 def test_a_machine_that_cannot_is_refused_before_anybody_is_waited_for(monkeypatch):
-    member, spot = Membership(0, [[0, 1]]), Spot(path="nowhere")
+    member, spot = Membership(0, [[0, 1]]), Spot(segment=0, store=0)
     monkeypatch.setattr(nccl, "_version", lambda: (2, 29, 7))
     with pytest.raises(MachineError, match=r"NCCL 2\.29\.7 takes one GMI per GPU, 2 need 2\.30.*: use MPR-shm"):
         open_group(NCCL_FLAT, member, spot)

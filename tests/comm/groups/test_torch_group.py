@@ -5,9 +5,10 @@ import torch
 
 from gmi_drl.comm.groups.torch_group import TorchGroup
 from gmi_drl.comm.reductions.torch_reduction import TorchReduction
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.spots import Spots
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.membership import Membership
+from gmi_drl.reductions import TORCH
 from tests.comm.ranks import started
 
 
@@ -25,17 +26,13 @@ def test_sums_go_through_torch_and_its_default_group_is_left_alone():
 
 
 @pytest.fixture
-def alone(tmp_path):
-    """A group that has nobody to wait for, and the folder in which it met."""
-    with closing(TorchGroup(Membership(0, [[0]]), Spot(tmp_path / "store"))) as group:
+def alone():
+    """A group that has nobody to wait for."""
+    with (
+        closing(Spots(TORCH, [[0]], 1)) as spots,
+        closing(TorchGroup(Membership(0, [[0]]), spots[0])) as group,
+    ):
         yield group
-
-
-def test_the_last_to_close_removes_the_store(alone, tmp_path):
-    alone.sum(torch.ones(2))
-    assert (tmp_path / "store").exists()
-    alone.close()
-    assert not list(tmp_path.iterdir())
 
 
 def test_nccl_is_refused_where_it_cannot_be(alone, monkeypatch):

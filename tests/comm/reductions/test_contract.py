@@ -52,9 +52,9 @@ def started(rank, spots):
     return subprocess.Popen(command, pass_fds=fds, stdout=subprocess.PIPE, text=True)
 
 
-def live_through(folder):
+def live_through():
     """What three processes say of their groups: the contract, then rank 2 is killed, then rank 1 is stopped."""
-    spots = {name: Spots(method, MAPPINGS[size], SLOT_BYTES, folder / name) for name, (method, size) in GROUPS.items()}
+    spots = {name: Spots(method, MAPPINGS[size], SLOT_BYTES) for name, (method, size) in GROUPS.items()}
     ranks = [started(rank, spots) for rank in range(3)]
     for made in spots.values():
         made.close()
@@ -80,12 +80,10 @@ def live_through(folder):
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reduction")
+def life():
     shm_before = set(os.listdir("/dev/shm"))
-    life = live_through(folder)
-    life["left"] = [path.name for path in folder.iterdir() if path.suffix == ".peers"]
-    life["left"] += set(os.listdir("/dev/shm")) - shm_before
+    life = live_through()
+    life["left"] = set(os.listdir("/dev/shm")) - shm_before
     return life
 
 
@@ -160,14 +158,14 @@ def test_different_calls_are_refused_on_every_rank(contract, case, first, second
 def test_a_bucket_and_a_foreign_tensor_are_summed_or_refused_but_never_wrong(contract, group):
     method, size = GROUPS[group]
     (said,) = {rank["mixes"]["said"]["bucket"] for rank in contract}
-    if method.meets_in != "path":  # to gloo, all vectors are alike
+    if method.meets_in != "store":  # to gloo, all vectors are alike
         assert "rank 0 reduces 10007 numbers in its slot, rank 1 reduces 10007 numbers beside its bucket" in said
     assert all(rank["mixes"]["own"] == [size if said is None else 1] for rank in contract)
 
 
 def test_a_rank_that_has_its_bucket_makes_another_call_where_that_matters(contract, group):
     (said,) = {rank["half way"] for rank in contract}
-    if GROUPS[group][0].meets_in != "path":
+    if GROUPS[group][0].meets_in != "store":
         assert "rank 0 reduces 7 numbers beside its bucket, rank 1 reduces 7 numbers in its slot" in said
     else:
         assert said is None
@@ -189,10 +187,10 @@ def test_a_lost_rank_is_named(life, group):
             assert loss["error"] == "PeerSilentError" and loss["waited_s"] > HANG_S, loss
 
 
-def test_a_whole_group_may_stand_still_for_longer_than_hang_s(tmp_path):
+def test_a_whole_group_may_stand_still_for_longer_than_hang_s():
     """All ranks are stopped, and those that wait go on a moment before those that are waited for."""
     hang_s, mapping = 8, [[0], [1]]
-    spots = {name: Spots(METHODS[name], mapping, 8, tmp_path / name) for name in legal(mapping)}
+    spots = {name: Spots(METHODS[name], mapping, 8) for name in legal(mapping)}
     ranks = []
     for name, rank in product(spots, range(2)):
         spot = spots[name][rank]
@@ -226,7 +224,7 @@ def test_a_whole_group_may_stand_still_for_longer_than_hang_s(tmp_path):
 
 
 def test_nothing_is_left_behind(life):
-    assert (life["code"], life["last"], life["left"]) == (0, {"pidfds": 0}, [])
+    assert (life["code"], life["last"], life["left"]) == (0, {"pidfds": 0}, set())
 
 
 def test_alone():
@@ -259,7 +257,7 @@ def test_what_is_missing_to_open_a_group_is_said():
         open_group(replace(MPR_SHM, package="no-such-package"), member, Spot())
     with pytest.raises(UsageError, match="MPR-shm needs the segment where its ranks meet"):
         open_group(MPR_SHM, member, Spot())
-    with pytest.raises(UsageError, match="MPR-gloo needs the path where its ranks meet"):
+    with pytest.raises(UsageError, match="MPR-gloo needs the segment and the store where its ranks meet"):
         open_group(MPR_GLOO, member, Spot())
     with pytest.raises(UsageError, match="HAR needs the listener and the meeting where its ranks meet"):
         open_group(HAR, member, Spot(segment=0))

@@ -88,7 +88,9 @@ def spots(hosts):
     listeners = [listener_in(hosts[HOST_OF[rank]][0], ADDRESSES[HOST_OF[rank]]) for rank in HOST_OF]
     segments = [create_segment(len(ranks), 4 * NUMEL) for ranks in MAPPING]
     meeting = Meeting(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16)).written()
-    yield [Spot(None, segments[HOST_OF[rank]], listeners[rank].fileno(), meeting) for rank in HOST_OF]
+    yield [
+        Spot(segment=segments[HOST_OF[rank]], listener=listeners[rank].fileno(), meeting=meeting) for rank in HOST_OF
+    ]
     for listener in listeners:
         listener.close()
     for descriptor in (*segments, meeting):
