@@ -93,6 +93,7 @@ def test_the_first_signal_saves_a_checkpoint_and_tells_how_to_go_on(training, nu
     returned, printed, left = run.end()
     assert returned == code and not left
     assert f"gmi-drl train --resume {run.folder.path}" in printed and "Traceback" not in printed
+    assert "was killed" not in printed, "nobody dies of it, nor is started again"
     (*_, newest) = list_checkpoints(run.folder.checkpoints)
     assert read_index(newest)["iteration"] == int(newest.name) > 0
     assert f"Stopped after iteration {int(newest.name)}" in printed
