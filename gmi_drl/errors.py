@@ -94,6 +94,13 @@ def place_of(error: BaseException) -> str:
     return f"{frame.filename}, line {frame.lineno}"
 
 
+def not_importable(name: str, module: str, error: Exception, remedy: str) -> MachineError:
+    """That other people's module cannot be imported: it is not there, which the remedy mends, or fails by itself."""
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        return MachineError(f"{name} is not installed ({error}): {remedy}")
+    return MachineError(f"{name} is there, and importing it fails: {type(error).__name__}: {error} ({place_of(error)})")
+
+
 def did_you_mean(word: str, known: Collection[str]) -> str:
     """`; did you mean 'x'?`, or what exists when nothing is near; a simulator knows too many tasks to list them."""
     by_lower = {name.lower(): name for name in known}

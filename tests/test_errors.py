@@ -1,4 +1,4 @@
-from gmi_drl.errors import LISTED, did_you_mean
+from gmi_drl.errors import LISTED, did_you_mean, not_importable
 
 
 def test_the_nearest_name_is_offered() -> None:
@@ -18,3 +18,22 @@ def test_without_a_near_name_all_are_listed() -> None:
 def test_too_many_names_are_counted() -> None:
     names = [f"task-{number}" for number in range(LISTED + 1)]
     assert did_you_mean("???", names) == f"; there are {LISTED + 1}"
+
+
+def failed_import(name):
+    try:
+        __import__(name)
+    except Exception as error:
+        return error
+
+
+def test_a_module_that_is_not_there_is_told_apart_from_one_that_fails(tmp_path, monkeypatch):
+    (tmp_path / "half_there.py").write_text("\nimport no_such_part\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    gone = not_importable("Zoo", "no_zoo.here", failed_import("no_zoo"), "pip install zoo")
+    assert str(gone) == "Zoo is not installed (No module named 'no_zoo'): pip install zoo"
+    broken = str(not_importable("Zoo", "half_there", failed_import("half_there"), "pip install zoo"))
+    assert broken.startswith(
+        "Zoo is there, and importing it fails: ModuleNotFoundError: No module named 'no_such_part' ("
+    )
+    assert broken.endswith("half_there.py, line 2)")

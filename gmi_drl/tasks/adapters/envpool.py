@@ -7,7 +7,7 @@ in a thousand is left out.
 from collections.abc import Mapping
 from typing import Any
 
-from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.errors import UsageError, did_you_mean, not_importable
 from gmi_drl.tasks.adapters.base import spec_of
 from gmi_drl.tasks.adapters.gymnasium import NO_ARGUMENTS, GymnasiumTask, reward_scale_of
 
@@ -33,7 +33,7 @@ def make_task(
     try:
         import envpool
     except ImportError as error:
-        raise MachineError(f"envpool is not installed ({error}): {INSTALL}") from error
+        raise not_importable("envpool", "envpool", error, INSTALL) from error
 
     known = envpool.list_all_envs()
     if rest not in known:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean, place_of
+from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean, not_importable, place_of
 from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
 from gmi_drl.tasks.adapters.witness import Witnesses
 from gmi_drl.workload import TaskSpec
@@ -152,7 +152,7 @@ def make_task(
     try:
         import gymnasium
     except ImportError as error:
-        raise MachineError(f"gymnasium is not installed: {INSTALL}") from error
+        raise not_importable("gymnasium", "gymnasium", error, INSTALL) from error
 
     name, witnesses = f"gymnasium:{rest}", Witnesses()
     if ":" in rest:
@@ -198,11 +198,8 @@ def _import(name: str, module: str) -> None:
     try:
         import_module(module)
     except Exception as error:  # code of others
-        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            remedy = f"install it, or name the folder of {error.name} in PYTHONPATH"
-            raise MachineError(f"{name}: there is no module {error.name}: {remedy}") from error
-        words = f"{type(error).__name__}: {error} ({place_of(error)})"
-        raise MachineError(f"{name}: the module {module} is found, and importing it fails: {words}") from error
+        remedy = f"install it, or name the folder of {module.partition('.')[0]} in PYTHONPATH"
+        raise not_importable(f"{name}: the module {module}", module, error, remedy) from error
 
 
 def _failure(name: str, error: Exception) -> GmiError:

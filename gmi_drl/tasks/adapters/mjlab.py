@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.errors import MachineError, UsageError, did_you_mean
+from gmi_drl.errors import UsageError, did_you_mean, not_importable
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
 
 INSTALL = "pip install mjlab, in an environment without gmi-drl[mujoco]"
@@ -24,7 +24,7 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
         from mjlab.envs import ManagerBasedRlEnv
         from mjlab.tasks.registry import list_tasks, load_env_cfg  # which registers the tasks, too
     except ImportError as error:
-        raise MachineError(f"mjlab is not installed ({error}): {INSTALL}") from error
+        raise not_importable("mjlab", "mjlab.envs", error, INSTALL) from error
 
     known = list_tasks()
     name, _, motion = rest.partition(":")
