@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from typing import Any
 
 import torch
@@ -57,13 +57,12 @@ def train(seed: int, num_env: int, iterations: int, threads: int, report: Callab
     from rsl_rl.runners import OnPolicyRunner
 
     torch.manual_seed(seed)
-    task = make("ant", num_env=num_env, seed=seed, threads=threads)
-    ppo = PPOConfig.for_task(task.spec)
-    env = RslRlEnv(task, ppo.reward_scale)
-    runner = OnPolicyRunner(env, runner_config(ppo), log_dir=None, device="cpu")
-    runner.logger = Reporter(env, ppo.horizon, report)
-    runner.learn(iterations, init_at_random_ep_len=True)
-    task.close()
+    with closing(make("ant", num_env=num_env, seed=seed, threads=threads)) as task:
+        ppo = PPOConfig.for_task(task.spec)
+        env = RslRlEnv(task, ppo.reward_scale)
+        runner = OnPolicyRunner(env, runner_config(ppo), log_dir=None, device="cpu")
+        runner.logger = Reporter(env, ppo.horizon, report)
+        runner.learn(iterations, init_at_random_ep_len=True)
 
 
 def main() -> None:

@@ -2,13 +2,13 @@
 
 import re
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
+from gmi_drl.cli.own_worlds import worlds
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
 
@@ -44,14 +44,14 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     """
     from gmi_drl.roles.player import Player, initial_agent, load_agent, require_policy
     from gmi_drl.run.folder import RunFolder
-    from gmi_drl.tasks import SimTask, make
+    from gmi_drl.tasks import SimTask
 
     folder = RunFolder(run)
     layout, config = folder.read_setup()
     task_name = require_policy(folder, layout, config)
     if output is None and (options["camera"] or options["size"] != SIZE):
         raise UsageError("--camera and --size are for pictures: name a file with -o")
-    with closing(make(task_name, num_env=num_env, seed=seed)) as task:
+    with worlds(task_name, num_env, seed) as task:
         if output is not None and not isinstance(task, SimTask):
             raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
         steps = _steps(task.spec, options["steps"], options["seconds"], is_video=output is not None)

@@ -5,7 +5,6 @@ import os
 import selectors
 import shutil
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -13,9 +12,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from gmi_drl.errors import GmiDiedError, GmiError, GmiWarning
+from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Instances
 from gmi_drl.gmi_environment import without_mps
+from gmi_drl.launch.closing import Closing
 from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended, log_of
 from gmi_drl.launch.succession import Succession
 from gmi_drl.layout import Layout
@@ -26,6 +26,7 @@ from gmi_drl.roles.line import decode, encode
 from gmi_drl.roles.resources import Resources
 from gmi_drl.roles.words import (
     Attached,
+    Closed,
     Done,
     Failed,
     GMIWord,
@@ -115,10 +116,9 @@ class GMIProcesses:
         self._succession = succession
         self._predecessors: Counter[int] = Counter()
         self._children: dict[int, StartedGMI] = {}
-        self._starting, self._failed = dict[int, Waiting](), set[int]()
+        self._starting, self._failed, self._closing = dict[int, Waiting](), set[int](), Closing(layout.task)
         self._selector = selectors.DefaultSelector()
         self._has_told = False  # the role of any GMI
-        self._warned = set[str]()
 
     def __enter__(self) -> Self:
         # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
@@ -187,11 +187,13 @@ class GMIProcesses:
             raise GmiError(f"no GMI has been heard of for {silent_s:.0f} s{where}")
 
     def end(self) -> None:
-        """End every process with its group. Who is done ends by itself, who drains has time for it."""
+        """End every process with its group. Who is done or has failed closes its worlds first, who drains has time."""
         try:
+            closing = self._results.keys() | self._failed
             for number, child in self._children.items():
-                if number not in self._results:
+                if number not in closing:
                     child.ask_to_end()
+            self._closing.wait({number: self._children[number] for number in sorted(closing)})
             deadline = time.monotonic() + (DRAIN_S if self.instances.drains else GRACE_S)
             for child in self._children.values():
                 child.exit_code(deadline - time.monotonic())
@@ -315,9 +317,10 @@ class GMIProcesses:
                 self.say(number, Proved())
             case Done(result):
                 self._results[number] = result
-            case Warned(message) if message not in self._warned:  # several may warn of the same
-                self._warned.add(message)
-                warnings.warn(f"{name_of(number)}: {message}", GmiWarning, stacklevel=1)
+            case Warned(message):
+                self._closing.warn(number, message)
+            case Closed():
+                self._closing.heard(number, word)
             case Failed():  # that the line ends now is no news
                 self._selector.unregister(child.line_fd)
                 self._selector.unregister(child.exit_fd)

@@ -4,13 +4,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gmi_drl.config import RunConfig
-from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
@@ -21,7 +21,7 @@ from gmi_drl.launch.processes import FIRST_WORD_S, Heard
 from gmi_drl.layout import Layout
 from gmi_drl.learners import LEARNERS
 from gmi_drl.phases import PHASE_NAMES
-from gmi_drl.roles.words import Measure, Ready, Report
+from gmi_drl.roles.words import Measure, Ready, Report, Stop
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import template_of
 
@@ -29,6 +29,9 @@ Said = TypeVar("Said", Ready, Report)
 
 PATIENCE_S = 120.0
 """How much longer than asked for a measurement may take, if nothing is known of it: then a GMI hangs."""
+
+DISMISSED_S = 10.0
+"""Until GMIs that wait for an order must have heard that there is none."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Session:
         self.roles = dict.fromkeys((gmi.id for gmi in layout.gmis), role) if isinstance(role, str) else role
         self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
         self.compiled_s = 0.0
-        self._life = ExitStack()
+        self._life, self._is_idle = ExitStack(), False
 
     def start(self, claim: Claim | Laying) -> None:
         """Start the GMIs.
@@ -119,11 +122,24 @@ class Session:
                 watched = watched_gpus(self.layout, self._processes.instances.environment)
                 self._sampler = life.enter_context(Sampler(watched))
                 self.compiled_s = max(ready.compiled_s for ready in self._hear(Ready, FIRST_WORD_S))
-            self._life = life.pop_all()
+            self._life, self._is_idle = life.pop_all(), True
 
     def close(self) -> None:
-        """End the GMIs. May be called twice."""
+        """End the GMIs. Where they wait for an order they close their environments first. May be called twice."""
+        if self._is_idle:
+            self._is_idle = False
+            self._dismiss()
         self._life.close()
+
+    def _dismiss(self) -> None:
+        """Say stop, and wait until all have heard it."""
+        for gmi in self.layout.gmis:
+            self._processes.say(gmi.id, Stop())
+        deadline = time.monotonic() + DISMISSED_S
+        with suppress(GmiError):  # what was measured is measured
+            for _ in self._processes.events():
+                if time.monotonic() > deadline:
+                    return
 
     def measure(self, num_env: int | None, seconds: float, *, deadline_s: float | None = None) -> Measured:
         """Train for about so many seconds, at least one iteration after the warm-up, and tell how it went.
@@ -140,11 +156,13 @@ class Session:
         limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
         worlds = {gmi.id: gmi.num_env if num_env is None else num_env for gmi in self.layout.gmis}
         total = sum(worlds.values())
+        self._is_idle = False
         self._sampler.forget(time.monotonic())
         with self._watching_memory():
             for gmi_id, some in worlds.items():
                 self._processes.say(gmi_id, Measure(some, seconds, some / total))
             rows = [report.row for report in self._hear(Report, limit_s)]
+        self._is_idle = True
         iteration_s = max(row["iteration_s"] for row in rows)
         return Measured(
             num_env=max(worlds.values()),

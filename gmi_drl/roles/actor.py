@@ -97,10 +97,6 @@ class Actor:
             self.running_episodes.zero_()
             self._stagger()
 
-    def close(self) -> None:
-        """Close the worlds."""
-        self.task.close()
-
     def _stagger(self) -> None:
         """Let first episodes time out at different steps, as rsl_rl can: else worlds that never fall end together."""
         if self.task.counts_by_itself:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 
+LONGEST = 4000
+"""Characters of an error or a complaint to the launcher."""
+
 
 def main() -> int:
     """Bind to the cores, then import torch, make the role, run it, and tell the launcher how it went."""
@@ -39,19 +42,21 @@ def main() -> int:
     from gmi_drl.roles.line import Line
     from gmi_drl.roles.words import Done
 
-    line = Line(order["line"])
+    line, worlds = Line(order["line"]), list[Any]()
     _tell_warnings(line)
     try:
-        line.deliver(Done(_run(order, line)))
+        line.deliver(Done(_run(order, line, worlds)))
     except Exception as error:
         if not isinstance(error, GmiError):
             traceback.print_exc()
         failed = describe(error)
         line.deliver(failed)
+        _close(worlds, line)
         _finish(order)
         if failed.blames_peer:
             _end_at_once()
         return 1
+    _close(worlds, line)
     _finish(order)
     return 0
 
@@ -71,6 +76,18 @@ def _tell_warnings(line: "Line") -> None:
     warnings.showwarning = show_and_tell
 
 
+def _close(worlds: list[Any], line: "Line") -> None:
+    """Close what the role has left open, and say so: the launcher waits for it, and ends a process that hangs."""
+    from gmi_drl.roles.words import Closed
+
+    complaint = ""
+    if worlds:  # else nobody has imported this
+        from gmi_drl.roles.worlds import close_worlds
+
+        complaint = close_worlds(worlds)
+    line.deliver(Closed(complaint[:LONGEST]))
+
+
 def _finish(order: dict[str, Any]) -> None:
     """Wait for the GPU where the next to go may not leave anything in flight; the launcher knows what it needs."""
     if order["drains"]:
@@ -86,7 +103,7 @@ def describe(error: Exception) -> "Failed":
 
     is_ours = isinstance(error, GmiError)
     return Failed(
-        message=(str(error) if is_ours else f"{type(error).__name__}: {error}")[:4000],
+        message=(str(error) if is_ours else f"{type(error).__name__}: {error}")[:LONGEST],
         exit_code=error.exit_code if isinstance(error, GmiError) else 1,
         blames_peer=isinstance(error, PeerDiedError | PeerSilentError),
     )
@@ -102,8 +119,8 @@ def _end_at_once() -> NoReturn:
     os._exit(1)
 
 
-def _run(order: dict[str, Any], line: "Line") -> Any:
-    """Everything that needs torch."""
+def _run(order: dict[str, Any], line: "Line", worlds: list[Any]) -> Any:
+    """Everything that needs torch. `worlds` gets the tasks that the role makes."""
     import torch
 
     from gmi_drl.device.context import make_context
@@ -120,7 +137,7 @@ def _run(order: dict[str, Any], line: "Line") -> Any:
     resources = Resources.from_order(order["resources"])
     folders = Path(order["run_folder"]), Path(order["meeting"])
     told = {name: order[name] for name in ("hang_s", "is_far", "predecessors", "agents_are_succeeded") if name in order}
-    with GMI_manager(layout, gmi, *folders, line, resources, **told) as manager:
+    with GMI_manager(layout, gmi, *folders, line, resources, worlds=worlds, **told) as manager:
         manager.become_current()
         line.deliver(Attached())
         if layout.device_of(gmi.id).kind == "gpu":

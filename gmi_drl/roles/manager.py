@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -29,6 +29,9 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.home import Home
 from gmi_drl.run.presence import pinned
 from gmi_drl.waits import Waits, waits_of
+
+if TYPE_CHECKING:
+    from gmi_drl.roles.worlds import Closable
 
 ALONE = "(alone)"
 """The group of a GMI that the layout has in none, whose groups have no such names."""
@@ -58,6 +61,7 @@ class GMI_manager:
         renewals: By which this GMI shows others, and the launcher, that it waits and is not silent.
         predecessors: Processes of this GMI that have died since the run was started.
         agents_are_succeeded: Whether an agent that dies is started again while the others go on.
+        worlds: What the process has made to simulate and not closed yet; see `roles.worlds`.
         is_far: Whether the launcher does not see `run_folder`: what shall stay has to be carried there, see `home`.
     """
 
@@ -68,6 +72,7 @@ class GMI_manager:
     line: Line
     resources: Resources
     hang_s: float
+    worlds: list["Closable"] = field(default_factory=list)
     is_far: bool = False
     predecessors: int = 0
     agents_are_succeeded: bool = False

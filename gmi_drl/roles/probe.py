@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -19,8 +19,8 @@ from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.any_replica import AnyReplica
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.seeds import seed_of
-from gmi_drl.roles.words import Measure, Ready, Report
-from gmi_drl.roles.worlds import make_worlds
+from gmi_drl.roles.words import Measure, Ready, Report, Stop
+from gmi_drl.roles.worlds import close_worlds, make_worlds
 from gmi_drl.sim.engine import warp_bytes
 from gmi_drl.tasks import Task
 
@@ -39,7 +39,7 @@ class Probe(DRL_role):
     sample_share: float = 1.0
 
     def GMI_run(self) -> None:
-        """Measure what is asked for, until the launcher ends this process."""
+        """Measure what is asked for, until the launcher says stop."""
         self.config = self.mgr.configure()
         self.mgr.line.deliver(Ready(self._compile()))
         for order in self._orders():
@@ -47,26 +47,29 @@ class Probe(DRL_role):
             self.mgr.line.deliver(Report(self._measure(order.num_env, order.seconds)))
 
     def make_task(self, num_env: int, seed: int) -> Task:
-        """The worlds to measure; a subclass may make others."""
+        """The worlds to measure; a subclass may make others, which it adds to `mgr.worlds`."""
         return make_worlds(self.mgr, self.config, num_env, seed)
 
     def _compile(self) -> float:
         """Make and step one world, in seconds: in its first calls a simulator may compile for minutes."""
         started = time.monotonic()
-        with closing(self.make_task(1, seed=0)) as task:
-            task.step(torch.zeros(1, task.spec.num_actions, device=task.device))
+        task = self.make_task(1, seed=0)
+        task.step(torch.zeros(1, task.spec.num_actions, device=task.device))
         return time.monotonic() - started
 
     def _orders(self) -> Iterator[Measure]:
-        """What the launcher asks for. One that has gone ends the process."""
+        """What the launcher asks for, until it says stop. One that has gone ends the process."""
         while True:
             for word in self.mgr.line.await_words(WAIT_S):
+                if word == Stop():
+                    return
                 assert isinstance(word, Measure)
                 yield word
 
     def _measure(self, num_env: int, seconds: float) -> dict[str, Any]:
         """Iterate for about so long, once at least after the warm-up; means over the iterations."""
-        self.leave_worlds()  # before the next worlds are made, or the peak would count both
+        close_worlds(self.mgr.worlds)  # before the next worlds are made, or the peak would count both
+        self.leave_worlds()
         _forget_peak(self.mgr.device)
         self.enter_worlds(self.make_task(num_env, self.seed("task")))
         for _ in range(self.warm_up_iterations):
@@ -110,7 +113,7 @@ class Probe(DRL_role):
 
     @abstractmethod
     def leave_worlds(self) -> None:
-        """Close the worlds, if there are any, and let go of all that was made for them."""
+        """Let go of the worlds, which are closed, and of all that was made for them, if there are any."""
 
     @abstractmethod
     def enter_worlds(self, task: Task) -> None:
@@ -139,8 +142,6 @@ class ReplicaProbe(Probe):
 
     def leave_worlds(self) -> None:
         """See `Probe`."""
-        if self.task is not None:
-            self.task.close()
         self.task = self.replica = None
         gc.collect()  # what was made for them may be part of cycles
 

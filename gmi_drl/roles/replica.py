@@ -40,9 +40,6 @@ class AnyActor(Protocol):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from `state_dict`."""
 
-    def close(self) -> None:
-        """Close the worlds."""
-
 
 class Replica:
     """Holds the same learner as the other GMIs of its group, and worlds of its own. For arguments see `Learner`.
@@ -97,8 +94,7 @@ class Replica:
         return news
 
     def leave_worlds(self) -> None:
-        """Close the worlds, and let go of all that was made for them."""
-        self.actor.close()
+        """Let go of the worlds, which somebody else closes, and of all that was made for them."""
         del self.actor, self.slot
         self.learner.ppo.release()
         gc.collect()  # an actor is part of a cycle

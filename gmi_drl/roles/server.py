@@ -1,7 +1,6 @@
 """The serving role: a learnt policy acts in the worlds of a GMI (TCG, paper section 5.1)."""
 
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,13 @@ class Server(DRL_role):
         """
         config, own_seed = self.mgr.configure(), worlds_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
-        with closing(self.make_task(config, own_seed)) as task:
-            agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
-            noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
-            recorder = None if experience is None else self._recorder(task, steps, Path(experience), shard_bytes)
-            service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs, recorder=recorder)
-            self.mgr.line.deliver(Ready())
-            return self._serve(service, steps if self._may_start() else 0, config.learner.horizon, recorder)
+        task = self.make_task(config, own_seed)
+        agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
+        noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
+        recorder = None if experience is None else self._recorder(task, steps, Path(experience), shard_bytes)
+        service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs, recorder=recorder)
+        self.mgr.line.deliver(Ready())
+        return self._serve(service, steps if self._may_start() else 0, config.learner.horizon, recorder)
 
     def _recorder(self, task: Task, steps: int, folder: Path, shard_bytes: int) -> Recorder:
         def tell(shard: Shard) -> None:

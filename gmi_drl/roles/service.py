@@ -1,7 +1,5 @@
 """Serving on one GMI: simulator and agent take turns and nobody learns (TCG, paper section 5.1)."""
 
-import gc
-
 import torch
 from torch import Tensor
 
@@ -66,12 +64,6 @@ class Service:
     def latencies(self) -> list[float]:
         """Seconds of each step of the last block, all worlds: from one observation to the next. After `phases`."""
         return self.clock.laps("sim_s")
-
-    def close(self) -> None:
-        """Close the worlds, and let go of what was made for them."""
-        self.task.close()
-        del self._act
-        gc.collect()
 
     def _draw(self) -> Tensor:
         if self._noise is None:

@@ -1,5 +1,6 @@
 """The probe of serving: worlds and an agent that nobody trains, measured (paper section 5.2)."""
 
+import gc
 from collections.abc import Callable
 
 import torch
@@ -31,9 +32,8 @@ class ServingProbe(Probe):
 
     def leave_worlds(self) -> None:
         """See `Probe`."""
-        if self.service is not None:
-            self.service.close()
         self.service = None
+        gc.collect()  # what was made for them may be part of cycles
 
     def enter_worlds(self, task: Task) -> None:
         """See `Probe`."""

@@ -113,22 +113,32 @@ class Warned:
 
 @dataclass(frozen=True)
 class Done:
-    """The role has returned this (JSON). It is the last word."""
+    """The role has returned this (JSON). `Closed` follows."""
 
     result: Any
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The role has failed. `blames_peer`: because of another GMI, whose own error tells more. It is the last word."""
+    """The role has failed. `blames_peer`: because of another GMI, whose own error tells more. `Closed` follows."""
 
     message: str
     exit_code: int
     blames_peer: bool
 
 
+@dataclass(frozen=True)
+class Closed:
+    """All environments of this process are closed. `complaint` tells which failed to, and how; else it is empty.
+
+    It is the last word.
+    """
+
+    complaint: str = ""
+
+
 LauncherWord = Proved | Kept | Start | Stop | Measure | Reduce
-GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Waits | Wrote | Warned | Done | Failed
+GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Waits | Wrote | Warned | Done | Failed | Closed
 _OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
 _OF_GMI = {word.__name__: word for word in get_args(GMIWord)}
 

@@ -1,14 +1,29 @@
-"""The worlds of a GMI."""
+"""The worlds of a GMI: made, and closed when its role has ended or goes on with others."""
+
+import traceback
+from typing import Protocol
 
 from gmi_drl.config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.tasks import make
 from gmi_drl.tasks.task import Task, groups_of
+from gmi_drl.workload import TaskSpec
+
+
+class Closable(Protocol):
+    """A task, or whatever else simulates."""
+
+    spec: TaskSpec
+
+    def close(self) -> None:
+        """See `Task.close`."""
 
 
 def make_worlds(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) -> Task:
     """The layout's task in `num_env` worlds, on this GMI's device and cores, as the configuration says.
+
+    The process closes it when the role has ended, however it ended.
 
     Raises:
         UsageError: if they offer what the learner cannot learn from.
@@ -25,7 +40,24 @@ def make_worlds(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) ->
         room=config.warp,
         tells_terms=config.reward_terms,
     )
+    mgr.worlds.append(task)
     if mistakes := config.learner.check(task.spec, groups_of(task)):
-        task.close()
         raise UsageError("; ".join(mistakes))
     return task
+
+
+def close_worlds(worlds: list[Closable]) -> str:
+    """Close these tasks and empty the list. Returns which failed to and how, in a line; empty if none did.
+
+    A task that fails is no reason to leave others open. Nothing here ends a `close` that hangs: who waits for this
+    process does.
+    """
+    complaints = []
+    while worlds:
+        task = worlds.pop()
+        try:
+            task.close()
+        except Exception as error:
+            traceback.print_exc()
+            complaints.append(f"{task.spec.name} failed to close: {type(error).__name__}: {error}")
+    return "; ".join(complaints)

@@ -35,7 +35,17 @@ class Stillborn(PPOProbe):
 
 
 class Weighed(PPOProbe):
-    """Tells by which share its gradients were weighed, and what was learnt."""
+    """Tells by which share its gradients were weighed, what was learnt, and in $CLOSED which worlds were closed."""
+
+    def make_task(self, num_env, seed):
+        task = super().make_task(num_env, seed)
+
+        def close():
+            with open(os.environ["CLOSED"], "a") as closed:
+                closed.write(f"{num_env}\n")
+
+        task.close = close
+        return task
 
     def _measure(self, num_env, seconds):
         row = super()._measure(num_env, seconds)

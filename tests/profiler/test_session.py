@@ -31,15 +31,19 @@ def test_all_gmis_are_measured_together_as_often_as_asked(tmp_path, monkeypatch)
 
 
 @two_cores
-def test_gmis_of_unlike_size_are_measured_and_weighed_as_the_layout_has_them():
+def test_gmis_of_unlike_size_are_measured_and_weighed_as_the_layout_has_them(tmp_path):
     gmis = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((8, 24)))
     devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")}
     layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
-    with started(Session(layout, tiny_config(), role=WEIGHED)) as session:
+    closed = tmp_path / "closed"
+    with started(Session(layout, tiny_config(), role=WEIGHED, environment={"CLOSED": str(closed)})) as session:
         own, alike = session.measure(None, 0.0), session.measure(4, 0.0)
     assert own.num_env == 24 and own.steps_per_second == pytest.approx((8 + 24) * 4 / own.iteration_s)
     assert sorted(row["sample_share"] for row in own.rows) == [0.25, 0.75]
     assert [row["sample_share"] for row in alike.rows] == [0.5, 0.5]
+    assert sorted(map(int, closed.read_text().split())) == [1, 1, 4, 4, 8, 24], (
+        "those of the start, and of the end, too"
+    )
     assert own.rows[0]["digest"] == own.rows[1]["digest"] != alike.rows[0]["digest"] == alike.rows[1]["digest"]
 
 

@@ -1,14 +1,16 @@
 import weakref
+from types import SimpleNamespace
+
+import pytest
+import torch
 
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.probe import ReplicaProbe
+from gmi_drl.roles.words import Measure, Stop
 
 
 class Worlds:
-    is_closed = False
-
-    def close(self):
-        self.is_closed = True
+    """Stand for a task."""
 
 
 class Replica:
@@ -34,6 +36,39 @@ def test_a_learners_replica_is_made_with_its_worlds_and_goes_with_them():
     replica = weakref.ref(probe.replica)
     assert replica().task is first
     probe.leave_worlds()
-    assert first.is_closed and replica() is None  # before others are made, whose memory counts
+    assert replica() is None  # before others are made, whose memory counts
     probe.enter_worlds(second)
-    assert probe.replica.task is second and not second.is_closed
+    assert probe.replica.task is second
+
+
+class Order(ReplicaProbe):
+    """Says what is done in which order."""
+
+    make_replica = GMI_run = None
+
+    def __init__(self, *words):
+        self.mgr = SimpleNamespace(worlds=[], line=SimpleNamespace(await_words=lambda wait_s: [*words]))
+        self.said = []
+
+    def leave_worlds(self):
+        self.said.append("left")
+
+
+def test_worlds_are_closed_before_others_are_made():
+    probe = Order()
+
+    def make_task(num_env, seed):
+        probe.said.append("made")
+        raise ZeroDivisionError
+
+    probe.make_task, probe.seed = make_task, lambda purpose: 0
+    probe.mgr.worlds.append(SimpleNamespace(close=lambda: probe.said.append("closed")))
+    probe.mgr.device = torch.device("cpu")
+    with pytest.raises(ZeroDivisionError):
+        probe._measure(2, 0.0)
+    assert probe.said == ["closed", "left", "made"]
+
+
+def test_a_probe_ends_when_it_is_told_to_stop():
+    orders = Order(Measure(2, 0.0), Measure(4, 0.0), Stop(), Measure(8, 0.0))._orders()
+    assert [order.num_env for order in orders] == [2, 4]

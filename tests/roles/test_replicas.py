@@ -142,5 +142,6 @@ def test_worlds_that_are_left_take_along_all_that_was_captured(monkeypatch):
     replica.enter_worlds(task, seed=0)
     replica.iterate(lambda: Word.GO_ON)
     captured = list(made)
+    task.close()
     replica.leave_worlds()
     assert len(captured) > 3 and not any(work() for work in captured)

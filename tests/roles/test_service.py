@@ -51,7 +51,7 @@ class Accidents:
 
     def __init__(self):
         task = make("ball_balance", num_env=4)
-        self.spec, self.obs, self.closed = task.spec, task.obs, False
+        self.spec, self.obs = task.spec, task.obs
 
     def step(self, action):
         no = torch.zeros(4, dtype=torch.bool)
@@ -60,17 +60,12 @@ class Accidents:
         valid[:] = torch.tensor([True, False, False, True])
         return self.obs, torch.full((4,), 2.0), terminated, truncated, {"bad": bad, "valid": valid}
 
-    def close(self):
-        self.closed = True
-
 
 def test_what_went_wrong_is_counted_apart_and_what_is_no_step_not_at_all():
     task = Accidents()
     service = Service(task, make_agent(task.spec, PPOConfig(), CPU, seed=0))
     service.play(3)
     assert service.sums.tolist() == [3, 3 * 2.0, 3, 3]
-    service.close()
-    assert task.closed
 
 
 def test_times_are_of_simulator_and_agent():

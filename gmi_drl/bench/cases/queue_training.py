@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,16 +120,17 @@ def act(order: Order, shared: Shared, queue: Any, ends: Any) -> None:
     form = _form(order, learner.horizon)
     rollout = Rollout(form.horizon, form.num_env, form.num_obs, form.num_actions, CPU)
     kinds = [kind.name for kind in form.kinds if kind.name != "facts"]
-    while not ends.is_set():
-        with shared.lock:
-            vector.copy_(shared.vector)
-            agent.normaliser.load(shared.statistics)
-            version = shared.version.clone()
-        clock.start()
-        actor.play(rollout, clock)
-        with torch.no_grad():
-            rollout.log_prob.copy_(agent.policy.log_prob(rollout.action, rollout.mean))
-        queue.put({name: getattr(rollout, name).clone() for name in kinds} | {"version": version})
+    with closing(task):
+        while not ends.is_set():
+            with shared.lock:
+                vector.copy_(shared.vector)
+                agent.normaliser.load(shared.statistics)
+                version = shared.version.clone()
+            clock.start()
+            actor.play(rollout, clock)
+            with torch.no_grad():
+                rollout.log_prob.copy_(agent.policy.log_prob(rollout.action, rollout.mean))
+            queue.put({name: getattr(rollout, name).clone() for name in kinds} | {"version": version})
 
 
 def _form(order: Order, horizon: int) -> RolloutForm:

@@ -104,7 +104,9 @@ class Whole(Probe):
         """See `Probe`."""
         assert self.mgr.layout.task is not None
         device, threads = self.mgr.device, len(self.mgr.gmi.cores)
-        return Simulators(self.mgr.layout.task, num_env, device, threads, self.lanes(device))
+        simulators = Simulators(self.mgr.layout.task, num_env, device, threads, self.lanes(device))
+        self.mgr.worlds.append(simulators)
+        return simulators
 
     def iterate(self, decide: Callable[[], Word]) -> Word:
         """See `Probe`."""
@@ -122,8 +124,6 @@ class Whole(Probe):
 
     def leave_worlds(self) -> None:
         """See `Probe`."""
-        if self.simulators is not None:
-            self.simulators.close()
         self.simulators = None
 
     def enter_worlds(self, task: Any) -> None:

@@ -58,10 +58,10 @@ class RemoteGMI:
         """Do what it asks the keeper of the run folder for, and tell it; where that fails the GMI does."""
         try:
             keep()
-        except GmiError as error:
-            self.said(encode(Failed(str(error), error.exit_code, blames_peer=False)))
         except Exception as error:
-            self.said(encode(Failed(f"{type(error).__name__}: {error}", GmiError.exit_code, blames_peer=False)))
+            ours = error if isinstance(error, GmiError) else GmiError(f"{type(error).__name__}: {error}")
+            self.said(encode(Failed(str(ours), ours.exit_code, blames_peer=False)))
+            self.said(b"")  # it waits for an answer, so it says no last word itself
         else:
             if tells:
                 self.say(encode(Kept()))

@@ -46,7 +46,7 @@ class ExperienceAgent(DRL_role):
         actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, vector)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
         recording = recording_of(sizes, device)
-        with closing(task), closing(way.open(sizes)) as end:
+        with closing(way.open(sizes)) as end:
             return {"rollouts": Playing(actor, newest, recording, end).play_on()}
 
 

@@ -14,6 +14,7 @@ from gmi_drl.phases import PHASE_NAMES
 from gmi_drl.roles.agreement import Word
 from gmi_drl.roles.clock import PhaseClock
 from gmi_drl.roles.probe import Probe
+from gmi_drl.roles.worlds import close_worlds
 from gmi_drl.tasks import Task
 
 
@@ -45,7 +46,7 @@ class TrainerProbe(Probe):
 
     def enter_worlds(self, task: Task) -> None:
         """See `Probe`: the worlds tell their sizes and are closed."""
-        task.close()
+        close_worlds(self.mgr.worlds)
         spec, learner, device = task.spec, a3c_of(self.config), self.mgr.device
         agent = make_agent(spec, learner, device, seed=self.config.seed)
         self._clock = PhaseClock(device)

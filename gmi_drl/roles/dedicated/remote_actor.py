@@ -52,7 +52,7 @@ class RemoteActor:
         """See `AnyActor`."""
         self._agent.ask("load", state)
 
-    def close(self) -> None:
+    def let_go(self) -> None:
         """Let the agent go, and so its simulators."""
         self._agent.say((CLOSE, None))
 

@@ -1,5 +1,8 @@
 """The agent on a GMI of its own in serving: it acts in the worlds of its simulators (TDG, paper section 5.1)."""
 
+from contextlib import closing
+from typing import Any
+
 from gmi_drl.config import RunConfig
 from gmi_drl.phases import SIMULATE, WAIT
 from gmi_drl.roles.dedicated.peer import Peer
@@ -14,6 +17,12 @@ class DedicatedServer(Server):
 
     task: RemoteTask
 
+    def GMI_run(self, *args: Any, **params: Any) -> dict[str, Any]:
+        """See `Server`; at the end, however it comes, the simulators are let go."""
+        simulators = [Peer(self.mgr, gmi_id) for gmi_id in chain_of(self.mgr.layout, self.GMI_id).simulators]
+        with closing(RemoteTask(simulators, self.mgr.device)) as self.task:
+            return super().GMI_run(*args, **params)
+
     @property
     def number(self) -> int:
         """See `Server`."""
@@ -21,8 +30,6 @@ class DedicatedServer(Server):
 
     def make_task(self, config: RunConfig, seed: int) -> RemoteTask:
         """See `Server`: the worlds have seeds of their own."""
-        simulators = chain_of(self.mgr.layout, self.GMI_id).simulators
-        self.task = RemoteTask([Peer(self.mgr, gmi_id) for gmi_id in simulators], self.mgr.device)
         return self.task
 
     def phases(self, service: Service) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """The simulator on a GMI of its own: it has worlds, and does with them what its agent asks for (TDG, TDG_EX)."""
 
 import time
-from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -29,9 +28,9 @@ class Simulator(DRL_role):
     def simulate(self, config: RunConfig, seed: int) -> None:
         """Serve until the agent closes."""
         torch.manual_seed(seed)  # some simulators draw from torch's own generator
-        with closing(make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)) as task:
-            patience_s = self.mgr.waits.behind * self.mgr.hang_s
-            serve_worlds(task, Peer(self.mgr, self.chain.agent, patience_s))
+        task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)
+        patience_s = self.mgr.waits.behind * self.mgr.hang_s
+        serve_worlds(task, Peer(self.mgr, self.chain.agent, patience_s))
 
 
 class TrainingSimulator(Simulator):

@@ -26,7 +26,7 @@ class Trainer(Holistic):
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """See `Holistic`; at the end the other GMIs of the device are let go."""
         result = super().GMI_run(resume)
-        self.replica.leave_worlds()
+        self.replica.actor.let_go()
         return result
 
     def set_up_replica(self, start: int) -> None:

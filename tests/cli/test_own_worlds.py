@@ -1,0 +1,62 @@
+import os
+import subprocess
+import threading
+from contextlib import contextmanager, nullcontext
+
+import psutil
+import pytest
+
+from gmi_drl.cli import own_worlds
+from gmi_drl.errors import GmiWarning
+from gmi_drl.tasks import make
+
+
+@contextmanager
+def played(monkeypatch, close):
+    """Worlds that have started a program, and close so; the program, which is gone at the end."""
+    programs = []
+
+    def make_one(name, **sizes):
+        task = make("ball_balance", **sizes)
+        task.close = close
+        programs.append(psutil.Popen(["sleep", "600"]))
+        return task
+
+    monkeypatch.setattr("gmi_drl.tasks.make", make_one)
+    with own_worlds.worlds("gymnasium:Lion-v0", num_env=2, seed=0) as task:
+        yield task
+    assert programs[0].wait(60) == -9
+
+
+def test_worlds_of_a_command_are_told_closed_and_leave_no_program(monkeypatch, capsys):
+    closed, own = [], subprocess.Popen(["sleep", "600"])
+    try:
+        with played(monkeypatch, lambda: closed.append(True)) as task:
+            assert task.num_env == 2 and not closed
+        assert closed == [True] and own.poll() is None
+    finally:
+        own.kill()
+        own.wait()
+    assert capsys.readouterr().err == "making gymnasium:Lion-v0...\n"
+
+
+def test_worlds_that_fail_to_close_are_told(monkeypatch):
+    def close():
+        raise OSError("the recorder is gone")
+
+    with (
+        pytest.warns(GmiWarning, match="^ball_balance failed to close: OSError: the recorder is gone$"),
+        played(monkeypatch, close),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_worlds_that_hang_when_they_are_closed_end_with_the_process(monkeypatch, capsys, fails):
+    codes, has_ended = [], threading.Event()
+    monkeypatch.setattr(own_worlds, "CLOSE_S", 0.1)
+    monkeypatch.setattr(os, "_exit", lambda code: (codes.append(code), has_ended.set()))
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext(), played(monkeypatch, lambda: has_ended.wait(60)):
+        assert not fails or 1 / 0
+    assert codes == [int(fails)]
+    assert "warning: ball_balance has not closed within 0.1 s: this process and" in capsys.readouterr().err
