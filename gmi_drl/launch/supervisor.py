@@ -95,7 +95,6 @@ class Supervisor:
                     raise
                 if why := self._why_over(int(saved[-1].name)):
                     self.restarts.tell(f"{_first_line(error)}: not started again, {why}")
-                    drop_rows_after(self.folder.metrics_file, int(saved[-1].name))
                     return self._outcome(int(saved[-1].name), is_stopped=self.request.signal is not None)
                 lost = isinstance(error, MissingNodeError) or error.exit_code_of_gmi == LOST
                 where = f" on {', '.join(str(node) for node in rest.nodes)}" if lost else ""
