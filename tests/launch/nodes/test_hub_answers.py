@@ -2,7 +2,6 @@
 
 import json
 import socket
-import struct
 import threading
 import time
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from on_two import over
 
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError
 from gmi_drl.launch.nodes import hub
-from gmi_drl.launch.nodes.arrivals import Arrival
+from gmi_drl.launch.nodes.arrivals import Arrival, introduction
 from gmi_drl.launch.nodes.hub import LOST_END_S, RemoteNode, on_nodes
 from gmi_drl.launch.nodes.starters import END_S
 from gmi_drl.launch.nodes.wire import Wire
@@ -115,10 +114,8 @@ class Agents:
         told = json.loads(order)
         self.ports.add(told["launcher"][1])
         if node not in self.stay_away:
-            hello = {"node": node, "token": told["token"], "machine": "m", "cpus": [0], "versions": {}}
-            text = json.dumps(hello).encode()
             self.connections[node] = socket.create_connection(told["launcher"])
-            self.connections[node].sendall(struct.pack("<II", len(text), 0) + text)
+            self.connections[node].sendall(introduction(told["token"], node, "m", [0], {}))
 
         def why_gone():
             return None if node in self.connections else "it has stayed away"
