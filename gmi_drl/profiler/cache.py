@@ -40,6 +40,7 @@ class Cache:
     def __init__(
         self, task: TaskSpec, config: RunConfig, node: Node, *, template: Template = TCG_EX, fresh: bool = False
     ) -> None:
+        self.node = node
         key = {
             "task": asdict(task),
             "learner": config.learner.model_dump(mode="json"),

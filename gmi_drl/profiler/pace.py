@@ -33,6 +33,11 @@ class Pace:
         """What a point will take in a process that has started; without an iteration's time, one that is quick."""
         return self.beside_s + max(iteration_s, self.measure_s) + (iteration_s or self.measure_s)
 
+    @property
+    def first_s(self) -> float:
+        """What a first point will take, with its start."""
+        return self.start_s + self.expected_s()
+
     def share(self, left_s: float, walks: int) -> float:
         """The part of what is left that the next of so many walks gets.
 

@@ -1,5 +1,6 @@
 """A plan for this machine: explore, confirm the best by running them, choose."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
 from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.noise import noise_here
-from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer
+from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer, pace_on
 from gmi_drl.profiler.speeds import speeds_here
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.grid import otherwise_capped, with_caps
@@ -31,6 +32,8 @@ from gmi_drl.workload import TaskSpec
 
 TAUGHT = 0.2
 """Part of the budget for what steps teach, at most."""
+
+TOO_SHORT = "the budget leaves no time to find out what steps teach"
 
 DROWNS = "the gradient drowns in its noise, so nothing says what a step teaches"
 
@@ -88,23 +91,26 @@ def plan_here(
     """
     learner = config.learner
     config = measurable(task, config, template, tell)
+    require_time(seconds, Cache(task, config, node, template=template, fresh=fresh), grid)
     speeds = known_speeds(task, config, node, grid, template=template, fresh=fresh, tell=tell)
     budget = budget_of(seconds, task, config, node, tell)
     noise = None
     if objective == "learning":
         noise = known_noise(task, config, node, budget.part(TAUGHT), fresh=fresh, tell=tell)
     elif objective is None and _may_teach_unlike(grid, template, config, node):
-        noise = noise_here(task, config, node, budget.part(TAUGHT), fresh=fresh, tell=tell)
-        remarks = [*remarks, *([] if noise else [f"{DROWNS}; so the most steps/s were chosen"])]
+        is_long = _pays_for_noise(seconds, Cache(task, config, node, fresh=fresh))
+        if is_long:
+            noise = noise_here(task, config, node, budget.part(TAUGHT), fresh=fresh, tell=tell)
+        remarks = [
+            *remarks,
+            *([] if noise else [f"{DROWNS if is_long else TOO_SHORT}; so the most steps/s were chosen"]),
+        ]
     aim: Objective = "learning" if noise else "steps"
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
         cuts = rivals(with_caps(grid))  # so few and small: run them all at once
     else:
-        time = budget.part(EXPLORED)
-        found = explore(task, config, node, grid, time, template=template, fresh=fresh, tell=tell)
-        if not found.profile.points:
-            raise NoFeasiblePlanError(f"{seconds:.0f} s are too few to measure anything: give more with --budget")
+        found = explore(task, config, node, grid, budget.part(EXPLORED), template=template, fresh=fresh, tell=tell)
         profile = found.profile.model_copy(update={"speeds": speeds, "noise": noise})
         candidates, _ = candidates_of(task, learner, node, profile, grid, template, aim)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
@@ -125,6 +131,24 @@ def plan_here(
         remarks=remarks,
         objective=aim,
     )
+
+
+def require_time(seconds: float, cache: Cache, grid: Grid) -> None:
+    """Refuse a budget in which nothing can be measured, where nothing is known from before.
+
+    Raises:
+        NoFeasiblePlanError: with the least budget.
+    """
+    first_s = math.ceil(pace_on(cache.node).first_s)
+    if seconds < first_s and not any(point.cut in grid for point in cache.profile.points):
+        least = f"one start and one point take about {first_s} s: give --budget {first_s} at least"
+        raise NoFeasiblePlanError(f"{seconds:g} s are too few to measure anything: {least}")
+
+
+def _pays_for_noise(seconds: float, cache: Cache) -> bool:
+    """Whether what steps teach is known, or leaves the time for a first point when it has been found out."""
+    pace = pace_on(cache.node)
+    return cache.profile.noise is not None or seconds >= pace.first_s + pace.first_s / EXPLORED
 
 
 def known_noise(
@@ -178,7 +202,7 @@ def explore(
     fresh: bool = False,
     tell: Tell = lambda line: None,
 ) -> Exploration:
-    """Measure points of a grid on this machine.
+    """Measure points of a grid on this machine, one at least.
 
     Args:
         task: What is measured.
@@ -200,7 +224,9 @@ def explore(
     def on_point(point: ProfilePoint) -> None:
         tell(_described(point))
 
-    with PointMeasurer(task, config, node, cache, grid, budget, on_point, template=template) as measure:
+    with PointMeasurer(
+        task, config, node, cache, grid, budget, on_point, template=template, one_at_least=True
+    ) as measure:
         if exhaustive:
             for cut in grid:
                 measure(cut)

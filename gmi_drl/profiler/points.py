@@ -49,6 +49,7 @@ class PointMeasurer:
         budget: What does not fit into it is left unmeasured.
         on_point: Told of every point that is measured.
         template: What its GMIs do.
+        one_at_least: Measure a first point whatever is left of the budget: starts may take longer than expected.
     """
 
     def __init__(
@@ -62,12 +63,13 @@ class PointMeasurer:
         on_point: Callable[[ProfilePoint], None] = lambda point: None,
         *,
         template: Template = TCG_EX,
+        one_at_least: bool = False,
     ) -> None:
         self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
         self.budget, self.on_point = budget, on_point
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
-        self.pace = Pace(GPU_MEASURE_S, GPU_WALK_S, GPU_BESIDE_S) if node.num_gpus else Pace(MEASURE_S, WALK_S)
+        self.pace, self._one_at_least = pace_on(node), one_at_least
         self._to_come, self._part = list(dict.fromkeys(cut.division for cut in grid)), budget
         self._life = ExitStack()
         self._session: Session | None = None
@@ -111,7 +113,8 @@ class PointMeasurer:
         if why := self._too_large(cut):
             return not_runnable(cut, why)
         expected_s = self._expected_s(cut)
-        if expected_s > self._part.left_s:
+        has_one = any(point.runnable for point in self.points) or not self._one_at_least
+        if expected_s > self._part.left_s and has_one:
             self.unmeasured[cut] = None
             return None
         point = self._run(cut, expected_s)
@@ -203,6 +206,11 @@ class PointMeasurer:
         slowdown = math.ceil(size / nearest.gmis_per_gpu)
         iteration_s = num_env * self.config.learner.horizon / nearest.steps_per_second * slowdown
         return start_s + self.pace.expected_s(iteration_s)
+
+
+def pace_on(node: Node) -> Pace:
+    """What measuring is expected to take on a node before anything is measured there."""
+    return Pace(GPU_MEASURE_S, GPU_WALK_S, GPU_BESIDE_S) if node.num_gpus else Pace(MEASURE_S, WALK_S)
 
 
 def refusal(node: Node, layout: Layout) -> str:

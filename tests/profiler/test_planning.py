@@ -9,6 +9,7 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, Node
+from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.profile import Profile, ProfilePoint
 from gmi_drl.profiler import confirm, planning, points
 from gmi_drl.profiler.budget import Budget
@@ -73,7 +74,10 @@ def test_what_is_remembered_counts_beyond_where_a_search_stops(monkeypatch):
         cache.add(ProfilePoint(gmis_per_gpu=1, num_env=cut.num_env, runnable=True, steps_per_second=speed))
     found = planning.explore(ANT, config, node, grid, Budget(0))
     assert [point.num_env for point in found.profile.points] == [128, 256, 512, 1024]
-    assert not planning.explore(ANT, config, node, [Cut(1, 64)], Budget(0)).profile.points
+    beyond = planning.explore(ANT, config, node, [Cut(1, 4), Cut(1, 8)], Budget(0))
+    assert [point.num_env for point in beyond.profile.points] == [4] and beyond.unmeasured == (Cut(1, 8),), (
+        "one at least"
+    )
 
 
 def test_a_budget_that_is_over_leaves_one_round(monkeypatch):
@@ -133,6 +137,17 @@ def test_what_lives_at_once_shares_the_memory(install, coexists, both, one):
     assert affordable(60, memory_gib=6.5) == []
 
 
-def test_no_time_is_no_plan():
-    with pytest.raises(NoFeasiblePlanError, match="too few to measure anything: give more with --budget"):
-        plan_here(ANT, tiny_config(), this_node(), grid_of({1: [8, 16, 32]}), seconds=0.01, objective="steps")
+def test_a_budget_in_which_nothing_can_be_measured_is_refused_at_once_with_one_that_can(monkeypatch):
+    monkeypatch.setattr(planning, "known_speeds", None)  # nothing is started
+    remedy = r"0\.5 s are too few to measure anything: one start and one point take about 7 s: give --budget 7 at least"
+    node = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
+    with pytest.raises(NoFeasiblePlanError, match=f"^{remedy}$"):
+        plan_here(ANT, tiny_config(), node, grid_of({1: [8, 16, 32]}), seconds=0.5)
+
+
+def test_a_budget_pays_for_what_steps_teach_only_if_a_point_can_be_measured_then():
+    cache = Cache(ANT, tiny_config(), Node(name="n", cpu=Cpu(cores=2, memory_gib=8)))
+    enough_s = 3 * points.pace_on(cache.node).first_s  # a short training, and half of the rest for a point
+    assert [planning._pays_for_noise(seconds, cache) for seconds in (enough_s - 1, enough_s)] == [False, True]
+    cache.add_noise(NoiseScale(samples=1000.0, relative_error=0.1, trained=10_000))
+    assert planning._pays_for_noise(enough_s - 1, cache), "it is known"
