@@ -144,7 +144,7 @@ class Supervisor:
             merger = RowMerger(len(template.reporters(layout)), learner.steps_of(layout), partial(_usage, sampler))
             self.folder.write_task(task_spec(layout.task))
             self.folder.write_state("running")
-            drop_rows_after(self.folder.metrics_file, int(resume.name) if resume else 0)
+            self._go_back_to(int(resume.name) if resume else 0)
             writers.start()
             rows = life.enter_context(Presence(self.folder.metrics_file))
             life.callback(self.request.bear)  # however it ended, nobody is disturbed while the processes end
@@ -153,6 +153,13 @@ class Supervisor:
             outcome = self._outcome(result["iteration"], is_stopped=result["stopped"] and by_signal)
             self.request.settle()
         return outcome
+
+    def _go_back_to(self, iteration: int) -> None:
+        """Drop rows of iterations that are done anew, and say so."""
+        if dropped := drop_rows_after(self.folder.metrics_file, iteration):
+            rows = "1 row" if dropped == 1 else f"{dropped} rows"
+            of = f"{self.folder.metrics_file.name} from iteration {iteration + 1} on"
+            self.on_warning(f"{rows} of {of} dropped: these iterations are done anew")
 
     def _supervise(
         self, processes: GMIProcesses, leaders: tuple[int, ...], merger: RowMerger, writers: Writers, rows: Presence

@@ -65,10 +65,12 @@ def last_row(path: Path) -> Row:
     return next((row for line in reversed(lines) if (row := _row(line))), {})
 
 
-def drop_rows_after(path: Path, iteration: int) -> None:
-    """Forget what came after a checkpoint that a run goes back to."""
-    kept = [json.dumps(row) + "\n" for row in _rows(path) if row["iteration"] <= iteration]
+def drop_rows_after(path: Path, iteration: int) -> int:
+    """Forget what came after a checkpoint that a run goes back to. Returns how many rows that were."""
+    rows = read_metrics(path)
+    kept = [json.dumps(row) + "\n" for row in rows if row["iteration"] <= iteration]
     write_atomically(path, "".join(kept))
+    return len(rows) - len(kept)
 
 
 def _rows(path: Path) -> Iterator[Row]:

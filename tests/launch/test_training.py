@@ -54,7 +54,11 @@ def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path, gmis):
     whole, _ = start(tmp_path / "whole", tiny_layout(gmis), config)
     parted, outcome = start(tmp_path / "parted", tiny_layout(gmis), config.model_copy(update={"iterations": 3}))
     assert outcome.checkpoint is not None
-    train(tiny_layout(gmis), config, parted, resume=outcome.checkpoint)
+    with parted.metrics_file.open("a") as rows:
+        rows.writelines('{"iteration": 4}\n' for _ in range(2))  # of iterations that no checkpoint has
+    told: list[str] = []
+    train(tiny_layout(gmis), config, parted, resume=outcome.checkpoint, on_warning=told.append)
+    assert told == ["2 rows of metrics.jsonl from iteration 4 on dropped: these iterations are done anew"]
     (*_, expected), (*_, resumed) = list_checkpoints(whole.checkpoints), list_checkpoints(parted.checkpoints)
     assert expected.name == resumed.name == "000006"
     assert parts_of(expected) == parts_of(resumed) and len(parts_of(expected)) == 1 + gmis

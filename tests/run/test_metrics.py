@@ -24,7 +24,7 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
         file.write("[" * 100_000 + "\n")  # nested too deep to be read
         file.write('{"iteration": 6, "kl"')
     assert last_row(path) == {"iteration": 5}
-    drop_rows_after(path, 3)
+    assert drop_rows_after(path, 3) == 2
     with MetricsFile(path) as metrics:
         metrics.write({"iteration": 4})
     assert [row["iteration"] for row in read_metrics(path)] == [1, 2, 3, 4]
@@ -54,5 +54,5 @@ def test_what_is_no_row_is_left_out_by_all_who_read(tmp_path, line):
 
 def test_no_file_is_no_rows(tmp_path):
     assert read_metrics(tmp_path / "none") == [] and last_row(tmp_path / "none") == {}
-    drop_rows_after(tmp_path / "new", 0)
+    assert drop_rows_after(tmp_path / "new", 0) == 0
     assert read_metrics(tmp_path / "new") == []
