@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, require_folder, say
+from gmi_drl.cli.output import console, format_option, plain_table, print_json, require_folder, say
 from gmi_drl.errors import ComparisonFailedError, MachineError, UsageError
 
 if TYPE_CHECKING:
@@ -180,9 +180,8 @@ def _list(cases: list["Case"], format: str) -> None:
         print_json("bench-list", {"cases": rows})
         return
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table("case", "guard", "what it measures", box=None, padding=(0, 2, 0, 0))
+    table = plain_table("case", "guard", "what it measures")
     for row in rows:
         lacks = f"\n[yellow]not here: {escape(row['obstacle'])}[/yellow]" if row["obstacle"] else ""
         table.add_row(row["case"], f"{row['guard'] or '-'}", escape(row["claim"]) + lacks)
@@ -193,12 +192,11 @@ def _list(cases: list["Case"], format: str) -> None:
 def _print(result: "Result") -> None:
     """A table for people."""
     from rich.markup import escape
-    from rich.table import Table
 
     from gmi_drl.units import human_value
 
     gained = ["SM activity gained"] if result.knows_activity else []
-    table = Table("side", "median", "range", result.against_title, *gained, box=None, padding=(0, 2, 0, 0))
+    table = plain_table("side", "median", "range", result.against_title, *gained)
     for side, spread in result.summaries.items():
         median, *ends = (human_value(value, result.case.unit) for value in (spread.median, spread.least, spread.most))
         points = [result.gained(side)] if gained else []

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.console import Console
 from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.task_names import SIMULATOR_PYTHON
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 PLAIN_WIDTH = 120
 
@@ -91,6 +94,14 @@ def say(message: str) -> None:
 def console() -> Console:
     """Standard output for people; plain text where it is not a terminal."""
     return Console(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else PLAIN_WIDTH)
+
+
+def plain_table(*titles: str) -> "Table":
+    """A table without lines in which nothing is cut: what is too wide for the terminal goes on below."""
+    from rich.table import Column, Table
+
+    columns = [Column(title, overflow="fold") for title in titles]
+    return Table(*columns, box=None, padding=(0, 2, 0, 0))
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def point_table(profile: "Profile") -> "Table":
     phases = (f"{phase.label} ms" for phase in PHASES)
     several = len({point.cut.way for point in profile.points}) > 1
     for title in (*(["backend"] if several else []), "GMIs per device", "environments", "steps/s", "memory", *phases):
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", overflow="fold")
     for point in profile.points:
         place = (*([point.cut.way] if several else []), str(point.gmis_per_gpu), str(point.num_env))
         if not point.runnable:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json, say, simulator_option
+from gmi_drl.cli.output import console, format_option, plain_table, print_json, say, simulator_option
 from gmi_drl.cli.own_worlds import worlds
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
@@ -158,10 +158,9 @@ def _world(finished: list["Episode"], running: "Episode") -> dict[str, Any]:
 
 
 def _print(finished: list["Episode"], running: list["Episode"]) -> None:
-    from rich.table import Table
 
     episodes = sorted([*finished, *(episode for episode in running if episode.length)], key=lambda e: e.world)
-    table = Table("world", "return", "length", "ended", box=None, padding=(0, 2, 0, 0))
+    table = plain_table("world", "return", "length", "ended")
     for episode in episodes[:SHOWN]:
         table.add_row(str(episode.world), f"{episode.total:.1f}", str(episode.length), episode.ended)
     console().print(table)

@@ -13,6 +13,7 @@ from gmi_drl.cli.output import (
     console,
     format_option,
     launcher_option,
+    plain_table,
     print_json,
     say,
     simulator_option,
@@ -175,13 +176,12 @@ def _document(gmi: "ServedGMI") -> dict[str, Any]:
 
 
 def _print(served: "Served") -> None:
-    from rich.table import Table
 
     waits = any(gmi.sync_s for gmi in served.gmis.values())
     phases = (f"{phase.label} s" for phase in (SIMULATE, ACT, *([WAIT] if waits else [])))
     times = ("p50 ms", "p95", "p99", "max")
     titles = ("GMI", "environments", "steps", "steps/s", *phases, *times, "episodes", "return", "length")
-    table = Table(*titles, box=None, padding=(0, 2, 0, 0))
+    table = plain_table(*titles)
     for gmi_id, gmi in list(served.gmis.items())[:SHOWN]:
         means = (gmi.return_sum / gmi.episodes, gmi.length_sum / gmi.episodes) if gmi.episodes else ()
         latency = gmi.latencies.milliseconds() or {}

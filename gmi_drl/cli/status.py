@@ -5,7 +5,7 @@ from typing import Any
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, print_json
+from gmi_drl.cli.output import console, format_option, plain_table, print_json
 
 
 @click.command()
@@ -52,11 +52,10 @@ def _describe(folder: Any) -> dict[str, Any]:
 
 def _print(rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
     from gmi_drl.units import human_count
 
-    table = Table("run", "state", "iteration", "env steps", "steps/s", "return", box=None, padding=(0, 2, 0, 0))
+    table = plain_table("run", "state", "iteration", "env steps", "steps/s", "return")
     for row in rows:
         mean = row["return_mean"]
         counts = ["-" if row[name] is None else human_count(row[name]) for name in ("env_steps", "steps_per_second")]

@@ -46,3 +46,12 @@ def test_a_failed_run_says_why(command_line, tmp_path):
     make_run(tmp_path / "run", "failed", "GMI 1 was killed [by hand]")
     _, out, _ = command_line("status", "run")
     assert "GMI 1 was killed [by hand]" in out
+
+
+def test_in_80_columns_nothing_is_cut(command_line, tmp_path, monkeypatch):
+    name = "gymnasium-somebodys_package-Environment-v0-20261125-012112"
+    make_run(tmp_path / "runs" / name, "interrupted")
+    monkeypatch.setattr("gmi_drl.cli.output.PLAIN_WIDTH", 80)
+    _, out, _ = command_line("status")
+    first = [line.split()[0] for line in out.splitlines()[1:] if line.strip()]
+    assert "".join(first) == f"runs/{name}" and "12.3k" in out and "20.0k" in out and "…" not in out
