@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 
+CLOSER = 9
+"""Columns from which on they stand closer."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -101,7 +104,7 @@ def plain_table(*titles: str) -> "Table":
     from rich.table import Column, Table
 
     columns = [Column(title, overflow="fold") for title in titles]
-    return Table(*columns, box=None, padding=(0, 2, 0, 0))
+    return Table(*columns, box=None, padding=(0, 2 if len(titles) < CLOSER else 1, 0, 0))
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:
