@@ -18,7 +18,9 @@ from gmi_drl.gmi import allowed_cores, claim
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 
-TINY = ["--set", "learner.horizon=4", "--set", "learner.epochs=1", "--set", "hang_s=60"]
+TINY = ["--set", "learner.horizon=4", "--set", "learner.epochs=1"]
+USUAL = {"checkpoint_every": "1", "hang_s": "60"}
+"""Settings of a run whose test sets no others."""
 COMMAND = [sys.executable, "-c", "from gmi_drl.cli import main; main()", "train", *TINY]
 
 pytestmark = two_cores
@@ -36,8 +38,9 @@ class Training:
     def __init__(self, path, *options):
         self.folder = RunFolder(path)
         layout = [] if "layout.yaml" in options else ["--num-env", "8", "--gmis-per-gpu", "2"]
-        command = [*COMMAND, "--run-dir", str(path), "--iterations", "1000000", "--set", "checkpoint_every=1"]
-        command += [*layout, *options]
+        usual = [f"{key}={value}" for key, value in USUAL.items() if not any(one.startswith(key) for one in options)]
+        command = [*COMMAND, "--run-dir", str(path), "--iterations", "1000000", *layout, *options]
+        command += [part for setting in usual for part in ("--set", setting)]
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -144,7 +147,7 @@ def test_nothing_survives_the_launcher(training):
 
 def test_a_folder_that_took_the_place_of_a_runs_gets_nothing_of_it(training, tmp_path):
     """Not even when it does so between two instants."""
-    run = training("--set", "checkpoint_every=1")
+    run = training()
     other = tmp_path / "other"
     (other / "checkpoints").mkdir(parents=True)
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE

@@ -63,7 +63,11 @@ def test_who_has_the_token_comes_in_with_what_it_says_and_nothing_behind_that_is
         let_in.connection.close()
 
 
-@pytest.mark.parametrize("said", [greeting(WRONG, b"it is me"), b"GET / HTTP/1.1\r\n" * 3, greeting(TOKEN, b"x" * 101)])
+@pytest.mark.parametrize(
+    "said",
+    [greeting(WRONG, b"it is me"), b"GET / HTTP/1.1\r\n" * 3, greeting(TOKEN, b"x" * 101)],
+    ids=["wrong token", "HTTP", "too long"],
+)
 def test_who_says_anything_else_is_turned_away(said):
     with door() as made, knock(made, said) as stranger:
         assert is_turned_away(made, stranger)

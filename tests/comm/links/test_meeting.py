@@ -70,7 +70,9 @@ def test_whoever_answers_with_a_wrong_token_is_no_rank(member, listeners):
 
 
 @pytest.mark.parametrize(
-    "said", [said_by(0, TOKEN), said_by(2, TOKEN), greeting(TOKEN, b""), greeting(TOKEN, b"x" * 16)]
+    "said",
+    [said_by(0, TOKEN), said_by(2, TOKEN), greeting(TOKEN, b""), greeting(TOKEN, b"x" * 16)],
+    ids=["rank 0", "no such rank", "no rank", "a rank of nonsense"],
 )
 def test_who_has_the_token_and_is_no_rank_above_is_turned_away(listeners, said):
     with socket.create_connection(listeners[0].getsockname()) as stranger:
