@@ -100,9 +100,9 @@ def serve(
     try:
         with agents_by(launcher, chosen) as agents:
             served = launch(chosen, folder, agents=agents, experience=experience, on_start=announce, **options)
-    except EndedAtOnce as ended:
+    except EndedAtOnce:
         say("gmi-drl: ended at once")
-        raise SystemExit(128 + ended.signal) from None
+        raise
     _tell(served, folder, task, format)
     if experience is not None and format == "table":
         say(f"Wrote {experience}. Read it with gmi_drl.run.experience.ExperienceDataset({str(experience)!r}).")

@@ -1,9 +1,8 @@
 """`gmi-drl train`."""
 
-import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
@@ -106,8 +105,9 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
                 on_row=view.show,
                 on_warning=view.warn,
             )
-        except EndedAtOnce as ended:
-            _leave(ended.signal, config, folder)
+        except EndedAtOnce:
+            _tell_end(config, folder)
+            raise
     _tell(outcome, folder, format)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
@@ -154,7 +154,8 @@ def _tell(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
         )
 
 
-def _leave(number: signal.Signals, config: "RunConfig", folder: "RunFolder") -> NoReturn:
+def _tell_end(config: "RunConfig", folder: "RunFolder") -> None:
+    """Of a training that was ended at once: how to go on."""
     from gmi_drl.run.checkpoint import list_checkpoints
 
     saved = list_checkpoints(folder.checkpoints)
@@ -163,4 +164,3 @@ def _leave(number: signal.Signals, config: "RunConfig", folder: "RunFolder") -> 
     if iteration >= config.iterations:
         remedy = f"all {counted(config.iterations, 'iteration')} are done and saved in"
     say(f"gmi-drl: ended at once; {remedy} {folder.path}")
-    raise SystemExit(128 + number)

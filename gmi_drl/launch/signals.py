@@ -10,12 +10,12 @@ from types import FrameType
 from gmi_drl.process_signals import ENDING
 
 
-class EndedAtOnce(BaseException):
-    """Raised, once, where the program stands when a signal ends it at once. `signal` is the first that came."""
+class EndedAtOnce(SystemExit):
+    """Raised, once, where the program stands when a signal ends it at once: with 128 + the first signal that came."""
 
     def __init__(self, signal: Signals) -> None:
         super().__init__(f"ended at once by {signal.name}")
-        self.signal = signal
+        self.code = 128 + signal
 
 
 class Stage(Enum):

@@ -1,7 +1,10 @@
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
+from conftest import environment
 
 from gmi_drl.launch.signals import EndedAtOnce, stop_on_signals
 
@@ -13,7 +16,19 @@ def test_the_first_signal_asks_and_the_second_ends():
         os.kill(os.getpid(), signal.SIGTERM)
         assert request.signal is signal.SIGTERM
         os.kill(os.getpid(), signal.SIGINT)
-    assert second.value.signal is signal.SIGTERM and signal.getsignal(signal.SIGTERM) is before
+    assert second.value.code == 128 + signal.SIGTERM and signal.getsignal(signal.SIGTERM) is before
+
+
+def test_whoever_starts_a_training_and_is_ended_at_once_leaves_with_128_and_the_signal():
+    """As benchmark cases, which catch nothing."""
+    script = """
+import os, signal
+from gmi_drl.launch.signals import Stage, stop_on_signals
+with stop_on_signals(Stage.STARTING):
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+    run = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, timeout=60)
+    assert (run.returncode, run.stderr) == (130, b"")
 
 
 def test_a_third_signal_does_not_disturb_what_the_second_one_ends():
