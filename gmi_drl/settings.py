@@ -14,7 +14,7 @@ class Setting:
     Args:
         fixed: Why a run cannot go on with another value; None: another value counts from the next iteration on.
         only_with: Another field of the same section, and the value without which this field has no effect.
-        adapted_with: The same, with which a run changes this value by itself: what it began with does not come back.
+        adapts: Whether a run may change this value by itself, so that what it began with does not come back.
         idle: Why the field never has an effect; None: it has one.
         inner: Where the field is a mapping, what its keys do.
         others: What the keys do that `inner` does not name.
@@ -22,7 +22,7 @@ class Setting:
 
     fixed: str | None = None
     only_with: tuple[str, object] | None = None
-    adapted_with: tuple[str, object] | None = None
+    adapts: bool = False
     idle: str | None = None
     inner: Mapping[str, "Setting"] = field(default_factory=dict)
     others: "Setting | None" = None
@@ -33,8 +33,8 @@ class Setting:
         if self.idle:
             return f"refused by --set: {self.idle}"
         kept = f"refused: {self.fixed}" if self.fixed else "counts from the next iteration on"
-        if self.adapted_with:
-            kept += "; the value that the run has already is refused"
+        if self.adapts:
+            kept += "; what the run began with is refused once it has adapted it"
         return kept + (f"; refused without {_named(self.only_with)}" if self.only_with else "")
 
 
@@ -42,7 +42,7 @@ LIVE = Setting()
 NETWORKS = Setting(fixed="its networks cannot go on as others")
 BEGINNING = Setting(fixed="only a new run begins with it")
 RUN = Setting(fixed="another one is another run")
-LEARNING_RATE = Setting(adapted_with=("schedule", "adaptive"))
+LEARNING_RATE = Setting(adapts=True)
 
 
 class Leaf(NamedTuple):
@@ -90,13 +90,14 @@ def places_of(given: Mapping[str, Any]) -> list[str]:
     return places
 
 
-def refused_changes(before: BaseModel, now: BaseModel, given: Iterable[str]) -> list[str]:
+def refused_changes(before: BaseModel, now: BaseModel, given: Iterable[str], adapted: str | None = None) -> list[str]:
     """Why a run cannot go on with other settings, each in a sentence; empty if it can.
 
     Args:
         before: The configuration of the run.
         now: With what is set anew.
         given: The places of what is set anew.
+        adapted: Why a value that `adapts` would be ignored, in words; None: it is used.
     """
     old, named = dict(leaves(before)), set(given)
     refused = []
@@ -105,9 +106,8 @@ def refused_changes(before: BaseModel, now: BaseModel, given: Iterable[str]) -> 
         if setting.fixed and leaf.value != was:
             has = "another" if isinstance(was, Mapping) else _text(was)
             refused.append(f"{place}: the run has {has}: {setting.fixed}")
-        if _holds(setting.adapted_with, leaf) and place in named and leaf.value == was:
-            remedy = "leave it out, or give another value"
-            refused.append(f"{place}: the run began with {_text(was)} and goes on with what it made of it: {remedy}")
+        if adapted and setting.adapts and place in named:
+            refused.append(f"{place}: {adapted}: leave it out, or give another value")
     return refused
 
 
@@ -129,9 +129,9 @@ def without_effect(config: BaseModel, given: Iterable[str]) -> list[str]:
     return idle
 
 
-def _holds(condition: tuple[str, object] | None, leaf: Leaf) -> bool:
+def _holds(condition: tuple[str, object], leaf: Leaf) -> bool:
     """Whether the field beside a setting has that value, which a mapping that does not name it has."""
-    return condition is not None and leaf.beside.get(condition[0], condition[1]) == condition[1]
+    return bool(leaf.beside.get(condition[0], condition[1]) == condition[1])
 
 
 def _named(condition: tuple[str, object] | None) -> str:

@@ -1,5 +1,6 @@
 """`gmi-drl train --resume`: what a run goes on with."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from gmi_drl.config import RunConfig
     from gmi_drl.layout import Layout
     from gmi_drl.run.folder import RunFolder
+
+FLOAT32 = 1e-6
+"""Our learners hold the learning rate in this precision, relatively, and tell it so in metrics."""
 
 
 def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
@@ -54,7 +58,7 @@ def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder"
     if chosen.task != name or (given.task is not None and find_task(given.task).name != name):
         raise UsageError(f"the run trains {name}: another task is another run")
     check_applied(chosen, given.apply_mig)
-    _check_same_run(index, before, config, places_of(values_of(given.settings)), chosen)
+    _check_same_run(index, before, config, places_of(values_of(given.settings)), chosen, folder)
     check(chosen, config, given.launcher, apply_mig=given.apply_mig, has_run_here=chosen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: worlds begin anew")
@@ -62,7 +66,12 @@ def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder"
 
 
 def _check_same_run(
-    index: dict[str, Any], before: "RunConfig", config: "RunConfig", given: Iterable[str], layout: "Layout"
+    index: dict[str, Any],
+    before: "RunConfig",
+    config: "RunConfig",
+    given: Iterable[str],
+    layout: "Layout",
+    folder: "RunFolder",
 ) -> None:
     """Refuse what would not be the same run any more, and what it could not take (`given`: places of settings)."""
     from gmi_drl.settings import refused_changes
@@ -72,10 +81,25 @@ def _check_same_run(
         raise UsageError(
             f"the run has {total} environments in all, this layout has {layout.num_env}: they must be as many"
         )
-    if refused := refused_changes(before, config, given):
+    if refused := refused_changes(before, config, given, _adapted(index, config, folder)):
         raise UsageError("; ".join(refused))
     if done >= config.iterations:
         raise UsageError(f"the run has done {done} of {config.iterations} iterations: give more with --iterations")
+
+
+def _adapted(index: dict[str, Any], config: "RunConfig", folder: "RunFolder") -> str | None:
+    """Why `Checkpointer.restore` would ignore the learning rate of a configuration; None if the run goes on with it."""
+    from gmi_drl.run.metrics import read_metrics
+
+    began, done = index["learning_rate"], index["iteration"]
+    if config.learner.learning_rate != began or done == 0:
+        return None
+    rows = [row for row in read_metrics(folder.metrics_file) if row["iteration"] == done]
+    now = rows[-1].get("learning_rate") if rows else None
+    if not isinstance(now, int | float):
+        return f"the run began with {began:g} and may have adapted it, which its metrics do not tell"
+    is_same = math.isclose(now, began, rel_tol=FLOAT32)
+    return None if is_same else f"the run began with {began:g} and goes on with {now:.3g}, to which it has adapted it"
 
 
 def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:

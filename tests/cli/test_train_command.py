@@ -74,6 +74,11 @@ def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
         (["--run-dir", "run"], 2, "run holds a run already"),
         (["--resume", "run", "--set", "learner.init_std=1.0"], 2, "init_std: the run has 0.3: only a new run begins"),
         (["--resume", "run", "--set", "learner.learning_rate=1e-3"], 2, "the run began with 0.001 and goes on with"),
+        (
+            ["--resume", "run", "--set", "learner.learning_rate=1e-3", "--set", "learner.schedule=fixed"],
+            2,
+            "learner.learning_rate: the run began with 0.001 and goes on with",
+        ),
         (["--resume", "run", "--iterations", 4, "--set", "iterations=3"], 2, "iterations is given twice, as 4 and as"),
         (["--resume", "run", "--iterations", 4, "--seed", 4], 2, "seed: the run has 3: another one is another run"),
         (
@@ -91,6 +96,20 @@ def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
 def test_what_does_not_fit_the_run_is_refused(finished, command_line, arguments, code, message):
     returned, _, err = command_line("train", *arguments)
     assert returned == code and message in err
+
+
+def test_the_learning_rate_of_the_checkpoint_is_refused_though_a_resumption_that_died_set_another(
+    finished, command_line
+):
+    path, _, _ = finished
+    resume = ["train", "--resume", "run", "--set", "learner.learning_rate=1e-3"]
+    config = path / "config.yaml"
+    config.write_text(config.read_text().replace("learning_rate: 0.001", "learning_rate: 0.0005"))
+    code, _, err = command_line(*resume)
+    assert code == 2 and "learner.learning_rate: the run began with 0.001 and goes on with" in err
+    (path / "metrics.jsonl").unlink()
+    code, _, err = command_line(*resume)
+    assert code == 2 and "and may have adapted it, which its metrics do not tell" in err
 
 
 def test_a_corrupt_checkpoint_is_refused(finished, command_line):
