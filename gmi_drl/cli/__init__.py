@@ -12,7 +12,7 @@ import rich_click as click
 
 from gmi_drl import __version__
 from gmi_drl.cli import bench, doctor, plan, play, profile, serve, status, train
-from gmi_drl.cli.output import say
+from gmi_drl.cli.output import say, tell
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.process_signals import ENDING
 
@@ -53,22 +53,10 @@ def main() -> None:
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     try:
         cli(prog_name="gmi-drl")
-    except GmiError as error:
-        say(f"gmi-drl: {error}")
-        sys.exit(error.exit_code)
-    except BrokenPipeError:  # whoever read our output has left
-        _close_output()
-        sys.exit(1)
-    except OSError as error:
-        _close_output()
-        say(f"gmi-drl: {error.filename or 'the output'}: {error.strerror or error}")
-        sys.exit(1)
     except Exception as error:
-        if os.environ.get("GMI_DRL_DEBUG"):
+        if os.environ.get("GMI_DRL_DEBUG") and not isinstance(error, GmiError | OSError):
             raise
-        say(f"gmi-drl: unexpected {type(error).__name__}: {error}")
-        say("  please report this; GMI_DRL_DEBUG=1 shows where it happened")
-        sys.exit(1)
+        sys.exit(tell(error))
 
 
 def _show_warning(
@@ -84,11 +72,6 @@ def _show_warning(
         say(f"gmi-drl: warning: {message}")
     else:
         OTHERS(message, category, filename, lineno, file, line)
-
-
-def _close_output() -> None:
-    """What is still buffered cannot be written: let it go, or the interpreter complains at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _ignore_signals() -> None:

@@ -12,7 +12,7 @@ import rich_click as click
 from rich.console import Console
 
 from gmi_drl.backends import BACKENDS, PROCESS
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.task_names import SIMULATOR_PYTHON
 
 if TYPE_CHECKING:
@@ -92,6 +92,28 @@ def say(message: str) -> None:
     """Tell people something on stderr. A terminal that is gone is no error."""
     with suppress(OSError):
         click.echo(message, err=True)
+
+
+def tell(error: BaseException) -> int:
+    """Say why a command fails. Returns its exit code. SystemExit has one and says nothing."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if isinstance(error, GmiError):
+        say(f"gmi-drl: {error}")
+        return error.exit_code
+    if isinstance(error, OSError):
+        _close_output()
+        if not isinstance(error, BrokenPipeError):  # with which the reader of our output has left
+            say(f"gmi-drl: {error.filename or 'the output'}: {error.strerror or error}")
+        return 1
+    say(f"gmi-drl: unexpected {type(error).__name__}: {error}")
+    say("  please report this; GMI_DRL_DEBUG=1 shows where it happened")
+    return 1
+
+
+def _close_output() -> None:
+    """Drop what is still buffered and cannot be written, or the interpreter complains at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def console() -> Console:

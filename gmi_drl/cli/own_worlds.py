@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from gmi_drl.cli.output import say
+from gmi_drl.cli.output import say, tell
 from gmi_drl.errors import GmiWarning
 from gmi_drl.task_names import CLOSE_S, ForeignTask, find_task
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def worlds(name: str, num_env: int, seed: int) -> Iterator["Task"]:
     """Worlds of a task for the time of a `with` block.
 
-    They may take `CLOSE_S` to close. Then the process is ended with a warning: the block has ended, and nothing else
-    ends a simulator that hangs.
+    They may take `CLOSE_S` to close. Then a warning is told, with the error that the block has raised, and the
+    process ends with that error's exit code: nothing else ends a simulator that hangs.
     """
     from gmi_drl.tasks import make
 
@@ -41,12 +41,13 @@ def worlds(name: str, num_env: int, seed: int) -> Iterator["Task"]:
 
 
 def _close(task: "Task", others: set[psutil.Process]) -> None:
-    name, code = task.spec.name, int(sys.exc_info()[0] is not None)
+    name, error = task.spec.name, sys.exc_info()[1]
 
     def give_up() -> None:
         say(
             f"gmi-drl: warning: {name} has not closed within {CLOSE_S:g} s: this process and what it started are killed"
         )
+        code = 0 if error is None else tell(error)
         _kill_all_but(others)
         os._exit(code)
 

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from gmi_drl.cli import own_worlds
-from gmi_drl.errors import GmiWarning
+from gmi_drl.errors import GmiWarning, UsageError
 from gmi_drl.tasks import make
 
 
@@ -51,12 +51,24 @@ def test_worlds_that_fail_to_close_are_told(monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_worlds_that_hang_when_they_are_closed_end_with_the_process(monkeypatch, capsys, fails):
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (None, 0, ""),
+        (SystemExit(130), 130, ""),
+        (UsageError("step 3 of what?"), 2, "gmi-drl: step 3 of what?\n"),
+        (ZeroDivisionError("by 0"), 1, "gmi-drl: unexpected ZeroDivisionError: by 0\n  please report this"),
+    ],
+)
+def test_worlds_that_hang_when_they_are_closed_end_with_the_process(monkeypatch, capsys, error, code, message):
+    """As the command would have ended without them."""
     codes, has_ended = [], threading.Event()
     monkeypatch.setattr(own_worlds, "CLOSE_S", 0.1)
     monkeypatch.setattr(os, "_exit", lambda code: (codes.append(code), has_ended.set()))
-    with pytest.raises(ZeroDivisionError) if fails else nullcontext(), played(monkeypatch, lambda: has_ended.wait(60)):
-        assert not fails or 1 / 0
-    assert codes == [int(fails)]
-    assert "warning: ball_balance has not closed within 0.1 s: this process and" in capsys.readouterr().err
+    raised = pytest.raises(type(error)) if error else nullcontext()
+    with raised, played(monkeypatch, lambda: has_ended.wait(60)):
+        if error:
+            raise error
+    assert codes == [code]
+    warning, _, said = capsys.readouterr().err.partition("this process and what it started are killed\n")
+    assert warning.endswith("warning: ball_balance has not closed within 0.1 s: ") and said.startswith(message)
