@@ -33,6 +33,7 @@ def main() -> NoReturn:
     except GmiError as error:
         answer, failed = {"error": {"kind": type(error).__name__, "message": str(error)}}, True
     print(f"\n{json.dumps({'schema': DESCRIPTION_SCHEMA, **answer})}", flush=True)
+    os.dup2(2, 1)  # nobody reads stdout after the answer: a simulator that prints much would wait for a reader
     try:
         if task is not None:
             task.close()

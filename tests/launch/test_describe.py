@@ -28,6 +28,7 @@ class Zoo:
         if self.rest == "stays":
             time.sleep(300)
         if self.rest == "breaks":
+            print("one more line" * 9999)
             raise OSError("the recorder is gone")
 def make(rest, **sizes):
     print("a simulator says hello")
@@ -91,7 +92,7 @@ def test_a_simulator_that_does_not_close_is_named_and_killed(tmp_path, monkeypat
     assert_gone(int((tmp_path / "server").read_text()))
 
 
-def test_a_simulator_that_fails_to_close_is_quoted():
+def test_a_simulator_that_fails_to_close_is_quoted_whatever_it_prints_meanwhile():
     with pytest.warns(GmiWarning, match=r"^zoo:breaks failed to close, exit code 1: (.*\n)*  \| OSError: the recorder"):
         task_spec("zoo:breaks")
 
