@@ -59,14 +59,13 @@ class GymnasiumTask(AdaptedTask):
         witnesses: Witnesses | None = None,
     ) -> None:
         spec = spec or _spec_of_envs(envs)
-        self.envs, self._witnesses, self._has_stepped = envs, witnesses or Witnesses(), False
+        self.envs, self._witnesses = envs, witnesses or Witnesses()
         self._mode = _autoreset_mode(envs, spec.name)
         self._action_space: Any = envs.single_action_space
         self._device = torch.device(device)
         self._has_ended = np.zeros(envs.num_envs, dtype=np.bool_)
         with self._witnesses.named(spec.name):
             obs = self._observation(envs.reset(seed=seed)[0])
-        self._witnesses.require_form(spec.name)
         super().__init__(spec, obs, self._action_space)
 
     def close(self) -> None:
@@ -80,11 +79,7 @@ class GymnasiumTask(AdaptedTask):
 
     def _simulate(self, action: Tensor) -> Outcome:
         with self._witnesses.named(self.spec.name):
-            told = self._step(action)
-        if not self._has_stepped:  # what has the right form once has it later, or numpy complains
-            self._has_stepped = True
-            self._witnesses.require_form(self.spec.name)
-        return told
+            return self._step(action)
 
     def _step(self, action: Tensor) -> Outcome:
         space = self._action_space

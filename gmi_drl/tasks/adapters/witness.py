@@ -23,6 +23,9 @@ _NOTHING = object()
 class Witness:
     """Stands before `reset` and `step` of one environment, below all wrappers, and keeps what the last call returned.
 
+    Each reset and the first step raise TypeError if they return another form than gymnasium's, later steps if a value
+    is missing or None. Calls that the environment makes itself, such as `self.step` in its `reset`, are not looked at.
+
     Args:
         env: As `gymnasium.make` makes it.
         world: Its number.
@@ -34,7 +37,7 @@ class Witness:
         self.world, self.steps, self._last = world, 0, last
         self.kind = f"{type(core).__module__}.{type(core).__name__}"
         self._shape = core.observation_space.shape if hasattr(core, "observation_space") else None
-        self._is_step, self._returned = False, _NOTHING
+        self._is_step, self._is_within, self._returned = False, False, _NOTHING
         core.reset = self._watch_reset(core.reset)
         core.step = self._watch_step(core.step)
 
@@ -75,8 +78,15 @@ class Witness:
     def _watch_reset(self, call: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(call)  # gymnasium looks at the signature
         def reset(*arguments: Any, **named: Any) -> Any:
+            if self._is_within:
+                return call(*arguments, **named)
             self._last[0], self._is_step, self._returned = self, False, _NOTHING
-            self._returned = call(*arguments, **named)
+            self._is_within = True
+            try:
+                self._returned = call(*arguments, **named)
+            finally:
+                self._is_within = False
+            self._require_form()
             return self._returned
 
         return reset
@@ -85,15 +95,35 @@ class Witness:
         last = self._last
 
         @wraps(call)
-        def step(action: Any) -> Any:  # 0.1 us
+        def step(action: Any) -> Any:  # 0.2 us
+            if self._is_within:
+                return call(action)
             last[0] = self
-            self._is_step = True
+            self._is_step = self._is_within = True
             self._returned = _NOTHING
             self.steps += 1
-            self._returned = returned = call(action)
+            try:
+                self._returned = returned = call(action)
+            finally:
+                self._is_within = False
+            if self.steps == 1 or not _is_whole(returned):
+                self._require_form()
             return returned
 
         return step
+
+    def _require_form(self) -> None:
+        """Raise TypeError if there is a `mistake`."""
+        if mistake := self.mistake():
+            raise TypeError(mistake)
+
+
+def _is_whole(told: Any) -> bool:
+    """Whether a step returned five values with a reward and both ends: numpy takes None for nan or for False."""
+    if not (isinstance(told, tuple) and len(told) == 5):
+        return False
+    _, reward, terminated, truncated, _ = told
+    return reward is not None and terminated is not None and truncated is not None
 
 
 def _is_number(value: Any) -> bool:
@@ -112,12 +142,6 @@ class Witnesses:
         self._all.append(Witness(env, len(self._all), self._last))
         return env
 
-    def require_form(self, name: str) -> None:
-        """Raise GmiError if an environment of the task `name` returned something of another form than gymnasium's."""
-        for witness in self._all:
-            if mistake := witness.mistake():
-                raise GmiError(f"{name}: {witness.where}: {mistake}{witness.returned()}")
-
     @contextmanager
     def named(self, name: str) -> Iterator[None]:
         """Have errors of the task `name` in the `with` block say which environment they are of, as GmiErrors."""
@@ -126,7 +150,9 @@ class Witnesses:
         except GmiError:
             raise
         except Exception as error:  # code of others
-            self.require_form(name)
+            for witness in self._all:
+                if mistake := witness.mistake():
+                    raise GmiError(f"{name}: {witness.where}: {mistake}{witness.returned()}") from error
             last = self._last[0]
             who = f"{last.where}: " if last else ""
             rest = last.returned() if last else ""

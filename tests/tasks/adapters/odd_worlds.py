@@ -119,6 +119,38 @@ class NoEnd(Even):
         return obs, reward, None, truncated, info
 
 
+class Sometimes(Even):
+    """One step of an episode returns None in the place of one of its values."""
+
+    def __init__(self, place, at, is_last=False):
+        self.place, self.at, self.is_last = place, at, is_last
+
+    def step(self, action):
+        told = list(super().step(action))
+        if self.steps == self.at:
+            told[3] = self.is_last
+            told[self.place] = None
+        return tuple(told)
+
+
+class Settled(Even):
+    """A reset lets the robot settle for two steps."""
+
+    def reset(self, *, seed=None, options=None):
+        _, info = super().reset(seed=seed)
+        for _ in range(2):
+            obs, *_ = self.step(np.zeros(2, np.float32))
+        return obs, info
+
+
+class Restarting(Even):
+    """Each step begins an episode."""
+
+    def step(self, action):
+        self.reset()
+        return super().step(action)
+
+
 class Failing(Even):
     """The second world fails in its third step."""
 
@@ -180,5 +212,7 @@ class Vectors(gymnasium.vector.VectorEnv):
 
 
 for kind in (NoReward, RewardArray, OldReset, OldStep, OtherShape, NoEnd, Failing, Furnished, Composed, Double):
+    gymnasium.register(f"{kind.__name__}-v0", kind)
+for kind in (Sometimes, Settled, Restarting):
     gymnasium.register(f"{kind.__name__}-v0", kind)
 gymnasium.register("Vectors-v0", vector_entry_point=Vectors)

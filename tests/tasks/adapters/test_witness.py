@@ -1,5 +1,6 @@
 """Environments that return what is not of gymnasium's form, or fail, are named with world, step and what they told."""
 
+import json
 import re
 
 import pytest
@@ -41,5 +42,31 @@ def test_an_error_is_of_one_world_and_place():
         play("Failing", 3)
 
 
-def test_who_is_well_is_not_named():
-    assert re.fullmatch(f"{ODD}:Even-v0", play("Even", 6).spec.name)
+def test_after_an_error_the_next_calls_are_watched():
+    task = play("Failing", 2)
+    for step in 3, 4:
+        with pytest.raises(GmiError, match=rf"world 1 \(odd_worlds.Failing\), step {step}: ZeroDivisionError"):
+            task.step(torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("place", "at", "is_last", "mistake"),
+    [
+        (1, 3, False, "its reward is None"),
+        (2, 3, False, "its terminated is None"),
+        (3, 3, False, "its truncated is None"),
+        (1, 1, True, "its reward is None"),
+    ],
+)
+def test_none_in_one_step_only_is_named(place, at, is_last, mistake):
+    arguments = json.dumps({"place": place, "at": at, "is_last": is_last})
+    task = make(f"{ODD}:Sometimes-v0{arguments}", num_env=2)
+    for _ in range(at - 1):
+        task.step(torch.zeros(2, 2))
+    with pytest.raises(GmiError, match=rf": world 0 \(odd_worlds.Sometimes\), step {at}: {mistake}"):
+        task.step(torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize("name", ["Even", "Settled", "Restarting"])
+def test_who_is_well_is_not_named(name):
+    assert re.fullmatch(f"{ODD}:{name}-v0", play(name, 6).spec.name)
