@@ -90,12 +90,14 @@ class Supervisor:
             try:
                 return self._start(layout, resume)
             except (GmiDiedError, MissingNodeError) as error:
-                saved, rest = list_checkpoints(self.folder.checkpoints), what_is_left(layout, error)
-                if not self.has_begun or not self.restarts.left or not saved or rest is None:
+                saved = list_checkpoints(self.folder.checkpoints)
+                if not self.has_begun or not self.restarts.left or not saved:
                     raise
                 if why := self._why_over(int(saved[-1].name)):
                     self.restarts.tell(f"{_first_line(error)}: not started again, {why}")
                     return self._outcome(int(saved[-1].name), is_stopped=self.request.signal is not None)
+                if (rest := what_is_left(layout, error)) is None:
+                    raise
                 lost = isinstance(error, MissingNodeError) or error.exit_code_of_gmi == LOST
                 where = f" on {', '.join(str(node) for node in rest.nodes)}" if lost else ""
                 self.restarts.take(error, f"going on from iteration {int(saved[-1].name)}{where}")

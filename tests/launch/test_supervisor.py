@@ -121,6 +121,18 @@ def test_a_run_whose_iterations_are_all_done_is_done_though_somebody_dies_at_its
     assert run.told == ["GMI 1 was killed by SIGKILL: not started again, since all iterations are done"]
 
 
+@pytest.mark.parametrize(("deeds", "saved", "state"), [([interrupt], 4, "stopped"), ([], 12, "done")])
+def test_a_run_that_needs_no_restart_ends_in_order_though_a_lost_node_leaves_nobody(monkeypatch, deeds, saved, state):
+    lost = GmiDiedError("GMI 0 was lost with its node", 0, LOST)
+    run = Scripted(monkeypatch, trains=[[*deeds, lost]], saved=saved)
+    assert run.run(over("a")).state == state
+
+
+def test_a_run_of_which_a_lost_node_leaves_nobody_ends(monkeypatch):
+    with pytest.raises(GmiDiedError):
+        Scripted(monkeypatch, trains=[[GmiDiedError("GMI 0 was lost with its node", 0, LOST)]]).run(over("a"))
+
+
 def test_a_run_whose_time_is_over_is_not_started_again(monkeypatch):
     run, now = Scripted(monkeypatch), SimpleNamespace(s=100.0)
     monkeypatch.setattr(module.time, "monotonic", lambda: now.s)
