@@ -18,7 +18,8 @@ EXIT_S = 1.0  # from the end of a line until its process must have ended, or not
 class Closing:
     """GMIs that have said `Done` or `Failed` and close what they have made.
 
-    Warns of each that does not close it, that fails to, or that is killed meanwhile.
+    Warns of each that does not close it, that fails to, or that is killed meanwhile. A node may have said `Failed` for
+    a GMI, which goes on: its line has ended then, and it is asked to end.
 
     Args:
         task: What they have made, to be named; None if that is not known.
@@ -63,6 +64,8 @@ def _complaint(gmi: StartedGMI, deadline: float, task: str) -> str:
         data = gmi.receive()
         if data == b"":  # some simulators end their process when they are closed
             code = gmi.exit_code(EXIT_S)
+            if code is None:
+                gmi.ask_to_end()
             was_killed = code is not None and code < 0
             return f"its process {how_it_ended(code)} while it closed {task}" if was_killed else ""
         if data is not None and isinstance(word := said_by_gmi(decode(data)), Closed):

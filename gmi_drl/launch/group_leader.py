@@ -24,6 +24,7 @@ class GroupLeader:
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process, self.pid = process, process.pid
+        self._code: int | None = None
         try:
             self.exit_fd = os.pidfd_open(self.pid)
         except OSError:  # no descriptors are left
@@ -34,18 +35,20 @@ class GroupLeader:
     def exit_code(self, wait_s: float) -> int | None:
         """As `subprocess` has it, negative for a signal; None if it still runs after `wait_s`. It is not reaped.
 
-        `UNKNOWN` where somebody else has reaped it: a program whose parent ignored SIGCHLD does so unasked.
+        `UNKNOWN` where somebody else has reaped it: a program whose parent ignored SIGCHLD does so unasked. Known also
+        after `end`.
         """
         event = poll()
         event.register(self.exit_fd, POLLIN)
-        if not event.poll(max(0.0, 1000 * wait_s)):
-            return None
-        try:
-            ended = os.waitid(os.P_PIDFD, self.exit_fd, os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:
-            return UNKNOWN
-        assert ended is not None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        if self._code is None and event.poll(max(0.0, 1000 * wait_s)):
+            try:
+                ended = os.waitid(os.P_PIDFD, self.exit_fd, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:
+                self._code = UNKNOWN
+            else:
+                assert ended is not None
+                self._code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        return self._code
 
     def end(self) -> None:
         """Kill it, if it still runs, with its whole group. It is reaped after that only: its number is its own."""

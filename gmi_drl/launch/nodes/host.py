@@ -194,7 +194,7 @@ class Host:
             self._gmis.clear()
 
     def _carry(self, gmi_id: int, gmi: GMIProcess, data: bytes) -> None:
-        """A GMI's word to the launcher; what is to be proved is proved here."""
+        """A GMI's word to the launcher; what is to be proved is proved here. Where that fails the GMI does."""
         try:
             word = said_by_gmi(decode(data))
             if isinstance(word, Attached) and not is_stand_in(gmi_id):
@@ -209,10 +209,17 @@ class Host:
         except ValueError:
             pass  # the launcher knows what to say of that
         except OSError as error:
-            data = encode(Failed(f"it cannot be carried: {error}", MachineError.exit_code, blames_peer=False))
+            self._fail(gmi_id, MachineError(f"it cannot be carried: {error}"))
+            return
         except GmiError as error:
-            data = encode(Failed(message=str(error), exit_code=error.exit_code, blames_peer=False))
+            self._fail(gmi_id, error)
+            return
         self._say({"say": "said", "gmi": gmi_id}, data)
+
+    def _fail(self, gmi_id: int, error: GmiError) -> None:
+        """Say `Failed` for a GMI that does not know it: no more of it counts."""
+        self._say({"say": "said", "gmi": gmi_id}, encode(Failed(str(error), error.exit_code, blames_peer=False)))
+        self._say({"say": "line_ended", "gmi": gmi_id})
 
 
 def _sees(folder: Path, token: str) -> bool:
