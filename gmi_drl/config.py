@@ -10,9 +10,10 @@ import yaml
 from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.errors import UsageError
-from gmi_drl.files import FileModel, load_yaml, parse
+from gmi_drl.files import FileModel, parse, read_mapping
 from gmi_drl.learners import LEARNERS, OUR_PPO, A3CConfig, AnyLearnerConfig, OurConfig, PPOConfig
 from gmi_drl.learners.base import Count, Positive
+from gmi_drl.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.physics import Physics
 from gmi_drl.settings import LIVE, RUN, Setting
 from gmi_drl.workload import TaskSpec
@@ -177,8 +178,16 @@ def values_of(settings: Sequence[str], source: str = "--set") -> dict[str, objec
 
 
 def load_config(path: Path) -> RunConfig:
-    """Read a `config.yaml`."""
-    return load_yaml(RunConfig, path)
+    """Read the `config.yaml` of a run.
+
+    Earlier versions left keys of rsl_rl's file in it that are settings of the run and had no effect there: they are
+    dropped.
+    """
+    data = read_mapping(path)
+    learner = data.get("learner")
+    if isinstance(learner, dict) and isinstance(runner := learner.get("runner"), dict):
+        learner["runner"] = {key: value for key, value in runner.items() if key not in RUN_SETTINGS}
+    return parse(RunConfig, data, str(path))
 
 
 def _value(text: str, setting: str) -> object:

@@ -80,10 +80,21 @@ def parse(model: type[Model], data: object, source: str) -> Model:
         lines = [explain(model, data, mistake) for mistake in _causes(error.errors())]
         count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
         raise UsageError(f"{source}: {count}\n" + "\n".join(f"  {line}" for line in lines)) from None
+    except UsageError as error:  # of a validator, which knows no source
+        raise UsageError(f"{source}: {error}") from None
 
 
 def load_yaml(model: type[Model], path: Path) -> Model:
     """Read and check one YAML file; no code runs."""
+    return parse(model, read_mapping(path), str(path))
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML file; no code runs.
+
+    Raises:
+        UsageError: if it is no such file.
+    """
     try:
         data = read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -94,7 +105,7 @@ def load_yaml(model: type[Model], path: Path) -> Model:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         raise UsageError(f"{path}: expected `key: value` lines, found {type(data).__name__}")
-    return parse(model, data, str(path))
+    return data
 
 
 def load_json(model: type[Model], path: Path, kind: str) -> Model:

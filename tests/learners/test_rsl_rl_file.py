@@ -41,6 +41,16 @@ def test_a_dumped_configuration_becomes_that_of_a_run(tmp_path):
     assert "policy" not in config.learner.runner and config.learner.runner["device"] == "cuda:0"
 
 
+def test_a_run_of_before_is_read_without_the_settings_of_a_run_that_its_runner_names(tmp_path):
+    config, path = read(tmp_path), tmp_path / "config.yaml"
+    data = config.model_dump(mode="json", exclude_none=True)
+    data["learner"]["runner"] |= {"max_iterations": 7, "seed": 7, "save_interval": 7}
+    path.write_text(yaml.dump(data))
+    assert load_config(path) == config
+    with pytest.raises(UsageError, match=f"^{path}: learner.runner.max_iterations is iterations of the run"):
+        parse(RunConfig, data, str(path))
+
+
 def test_what_isaac_lab_leaves_missing_is_left_out_however_it_is_dumped(tmp_path):
     missing = {"policy": {}, "obs_groups": {}, "max_iterations": {}, "algorithm": {"rnd_cfg": {}, "gamma": 0.9}}
     config = read(tmp_path, **missing, seed=None)
