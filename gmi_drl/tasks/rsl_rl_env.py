@@ -23,9 +23,12 @@ class RslRlEnv:
         env = RslRlEnv(gmi_drl.tasks.make("ant", num_env=4096, threads=8))
         OnPolicyRunner(env, train_cfg, log_dir="logs").learn(1000, init_at_random_ep_len=True)
 
-    The task's observations are the group `policy`; Isaac Lab and mjlab have their other groups beside it. rsl_rl cannot
-    leave a transition out: worlds that went wrong end with reward 0 and without the bootstrap of a time-out, and steps
-    that a simulator used to begin an episode count.
+    The task's observations are the group `policy`; Isaac Lab and mjlab have their other groups beside it.
+
+    rsl_rl cannot leave a transition out. A step in which a world went wrong is an end with reward 0 and no bootstrap.
+    Other steps that are not valid (a simulator begins an episode, or goes on with one that went wrong) are time-outs
+    with reward 0, to which rsl_rl adds gamma times the value of the observation before. So the return that it learns
+    there is nearly the value that it has; an end would teach that nothing follows.
 
     Args:
         task: The worlds.
@@ -78,7 +81,7 @@ class RslRlEnv:
         if self.clip_actions is not None:
             actions = actions.clamp(-self.clip_actions, self.clip_actions)
         _, reward, terminated, truncated, info = self.task.step(actions)
-        extras: dict[str, Any] = {"time_outs": truncated & info["valid"]}
+        extras: dict[str, Any] = {"time_outs": truncated & ~info["bad"]}
         extras |= {name: info[name].clone() for name in ("bad", "valid")}
         log = getattr(self.task, "log", None)
         if isinstance(log, Mapping) and log:

@@ -55,3 +55,13 @@ def test_rsl_rl_learns_of_what_is_left(name):
         state = runner.alg.save()
     tensors = [tensor for part in ("actor_state_dict", "critic_state_dict") for tensor in state[part].values()]
     assert tensors and all(tensor.isfinite().all() for tensor in tensors)
+
+
+def test_the_rest_of_an_episode_that_went_wrong_is_time_outs_to_rsl_rl():
+    with closing(make("gymnasium:odd_worlds:NanLater-v0", num_env=1)) as task, pytest.warns(GmiWarning):
+        env = RslRlEnv(task)
+        steps = [env.step(torch.zeros(1, 2)) for _ in range(5)]
+    assert [int(done) for _, _, done, _ in steps] == [0, 1, 1, 1, 0]
+    assert [int(extras["bad"]) for *_, extras in steps] == [0, 1, 0, 0, 0]
+    assert [int(extras["time_outs"]) for *_, extras in steps] == [0, 0, 1, 1, 0]
+    assert [float(reward) for _, reward, _, _ in steps] == [1, 0, 0, 0, 1]
