@@ -44,16 +44,40 @@ class _End:
 
 
 class RingWriter(_End):
-    """The sender's end, which goes on after what was put."""
+    """The sender's end, which goes on after what was put.
+
+    Room is reserved before records are put: whoever must be able to put several reserves room for all of them.
+    """
 
     _PLACE = _WRITTEN
 
+    def __init__(self, memory: mmap.mmap, offset: int, capacity: int) -> None:
+        super().__init__(memory, offset, capacity)
+        self._reserved = self._count  # records that were put or have room
+
     def has_room(self, records: int = 1) -> bool:
-        """Whether so many more may be put."""
-        return bool(self._count + records - self._words[_TAKEN] <= self._capacity)
+        """Whether room for so many more may be reserved."""
+        return bool(self._reserved + records - self._words[_TAKEN] <= self._capacity)
+
+    def reserve(self, records: int = 1) -> None:
+        """Keep room for so many more than are put or have room already.
+
+        Raises:
+            GmiError: If there is no room.
+        """
+        if not self.has_room(records):
+            used = self._reserved - self._words[_TAKEN]
+            raise GmiError(f"a ring of {self._capacity} records, {used} of them in use, has no room for {records} more")
+        self._reserved += records
 
     def put(self, first: int, second: int, third: int, fourth: int, fifth: int) -> None:
-        """Write one; only where there is room. What it tells of was stored before it, as others see it."""
+        """Write one. What it tells of was stored before it, as others see it.
+
+        Raises:
+            GmiError: If no room was reserved for it. Nothing is overwritten.
+        """
+        if self._count >= self._reserved:
+            raise GmiError(f"record {self._count + 1} of a ring was put without room reserved for it")
         place = self._count % self._capacity * _RECORD.size
         self._count = count = self._count + 1
         _RECORD.pack_into(self._records, place, first, second, third, fourth, fifth, count)

@@ -56,6 +56,7 @@ def test_a_count_of_records_follows_the_record_and_its_reading(monkeypatch):
     memory = mmap.mmap(-1, mmap.PAGESIZE)
     writer, reader = RingWriter(memory, 0, 8), RingReader(memory, 0, 8)
     watched = Watched(memory, monkeypatch)
+    writer.reserve()
     writer.put(1, 2, 3, 4, 5)
     assert watched.last_words() == {0: 1}
     assert len(list(reader.take_all())) == 1 and watched.last_words() == {LINE_BYTES // 8: 1}

@@ -68,7 +68,9 @@ class NearAgentEnd(AgentEnd):
         return self._memory.is_closed
 
     def lease_now(self) -> Lease | None:
-        """Take the next place if there is one, and count it as a rollout's.
+        """Take the next place if there is one, and count it as a rollout's. The trainer's queue has room for all of it.
+
+        More than one rollout may be leased and not sent yet: room for each stays reserved until its records are sent.
 
         Raises:
             PeerDiedError: If a trainer has ended.
@@ -79,11 +81,13 @@ class NearAgentEnd(AgentEnd):
         records = self.sizes.rollout_records
         with_room = [trainer for trainer, ring in enumerate(self._rings) if ring.has_room(records)]
         leased = self._leases.lease(self._index, self.rollouts, with_room)
-        self.rollouts += leased is not None
+        if leased is not None:
+            self.rollouts += 1
+            self._rings[leased.trainer].reserve(records)
         return leased
 
     def send(self, trainer: int, record: Record) -> None:
-        """Tell a trainer, by rank, of steps that are in a place. Its queue had room for all of the rollout."""
+        """Tell a trainer, by rank, of steps that are in a place. Room in its queue was reserved at the lease."""
         self._rings[trainer].put(*record)
         self._bells.ring(self.sizes.trainers[trainer])
 

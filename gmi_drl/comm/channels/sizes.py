@@ -94,7 +94,8 @@ class ChannelSizes:
         """Records that may be under way from an agent to a trainer: of twice its share of the places.
 
         So an agent runs ahead of a trainer that learns, in either mode. It leases a place only where the queue has room
-        for all of a rollout, so it never waits with a place that others wait for.
+        for all of a rollout, beside those that it leased and has not sent, so it never waits with a place that others
+        wait for.
         """
         return min(self.places, 2 * -(-self.places // len(self.agents))) * self.rollout_records
 

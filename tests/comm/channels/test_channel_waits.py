@@ -50,7 +50,7 @@ class Run:
         """Take a batch, meet the other trainer, go on."""
         try:
             member = Membership(rank, [[0, 1]], hang_s=2 * HANG_S, spins=False, renewals=self.renewals[rank])
-            group = SharedMemoryGroup(member, Spot(None, self.segment))
+            group = SharedMemoryGroup(member, Spot(self.segment))
             self.trainers[rank].take()
             group.barrier()
             if rank == 0:

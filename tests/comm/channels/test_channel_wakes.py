@@ -115,6 +115,7 @@ def test_an_agent_whose_queue_is_full_by_room(run):
     run = run(rollouts=4, max_lag=0)
     for ring in run.agent._rings:
         while ring.has_room():
+            ring.reserve()
             ring.put(0, 0, 0, 0, 0)
 
     def drain():

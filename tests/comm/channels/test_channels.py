@@ -4,6 +4,7 @@ import doctest
 import os
 import subprocess
 import sys
+from itertools import chain
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from conftest import open_descriptors
 
 import gmi_drl.comm.channels as channels
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels.records import Record
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.rollouts_told import FORM, RECORDS, parameters, rollouts_in, send, sizes_of, write
@@ -234,10 +236,38 @@ def test_nobody_waits_for_room_or_experience_after_the_end(run):
     place = run.agents[2].lease()
     run.trainers[1].end_experience()
     while ring.has_room():
-        ring.put(0, 0, 0, 0, 0)
-    place.wrote_whole("obs")
+        ring.reserve()
+    send(place, 2)
     with pytest.raises(GmiError, match="that GMI 1 waits for was ended"):
         run.trainers[1].take()
+
+
+def records_of(sizes, lease, rollout):
+    """All that tells of a rollout: to which trainer, and what."""
+    every = ((kind, sizes.steps_of(one), sizes.steps_of_transfer(one)) for kind, one in enumerate(sizes.form.kinds))
+    return [
+        (lease.trainer, Record(lease.place, rollout, kind, first, min(first + of_one, steps)))
+        for kind, steps, of_one in every
+        for first in range(0, steps, of_one)
+    ]
+
+
+def test_room_is_kept_for_rollouts_that_are_leased_and_not_sent_yet(run):
+    """As where pieces of a far agent are under way: room that a trainer makes in mid-rollout is not the next one's."""
+    run = run(agents=(1, 2, 3), max_lag=5, mode="UCC")
+    agent = run.agents[1]
+    rollouts = [records_of(run.sizes, agent.lease_now(), number) for number in range(2)]
+    for told in rollouts[0] + rollouts[1][:5]:
+        agent.send(*told)
+    run.trainer._look()
+    while lease := agent.lease_now():
+        rollouts.append(records_of(run.sizes, lease, len(rollouts)))
+    assert len(rollouts) == 5 < run.sizes.places, "the queue holds the rest of the second, and three"
+    for told in [*rollouts[1][5:], *chain(*rollouts[2:])]:
+        agent.send(*told)
+    assert agent.lease_now() is None, "nothing was taken since"
+    run.trainer._look()
+    assert agent.lease_now() is not None
 
 
 def test_a_trainer_that_is_gone_is_named(run):
