@@ -14,8 +14,9 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from select import POLLIN, poll
 
@@ -34,7 +35,7 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self._watched: dict[str, None] = {}  # what was said and holds, in order
+        self._watched: dict[str, Sequence[int]] = {}  # what was said and holds, in order, with its pidfds
         self._lock, self._closed = threading.Lock(), threading.Event()
         self._start()
         self._watcher = threading.Thread(target=self._replace, daemon=True)
@@ -70,8 +71,13 @@ class Guard:
             self._say(str(-group))
 
     def watch_process(self, pid: int) -> None:
-        """Have a process killed with the launcher that leads no group; one that has ended until then is no matter."""
-        self._watch(f"={pid}")
+        """Have a process killed with the launcher that leads no group; one that has ended until then is no matter.
+
+        Guards are told its pidfd, as its number may be another process's by the time that one of them is replaced.
+        """
+        with suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            self._watch(f"={process}", [process])
 
     def watch_folder(self, folder: Path) -> None:
         """Have a folder removed with the launcher; one that has gone until then is no matter."""
@@ -84,15 +90,17 @@ class Guard:
             self._line.close()
             self._process.kill()
         self._watcher.join()
+        for process in chain.from_iterable(self._watched.values()):
+            os.close(process)
 
-    def _watch(self, word: str) -> None:
+    def _watch(self, word: str, pidfds: Sequence[int] = ()) -> None:
         with self._lock:
-            self._watched[word] = None
-            self._say(word)
+            self._watched[word] = pidfds
+            self._say(word, pidfds)
 
-    def _say(self, word: str) -> None:
+    def _say(self, word: str, pidfds: Sequence[int] = ()) -> None:
         with suppress(OSError):  # it was killed: its successor is told all that is watched
-            self._line.send(os.fsencode(word))
+            socket.send_fds(self._line, [os.fsencode(word)], pidfds)
 
     def _replace(self) -> None:
         """Start another guard whenever one has ended, until `close`."""
@@ -108,8 +116,8 @@ class Guard:
                 except OSError as error:
                     _warn(f"{text}, another one cannot be started ({error}): end this process by SIGTERM, not SIGKILL")
                     return
-                for word in self._watched:
-                    self._say(word)
+                for word, pidfds in self._watched.items():
+                    self._say(word, pidfds)
             if not replaced:
                 _warn(f"{text}: another one ends what GMIs have started if this process is killed")
             self._closed.wait(REPLACED_S)
@@ -126,19 +134,18 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {ignored})
-    launcher, events = int(sys.argv[1]), poll()
+    launcher, line, events = int(sys.argv[1]), socket.socket(fileno=LINE), poll()
     groups, processes, folders = set[int](), list[int](), list[bytes]()
     events.register(LINE, POLLIN)
     events.register(launcher, POLLIN)
     while LINE in dict(events.poll()):  # only when all that was said is read does the launcher's end count
-        word = os.read(LINE, WORD_BYTES)
+        word, pidfds, _, _ = socket.recv_fds(line, WORD_BYTES, 1)
         if not word:
             break
         if word.startswith(b"/"):
             folders.append(word)
         elif word.startswith(b"="):
-            with suppress(OSError):
-                processes.append(os.pidfd_open(int(word[1:])))
+            processes += pidfds
         else:
             number = int(word)
             groups = groups | {number} if number > 0 else groups - {-number}

@@ -1,3 +1,5 @@
+import os
+import socket
 import subprocess
 import sys
 import threading
@@ -78,6 +80,29 @@ def test_a_guard_that_is_killed_is_replaced_which_is_told_once(launch, tmp_path)
     _, left = psutil.wait_procs([watched, child, guard], timeout=60)
     assert not left and forgotten.is_running()
     assert (tmp_path / "errors").read_text().count(f"the guard (process {guard.pid}) was killed: another one ends") == 1
+
+
+def test_a_process_is_known_by_its_descriptor_and_not_by_a_number_that_another_one_may_have():
+    launcher, ended, watched, other = (subprocess.Popen(["sleep", "600"]) for _ in range(4))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    descriptors = [os.pidfd_open(process.pid) for process in (launcher, ended, watched)]
+    ended.kill()
+    ended.wait()
+    try:
+        with ours, theirs:
+            command = [sys.executable, "-I", "-S", guard.__file__, str(descriptors[0])]
+            watching = subprocess.Popen(command, stdin=theirs, pass_fds=descriptors[:1])
+            for process in descriptors[1:]:
+                socket.send_fds(ours, [f"={other.pid}".encode()], [process])
+            launcher.kill()
+            assert watching.wait(60) == 0 and watched.wait(60) == -9
+        assert other.poll() is None
+    finally:
+        for process in (launcher, watched, other):
+            process.kill()
+            process.wait()
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def test_a_folder_is_removed_with_all_that_comes_meanwhile(tmp_path):
