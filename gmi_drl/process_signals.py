@@ -19,6 +19,7 @@ from signal import (
     SIGTERM,
     getsignal,
     pthread_sigmask,
+    raise_signal,
     siginterrupt,
     signal,
 )
@@ -36,14 +37,34 @@ DRAIN = SIGRTMIN + 8
 def held_back() -> Iterator[None]:
     """Delay the signals of `ENDING` until the `with` block ends.
 
-    In a process that is started within they are delayed until it calls `leave_to_launcher`: without this they would
-    kill an interpreter that is just starting.
+    In the main thread their handlers are delayed, too, so that what is started is registered before one of them raises;
+    in another thread they are not. In a process that is started within the signals are delayed until it calls
+    `leave_to_launcher`: without this they would kill an interpreter that is just starting.
     """
-    before = pthread_sigmask(SIG_BLOCK, ENDING)
-    try:
+    with _handled_afterwards():
+        before = pthread_sigmask(SIG_BLOCK, ENDING)
+        try:
+            yield
+        finally:
+            pthread_sigmask(SIG_SETMASK, before)
+
+
+@contextmanager
+def _handled_afterwards() -> Iterator[None]:
+    """Call handlers when the `with` block ends. A mask alone does not: another thread may take the signal."""
+    if current_thread() is not main_thread():  # in which alone handlers are set and called
         yield
+        return
+    came = list[int]()
+    try:
+        with handlers_kept():
+            for number in ENDING:
+                if callable(getsignal(number)):
+                    signal(number, lambda number, frame: came.append(number))
+            yield
     finally:
-        pthread_sigmask(SIG_SETMASK, before)
+        for late in came:
+            raise_signal(late)
 
 
 def leave_to_launcher() -> None:

@@ -1,9 +1,13 @@
 """What signals do to processes that leave them to their launcher; real processes, real signals."""
 
+import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
+import pytest
 from conftest import environment
 
 from gmi_drl.process_signals import held_back
@@ -43,13 +47,22 @@ def test_what_was_ignored_before_stays_ignored():
     assert run.stdout == b"True\n", run.stderr
 
 
-def test_signals_that_were_held_back_come_afterwards():
-    heard = []
+@pytest.mark.parametrize("has_threads", [False, True])
+def test_signals_that_were_held_back_come_afterwards(has_threads):
+    """The kernel gives a signal to any thread that does not block it, Python calls its handler in the main one."""
+    heard, is_over = [], threading.Event()
+    other = threading.Thread(target=is_over.wait)
     before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    if has_threads:
+        other.start()
     try:
         with held_back():
-            signal.raise_signal(signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.1)
             assert heard == []
         assert heard == [signal.SIGTERM]
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == [signal.SIGTERM] * 2
     finally:
         signal.signal(signal.SIGTERM, before)
+        is_over.set()

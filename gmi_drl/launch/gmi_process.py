@@ -63,9 +63,9 @@ class GMIProcess(GroupLeader):
                     pass_fds=[theirs.fileno(), paper.fileno(), *resources.descriptors],
                     process_group=0,  # the terminal's Ctrl-C is for the launcher alone
                 )
-        super().__init__(process)
-        if not self._drains:
-            guard.watch(self.pid)
+                super().__init__(process)
+                if not self._drains:
+                    guard.watch(self.pid)
 
     @property
     def line_fd(self) -> int:

@@ -73,7 +73,7 @@ class Driver:
                 stderr=subprocess.DEVNULL,
                 process_group=0,
             )
-        self._guard.watch(self._process.pid)
+            self._guard.watch(self._process.pid)
         threading.Thread(target=self._hear, daemon=True).start()
         try:
             self.address = self.ask({"layout": layout.model_dump_json()}, "ready", READY_S)["address"]
