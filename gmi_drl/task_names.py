@@ -110,7 +110,7 @@ def with_arguments(name: str, given: Sequence[str]) -> str:
     for one in given:
         key, is_equal, text = one.partition("=")
         if not (key.isidentifier() and is_equal):
-            raise UsageError(f"--env-arg: expected KEY=VALUE, e.g. urdf_path=robot.urdf, got {one}")
+            raise UsageError(f"--env-arg: expected KEY=VALUE, e.g. urdf_path=/path/to/robot.urdf, got {one}")
         if key in arguments:
             raise UsageError(f"--env-arg: {key} is given twice")
         try:

@@ -36,6 +36,11 @@ def test_the_commands_of_the_readme_run(tmp_path):
     assert "done" in run.stdout
 
 
+def test_files_of_an_environment_are_named_by_absolute_paths(tmp_path):
+    for text in README, gmi_drl(["train", "--help"], tmp_path).stdout:
+        assert re.findall("urdf_path=(.)", text) == ["/"] and "relative" in text
+
+
 @two_cores
 def test_the_role_of_the_readme_runs(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -50,7 +50,11 @@ def simulator_option(function: Function) -> Function:
 
 def env_arg_option(function: Function) -> Function:
     """`--env-arg`: becomes a part of the task's name, see `task_names.with_arguments`."""
-    words = "What the constructor of the environments of --task is told (gymnasium:, envpool:); repeatable."
+    words = (
+        "What the constructor of the environments of --task is told (gymnasium:, envpool:), such as "
+        "urdf_path=/path/to/robot.urdf; a relative path is taken from the folder in which each command, and each node, "
+        "runs. Repeatable."
+    )
     return click.option("--env-arg", multiple=True, metavar="KEY=VALUE", help=words)(function)
 
 

@@ -198,14 +198,14 @@ def _import(name: str, module: str) -> None:
 
 
 def _failure(name: str, error: Exception) -> GmiError:
-    """What the constructor of an environment has raised, with how to give arguments that it lacks."""
+    """What the constructor of an environment has raised, with what to change about `--env-arg` where that helps."""
     words = f"{name} cannot be made: {type(error).__name__}: {error}"
     if isinstance(error, TypeError) and (
         lacks := re.search(r"missing \d+ required .*?: (.*?)( was raised|$)", str(error))
     ):
         given = " ".join(f"--env-arg {argument}=VALUE" for argument in re.findall(r"'(\w+)'", lacks[1]))
         return UsageError(f"{words}; give what it lacks: {given}")
-    if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
+    if isinstance(error, TypeError) and re.search("unexpected keyword argument|multiple values for", str(error)):
         return UsageError(f"{words}; leave that --env-arg out")
     return GmiError(f"{words} ({place_of(error.__context__ or error)})")  # gymnasium raises some anew
 

@@ -235,6 +235,7 @@ def test_the_constructor_is_given_what_it_wants():
     [
         ([], "missing 1 required positional argument: 'urdf_path'.*; give what it lacks: --env-arg urdf_path=VALUE$"),
         (["urdf_path=a", "sise=1"], "unexpected keyword argument 'sise'.*; leave that --env-arg out$"),
+        (["urdf_path=a", "id=2"], r"make\(\) got multiple values for argument 'id'; leave that --env-arg out$"),
     ],
 )
 def test_arguments_that_a_constructor_lacks_or_does_not_know_are_told(given, remedy):
@@ -250,6 +251,11 @@ def test_who_takes_no_arguments_says_so():
 def test_an_entry_that_has_many_worlds_only_is_made_of_them():
     task = make(with_arguments("gymnasium:odd_worlds:Vectors-v0", ["size=3"]), num_env=2)
     assert task.obs.tolist() == [[3] * 3] * 2 and task.step(torch.zeros(2, 2))[1].tolist() == [1, 1]
+
+
+def test_the_number_of_worlds_is_no_argument_of_an_entry():
+    with pytest.raises(UsageError, match=r"multiple values for argument 'num_envs'; leave that --env-arg out$"):
+        make(with_arguments("gymnasium:odd_worlds:Vectors-v0", ["num_envs=3"]), num_env=2)
 
 
 def test_the_default_type_of_an_environment_is_its_own():
