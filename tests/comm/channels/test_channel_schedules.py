@@ -2,24 +2,41 @@
 
 import os
 import subprocess
-from collections import Counter
+from collections import Counter, deque
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 from gmi_drl.memory.post import PostMemory, create_post
-from tests.comm.channels.rollouts_told import FORM, STEPWISE, parameters, pieces, rollouts_in, sizes_of, write
+from tests.comm.channels.rollouts_told import (
+    FORM,
+    KINDS,
+    RECORDS,
+    STEPWISE,
+    parameters,
+    pieces,
+    rollouts_in,
+    sizes_of,
+    write,
+)
 
 AT_ONCE = 0.0  # seconds: what would wait is refused, and tried again later
 
 
 class Agent:
-    """An agent that acts piece by piece. Its process is one that does nothing else, so that it may end."""
+    """An agent that acts piece by piece. Its process is one that does nothing else, so that it may end.
 
-    def __init__(self, end, gmi, memory, predecessors=()):
-        self.end, self.gmi, self.predecessors = end, gmi, predecessors
+    Up to `behind` records are told later than they are written, as those of a far agent: also while the next place is
+    leased, but not those of the rollout before the last.
+    """
+
+    def __init__(self, end, gmi, memory, behind, predecessors=()):
+        self.end, self.gmi, self.behind, self.predecessors = end, gmi, behind, predecessors
+        end._send = lambda trainer, record: self.under_way.append((trainer, record))
+        self.under_way = deque()
+        self.told = {}  # steps of each kind, by rollout
         self.process = subprocess.Popen(["sleep", "1000"])
         memory.set_pid(gmi, self.process.pid)
         self.place, self.left = None, []
@@ -28,22 +45,38 @@ class Agent:
 
     def act(self):
         """One piece; whether that was possible."""
+        if self.place is None:
+            return self.lease()
+        if self.left:
+            write(self.place, self.gmi, *self.left[0])
+            del self.left[0]
+        else:
+            self.place.commit()
+            self.place = None
+        while len(self.under_way) > self.behind:
+            self.tell()
+        return True
+
+    def lease(self):
+        """The next place, or another record told while there is none; whether that was possible."""
+        while self.under_way and self.under_way[0][1].rollout < self.end.rollouts - 1:
+            self.tell()
         try:
-            if self.place is None:
-                self.place = self.end.lease()
-                self.is_done = self.place is None
-                if self.is_done:
-                    return False
-                self.versions[self.place.rollout] = self.end.parameters.read_into(parameters())
-                self.left = pieces()
-            elif self.left:
-                write(self.place, self.gmi, *self.left[0])
-                del self.left[0]
-            else:
-                self.place.commit()
-                self.place = None
+            self.place = self.end.lease()
         except PeerSilentError:
-            return False
+            return bool(self.under_way) and self.tell()
+        self.is_done = self.place is None
+        if not self.is_done:
+            self.versions[self.place.rollout] = self.end.parameters.read_into(parameters())
+            self.told[self.place.rollout] = dict.fromkeys(KINDS.values(), 0)
+            self.left = pieces()
+        return not self.is_done
+
+    def tell(self):
+        """One record, the first that was not told."""
+        trainer, record = self.under_way.popleft()
+        self.end.send(trainer, record)
+        self.told[record.rollout][record.kind] = record.last
         return True
 
     def kill(self):
@@ -53,24 +86,22 @@ class Agent:
 
     @property
     def unfinished(self):
-        """Rollouts that its end leaves half-way: none or one."""
-        return int(self.place is not None and bool(self.left))
-
-    @property
-    def steps_told(self):
-        return min(self.end._channels[kind].sent for kind in STEPWISE) if self.unfinished else 0
+        """The steps told of each rollout that its end leaves half-way."""
+        steps = {number: FORM.horizon if name in STEPWISE else 1 for name, number in KINDS.items()}
+        return [min(told[KINDS[name]] for name in STEPWISE) for told in self.told.values() if told != steps]
 
 
 class Agents:
     """The agents that there are now, by id. One that was killed may be succeeded."""
 
-    def __init__(self, gmis, open_end, memory):
+    def __init__(self, behind, open_end, memory):
         self.open_end, self.memory = open_end, memory
-        self.now = {gmi: Agent(open_end(gmi, 0), gmi, memory) for gmi in gmis}
+        self.now = {gmi: Agent(open_end(gmi, 0), gmi, memory, records) for gmi, records in behind.items()}
 
     def succeed(self, gmi):
-        before = (*self.now[gmi].predecessors, self.now[gmi])
-        self.now[gmi] = Agent(self.open_end(gmi, len(before)), gmi, self.memory, before)
+        last = self.now[gmi]
+        before = (*last.predecessors, last)
+        self.now[gmi] = Agent(self.open_end(gmi, len(before)), gmi, self.memory, last.behind, before)
 
     def dead(self):
         return [gmi for gmi, agent in self.now.items() if not agent.is_alive]
@@ -120,7 +151,10 @@ class Team:
 
 @st.composite
 def runs(draw):
-    """Sizes of a run, and its schedule: who acts for how long, who ends, and whether they are succeeded."""
+    """Sizes of a run, how far agents are behind, and its schedule.
+
+    That is who acts for how long, who ends, and whether they are succeeded.
+    """
     agents, trainers = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     sizes = sizes_of(
         rollouts=draw(st.integers(1, 4)),
@@ -133,21 +167,33 @@ def runs(draw):
     turn = st.tuples(st.integers(-1, agents - 1), st.integers(0, 70))
     return (
         sizes,
+        draw(st.fixed_dictionaries(dict.fromkeys(sizes.agents, st.sampled_from([0, RECORDS["MCC"], RECORDS["UCC"]])))),
         draw(st.lists(turn, max_size=60)),
         draw(st.lists(st.integers(0, agents - 1), max_size=agents, unique=True)),
         draw(st.booleans()),
     )
 
 
+AHEAD = (
+    sizes_of(agents=(0, 1, 2, 3), trainers=(4,), mode="UCC", max_lag=3),
+    {0: RECORDS["UCC"], 1: 0, 2: 0, 3: 0},
+    [(0, RECORDS["UCC"] * 3 // 2), (-1, 0), (0, 4 * RECORDS["UCC"]), (-1, 0)],
+    [],
+    False,
+)
+"""The trainer takes part of a rollout from the queue, and its agent leases more before all of the last one is told."""
+
+
 @settings(max_examples=40)
 @given(runs())
+@example(AHEAD)
 def test_every_rollout_arrives_once_or_is_counted_as_dropped(drawn):
-    sizes, turns, ends, are_succeeded = drawn
+    sizes, behind, turns, ends, are_succeeded = drawn
     post, memory = create_post(range(len(sizes.agents + sizes.trainers))), create_memory()
     rest = sizes, AT_ONCE, "cpu"
     trainers = [trainer_end(memory, post, gmi, *rest, are_succeeded) for gmi in sizes.trainers]
     post_memory = PostMemory(post.memory)
-    agents = Agents(sizes.agents, lambda gmi, before: agent_end(memory, post, gmi, *rest, before), post_memory)
+    agents = Agents(behind, lambda gmi, before: agent_end(memory, post, gmi, *rest, before), post_memory)
     size = os.fstat(memory).st_size
     try:
         team = Team(trainers, sizes, agents)
@@ -207,6 +253,6 @@ def check(team, agents):
     assert len(team.came) + sum(dropped.values()) == len(leased)
     for gmi in agents.now:
         dead = [agent for agent in agents.processes_of(gmi) if not agent.is_alive]
-        assert dropped[f"GMI {gmi} ended"] == sum(agent.unfinished for agent in dead)
-        assert steps[f"GMI {gmi} ended"] == sum(agent.steps_told for agent in dead)
+        assert dropped[f"GMI {gmi} ended"] == sum(len(agent.unfinished) for agent in dead)
+        assert steps[f"GMI {gmi} ended"] == sum(sum(agent.unfinished) for agent in dead)
     assert steps["experience ended"] <= dropped["experience ended"] * FORM.horizon
