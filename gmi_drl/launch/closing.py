@@ -9,7 +9,7 @@ from gmi_drl.errors import GmiWarning
 from gmi_drl.launch.started import StartedGMI, how_it_ended
 from gmi_drl.process_names import name_of
 from gmi_drl.roles.line import decode
-from gmi_drl.roles.words import Closed, said_by_gmi
+from gmi_drl.roles.words import Closed, Warned, said_by_gmi
 from gmi_drl.task_names import CLOSE_S
 
 EXIT_S = 1.0  # from the end of a line until its process must have ended, or nothing is known of how
@@ -44,7 +44,34 @@ class Closing:
         deadline = time.monotonic() + CLOSE_S
         for number, gmi in closing.items():
             if number not in self._closed:
-                self._end(number, _complaint(gmi, deadline, self._task))
+                self._end(number, self._complaint(number, gmi, deadline))
+
+    def _complaint(self, number: int, gmi: StartedGMI, deadline: float) -> str:
+        """What went wrong; empty if nothing did. Tells what the GMI warns of meanwhile."""
+        event = poll()
+        event.register(gmi.line_fd, POLLIN)
+        while event.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
+            data = gmi.receive()
+            if data == b"":  # some simulators end their process when they are closed
+                code = gmi.exit_code(EXIT_S)
+                if code is None:
+                    gmi.ask_to_end()
+                was_killed = code is not None and code < 0
+                return f"its process {how_it_ended(code)} while it closed {self._task}" if was_killed else ""
+            if data is not None and (complaint := self._said(number, data)) is not None:
+                return complaint
+        return f"it has not closed {self._task} within {CLOSE_S:g} s: its process is killed"
+
+    def _said(self, number: int, data: bytes) -> str | None:
+        """The complaint of a GMI that has closed all; None if it still closes. No message replaces the run's result."""
+        try:
+            word = said_by_gmi(decode(data))
+        except ValueError as error:
+            self.warn(number, f"it has said what is no word of a GMI while it closed {self._task}: {error}")
+            return None
+        if isinstance(word, Warned):
+            self.warn(number, word.message)
+        return word.complaint if isinstance(word, Closed) else None
 
     def _end(self, number: int, complaint: str) -> None:
         self._closed.add(number)
@@ -54,20 +81,3 @@ class Closing:
 
 def _warn(number: int, message: str) -> None:
     warnings.warn(f"{name_of(number)}: {message}", GmiWarning, stacklevel=1)
-
-
-def _complaint(gmi: StartedGMI, deadline: float, task: str) -> str:
-    """What went wrong; empty if nothing did."""
-    event = poll()
-    event.register(gmi.line_fd, POLLIN)
-    while event.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
-        data = gmi.receive()
-        if data == b"":  # some simulators end their process when they are closed
-            code = gmi.exit_code(EXIT_S)
-            if code is None:
-                gmi.ask_to_end()
-            was_killed = code is not None and code < 0
-            return f"its process {how_it_ended(code)} while it closed {task}" if was_killed else ""
-        if data is not None and isinstance(word := said_by_gmi(decode(data)), Closed):
-            return word.complaint
-    return f"it has not closed {task} within {CLOSE_S:g} s: its process is killed"

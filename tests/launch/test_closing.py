@@ -9,7 +9,7 @@ from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.launch import closing
 from gmi_drl.launch.closing import Closing
 from gmi_drl.roles.line import encode, line_pair
-from gmi_drl.roles.words import Closed, Done
+from gmi_drl.roles.words import Closed, Done, Warned
 from gmi_drl.run.folder import RunFolder
 
 ROLE = """
@@ -83,7 +83,7 @@ class Told:
         self.line_fd, self.code = self._line.fileno(), code
         with theirs:
             for word in words:
-                theirs.send(encode(word))
+                theirs.send(word if isinstance(word, bytes) else encode(word))
             self._held = None if code is not None else theirs.dup()
 
     def receive(self):
@@ -107,4 +107,15 @@ def test_all_share_one_deadline_and_whoever_has_closed_is_not_waited_for(monkeyp
         "GMI 1: it has not closed ant within 0.2 s: its process is killed",
         "GMI 3: its process was killed by SIGSEGV while it closed ant",
         "GMI 5: it has not closed ant within 0.2 s: its process is killed",
+    ]
+
+
+def test_what_is_said_while_closing_is_told_and_ends_nothing():
+    gmis = {0: Told(Warned("12 frames are lost"), Closed()), 1: Told(b"?", Closed("the recorder is gone"))}
+    with pytest.warns(GmiWarning) as told:
+        Closing("ant").wait(gmis)
+    assert [str(one.message) for one in told] == [
+        "GMI 0: 12 frames are lost",
+        "GMI 1: it has said what is no word of a GMI while it closed ant: Expecting value: line 1 column 1 (char 0)",
+        "GMI 1: the recorder is gone",
     ]
