@@ -21,7 +21,7 @@ _NOTHING = object()
 
 
 class Witness:
-    """Stands before `reset` and `step` of one environment, below all wrappers, and keeps what the last call returned.
+    """Stands before `reset` and `step` of what an entry has made, with its wrappers, and keeps what the last returned.
 
     Each reset and the first step raise TypeError if they return another form than gymnasium's, later steps if a value
     is missing or None. Calls that the environment makes itself, such as `self.step` in its `reset`, are not looked at.
@@ -33,13 +33,14 @@ class Witness:
     """
 
     def __init__(self, env: "Env[Any, Any]", world: int, last: list["Witness | None"]) -> None:
-        core: Any = env.unwrapped
+        made = _without_those_of_make(env)
+        core = made.unwrapped
         self.world, self.steps, self._last = world, 0, last
         self.kind = f"{type(core).__module__}.{type(core).__name__}"
-        self._shape = core.observation_space.shape if hasattr(core, "observation_space") else None
+        self._shape = made.observation_space.shape if hasattr(made, "observation_space") else None
         self._is_step, self._is_within, self._returned = False, False, _NOTHING
-        core.reset = self._watch_reset(core.reset)
-        core.step = self._watch_step(core.step)
+        made.reset = self._watch_reset(made.reset)
+        made.step = self._watch_step(made.step)
 
     @property
     def where(self) -> str:
@@ -67,7 +68,8 @@ class Witness:
         if self._shape is not None and np.shape(told[0]) != self._shape:
             return f"its observation has the shape {np.shape(told[0])}, its observation_space {self._shape}"
         if self._is_step and not _is_number(told[1]):
-            return f"its reward is {told[1]!r}, not a number: let it return float(reward)"
+            remedy = ": let it return reward.item()" if isinstance(told[1], np.ndarray) and told[1].size == 1 else ""
+            return f"its reward is {told[1]!r}, not a number{remedy}"
         ends = (
             [] if not self._is_step else [name for name, flag in zip(form[2:4], told[2:4], strict=True) if flag is None]
         )
@@ -116,6 +118,16 @@ class Witness:
         """Raise TypeError if there is a `mistake`."""
         if mistake := self.mistake():
             raise TypeError(mistake)
+
+
+def _without_those_of_make(env: "Env[Any, Any]") -> Any:
+    """The environment without the wrappers of `gymnasium.make`, which fail by another form: an entry's may mend it."""
+    from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+    made: Any = env
+    while type(made) in (OrderEnforcing, PassiveEnvChecker, TimeLimit):
+        made = made.env
+    return made
 
 
 def _is_whole(told: Any) -> bool:

@@ -213,6 +213,14 @@ class Vectors(gymnasium.vector.VectorEnv):
 
 for kind in (NoReward, RewardArray, OldReset, OldStep, OtherShape, NoEnd, Failing, Furnished, Composed, Double):
     gymnasium.register(f"{kind.__name__}-v0", kind)
+
+
+def mended():
+    """Its wrapper makes numbers of its rewards."""
+    return gymnasium.wrappers.TransformReward(RewardArray(), np.ndarray.item)
+
+
+gymnasium.register("Mended-v0", mended)
 for kind in (Sometimes, Settled, Restarting):
     gymnasium.register(f"{kind.__name__}-v0", kind)
 gymnasium.register("Vectors-v0", vector_entry_point=Vectors)

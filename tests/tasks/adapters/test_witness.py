@@ -12,8 +12,8 @@ from gmi_drl.tasks import make
 ODD = "gymnasium:odd_worlds"
 AT_RESET, AT_STEP = r"world 0 \(odd_worlds.{}\), reset: ", r"world 0 \(odd_worlds.{}\), step 1: "
 FORMS = {
-    "NoReward": AT_STEP + r"its reward is None, not a number: .* it returned \(array.*, None, False, False, {{}}\)",
-    "RewardArray": AT_STEP + r"its reward is array\(\[1\.\]\), not a number: let it return float\(reward\)",
+    "NoReward": AT_STEP + r"its reward is None, not a number; it returned \(array.*, None, False, False, {{}}\)",
+    "RewardArray": AT_STEP + r"its reward is array\(\[1\.\]\), not a number: let it return reward.item\(\)",
     "OldReset": AT_RESET + r"it returned a value of type ndarray, not \(observation, info\): .* gym before 0.26",
     "OldStep": AT_STEP + r"it returned 4 values, not \(observation, reward, terminated, truncated, info\): .* 0.26",
     "OtherShape": AT_RESET + r"its observation has the shape \(4,\), its observation_space \(3,\)",
@@ -67,6 +67,6 @@ def test_none_in_one_step_only_is_named(place, at, is_last, mistake):
         task.step(torch.zeros(2, 2))
 
 
-@pytest.mark.parametrize("name", ["Even", "Settled", "Restarting"])
+@pytest.mark.parametrize("name", ["Even", "Settled", "Restarting", "Mended"])
 def test_who_is_well_is_not_named(name):
     assert re.fullmatch(f"{ODD}:{name}-v0", play(name, 6).spec.name)
