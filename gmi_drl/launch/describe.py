@@ -34,6 +34,7 @@ LOG_LINES = 5
 """Of each of the simulator's outputs."""
 
 READ_BYTES = 64 * 1024
+"""Of what it prints at once. As much is kept of what came before, more than an answer has."""
 
 
 def task_spec(name: str) -> TaskSpec:
@@ -133,11 +134,11 @@ class _Describing(GroupLeader):
         deadline, pipe = time.monotonic() + DESCRIBE_S, self._pipe.fileno()
         while True:
             ready, _, _ = select([pipe, self.exit_fd], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if not ready or time.monotonic() > deadline:  # one that prints without end is always ready
                 late = f"{self.name} has not been made within {DESCRIBE_S:.0f} s; try it: {self._command}"
                 raise GmiError(late + self._last_words())
             read = os.read(pipe, READ_BYTES) if pipe in ready else b""
-            self._printed += read
+            self._printed = self._printed[-READ_BYTES:] + read
             if answer := _last_answer(self._printed.decode(errors="replace")):
                 return answer
             if not read:

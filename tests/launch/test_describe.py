@@ -119,5 +119,15 @@ def test_a_simulator_that_never_starts_is_given_up_and_quoted(tmp_path, monkeypa
         task_spec("zoo:lion")
 
 
+def test_a_simulator_that_prints_without_end_is_given_up(tmp_path, monkeypatch):
+    prints = tmp_path / "python"
+    prints.write_text("#!/bin/sh\nexec yes\n")
+    prints.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(prints))
+    monkeypatch.setattr(describe, "DESCRIBE_S", 0.2)
+    with pytest.raises(GmiError, match=r"zoo:lion has not been made within 0 s; try it: .*(\n  \| y){5}$"):
+        task_spec("zoo:lion")
+
+
 def test_an_adapter_gives_its_simulator_up_before_we_give_up_the_adapter():
     assert describe.DESCRIBE_S > START_S
