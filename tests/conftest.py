@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from contextlib import closing, contextmanager
@@ -45,6 +46,14 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hangups_are_heard():
+    """Under `nohup` SIGHUP is ignored, also by what tests start, and tests of that signal would fail."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")
