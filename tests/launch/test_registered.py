@@ -154,7 +154,7 @@ def probed(site):
 @two_cores
 def test_a_learner_of_another_package_is_planned_by_its_own_probe_and_trains(command_line, tmp_path, learner):
     site = learner()
-    code, out, err = command_line("plan", "--algo", "toy", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 1)
+    code, out, err = command_line("plan", "--algo", "toy", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 12)
     assert code == 0 and "Measuring ant by toy" in err and probed(site) == {"probed-0", "probed-1"}, err
     assert "64 samples per update" in out
     assert "stands for" not in out and out.splitlines()[-1].endswith("gmi-drl train layout.yaml --algo toy")
@@ -171,7 +171,7 @@ def test_a_learner_of_another_package_is_planned_by_its_own_probe_and_trains(com
 @two_cores
 def test_a_learner_without_a_probe_is_planned_by_our_ppo_and_says_so(command_line, tmp_path, learner):
     site = learner(has_probe=False)
-    code, out, err = command_line("plan", "--algo", "toy", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 1)
+    code, out, err = command_line("plan", "--algo", "toy", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 12)
     assert (
         code == 0
         and "toy brings no probe: measuring our PPO, its speed and memory, in its place" in err

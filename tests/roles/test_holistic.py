@@ -1,6 +1,5 @@
 """What two GMIs of a training have in common, and what each has for itself."""
 
-import time
 from dataclasses import replace
 from itertools import count, cycle
 from pathlib import Path
@@ -150,17 +149,10 @@ def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, mini
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "words", "expected"),
-    [
-        (None, [], Word.GO_ON),
-        (0.001, [], Word.STOP),
-        (1e9, [Stop()], Word.STOP),
-        (1e9, [Reduce("none")], Word.GO_ON),
-    ],
+    ("words", "expected"), [([], Word.GO_ON), ([Stop()], Word.STOP), ([Reduce("none")], Word.GO_ON)]
 )
-def test_a_run_stops_when_its_time_is_over_or_when_it_is_told_to(make_role, launcher, limit_s, words, expected):
-    role = make_role(Holistic, tiny_config(time_limit_s=limit_s))
-    role.started = time.monotonic() - 1
+def test_a_run_stops_when_it_is_told_to(make_role, launcher, words, expected):
+    role = make_role(Holistic, tiny_config())
     for word in words:
         launcher.send(encode(word))
     assert role._decide() is expected
