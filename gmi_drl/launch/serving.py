@@ -213,7 +213,7 @@ def _supervise(
     """Let all begin when the last is ready; say stop once a signal asks for it."""
     waiting, is_asked = set(leaders), False
     try:
-        for event in processes.events(silence_s):
+        for event in processes.events(silence_s=silence_s):
             if isinstance(event, Heard) and isinstance(event.word, Ready):
                 waiting.discard(event.gmi_id)
                 for leader in () if waiting or is_asked else leaders:

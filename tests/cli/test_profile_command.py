@@ -24,10 +24,12 @@ def test_a_profile_says_which_learner_was_measured(command_line, tmp_path, monke
     assert code == 0 and profile.learner == "rsl_rl" and profile.points[0].runnable, err
 
 
-def test_what_there_was_no_time_for_is_listed(command_line):
-    code, out, _ = command_line("profile", "--num-env", "8", "--gmis-per-gpu", 1, "--budget", 1, "--format", "json")
+def test_what_there_was_no_time_for_is_listed(command_line, monkeypatch):
+    monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
+    code, out, _ = command_line("profile", "--num-env", "8,16", "--gmis-per-gpu", 1, "--budget", 1, "--format", "json")
     document = json.loads(out)
-    assert code == 0 and document["points"] == [] and document["unmeasured"] == [[1, 8]]
+    assert code == 0 and [point["num_env"] for point in document["points"]] == [8]  # one is always measured
+    assert document["unmeasured"] == [[1, 16]]
 
 
 @pytest.mark.parametrize(
