@@ -32,7 +32,7 @@ def place(tmp_path):
 @two_cores
 @pytest.mark.parametrize(
     ("reduction", "resources"),
-    [("MPR-shm", ["segment"]), ("MPR-gloo", []), ("HAR", ["listener", "meeting", "segment"])],
+    [("MPR-shm", ["segment"]), ("MPR-gloo", ["segment", "store"]), ("HAR", ["listener", "meeting", "segment"])],
 )
 def test_each_gmi_has_its_own_role_and_what_all_share(place, reduction, resources):
     layout = tiny_layout(2, reduction=reduction)
