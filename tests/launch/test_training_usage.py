@@ -7,7 +7,7 @@ import time
 import pytest
 from conftest import started, tiny_config, tiny_layout
 
-from gmi_drl.launch import serving, training
+from gmi_drl.launch import serving, supervisor
 from gmi_drl.launch.serving import serve
 from gmi_drl.launch.training import train
 from gmi_drl.layout import GMI, Device, Layout
@@ -26,7 +26,7 @@ def busy_gpu(fake_nvml, monkeypatch):
     """A GPU that runs and measurements watch although they are on cores."""
     fake_nvml.add(FakeGpu())
     fake_nvml.write("gpus/0/sm_util", 37)
-    for module in (training, serving, session_module):
+    for module in (supervisor, serving, session_module):
         monkeypatch.setattr(module, "watched_gpus", lambda layout, environment: {fake_nvml.uuid(0): 0})
     return fake_nvml
 
