@@ -7,12 +7,15 @@ Tells steps per second and seconds of the phases of an iteration; `learn_s` has 
 
 import argparse
 
-from first_light import MEASURE_S, figures, layout
+from first_light_gmis import MEASURE_S, figures
 from first_light_talk import attempt
 
 from gmi_drl.config import default_config
+from gmi_drl.cut import Cut
+from gmi_drl.gmi.inventory import this_node
 from gmi_drl.profiler.session import Session
 from gmi_drl.profiler.sessions import Sessions
+from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
 
 ROUNDS = 3
@@ -25,9 +28,10 @@ def main() -> None:
     parser.add_argument("num_env", type=int)
     parser.add_argument("--seconds", type=float, default=MEASURE_S, help="of each measurement (default: %(default)g)")
     given = parser.parse_args()
-    config = default_config(TASK_SPECS[given.task])
+    task = TASK_SPECS[given.task]
+    config, alone = default_config(task), TCG_EX.lay_out(task, this_node(), Cut(1, 1))
     ways = {"float32": config, "tf32": config.model_copy(update={"tf32": True})}
-    sides = {way: Session(layout(1, given.task), its) for way, its in ways.items()}
+    sides = {way: Session(alone, its) for way, its in ways.items()}
     with Sessions(sides, "the worth of TF32") as sessions:
         for turn in range(1, ROUNDS + 1):
             for way in ways:
