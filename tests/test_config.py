@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.config import RunConfig, apply_settings, default_config
+from gmi_drl.config import RunConfig, acting_of, apply_settings, default_config
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import TASK_SPECS, TaskSpec
 
@@ -55,3 +55,14 @@ def test_rsl_rls_own_logger_and_our_writers_are_not_both_at_work():
     with pytest.raises(UsageError, match=r"writers and learner.runner.logger would write the same"):
         apply_settings(RunConfig(), ["writers=[tensorboard]"], over=logs)
     assert apply_settings(RunConfig(), ["writers=[tensorboard]", "learner.runner.logger=null"], over=logs).writers
+
+
+@pytest.mark.parametrize("kind", ["ppo", "a3c"])
+def test_an_agent_of_ours_acts_by_policies_of_our_learners(kind):
+    config = default_config(TASK_SPECS["ant"], kind)
+    assert acting_of(config) is config.learner
+
+
+def test_an_agent_of_ours_does_not_act_by_a_policy_of_rsl_rl():
+    with pytest.raises(UsageError, match="policies of ppo and a3c, the run has rsl_rl"):
+        acting_of(default_config(TASK_SPECS["ant"], "rsl_rl"))

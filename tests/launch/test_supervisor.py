@@ -16,6 +16,7 @@ from gmi_drl.launch.signals import EndedAtOnce, Stage, stop_on_signals
 from gmi_drl.launch.started import LOST
 from gmi_drl.launch.succession import Restarts
 from gmi_drl.launch.supervisor import Outcome, Supervisor
+from gmi_drl.roles.words import Stop
 from gmi_drl.run.folder import RunFolder
 
 sys.path.append(str(Path(__file__).parent / "nodes"))
@@ -161,3 +162,27 @@ def test_a_node_that_does_not_come_at_first_ends_the_run(monkeypatch):
     missing = MissingNodeError("node b has not come", ["b"])
     with pytest.raises(MissingNodeError):
         Scripted(monkeypatch, holds=[[missing]]).run(over("a", "b"), resume=Path("000004"))
+
+
+class Ticking:
+    """Stands for processes of which nothing is heard for three ticks, and that note what they are told."""
+
+    layout = tiny_layout(2)
+
+    def __init__(self):
+        self.said = []
+
+    def events(self, silence_s):
+        return iter(["tick"] * 3)
+
+    def say(self, number, word):
+        self.said.append((number, word))
+
+
+@pytest.mark.parametrize(("sent", "said"), [(signal.SIGTERM, [(0, Stop())]), (None, [])])
+def test_a_signal_is_passed_on_once(monkeypatch, sent, said):
+    run, processes, nobody = Scripted(monkeypatch), Ticking(), SimpleNamespace(check=lambda: None)
+    run.run()
+    run.supervisor.home, run.request.signal = nobody, sent
+    assert run.supervisor._supervise(processes, (0,), None, None, nobody) is (sent is not None)
+    assert processes.said == said

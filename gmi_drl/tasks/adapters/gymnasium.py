@@ -124,7 +124,7 @@ def make_task(
     device: str,
     seed: int,
     threads: int,
-    arguments: Mapping[str, Any] = MappingProxyType({}),
+    arguments: Mapping[str, Any] = NO_ARGUMENTS,
 ) -> GymnasiumTask:
     """The task `gymnasium:REST`; `REST` is an id of gymnasium's registry, `module:id` imports the module first.
 
