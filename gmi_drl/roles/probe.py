@@ -121,7 +121,11 @@ class Probe(DRL_role):
 
 
 class ReplicaProbe(Probe):
-    """Trains as a learner's role does: a subclass makes the same replica."""
+    """Trains as a learner's role does: a subclass makes the same replica, anew for each number of environments.
+
+    A replica whose parameters lie in a reduction's bucket must stay instead, because a reduction has one: its probe
+    overrides `leave_worlds` and `enter_worlds`, as `PPOProbe` does.
+    """
 
     replica: AnyReplica | None = None
     task: Task | None = None

@@ -16,11 +16,18 @@ from gmi_drl.roles.probe import ReplicaProbe
 class Reinforce:
     def __init__(self, task, config, reduction, seed):
         self.config, self.reduction, self.clock = config.learner, reduction, PhaseClock(task.device)
+        self.seed = seed
         self.agent = make_agent(task.spec, self.config, task.device, seed=config.seed)
         policy = self.agent.policy
         self.flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=reduction.bucket)
-        self.actor = Actor(task, self.agent, self.config, torch.Generator().manual_seed(seed))
+        self.enter_worlds(task)
+
+    def enter_worlds(self, task):
+        self.actor = Actor(task, self.agent, self.config, torch.Generator().manual_seed(self.seed))
         self.slot = self.actor.make_slot()
+
+    def leave_worlds(self):
+        self.actor = self.slot = None
 
     def iterate(self, decide):
         self.clock.start()
@@ -60,3 +67,13 @@ class ToyProbe(ReplicaProbe):
     def make_replica(self, task):
         Path(__file__).with_name(f"probed-{self.GMI_id}").touch()
         return Reinforce(task, self.config, self.mgr.reduction(self.group), self.seed("agent"))
+
+    def leave_worlds(self):
+        if self.replica is not None:
+            self.replica.leave_worlds()
+
+    def enter_worlds(self, task):
+        if self.replica is None:
+            self.replica = self.make_replica(task)
+        else:
+            self.replica.enter_worlds(task)
