@@ -72,11 +72,7 @@ class Probe(DRL_role):
         self.leave_worlds()
         _forget_peak(self.mgr.device)
         self.enter_worlds(self.make_task(num_env, self.seed("task")))
-        for _ in range(self.warm_up_iterations):
-            started = time.monotonic()
-            self.iterate(lambda: Word.GO_ON)
-            self.phases()
-        self._left = max(1, round(seconds / (time.monotonic() - started)))
+        self._left = max(1, round(seconds / self._warm_up()))
         phases: Counter[str] = Counter()
         word, times, began_s = Word.GO_ON, list[float](), time.monotonic()
         while word is Word.GO_ON:
@@ -88,6 +84,18 @@ class Probe(DRL_role):
         speed = {"iterations": len(times), "iteration_s": fmean(times), "relative_error": relative_error(times)}
         memory = {"memory_bytes": _peak_bytes(self.mgr.device), "host_bytes": _peak_bytes(torch.device("cpu"))}
         return {"num_env": num_env, "began_s": began_s, "ended_s": time.monotonic(), **speed, **memory, **means}
+
+    def _warm_up(self) -> float:
+        """Iterate until each iteration is like the next. Returns the seconds that the last one took.
+
+        The last of `warm_up_iterations` captures graphs on a GPU, so one more is timed there.
+        """
+        one_more = self.mgr.device.type != "cpu"
+        for _ in range(self.warm_up_iterations + one_more):
+            started = time.monotonic()
+            self.iterate(lambda: Word.GO_ON)
+            self.phases()
+        return time.monotonic() - started
 
     def _decide(self) -> Word:
         """Stop when as many iterations are done as the warm-up promised; rank 0's count is everybody's."""

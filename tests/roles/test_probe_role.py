@@ -72,3 +72,43 @@ def test_worlds_are_closed_before_others_are_made():
 def test_a_probe_ends_when_it_is_told_to_stop():
     orders = Order(Measure(2, 0.0), Measure(4, 0.0), Stop(), Measure(8, 0.0))._orders()
     assert [order.num_env for order in orders] == [2, 4]
+
+
+class Slow(ReplicaProbe):
+    """Iterations of 2 ms, but 50 ms in the warm-up, by a clock of its own."""
+
+    make_replica = GMI_run = None
+    warm_up_iterations = 3
+
+    def __init__(self, device):
+        self.mgr = SimpleNamespace(worlds=[], device=torch.device(device))
+        self.done, self.now_s = 0, 0.0
+
+    def make_task(self, num_env, seed):
+        return None
+
+    def leave_worlds(self):
+        pass
+
+    def enter_worlds(self, task):
+        pass
+
+    def seed(self, purpose):
+        return 0
+
+    def iterate(self, decide):
+        self.done += 1
+        self.now_s += 0.05 if self.done <= self.warm_up_iterations else 0.002
+        return decide()
+
+    def phases(self):
+        return {}
+
+
+@pytest.mark.parametrize(("device", "iterations", "more"), [("meta", 250, 1), ("cpu", 10, 0)])
+def test_iterations_that_capture_graphs_do_not_say_how_many_fit_into_a_window(monkeypatch, device, iterations, more):
+    """On cores nothing is captured, and no iteration more is spent on it."""
+    probe = Slow(device)
+    monkeypatch.setattr("gmi_drl.roles.probe.time.monotonic", lambda: probe.now_s)
+    assert probe._measure(1, 0.5)["iterations"] == iterations
+    assert probe.done == probe.warm_up_iterations + more + iterations
