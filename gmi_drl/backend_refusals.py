@@ -17,10 +17,28 @@ Refuses = Callable[[str, int, int], str | None]
 MPS_CLIENTS = 48
 """Of one GPU; 60 from CUDA 13.1 on (https://docs.nvidia.com/deploy/mps, "Limitations")."""
 
+MOST_SLICES = 7
+"""Compute slices of GPUs that are in no catalogue."""
+
 
 def mps_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
     """MPS needs Volta or newer, as all GPUs of the catalogue are, and has so many clients."""
-    return f"MPS has at most {MPS_CLIENTS} clients of a GPU, not {gmis}" if gmis > MPS_CLIENTS else None
+    most = mps_clients(model)
+    return f"MPS has at most {most} clients of {model}, not {gmis}" if gmis > most else None
+
+
+def mps_clients(model: str) -> int:
+    """The most clients of MPS on a GPU, or on a MIG device, which NVML calls `GPU MIG PROFILE`.
+
+    Of a MIG device they are fewer "proportionally to the compute instance size" (NVIDIA Multi-Instance GPU User Guide,
+    "CUDA Concurrency Mechanisms"): here by the compute slices in its name, of all that the GPU has.
+    """
+    gpu, _, profile = model.partition(" MIG ")
+    if not profile:
+        return MPS_CLIENTS
+    known = find_gpu(gpu)
+    slices = max((one.slices for one in known.mig), default=MOST_SLICES) if known else MOST_SLICES
+    return MPS_CLIENTS * int(profile[0]) // slices
 
 
 def mig_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:

@@ -29,3 +29,18 @@ def test_compute_instances_have_one_memory_in_common():
 
 def test_mps_has_so_many_clients():
     assert mps_refuses("A30", 48, GIB) is None and "at most 48 clients" in mps_refuses("A30", 49, GIB)
+
+
+@pytest.mark.parametrize(
+    ("model", "most"),
+    [
+        ("NVIDIA H200 MIG 7g.141gb", 48),
+        ("NVIDIA H200 MIG 3g.71gb", 20),
+        ("NVIDIA H200 MIG 1c.3g.71gb", 6),
+        ("NVIDIA A30 MIG 1g.6gb", 12),
+        ("a GPU of next year MIG 1g.99gb", 6),
+    ],
+)
+def test_mps_has_fewer_clients_on_a_mig_device(model, most):
+    assert mps_refuses(model, most, GIB) is None
+    assert f"at most {most} clients of {model}, not {most + 1}" in mps_refuses(model, most + 1, GIB)

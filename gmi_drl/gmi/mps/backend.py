@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from gmi_drl.backend_refusals import mps_clients
 from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError
 from gmi_drl.gmi.claims import descriptor_of
 from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
@@ -20,9 +21,6 @@ from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
 from gmi_drl.gmi_environment import NO_GPU, mps_limits
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout
-
-MOST_CLIENTS = 48
-"""Of one GPU; 60 from CUDA 13.1 on (https://docs.nvidia.com/deploy/mps, "Limitations")."""
 
 OLDEST = 70
 """Volta, sm_70: before, all clients share one address space, and thread percentages do not exist."""
@@ -147,13 +145,16 @@ class MpsBackend(ProcessBackend):
     def obstacle(gpu: VisibleGpu, processes: int) -> str:
         """Why MPS cannot share a GPU among so many, and the remedy; empty if it can."""
         if gpu.mig and not gpu.parent:
-            return "is in MIG mode: take `--backend mig`"
+            return (
+                "is in MIG mode: take `--backend mig`, or let MPS share its MIG devices: name them in "
+                "CUDA_VISIBLE_DEVICES (nvidia-smi -L)"
+            )
         if gpu.compute_mode == "prohibited":
             return f"is in compute mode prohibited: let an administrator run `nvidia-smi -i {gpu.number} -c DEFAULT`"
         if gpu.architecture and int(gpu.architecture.removeprefix("sm_")) < OLDEST:
             return f"is older than what MPS can cut ({gpu.architecture}, Volta is the first): take `--backend process`"
-        if processes > MOST_CLIENTS:
-            return f"is cut into {processes} GMIs, and MPS serves {MOST_CLIENTS} at most"
+        if processes > (most := mps_clients(gpu.model)):
+            return f"is cut into {processes} GMIs, and MPS serves {most} at most"
         return ""
 
 

@@ -68,7 +68,7 @@ def test_what_the_machine_lacks_is_told_with_a_remedy(backend, fake_nvml, monkey
     fake_nvml.add(FakeGpu(mig=()), FakeGpu(), FakeGpu())
     fake_nvml.write("gpus/2/architecture", "6.0")
     fake_nvml.write("gpus/3/compute_mode", 2)
-    assert "is in MIG mode: take `--backend mig`" in reasons(layout(index=1))
+    assert "in MIG mode: take `--backend mig`, or let MPS share its MIG devices" in reasons(layout(index=1))
     assert "older than what MPS can cut (sm_60" in reasons(layout(index=2))
     assert "nvidia-smi -i 3 -c DEFAULT" in reasons(layout(index=3))
     fake_nvml.write("gpus/3/compute_mode", 3)
@@ -94,6 +94,34 @@ def test_the_life_of_daemon_and_clients_and_that_caps_are_those_of_the_layout(ba
     daemon, *told = fake_mps.log()
     assert daemon.endswith(f"for {fake_nvml.uuid(0)}") and told[-1] == "daemon quit"
     assert not [line for line in told if "harmed" in line or "terminated" in line]
+
+
+def test_mig_devices_that_are_named_have_a_daemon_each(backend, fake_mps, fake_nvml, monkeypatch):
+    fake_nvml.add(FakeGpu(mig=("3g.71gb", "2g.35gb")))
+    uuids = fake_nvml.mig_uuids(1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(uuids))
+    gmis = [GMI(id=i, num_env=1, cores=(0,)) for i in range(3)]
+    devices = (Device(kind="gpu", index=0, gmis=tuple(gmis[:2])), Device(kind="gpu", index=1, gmis=(gmis[2],)))
+    one = Layout(backend="mps", share_cores=True, devices=devices)
+    assert backend.check(this_node(), one) == []
+    with held(backend, one), backend.cut(one) as instances:
+        own = [instances.environment(i) for i in range(3)]
+        assert [mine["CUDA_VISIBLE_DEVICES"] for mine in own] == [uuids[0], uuids[0], uuids[1]]
+        pipes = [mine["CUDA_MPS_PIPE_DIRECTORY"] for mine in own]
+        assert pipes[0] == pipes[1] != pipes[2]
+        with client(instances, 0) as first, client(instances, 2) as third:
+            instances.prove_on_device(0, first.pid)
+            instances.prove_on_device(2, third.pid)
+    assert [line.split()[-1] for line in fake_mps.log() if line.startswith("daemon") and " for " in line] == uuids
+    assert fake_mps.left() == []
+
+
+def test_a_mig_device_has_clients_by_its_size(backend, fake_mps, fake_nvml, monkeypatch):
+    fake_nvml.add(FakeGpu(mig=("1g.18gb",)))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", fake_nvml.mig_uuids(1)[0])
+    assert backend.check(this_node(), layout(*[{}] * 6)) == []
+    (reason,) = backend.check(this_node(), layout(*[{}] * 7))
+    assert "MIG 1g.18gb) is cut into 7 GMIs, and MPS serves 6 at most" in reason
 
 
 def test_a_process_that_cuda_runs_without_mps_is_told_apart(backend, fake_mps):
