@@ -4,8 +4,10 @@ import pytest
 from bench.toy import toy_case, toy_machine
 
 from gmi_drl.bench.cases import CASES, MODULES
+from gmi_drl.bench.dependencies import code_of
 from gmi_drl.bench.runner import run_case
-from gmi_drl.bench.stale import ROOT, code_of, stale
+from gmi_drl.bench.sources import working_tree
+from gmi_drl.bench.stale import ROOT, stale
 from gmi_drl.errors import MachineError
 
 CASE = "from gmi_drl.physics import step\n\n\ndef side():\n    from gmi_drl.lazy import late\n"
@@ -75,7 +77,8 @@ def test_without_a_repository_nothing_is_told(tmp_path):
 
 
 def test_cases_depend_on_what_they_run_and_on_nothing_of_the_others():
-    code = {name: code_of(ROOT, module) for name, module in MODULES.items()}
+    sources = working_tree(ROOT)
+    code = {name: code_of(sources, module) for name, module in MODULES.items()}
     assert list(code) == list(CASES)
     assert {"gmi_drl/sim/native.py", "gmi_drl/tasks/ant_mjcf.py"} < code["ant_step"]
     assert {"gmi_drl/roles/probe.py", "gmi_drl/algo/ppo.py"} < code["gmis_512"], "a role that is named as text"
