@@ -16,7 +16,7 @@ OLD_RSL_RL := .venv/rsl-rl-5.4/ready
 PLAYGROUND := .playground/ready
 PLAYGROUND_PACKAGE := examples/gmi_drl_playground
 
-.PHONY: train test lint guard measure mutants report playground interop clean
+.PHONY: train test lint guard measure mutants report playground interop gpu-kernels clean
 
 train: $(READY)
 	$(BIN)/gmi-drl plan --task ant --budget 30 $(KEEP)
@@ -57,8 +57,14 @@ interop: $(READY)
 	$(PYTHON) benchmarks/peers/setup.py mjlab
 	$(BIN)/python -m tools.interop
 
+# What MuJoCo Warp compiles for our tasks on an H100 or H200, compiled here, where no GPU is needed, and packed to be
+# carried there: docs/gpu_day.md. `make gpu-kernels TASKS=ant` makes those of some.
+gpu-kernels: $(READY)
+	WARP_CACHE_PATH=gpu_kernels $(BIN)/python -m tools.gpu_kernels $(TASKS)
+	tar -C gpu_kernels --exclude='*.cu' --exclude=lto -cJf gpu_kernels.tar.xz .
+
 clean:
-	rm -rf .venv .playground .mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
+	rm -rf gpu_kernels gpu_kernels.tar.xz .venv .playground .mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
