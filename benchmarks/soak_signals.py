@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals
+from signal import SIG_DFL, SIGHUP, SIGINT, SIGKILL, SIGTERM, Signals, signal
 from tempfile import TemporaryDirectory
 
 from soak_signals_runs import (
@@ -90,6 +90,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="so many faults at once, each with claims of its own")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="one of them")
     given = parser.parse_args()
+    signal(SIGHUP, SIG_DFL)  # `nohup` ignores it, and launchers would inherit that
     faults = drawn(given.faults, given.seed)
     if given.only:
         faults = [fault for fault in faults if fault.number == given.only]
@@ -194,6 +195,7 @@ def disturb(fault: Fault, running: Running) -> bool:
         case "SIGTERM to all GMIs":
             send(SIGTERM, running.named("GMI "))
         case "a GMI killed":
+            running.wait_for(lambda: bool(running.named("GMI ")), STARTS_S)
             kill(chance, running.named("GMI "))
         case "the guard killed":
             kill(chance, running.named("guard.py"))

@@ -18,6 +18,8 @@ from gmi_drl.process_signals import ENDING
 
 SETTINGS = {"auto_envvar_prefix": "GMI_DRL", "show_default": True, "help_option_names": ["-h", "--help"]}
 OTHERS = warnings.showwarning
+_received: list[int] = []
+"""The signal that ended the program, if one has."""
 
 
 @click.group(context_settings=SETTINGS)
@@ -45,6 +47,7 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command line; what is wrong ends in a message and an exit code, never in a traceback."""
+    _received.clear()
     for number in ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as by `nohup`
             signal.signal(number, _leave)
@@ -54,6 +57,8 @@ def main() -> None:
     try:
         cli(prog_name="gmi-drl")
     except Exception as error:
+        if _received:  # a library whose import is cut off may turn the exit into an error of its own, as numpy does
+            sys.exit(128 + _received[0])
         if os.environ.get("GMI_DRL_DEBUG") and not isinstance(error, GmiError | OSError):
             raise
         sys.exit(tell(error))
@@ -85,6 +90,7 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
     A second one cuts that short; the exit code is that of the first.
     """
+    _received.append(number)
     for other in ENDING:
         if signal.getsignal(other) is _leave:
             signal.signal(other, lambda *_: sys.exit(128 + number))

@@ -87,6 +87,24 @@ def test_a_signal_while_the_interpreter_ends_changes_nothing():
     assert run.returncode == 128 + signal.SIGTERM and run.stderr == ""
 
 
+CUT_OFF = """
+import signal
+from gmi_drl import cli
+def cut_off(prog_name):
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except SystemExit:
+        raise ImportError("cannot load module more than once per process")
+cli.cli = cut_off
+cli.main()
+"""
+
+
+def test_a_signal_that_cuts_an_import_off_ends_with_its_code_whatever_the_import_makes_of_it():
+    run = subprocess.run([sys.executable, "-c", CUT_OFF], env=environment(), capture_output=True, text=True, timeout=60)
+    assert run.returncode == 128 + signal.SIGTERM and run.stderr == ""
+
+
 def test_every_option_has_an_environment_variable(command_line, monkeypatch):
     monkeypatch.setenv("GMI_DRL_PLAN_NUM_ENV", "33")
     monkeypatch.setenv("GMI_DRL_PLAN_GMIS_PER_GPU", "1")
