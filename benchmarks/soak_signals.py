@@ -88,12 +88,12 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="so many faults at once, each with claims of its own")
-    parser.add_argument("--only", type=int, metavar="NUMBER", help="one of them")
+    parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="some of them")
     given = parser.parse_args()
     signal(SIGHUP, SIG_DFL)  # `nohup` ignores it, and launchers would inherit that
     faults = drawn(given.faults, given.seed)
     if given.only:
-        faults = [fault for fault in faults if fault.number == given.only]
+        faults = [fault for fault in faults if fault.number in given.only]
     wrong, kinds = list[str](), Counter[str]()
     with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path, ThreadPoolExecutor(given.jobs) as pool:
         place = prepared(Path(path))
