@@ -29,6 +29,9 @@ CLOSE_S = 30.0
 SIMULATOR_PYTHON = "GMI_DRL_SIMULATOR_PYTHON"
 """The environment variable with the path of the interpreter that has Isaac Gym."""
 
+OF_OTHER_PYTHON = "isaacgym"
+"""The prefix of tasks that run in that interpreter."""
+
 ADAPTERS = {
     "envpool": "gmi_drl.tasks.adapters.envpool:make_task",
     "gymnasium": "gmi_drl.tasks.adapters.gymnasium:make_task",

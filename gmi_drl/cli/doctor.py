@@ -10,7 +10,7 @@ from gmi_drl.backends import BACKENDS
 from gmi_drl.cli import doctor_gpus
 from gmi_drl.cli.doctor_gpus import Finding, ranges
 from gmi_drl.cli.output import console, format_option, print_json, say
-from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.errors import GmiError, MachineError, UsageError
 
 SEE_MESSAGE = "see the message"
 
@@ -31,6 +31,8 @@ class Check(NamedTuple):
 def doctor(remove_stale: bool, cluster: str | None, format: str) -> None:
     """Check what this machine has and lacks; exit with 4 if a training could not run."""
     if cluster is not None:
+        if remove_stale:
+            raise UsageError("--remove-stale is for this machine, not for a --cluster: give one of them")
         _look_at_cluster(format)
         return
     if remove_stale:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.task_names import SIMULATOR_PYTHON
+from gmi_drl.task_names import OF_OTHER_PYTHON, SIMULATOR_PYTHON
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,19 +33,28 @@ def format_option(function: Function) -> Function:
 
 
 def simulator_option(function: Function) -> Function:
-    """`--simulator-python`: an environment variable that GMIs inherit."""
-
-    def remember(context: click.Context, parameter: click.Parameter, path: str | None) -> None:
-        if path is not None:
-            os.environ[SIMULATOR_PYTHON] = os.path.abspath(path)
-
+    """`--simulator-python`; see `use_simulator`."""
     return click.option(
         "--simulator-python",
         type=click.Path(exists=True, dir_okay=False, executable=True),
-        expose_value=False,
-        callback=remember,
         help=f"The interpreter that has Isaac Gym, for isaacgym:TASK.  [default: ${SIMULATOR_PYTHON}]",
     )(function)
+
+
+def use_simulator(python: str | None, task: str, *, is_here: bool = True) -> None:
+    """Set the environment variable, which GMIs inherit, to what `--simulator-python` says, if it says something.
+
+    Raises:
+        UsageError: if the task runs in no other interpreter, or the GMIs are not started by this machine.
+    """
+    if python is None:
+        return
+    if task.partition(":")[0].lower() != OF_OTHER_PYTHON:
+        raise UsageError(f"--simulator-python is for {OF_OTHER_PYTHON}:TASK, not for {task}: leave it out")
+    if not is_here:
+        remedy = f"set {SIMULATOR_PYTHON} on each of them, and here"
+        raise UsageError(f"--simulator-python is for GMIs of this machine, not for nodes of a cluster: {remedy}")
+    os.environ[SIMULATOR_PYTHON] = os.path.abspath(python)
 
 
 def env_arg_option(function: Function) -> Function:

@@ -21,6 +21,7 @@ from gmi_drl.cli.output import (
     require_folder,
     say,
     simulator_option,
+    use_simulator,
     write_file,
 )
 from gmi_drl.cli.plan_document import plan_document
@@ -129,13 +130,13 @@ def plan(
     env_arg: tuple[str, ...],
     template: str,
     backend: str | None,
-    profile: Path | None,
     node: Path | None,
     cluster: Path | None,
     what_if: tuple[Path, ...],
     prices: tuple[str, ...],
     explain: bool,
     output: Path | None,
+    simulator_python: str | None,
     format: str,
     **options: Any,
 ) -> None:
@@ -151,11 +152,11 @@ def plan(
     from gmi_drl.templates import template_named
 
     priced = prices_of(prices)
+    use_simulator(simulator_python, task)
     asked = Asked(
         task=with_arguments(task, env_arg),
         template=template_named(template),
         backend=backend,
-        profile=profile,
         node=node,
         cluster=cluster,
         **options,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, plain_table, print_json, say, simulator_option
+from gmi_drl.cli.output import console, format_option, plain_table, print_json, say, simulator_option, use_simulator
 from gmi_drl.cli.own_worlds import worlds
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
@@ -34,7 +34,7 @@ SHOWN = 20
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
 @click.option("--untrained", is_flag=True, help="Play what the run began with.")
 @click.option("--camera", help="A camera of the model.  [default: its first]")
-@click.option("--size", metavar="WxH", default=SIZE, show_default=True, help="Of the whole picture, pixels.")
+@click.option("--size", metavar="WxH", help=f"Of the whole picture, pixels.  [default: {SIZE}]")
 @simulator_option
 @format_option
 def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, **options: Any) -> None:
@@ -49,8 +49,9 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     folder = RunFolder(run)
     layout, config = folder.read_setup()
     task_name = require_policy(folder, layout, config)
-    if output is None and (options["camera"] or options["size"] != SIZE):
+    if output is None and not (options["camera"] is options["size"] is None):
         raise UsageError("--camera and --size are for pictures: name a file with -o")
+    use_simulator(options["simulator_python"], task_name)
     with worlds(task_name, num_env, seed) as task:
         if output is not None and not isinstance(task, SimTask):
             raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
@@ -60,7 +61,7 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
         if output is None:
             _play(player, steps)
         else:
-            _film(player, steps, output, _size(options["size"]), options["camera"])
+            _film(player, steps, output, _size(options["size"] or SIZE), options["camera"])
         _tell(folder, agent, player, steps, output, format)
 
 

@@ -16,6 +16,7 @@ from gmi_drl.cli.output import (
     require_folder,
     say,
     simulator_option,
+    use_simulator,
     write_file,
 )
 from gmi_drl.cli.plan_view import point_table
@@ -72,6 +73,7 @@ def profile(
     noise: bool,
     fresh: bool,
     output: Path,
+    simulator_python: str | None,
     format: str,
 ) -> None:
     """Measure how a training runs on this machine, for every number of GMIs and environments, into a profile file.
@@ -89,6 +91,7 @@ def profile(
     from gmi_drl.templates import devices_of
 
     require_folder(output)
+    use_simulator(simulator_python, task)
     spec, config = usual_config(with_arguments(task, env_arg), algo or OUR_PPO.name)
     node = this_node()
     sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, config.learner.horizon)]

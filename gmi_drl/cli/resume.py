@@ -41,7 +41,7 @@ def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder"
     if name is None:
         raise UsageError(f"{run}: its layout names no task: nothing to go on with")
     config = configured(before, given)
-    check_early(name, learner, config)
+    check_early(name, learner, config, given)
     saved = list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{run} has no complete checkpoint: begin it anew with --run-dir {run}")

@@ -17,6 +17,7 @@ from gmi_drl.cli.output import (
     print_json,
     say,
     simulator_option,
+    use_simulator,
 )
 from gmi_drl.cli.plans import DEFAULT_NUM_ENV
 from gmi_drl.phases import ACT, SIMULATE, WAIT
@@ -62,6 +63,7 @@ def serve(
     backend: str | None,
     launcher: str,
     experience: Path | None,
+    simulator_python: str | None,
     format: str,
     **options: Any,
 ) -> None:
@@ -85,6 +87,7 @@ def serve(
     folder = RunFolder(run)
     trained, config = folder.read_setup()
     task = require_policy(folder, trained, config)
+    use_simulator(simulator_python, task, is_here=launcher == LOCAL)
     if layout is not None:
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:

@@ -6,28 +6,32 @@ from typing import Any
 import rich_click as click
 
 from gmi_drl.cli.output import console, format_option, plain_table, print_json
+from gmi_drl.errors import UsageError
+
+RUNS = Path("runs")
 
 
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--runs-dir", type=click.Path(path_type=Path), default=Path("runs"), help="Where to look for runs.")
+@click.option("--runs-dir", type=click.Path(path_type=Path), help=f"Where to look for runs.  [default: {RUNS}]")
 @format_option
-def status(run: Path | None, runs_dir: Path, format: str) -> None:
+def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
     """Show how a RUN stands, or all runs below the runs folder."""
     from gmi_drl.run.folder import RunFolder
 
+    if run is not None and runs_dir is not None:
+        raise UsageError("RUN names one run, --runs-dir a folder of some: give one of them")
+    where = runs_dir or RUNS
     if run is not None:
         RunFolder(run).read_setup()  # refuses what is no run
         folders = [run]
     else:
-        folders = sorted(
-            (file.parent for file in runs_dir.glob("*/layout.yaml")), key=lambda path: path.stat().st_mtime
-        )
+        folders = sorted((file.parent for file in where.glob("*/layout.yaml")), key=lambda path: path.stat().st_mtime)
     rows = [_describe(RunFolder(folder)) for folder in folders]
     if format == "json":
         print_json("status", {"runs": rows})
     elif not rows:
-        console().print(f"No runs in {runs_dir}. Start one with: gmi-drl train")
+        console().print(f"No runs in {where}. Start one with: gmi-drl train")
     else:
         _print(rows)
 

@@ -124,11 +124,11 @@ def _begin(given: Given) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     if given.layout is not None:
         chosen = read_layout(given.layout, given.decided)
         kind = given.algo or template_of(chosen).usual_learner
-        check_early(chosen.task or "", kind, without_learner(given))
+        check_early(chosen.task or "", kind, without_learner(given), given)
     else:
         named, task = template_named(given.template or TCG_EX.name), given.task or "ant"
         kind = given.algo or named.usual_learner
-        check_early(task, kind, without_learner(given))
+        check_early(task, kind, without_learner(given), given)
         chosen = make_layout(task, given.num_env or DEFAULT_NUM_ENV, given.gmis_per_gpu, named)
     chosen = layout_for(given.launcher, cut_by(chosen, given.backend))
     base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.output import say
+from gmi_drl.cli.output import say, use_simulator
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import find_task
 
@@ -32,6 +32,7 @@ class Given:
     set: tuple[str, ...]
     launcher: str
     apply_mig: bool
+    simulator_python: str | None
 
     @property
     def decided(self) -> dict[str, object]:
@@ -96,13 +97,15 @@ def without_learner(given: Given) -> "RunConfig":
     return apply_settings(RunConfig(), [one for one in given.settings if not one.lstrip().startswith("learner")])
 
 
-def check_early(task: str, kind: str, config: "RunConfig") -> None:
+def check_early(task: str, kind: str, config: "RunConfig", given: Given) -> None:
     """Refuse what is known without the sizes of the task: another's simulator takes minutes to start and tell them."""
+    from gmi_drl.launch.launchers import LOCAL
     from gmi_drl.learners import LEARNERS
     from gmi_drl.task_names import ForeignTask
     from gmi_drl.task_settings import check_settings
 
     LEARNERS.find(kind).require()
+    use_simulator(given.simulator_python, task, is_here=given.launcher == LOCAL)
     found = find_task(task) if task else None
     if isinstance(found, ForeignTask):  # ours are checked with their layout, which says whether there is a GPU
         check_settings(found, on_gpu=False, physics=config.physics, room=config.warp, tells_terms=config.reward_terms)

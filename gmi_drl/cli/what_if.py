@@ -36,6 +36,9 @@ def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", f
         raise UsageError("--what-if goes by what was measured: add --profile FILE, as `gmi-drl profile` writes it")
     if format not in ("table", "json"):
         raise UsageError(f"--format {format} tells of one layout, and --what-if makes none: take table or json")
+    if asked.template.purpose != "training" or asked.template.planner:
+        known = "points of a profile are of trainings by GMIs that are alike"
+        raise UsageError(f"--what-if --template {asked.template.name}: {known}: leave --template out")
     require_measurable(asked)
     profile = profile_of(asked)
     spec = task_spec(asked.task)

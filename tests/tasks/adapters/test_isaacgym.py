@@ -184,7 +184,8 @@ def test_a_missing_interpreter_is_refused_with_the_remedy(monkeypatch, named, me
 
 def test_the_option_names_the_interpreter(monkeypatch, command_line):
     monkeypatch.setenv(SIMULATOR_PYTHON, "other")
-    code, _, err = command_line("plan", "--simulator-python", sys.executable, "--budget", 0)
-    assert code == 0, err
+    named = ("--task", "isaacgym:FakeTask", "--simulator-python", sys.executable)
+    _, _, err = command_line("plan", *named, "--node", "nowhere.yaml")
+    assert "nowhere.yaml: no such file" in err
     assert os.environ[SIMULATOR_PYTHON] == sys.executable
     assert command_line("train", "--simulator-python", "/nowhere/python")[0] == 2

@@ -1,0 +1,206 @@
+"""Every option of every command is used, or refused where it would have no effect."""
+
+import sys
+
+import pytest
+from conftest import tiny_config, tiny_layout
+
+from gmi_drl.cli import COMMANDS
+from gmi_drl.files import dump_yaml
+from gmi_drl.run import checkpoint
+from gmi_drl.run.folder import RunFolder
+
+PYTHON = ("--simulator-python", sys.executable)
+NODE, POINTS = ("--node", "node.yaml"), ("--profile", "points.json")
+WHAT_IF = ("--what-if", "node.yaml", *POINTS)
+EVENLY = ("--budget", "0")
+
+IDLE = {
+    "train": {
+        "--task": [("layout.yaml --task ant", "--task: the layout file decides that")],
+        "--env-arg": [
+            ("--env-arg a=1", "--env-arg is for the environments of a --task"),
+            ("--task ant --env-arg a=1", "ant is a task of gmi-drl and takes no arguments"),
+        ],
+        "--algo": [("--resume RUN --algo a3c", "the run learns by ppo: another --algo")],
+        "--template": [
+            ("layout.yaml --template decoupled", "--template: the layout file decides that"),
+            ("--resume RUN --template decoupled", "the run is by TCG_EX"),
+        ],
+        "--iterations": [("--iterations 2 --set iterations=3", "iterations is given twice, as 2 and as 3")],
+        "--num-env": [("layout.yaml --num-env 8", "--num-env: the layout file decides that")],
+        "--gmis-per-gpu": [("layout.yaml --gmis-per-gpu 2", "--gmis-per-gpu: the layout file decides that")],
+        "--seed": [("--resume RUN --seed 5", "seed: the run has 0")],
+        "--run-dir": [("--resume RUN --run-dir new", "--run-dir and --resume cannot be given together")],
+        "--rsl-rl-config": [
+            ("--rsl-rl-config agent.yaml", "--rsl-rl-config is for --algo rsl_rl, not for ppo"),
+            ("--resume RUN --rsl-rl-config agent.yaml", "--rsl-rl-config is for a new run"),
+        ],
+        "--set": [
+            ("--resume RUN --set learner.init_std=0.9", "learner.init_std: the run has 0.3"),
+            ("--set learner.schedule=fixed --set learner.desired_kl=1", "no effect without schedule adaptive"),
+        ],
+        "--apply-mig": [("--apply-mig", "--apply-mig is for layouts cut by mig or mig-ci")],
+        "--simulator-python": [
+            (PYTHON, "--simulator-python is for isaacgym:TASK, not for ant"),
+            (("layout.yaml", *PYTHON), "not for ant"),
+            (("--resume", "RUN", *PYTHON), "not for ant"),
+            (("--task", "isaacgym:Ant", "--launcher", "ray", *PYTHON), "is for GMIs of this machine, not for nodes"),
+        ],
+    },
+    "plan": {
+        "--env-arg": [("--env-arg a=1", "ant is a task of gmi-drl and takes no arguments")],
+        "--template": [
+            ((*WHAT_IF, "--template", "serving"), "--template TCG: points of a profile are of trainings"),
+            ((*WHAT_IF, "--template", "decoupled"), "--template decoupled: points of a profile are of trainings"),
+        ],
+        "--algo": [
+            ("--template serving --algo ppo", "--algo: nothing is learnt"),
+            ((*EVENLY, "--algo", "rsl_rl"), "--algo: nothing is measured, and an even cut is the same for all"),
+        ],
+        "--num-env": [((*POINTS, "--num-env", 8), "--num-env: the --profile decides that")],
+        "--gpus": [
+            ("--cluster cluster.yaml --gpus 1", "--gpus: --cluster names the nodes"),
+            ((*WHAT_IF, "--gpus", 1), "--gpus: --what-if names every machine"),
+        ],
+        "--gmis-per-gpu": [((*POINTS, "--gmis-per-gpu", 2), "--gmis-per-gpu: the --profile decides that")],
+        "--share-cores": [
+            ("--share-cores", "--share-cores: speeds of GMIs that take turns say nothing"),
+            ((*POINTS, "--share-cores"), "--share-cores: what was measured had cores of its own"),
+        ],
+        "--keep-batch": [
+            ("--template serving --keep-batch 64", "--keep-batch: nothing is learnt"),
+            ("--template decoupled --keep-batch 64", "--keep-batch: GMIs of decoupled are not alike"),
+            ((*EVENLY, "--keep-batch", 64), "--keep-batch: nothing is measured"),
+        ],
+        "--objective": [
+            ("--template serving --objective steps", "--objective: nothing is learnt"),
+            ("--template decoupled --objective steps", "--objective: GMIs of decoupled are not alike"),
+            ("--keep-batch 64 --objective steps", "--objective: with --keep-batch all updates have as many samples"),
+            ((*EVENLY, "--objective", "steps"), "--objective: nothing is measured"),
+            ((*WHAT_IF, "--objective", "steps"), "--objective: --what-if compares steps/s"),
+        ],
+        "--budget": [
+            ((*POINTS, "--budget", 5), "--budget: --profile measures nothing"),
+            ((*NODE, "--budget", 5), "--budget: the machine of node.yaml cannot be measured here"),
+        ],
+        "--fresh": [
+            ((*POINTS, "--fresh"), "--fresh: --profile measures nothing"),
+            ((*EVENLY, "--fresh"), "--fresh: nothing is measured, so nothing is measured anew"),
+        ],
+        "--profile": [
+            ((*POINTS, "--template", "serving"), "--profile: the points of a profile are of trainings"),
+            ((*POINTS, "--template", "decoupled"), "--profile: GMIs of decoupled are not alike"),
+        ],
+        "--node": [
+            ((*NODE, "--cluster", "cluster.yaml"), "--node: --cluster names the nodes"),
+            ((*WHAT_IF, *NODE), "--node: --what-if names every machine"),
+        ],
+        "--cluster": [
+            ((*WHAT_IF, "--cluster", "cluster.yaml"), "--cluster: --what-if names every machine"),
+            ("--cluster cluster.yaml --format env", "--cluster: --format env is one layout for another tool"),
+        ],
+        "--what-if": [("--what-if node.yaml --format env", "--what-if: --format env is one layout for another tool")],
+        "--price-per-gpu-hour": [
+            ((*EVENLY, "--price-per-gpu-hour", 2), "--price-per-gpu-hour: nothing is measured"),
+            ("--price-per-gpu-hour 2 --format env", "--price-per-gpu-hour: --format env is one layout"),
+        ],
+        "--explain": [
+            ((*EVENLY, "--explain"), "--explain: nothing is measured"),
+            ("--template decoupled --explain", "--explain: formulas are of GMIs that are alike"),
+            ((*WHAT_IF, "--explain"), "--explain: --what-if compares and plans nothing"),
+            ("--explain --format env", "--explain: --format env is one layout"),
+        ],
+        "--output": [((*WHAT_IF, "-o", "other.yaml"), "--output: --what-if compares and plans nothing")],
+        "--simulator-python": [(PYTHON, "not for ant"), ((*WHAT_IF, *PYTHON), "not for ant")],
+        "--format": [((*WHAT_IF, "--format", "env"), "--what-if: --format env is one layout")],
+    },
+    "profile": {
+        "--env-arg": [("--env-arg a=1", "ant is a task of gmi-drl and takes no arguments")],
+        "--simulator-python": [(PYTHON, "not for ant")],
+    },
+    "play": {
+        "--steps": [("RUN --steps 3 --seconds 3", "--steps and --seconds cannot be given together")],
+        "--seconds": [("RUN --steps 3 --seconds 3", "--steps and --seconds cannot be given together")],
+        "--camera": [("RUN --camera side", "--camera and --size are for pictures: name a file with -o")],
+        "--size": [("RUN --size 640x480", "--camera and --size are for pictures: name a file with -o")],
+        "--simulator-python": [(("RUN", *PYTHON), "not for ant")],
+    },
+    "serve": {
+        "--num-env": [("RUN layout.yaml --steps 1 --num-env 8", "--num-env: the layout file decides that")],
+        "--gmis-per-gpu": [("RUN layout.yaml --steps 1 --gmis-per-gpu 2", "--gmis-per-gpu: the layout file decides")],
+        "--experience": [
+            ("RUN --steps 1 --experience new --launcher ray", "GMIs of a cluster cannot write experience")
+        ],
+        "--apply-mig": [("RUN --steps 1 --apply-mig", "--apply-mig is for layouts cut by mig or mig-ci")],
+        "--simulator-python": [(("RUN", "--steps", 1, *PYTHON), "not for ant")],
+    },
+    "status": {"--runs-dir": [("RUN --runs-dir runs", "RUN names one run, --runs-dir a folder of some")]},
+    "doctor": {"--remove-stale": [("--remove-stale --cluster ray", "--remove-stale is for this machine")]},
+    "bench": {
+        "--list": [
+            ("--list --stale", "--stale looks at the results"),
+            ("--list --guard", "--guard has its own bounds"),
+        ],
+        "--guard": [("--guard --stale", "--stale looks at the results of the repository")],
+        "--repeats": [("--repeats 3", "are for one CASE"), ("--stale --repeats 3", "--stale looks at the results")],
+        "--fail-below": [
+            ("--fail-below 0", "are for one CASE"),
+            ("--guard --fail-below 0", "--guard has its own bounds"),
+            ("--stale --fail-below 0", "--stale looks at the results"),
+        ],
+        "--output": [("-o a.json", "are for one CASE"), ("--guard -o a.json", "--guard has its own bounds")],
+    },
+}
+"""By command and option: command lines in which it would have no effect, and what they are told."""
+
+ALWAYS = {
+    "train": {"--backend", "--restarts", "--launcher", "--resume", "--format"},
+    "plan": {"--task", "--backend"},
+    "profile": {
+        *("--task", "--algo", "--gmis-per-gpu", "--num-env", "--backend", "--budget", "--noise", "--fresh"),
+        *("--output", "--format"),
+    },
+    "play": {"--output", "--num-env", "--seed", "--stochastic", "--untrained", "--format"},
+    "serve": {"--steps", "--backend", "--seed", "--stochastic", "--launcher", "--format"},
+    "status": {"--format"},
+    "doctor": {"--cluster", "--format"},
+    "bench": {"--stale", "--format"},
+}
+"""Options that have an effect whatever else is given."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run that has saved no more than how far it was."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
+    folder.create()
+    folder.write_setup(tiny_layout(), tiny_config())
+    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", {})
+    facts = {"iteration": 2, "num_env": tiny_layout().num_env, "learning_rate": tiny_config().learner.learning_rate}
+    checkpoint.commit(folder.checkpoints, 2, checkpoint.NO_TRAINING | facts, kept=2)
+    return folder.path
+
+
+def words_of(arguments, run):
+    words = arguments.split() if isinstance(arguments, str) else arguments
+    return [run if word == "RUN" else word for word in words]
+
+
+CASES = [(name, one) for name, options in IDLE.items() for lines in options.values() for one in lines]
+
+
+@pytest.mark.parametrize(("command", "case"), CASES, ids=[f"{name} {one[1]}" for name, one in CASES])
+def test_an_option_that_would_have_no_effect_is_refused(command_line, tmp_path, run, command, case):
+    (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1)))
+    (tmp_path / "node.yaml").write_text("{version: 1, name: pair, cpu: {cores: 2, memory_gib: 8}}")
+    arguments, message = case
+    code, out, err = command_line(command, *words_of(arguments, run))
+    assert (code, out) == (2, "") and message in " ".join(err.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_the_walk_over_options_has_every_one(command):
+    """A new option needs a place in one of the tables."""
+    options = {max(parameter.opts, key=len) for parameter in command.params if parameter.opts[0].startswith("-")}
+    assert sorted(options) == sorted([*ALWAYS[command.name], *IDLE[command.name]])
