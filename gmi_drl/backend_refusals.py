@@ -18,7 +18,7 @@ MPS_CLIENTS = 48
 """Of one GPU; 60 from CUDA 13.1 on (https://docs.nvidia.com/deploy/mps, "Limitations")."""
 
 MOST_SLICES = 7
-"""Compute slices of GPUs that are in no catalogue."""
+"""Compute slices of a GPU that the catalogue does not have."""
 
 
 def mps_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
@@ -37,8 +37,8 @@ def mps_clients(model: str) -> int:
     if not profile:
         return MPS_CLIENTS
     known = find_gpu(gpu)
-    slices = max((one.slices for one in known.mig), default=MOST_SLICES) if known else MOST_SLICES
-    return MPS_CLIENTS * int(profile[0]) // slices
+    profiles = known.mig if known else ()
+    return MPS_CLIENTS * int(profile[0]) // max((one.slices for one in profiles), default=MOST_SLICES)
 
 
 def mig_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:

@@ -38,7 +38,7 @@ def test_mps_has_so_many_clients():
         ("NVIDIA H200 MIG 3g.71gb", 20),
         ("NVIDIA H200 MIG 1c.3g.71gb", 6),
         ("NVIDIA A30 MIG 1g.6gb", 12),
-        ("a GPU of next year MIG 1g.99gb", 6),
+        ("a GPU of next year MIG 2g.99gb", 13),
     ],
 )
 def test_mps_has_fewer_clients_on_a_mig_device(model, most):

@@ -22,7 +22,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def differs(then: Sources, now: Sources, path: str) -> bool:
-    """Whether the code of a file of today is another than it was, wherever it was then.
+    """Whether the code of a file has changed since `then`, wherever it was then.
 
     Code that was divided among files, or was put together from several, is compared as a whole.
     """
@@ -153,9 +153,7 @@ class _Canonical(ast.NodeTransformer):
 def _tidy(body: list[ast.stmt]) -> list[ast.stmt]:
     """Without docstrings, imports first, in one statement."""
     imported = {alias.name for statement in body if isinstance(statement, ast.Import) for alias in statement.names}
-    rest = [
-        one for one in body if not isinstance(one, ast.Import) and not (isinstance(one, ast.Expr) and text(one.value))
-    ]
+    rest = [one for one in body if not isinstance(one, ast.Import) and not _is_docstring(one)]
     return [ast.Import([ast.alias(name) for name in sorted(imported)]), *rest] if imported else rest
 
 

@@ -24,7 +24,7 @@ class Moves:
     lines: tuple[tuple[Place, Place], ...] = ()
 
     def now(self, module: str, name: str = "") -> Place:
-        """Where a name of a module, or a whole module, is after all of them."""
+        """Where a name of a module, or a whole module, is after all moves."""
         place = (module, name)
         for old, new in self.lines:
             if place == old:
@@ -34,7 +34,7 @@ class Moves:
         return place
 
     def modules(self, module: str) -> set[str]:
-        """The modules that have the code of one after all of them: several where some of its names went elsewhere."""
+        """The modules that hold a module's code after all moves: several if some of its names went elsewhere."""
         found = {module}
         for (old, name), (new, _) in self.lines:
             if old in found:

@@ -71,13 +71,22 @@ def working_tree(root: Path) -> Sources:
     return Sources({str(file.relative_to(root)): file.read_text() for file in files}, Moves())
 
 
-def at_commit(root: Path, commit: str, now: Sources) -> Sources:
-    """The sources of a commit; what has moved since then is read from the table of `now`.
+def archive_of(root: Path, commit: str) -> bytes:
+    """All files of a commit, as `archived` reads them.
 
     Raises:
         MachineError: if the repository does not have it.
     """
-    with tarfile.open(fileobj=BytesIO(git(root, "archive", "--format=tar", commit))) as archive:
+    return git(root, "archive", "--format=tar", commit)
+
+
+def archived(content: bytes, now: Sources) -> Sources:
+    """The sources of a commit; what has moved since then is read from the table of `now`.
+
+    Raises:
+        MachineError: if that table has a wrong line.
+    """
+    with tarfile.open(fileobj=BytesIO(content)) as archive:
         members = (member for member in archive if member.isfile() and member.name.endswith(_KINDS))
         files = {member.name: archive.extractfile(member).read().decode() for member in members}  # type: ignore[union-attr]
     return Sources(files, moves_since(files, now.files))

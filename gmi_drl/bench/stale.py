@@ -12,7 +12,7 @@ from gmi_drl.bench.cases import MODULES
 from gmi_drl.bench.dependencies import code_of
 from gmi_drl.bench.meaning import differs
 from gmi_drl.bench.result import Result
-from gmi_drl.bench.sources import Sources, at_commit, git, working_tree
+from gmi_drl.bench.sources import Sources, archive_of, archived, git, working_tree
 from gmi_drl.errors import MachineError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,9 +44,10 @@ def _sources(root: Path, commit: str, now: Sources) -> Sources | str:
     if not commit or commit.endswith("-dirty"):
         return "measured with changes that are in no commit"
     try:
-        return at_commit(root, commit, now)
+        content = archive_of(root, commit)
     except MachineError:
         return f"measured at {commit}, which is not in this repository"
+    return archived(content, now)
 
 
 def _reason(commit: str, then: Sources | str, now: Sources, module: str) -> str | None:

@@ -42,7 +42,7 @@ def simulator_option(function: Function) -> Function:
 
 
 def use_simulator(python: str | None, task: str, *, is_here: bool = True) -> None:
-    """Set the environment variable, which GMIs inherit, to what `--simulator-python` says, if it says something.
+    """Take the interpreter of `--simulator-python`, if it is given, here and in GMIs: they inherit the variable.
 
     Raises:
         UsageError: if the task runs in no other interpreter, or the GMIs are not started by this machine.

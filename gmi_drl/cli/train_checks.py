@@ -98,7 +98,10 @@ def without_learner(given: Given) -> "RunConfig":
 
 
 def check_early(task: str, kind: str, config: "RunConfig", given: Given) -> None:
-    """Refuse what is known without the sizes of the task: another's simulator takes minutes to start and tell them."""
+    """Refuse what is known without the sizes of the task: another's simulator takes minutes to start and tell them.
+
+    Takes the interpreter of `--simulator-python`, in which that simulator would start.
+    """
     from gmi_drl.launch.launchers import LOCAL
     from gmi_drl.learners import LEARNERS
     from gmi_drl.task_names import ForeignTask

@@ -228,3 +228,9 @@ def test_names_of_groups_of_entry_points_do_not_move():
 def test_a_line_that_tells_no_move_is_refused(line):
     with pytest.raises(MachineError, match="is not an old and a new place"):
         moves_since({}, {TABLE: line})
+
+
+def test_a_wrong_line_is_not_taken_for_a_commit_that_is_missing(checkout):
+    checkout.tell("gmi_drl/a.py")
+    with pytest.raises(MachineError, match="is not an old and a new place"):
+        checkout.changed()
