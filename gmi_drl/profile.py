@@ -4,14 +4,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.cut import Cut
 from gmi_drl.files import FileModel, known, load_json
 from gmi_drl.noise_scale import NoiseScale
+from gmi_drl.reductions import NONE, REDUCTIONS
 from gmi_drl.speeds import Speed
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -32,15 +33,17 @@ class ProfilePoint(FileModel):
 
     `model` is the GPU that it was measured on, by any name that `gpus.py` knows; empty: all that the node has, or
     cores. `backend` is what cut the device, `capped` whether each GMI could use no more than an equal part of it
-    (`GMI.share`). `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI of
-    cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the standard error of the
-    mean time of an iteration over that mean; 0: not known.
+    (`GMI.share`), `reduction` how all GMIs of the device reduced meanwhile: `none` where one was measured alone, or
+    where it is not known. `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI
+    of cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the standard error of
+    the mean time of an iteration over that mean; 0: not known.
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
     num_env: Annotated[int, Field(ge=1, le=MOST_ENVIRONMENTS)]
     backend: Annotated[str, known(BACKENDS)] = PROCESS.name
     capped: bool = False
+    reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
     model: str = ""
     runnable: bool
     steps_per_second: NotNegative = 0.0
@@ -66,8 +69,8 @@ class Profile(FileModel):
     """A profile file: JSON, `schema: gmi-drl/profile/2`. `note` says where its numbers come from.
 
     `learner` is the kind of learner that was measured (`learner.kind` of a configuration). `speeds` are those of the
-    ways between GMIs of its node, `noise` the gradient noise scale of task and learner; None where nobody has measured
-    them.
+    ways between GMIs of its node, by the backend that cuts them, `noise` the gradient noise scale of task and learner;
+    None where nobody has measured them. Earlier files have the speeds of plain sharing alone, without its name.
     """
 
     former: ClassVar[Mapping[str, str]] = {"algo": "`learner`"}
@@ -76,9 +79,17 @@ class Profile(FileModel):
     learner: str
     node: str
     note: str = ""
-    speeds: dict[str, Speed] | None = None
+    speeds: dict[Annotated[str, known(BACKENDS)], dict[str, Speed]] | None = None
     noise: NoiseScale | None = None
     points: tuple[ProfilePoint, ...]
+
+    @field_validator("speeds", mode="before")
+    @classmethod
+    def _by_backend(cls, speeds: Any) -> Any:
+        """Speeds of an earlier file under the backend that they are of."""
+        every = speeds.values() if isinstance(speeds, dict) else ()
+        is_earlier = any(isinstance(one, dict) and "round_s" in one for one in every)
+        return {PROCESS.name: speeds} if is_earlier else speeds
 
     @model_validator(mode="after")
     def _each_cut_once(self) -> Self:

@@ -150,10 +150,19 @@ def refusal(method: ReductionMethod, mapping: MappingList, kind: Kind | None = N
     return f"reduction {method.name!r} {why}: use {alternatives(others)}"
 
 
-def usual_reduction(mapping: MappingList, architecture: str) -> ReductionMethod:
-    """The one for GMIs of one host where nothing is known of speeds: shared memory where the processor allows it."""
-    if size_of(mapping) < 2:
+def usual_reduction(
+    mapping: MappingList, architecture: str, kind: Kind = "cpu", *, maps_memory: bool = False
+) -> ReductionMethod:
+    """The one for GMIs of one host where nothing is known of speeds.
+
+    On one GPU gradients stay in its memory, if GMIs may map it (`maps_memory`, of their backend). Else they meet in
+    shared memory of the host, or by gloo where the processor does not allow that.
+    """
+    met = list(filter(None, mapping))
+    if size_of(met) < 2:
         return NONE
+    if maps_memory and IPC.is_for(met, kind, architecture):
+        return IPC
     return MPR_SHM if MPR_SHM.runs_on(architecture) else MPR_GLOO
 
 

@@ -22,6 +22,9 @@ class Speed(FileModel):
 Speeds = Mapping[str, Speed]
 """By way."""
 
+SpeedsByBackend = Mapping[str, Speeds]
+"""By what cuts the devices into GMIs (`backends.BACKENDS`), which decides how fast they reduce."""
+
 MEMORY, LINK, GLOO, GPU_MEMORY, NCCL = "memory", "link", "gloo", "ipc", "nccl"
 """Shared memory of a host; connections between any two ranks; gloo's own; memory of one GPU; NCCL's own."""
 

@@ -65,7 +65,7 @@ def known_speeds(tmp_path_factory):
     cache = tmp_path_factory.mktemp("speeds")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GMI_DRL_CACHE", str(cache))
-        remember(this_node(), OF_CORES)
+        remember(this_node(), "process", OF_CORES)
     return cache
 
 

@@ -11,14 +11,39 @@ from gmi_drl.errors import UsageError
 
 if TYPE_CHECKING:
     from gmi_drl.layout import Layout
+    from gmi_drl.learners import LearnerConfig
     from gmi_drl.templates import Template
 
 
 def make_layout(
-    task: str, num_env: int, gmis_per_gpu: int | None, template: "Template", backend: str = PROCESS.name
+    task: str,
+    num_env: int,
+    gmis_per_gpu: int | None,
+    template: "Template",
+    backend: str | None = None,
+    learner: "LearnerConfig | None" = None,
 ) -> "Layout":
-    """Cut this machine evenly."""
-    return even_plan(task, node_of(None), template, num_env, gmis_per_gpu, backend).layout
+    """Cut this machine evenly.
+
+    Args:
+        task: What is run.
+        num_env: Environments of each GMI.
+        gmis_per_gpu: None for the usual number.
+        template: What a GMI does.
+        backend: What cuts its GPUs; None for the usual one. Cores are cut without, and `cut_by` names it.
+        learner: What learns; None for the template's usual one.
+    """
+    node, name = node_of(None), named_backend(backend)
+    by = name if node.num_gpus else PROCESS.name
+    return even_plan(task, node, template, num_env, gmis_per_gpu, by, learner=learner).layout
+
+
+def tell_untried(layout: "Layout") -> None:
+    """Say that GMIs reduce in a way of which nobody knows that this machine can."""
+    from gmi_drl.templates.cost import UNTRIED
+
+    if UNTRIED in layout.reasons:
+        say(f"gmi-drl: gradients meet in the memory of the GPU (IPC); {UNTRIED}")
 
 
 def cut_by(layout: "Layout", backend: str | None) -> "Layout":

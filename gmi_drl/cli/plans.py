@@ -13,6 +13,7 @@ from gmi_drl.errors import NoFeasiblePlanError, UsageError
 if TYPE_CHECKING:
     from gmi_drl.cluster import Cluster
     from gmi_drl.hardware import Node
+    from gmi_drl.learners import LearnerConfig
     from gmi_drl.profile import Profile
     from gmi_drl.scheduler import Plan
     from gmi_drl.scheduler.objective import Objective
@@ -202,13 +203,17 @@ def even_plan(
     backend: str,
     share_cores: bool = False,
     remarks: Sequence[str] = (),
+    learner: "LearnerConfig | None" = None,
 ) -> "Plan":
-    """Nothing is measured: every device is cut alike."""
+    """Nothing is measured: every device is cut alike. How GMIs reduce is decided by what was measured here before."""
     from gmi_drl import scheduler
+    from gmi_drl.config import default_config
     from gmi_drl.launch.describe import task_spec
+    from gmi_drl.profiler.speeds import known_communication
 
     num_env = num_env or DEFAULT_NUM_ENV
     spec = task_spec(task)
+    learner = learner or default_config(spec, template.usual_learner).learner
     return scheduler.Plan(
         scheduler.plan(
             spec,
@@ -219,6 +224,7 @@ def even_plan(
             backend=backend,
             share_cores=share_cores,
             remarks=remarks,
+            communication=known_communication(spec, learner, node, template, backend),
         )
     )
 

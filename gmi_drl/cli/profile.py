@@ -100,11 +100,12 @@ def profile(
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
     num_envs = {size: num_env or scheduler.num_envs_of(node) for size in sizes}
     wanted = scheduler.with_caps(scheduler.grid_of(num_envs, named_backend(backend)))
-    speeds = known_speeds(spec, config, node, wanted, fresh=fresh, tell=say)
     limit = budget_of(math.inf if budget is None else budget, spec, config, node, say)
+    speeds = known_speeds(spec, config, node, wanted, limit, fresh=fresh, tell=say)
     scale = known_noise(spec, config, node, limit, fresh=fresh, tell=say) if noise else None
-    found = explore(spec, config, node, wanted, limit, exhaustive=True, fresh=fresh, tell=say)
-    write_file(output, dump_profile(found.profile.model_copy(update={"speeds": speeds, "noise": scale})))
+    found = explore(spec, config, node, wanted, limit, speeds, exhaustive=True, fresh=fresh, tell=say)
+    known = {"speeds": speeds or None, "noise": scale}
+    write_file(output, dump_profile(found.profile.model_copy(update=known)))
     _tell(found, output, format)
 
 

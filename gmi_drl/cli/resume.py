@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
+from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout, tell_untried
 from gmi_drl.cli.output import say
 from gmi_drl.cli.train_checks import Given, check, check_early, configured
 from gmi_drl.errors import UsageError
@@ -49,7 +49,7 @@ def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder"
     if given.layout is not None:
         chosen = read_layout(given.layout, given.decided)
     elif given.gmis_per_gpu is not None or given.num_env is not None:
-        chosen = _resized(chosen, index["num_env"], given.num_env, given.gmis_per_gpu)
+        chosen = _resized(chosen, config, index["num_env"], given)
     chosen = layout_for(given.launcher, cut_by(chosen, given.backend))
     if given.algo not in (None, learner):
         raise UsageError(f"the run learns by {learner}: another --algo is another run")
@@ -60,6 +60,7 @@ def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder"
     check_applied(chosen, given.apply_mig)
     _check_same_run(index, before, config, places_of(values_of(given.settings)), chosen, folder)
     check(chosen, config, given.launcher, apply_mig=given.apply_mig, has_run_here=chosen.digest == index["layout"])
+    tell_untried(chosen)
     if why := _why_anew(index, chosen):
         say(f"{why}: worlds begin anew")
     return chosen, config, folder, saved[-1]
@@ -117,7 +118,7 @@ def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
     return f"The layout is not the one of the checkpoint ({differs})"
 
 
-def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: int | None) -> "Layout":
+def _resized(layout: "Layout", config: "RunConfig", total: int, given: Given) -> "Layout":
     """An even layout of this machine with `total` environments."""
     from gmi_drl.templates import template_of
 
@@ -126,7 +127,8 @@ def _resized(layout: "Layout", total: int, num_env: int | None, gmis_per_gpu: in
     if layout.channels is not None:
         remedy = f"make a layout with `gmi-drl plan --template {template.name}`, and resume the run on it"
         raise UsageError(f"--num-env, --gmis-per-gpu: who acts and who trains is the layout's to say: {remedy}")
-    count = len(make_layout(layout.task, 1, gmis_per_gpu, template).with_role("simulator"))
-    if num_env is None and total % count:
+    count = len(make_layout(layout.task, 1, given.gmis_per_gpu, template).with_role("simulator"))
+    if given.num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be shared evenly by {count} GMIs")
-    return make_layout(layout.task, num_env or total // count, gmis_per_gpu, template, layout.backend)
+    num_env, backend = given.num_env or total // count, given.backend or layout.backend
+    return make_layout(layout.task, num_env, given.gmis_per_gpu, template, backend, config.learner)

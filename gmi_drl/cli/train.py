@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
+from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout, tell_untried
 from gmi_drl.cli.output import (
     apply_mig_option,
     backend_option,
@@ -125,16 +125,19 @@ def _begin(given: Given) -> tuple["Layout", "RunConfig", "RunFolder", None]:
         chosen = read_layout(given.layout, given.decided)
         kind = given.algo or template_of(chosen).usual_learner
         check_early(chosen.task or "", kind, without_learner(given), given)
+        base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without: refused below
+        config = configured(base, given)
     else:
         named, task = template_named(given.template or TCG_EX.name), given.task or "ant"
         kind = given.algo or named.usual_learner
         check_early(task, kind, without_learner(given), given)
-        chosen = make_layout(task, given.num_env or DEFAULT_NUM_ENV, given.gmis_per_gpu, named)
+        config = configured(default_config(task_spec(task), kind), given)
+        num_env = given.num_env or DEFAULT_NUM_ENV
+        chosen = make_layout(task, num_env, given.gmis_per_gpu, named, given.backend, config.learner)
     chosen = layout_for(given.launcher, cut_by(chosen, given.backend))
-    base = default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()  # without a task: refused below
-    config = configured(base, given)
     check_applied(chosen, given.apply_mig)
     check(chosen, config, given.launcher, apply_mig=given.apply_mig)
+    tell_untried(chosen)
     usual = Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"
     return chosen, config, RunFolder(given.run_dir or usual), None
 

@@ -53,8 +53,8 @@ def plan_here(
     if cluster is not None:
         require_alike(cluster, node)
     cuts = _with_two_gmis(grid, node)
-    speeds = known_speeds(task, config, node, cuts, template=DECOUPLED, fresh=fresh, tell=tell)
     budget = budget_of(seconds, task, config, node, tell)
+    speeds = known_speeds(task, config, node, cuts, budget, template=DECOUPLED, fresh=fresh, tell=tell)
     rates = rates_here(task, config, node, cuts, budget, fresh=fresh, tell=tell)
     machines, ways, compared = _as_many_as_pay(Machines(task, config, speeds, node), cluster, rates)
     best = chosen(ways)

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 from gmi_drl.config import RunConfig
 from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError
 from gmi_drl.hardware import Node
+from gmi_drl.layout import Layout
 from gmi_drl.profile import ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.points import MEASURE_S, not_runnable, point_of, refusal
 from gmi_drl.profiler.session import PATIENCE_S, Measured, Session
 from gmi_drl.profiler.sessions import Sessions
+from gmi_drl.speeds import SpeedsByBackend
 from gmi_drl.templates import TCG_EX, Template
 from gmi_drl.workload import TaskSpec
 
@@ -40,19 +43,22 @@ def confirm(
     budget: Budget,
     on_round: Callable[[int, Cut, float], None] = lambda number, cut, steps_per_second: None,
     *,
+    speeds: SpeedsByBackend | None = None,
     template: Template = TCG_EX,
 ) -> list[Confirmation]:
     """Run layouts by turns, each once at least, as often as the budget allows and `MOST_ROUNDS` times at most.
 
     All layouts live on the same devices at once, where their backend allows that, and one runs at a time. The point of
-    one that its backend refuses, or that fails, dies or hangs, is not runnable.
+    one that its backend refuses, or that fails, dies or hangs, is not runnable. GMIs reduce as those of a plan do that
+    is made with the same `speeds`.
 
     Raises:
         LayoutMismatchError: if a device is in use.
         GmiError: if this machine lacks something (`exit_code` 4), as then no other layout would run either.
     """
     deadline_s = MEASURE_S + PATIENCE_S + budget.left_s
-    layouts = {cut: template.lay_out(task, node, cut) for cut in cuts}
+    crossing = partial(template.communication, task, config.learner, node, speeds=speeds)
+    layouts = {cut: template.lay_out(task, node, cut, communication=crossing(cut.backend)) for cut in cuts}
     failed = [not_runnable(cut, why) for cut, layout in layouts.items() if (why := refusal(node, layout))]
     for point in failed:
         del layouts[point.cut]
@@ -75,11 +81,11 @@ def confirm(
                 on_round(number, cut, measured.steps_per_second)
             if budget.left_s <= before_s - budget.left_s:  # another round would take as long
                 break
-    ran = [_summary(cut, some, len(layouts[cut].gmis)) for cut, some in rounds.items()]
+    ran = [_summary(cut, some, layouts[cut]) for cut, some in rounds.items()]
     return ran + [Confirmation(point, 0.0) for point in failed]
 
 
-def _summary(cut: Cut, rounds: Sequence[Measured], num_gmis: int) -> Confirmation:
+def _summary(cut: Cut, rounds: Sequence[Measured], layout: Layout) -> Confirmation:
     typical = sorted(rounds, key=lambda measured: measured.steps_per_second)[len(rounds) // 2]
     speed = median(measured.steps_per_second for measured in rounds)
-    return Confirmation(point_of(typical, cut, num_gmis), speed)
+    return Confirmation(point_of(typical, cut, layout), speed)

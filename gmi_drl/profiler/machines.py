@@ -10,8 +10,9 @@ from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Projection
 from gmi_drl.made_for import differences, made_for
 from gmi_drl.scheduler.division import Division
-from gmi_drl.speeds import Speeds
+from gmi_drl.speeds import SpeedsByBackend
 from gmi_drl.templates import Decoupled, Template, devices_of, mapping_of
+from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -24,14 +25,14 @@ class Machines:
     Args:
         task: What is trained.
         config: How.
-        speeds: Of the ways between GMIs of this machine; None where they are not known.
+        speeds: Of the ways between GMIs of this machine, as far as they are known.
         node: This machine.
         cluster: All of them; None for this one alone.
     """
 
     task: TaskSpec
     config: RunConfig
-    speeds: Speeds | None
+    speeds: SpeedsByBackend
     node: Node
     cluster: Cluster | None = None
 
@@ -42,16 +43,18 @@ class Machines:
 
     def waits(self, cut: Cut, trainers: int) -> float:
         """Seconds that the sums of all trainers, so many on each machine, take of an update, by the model."""
-        template, whole = self._template(trainers), self._whole
-        communication = template.communication(self.task, self.config.learner, whole, self.speeds)
-        return communication.seconds(template.trainers_of(mapping_of(cut, whole)))
+        template = self._template(trainers)
+        return self._communication(template, cut).seconds(template.trainers_of(mapping_of(cut, self._whole)))
 
     def layout(self, way: Division, projection: Projection, why: list[str]) -> Layout:
         """Each machine divided in this way."""
         template, whole = self._template(way.trainers), self._whole
-        communication = template.communication(self.task, self.config.learner, whole, self.speeds)
+        communication = self._communication(template, way.cut)
         layout = template.lay_out(self.task, whole, way.cut, projection, why, communication)
         return layout.model_copy(update={"made_for": made_for(whole)})
+
+    def _communication(self, template: Template, cut: Cut) -> Communication:
+        return template.communication(self.task, self.config.learner, self._whole, cut.backend, self.speeds)
 
     @property
     def _whole(self) -> Node:

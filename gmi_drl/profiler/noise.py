@@ -92,5 +92,5 @@ def _alone(task: TaskSpec, node: Node) -> Layout:
         task=whole.task,
         template=whole.template,
         devices=(Device(kind=device.kind, index=device.index, gmis=device.gmis),),
-        groups=TCG_EX.groups([[gmi.id for gmi in device.gmis]], node.cpu.architecture),
+        groups=TCG_EX.groups([[gmi.id for gmi in device.gmis]], node),
     )

@@ -25,7 +25,7 @@ from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.objective import Objective
 from gmi_drl.scheduler.plan import candidates_of, samples_per_update
 from gmi_drl.scheduler.search import Candidate, Grid
-from gmi_drl.speeds import Speed
+from gmi_drl.speeds import Speed, SpeedsByBackend
 from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
@@ -92,8 +92,8 @@ def plan_here(
     learner = config.learner
     config = measurable(task, config, template, tell)
     require_time(seconds, Cache(task, config, node, template=template, fresh=fresh), grid)
-    speeds = known_speeds(task, config, node, grid, template=template, fresh=fresh, tell=tell)
     budget = budget_of(seconds, task, config, node, tell)
+    speeds = known_speeds(task, config, node, grid, budget, template=template, fresh=fresh, tell=tell)
     noise = None
     if objective == "learning":
         noise = known_noise(task, config, node, budget.part(TAUGHT), fresh=fresh, tell=tell)
@@ -110,11 +110,12 @@ def plan_here(
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
         cuts = rivals(with_caps(grid))  # so few and small: run them all at once
     else:
-        found = explore(task, config, node, grid, budget.part(EXPLORED), template=template, fresh=fresh, tell=tell)
+        part = budget.part(EXPLORED)
+        found = explore(task, config, node, grid, part, speeds, template=template, fresh=fresh, tell=tell)
         profile = found.profile.model_copy(update={"speeds": speeds, "noise": noise})
         candidates, _ = candidates_of(task, learner, node, profile, grid, template, aim)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
-    confirmations = _confirm(task, config, node, cuts, budget, template, tell) if cuts else []
+    confirmations = _confirm(task, config, node, cuts, budget, speeds, template, tell) if cuts else []
     confirmed = {one.point.cut: one.steps_per_second for one in confirmations if one.point.runnable}
     return plan_measured(
         task,
@@ -173,21 +174,21 @@ def known_speeds(
     config: RunConfig,
     node: Node,
     grid: Grid,
+    budget: Budget,
     *,
     template: Template = TCG_EX,
     fresh: bool = False,
     tell: Tell = lambda line: None,
-) -> dict[str, Speed] | None:
-    """How fast this machine's GMIs reduce, if layouts of a grid have several that do; else None.
+) -> dict[str, dict[str, Speed]]:
+    """How fast this machine's GMIs reduce, by the backends of a grid whose layouts have several that do.
 
-    Measured once per machine and outside of any budget, as what kernels take to compile.
+    Measured once per machine, before anything that reduces: by these speeds GMIs are laid out to be measured.
     """
     num_devices, _ = devices_of(node)
-    several = any(num_devices * cut.gmis_per_gpu > 1 for cut in grid)
-    if not several or not template.communication(task, config.learner, node).reduces:
-        return None
-    speeds = speeds_here(node, fresh=fresh, tell=tell)
-    return None if speeds is None else dict(speeds)
+    backends = dict.fromkeys(cut.backend for cut in grid if num_devices * cut.gmis_per_gpu > 1)
+    if not template.communication(task, config.learner, node).reduces:
+        return {}
+    return speeds_here(node, backends, budget, fresh=fresh, tell=tell)
 
 
 def explore(
@@ -196,6 +197,7 @@ def explore(
     node: Node,
     grid: Grid,
     budget: Budget,
+    speeds: SpeedsByBackend | None = None,
     *,
     template: Template = TCG_EX,
     exhaustive: bool = False,
@@ -211,6 +213,7 @@ def explore(
         grid: What to look at.
         template: What a GMI does.
         budget: For everything, see `budget_of`.
+        speeds: By which GMIs that are measured together are laid out to reduce; None where they are not known.
         exhaustive: All of the grid; else what `search` looks at.
         fresh: Measure anew what was measured before.
         tell: Told of every point, in a line.
@@ -225,7 +228,7 @@ def explore(
         tell(_described(point))
 
     with PointMeasurer(
-        task, config, node, cache, grid, budget, on_point, template=template, one_at_least=True
+        task, config, node, cache, grid, budget, on_point, speeds=speeds, template=template, one_at_least=True
     ) as measure:
         if exhaustive:
             for cut in grid:
@@ -280,6 +283,7 @@ def _confirm(
     node: Node,
     cuts: list[Cut],
     budget: Budget,
+    speeds: SpeedsByBackend,
     template: Template,
     tell: Tell,
 ) -> list[Confirmation]:
@@ -288,7 +292,7 @@ def _confirm(
     def on_round(number: int, cut: Cut, steps_per_second: float) -> None:
         tell(f"round {number + 1}: {cut}  {human_count(steps_per_second)} steps/s in all")
 
-    confirmations = confirm(task, config, node, cuts, budget, on_round, template=template)
+    confirmations = confirm(task, config, node, cuts, budget, on_round, speeds=speeds, template=template)
     for one in confirmations:
         if not one.point.runnable:
             tell(_described(one.point))

@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -12,14 +13,17 @@ from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import backend_for, claimed
 from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, Layout
+from gmi_drl.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.profile import Phases, Profile, ProfilePoint
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.pace import Pace
 from gmi_drl.profiler.session import Measured, Session
+from gmi_drl.reductions import NONE
 from gmi_drl.scheduler.memory import fit, shortage
+from gmi_drl.speeds import SpeedsByBackend
 from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
+from gmi_drl.templates.template import all_in_one
 from gmi_drl.workload import TaskSpec
 
 MEASURE_S = 1.5  # of iterations at each point, one at least
@@ -36,7 +40,9 @@ INSTEAD = 512  # of one of the two that does not run
 class PointMeasurer:
     """A `measure` for the search: runs what is not in the cache, one division at a time.
 
-    Where cores enforce the share of a GMI, one GMI is run alone; on a GPU, where nothing does, all GMIs of a device.
+    Where cores enforce the share of a GMI, one GMI is run alone; on a GPU, where nothing does, all GMIs of a device,
+    which reduce as those of all devices would by the same speeds. What was measured by another reduction does not
+    count.
     A GMI that fails, dies or hangs, at its start or later, makes its point not runnable, and so does a backend that
     refuses the division. A `with` block ends what still runs.
 
@@ -48,6 +54,7 @@ class PointMeasurer:
         grid: What will be asked for.
         budget: What does not fit into it is left unmeasured.
         on_point: Told of every point that is measured.
+        speeds: How fast GMIs reduce, by backend, as far as that is known.
         template: What its GMIs do.
         one_at_least: Measure a first point whatever is left of the budget: starts may take longer than expected.
     """
@@ -62,10 +69,12 @@ class PointMeasurer:
         budget: Budget,
         on_point: Callable[[ProfilePoint], None] = lambda point: None,
         *,
+        speeds: SpeedsByBackend | None = None,
         template: Template = TCG_EX,
         one_at_least: bool = False,
     ) -> None:
         self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
+        self._crossing = partial(template.communication, task, config.learner, node, speeds=speeds)
         self.budget, self.on_point = budget, on_point
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
@@ -81,7 +90,7 @@ class PointMeasurer:
         known = self.profile.point(cut)  # failures, too: nothing is tried twice
         if known is not None:
             return known
-        point = self.cache.profile.point(cut) or self._measured(cut)
+        point = self._remembered(cut) or self._measured(cut)
         self.points.extend([] if point is None else [point])
         return point
 
@@ -97,6 +106,11 @@ class PointMeasurer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+
+    def _remembered(self, cut: Cut) -> ProfilePoint | None:
+        """What was measured before of a cut whose GMIs reduced as they would now."""
+        point = self.cache.profile.point(cut)
+        return point if point and point.reduction == reduction_of(self._layout(cut)) else None
 
     def _measured(self, cut: Cut) -> ProfilePoint | None:
         if refused := refusal(self.node, self._whole(cut)):
@@ -141,7 +155,7 @@ class PointMeasurer:
             self._end()
             return not_runnable(cut, str(error).splitlines()[0])
         self.pace.has_run(time.monotonic() - started, measured)
-        point = point_of(measured, cut, len(session.layout.gmis))
+        point = point_of(measured, cut, session.layout)
         first, *_ = (*self.node.model_of_each_gpu, "")  # points are of the first device
         return point.model_copy(update={"model": first})
 
@@ -170,12 +184,23 @@ class PointMeasurer:
             template=whole.template,
             backend=whole.backend,
             devices=(Device(kind=device.kind, index=device.index, gmis=gmis),),
-            groups=self.template.groups([[gmi.id for gmi in gmis]], self.node.cpu.architecture),
+            groups=self._groups(cut, whole, gmis),
         )
+
+    def _groups(self, cut: Cut, whole: Layout, gmis: Sequence[GMI]) -> dict[str, GmiGroup]:
+        """The group of some GMIs of a layout, which reduce as all of it do; none where nothing is summed."""
+        if not whole.groups:
+            return {}
+        everyone, part = (
+            self.template.trainers_of(mapping)
+            for mapping in ([[gmi.id for gmi in device.gmis] for device in whole.devices], [[gmi.id for gmi in gmis]])
+        )
+        return all_in_one(part, self._crossing(cut.backend).method_of_part(part, everyone))
 
     def _whole(self, cut: Cut) -> Layout:
         """The layout that a division stands for."""
-        return self.template.lay_out(self.task, self.node, cut.with_num_env(SMALL[0]))
+        few = cut.with_num_env(SMALL[0])
+        return self.template.lay_out(self.task, self.node, few, communication=self._crossing(cut.backend))
 
     def _turn_to(self, division: tuple[str, int]) -> None:
         """Divisions share what is left of the budget, so that the first does not take it all."""
@@ -230,15 +255,21 @@ def not_runnable(cut: Cut, reason: str) -> ProfilePoint:
     )
 
 
-def point_of(measured: Measured, cut: Cut, num_gmis: int) -> ProfilePoint:
-    """A measurement of `num_gmis` GMIs as a profile point, which speaks of one."""
+def reduction_of(layout: Layout) -> str:
+    """How the GMIs of a layout reduce, by name."""
+    return next((group.reduction for group in layout.groups.values()), NONE.name)
+
+
+def point_of(measured: Measured, cut: Cut, layout: Layout) -> ProfilePoint:
+    """A measurement of all GMIs of a layout as a profile point, which speaks of one."""
     return ProfilePoint(
         gmis_per_gpu=cut.gmis_per_gpu,
         num_env=measured.num_env,
         backend=cut.backend,
         capped=cut.capped,
+        reduction=reduction_of(layout),
         runnable=True,
-        steps_per_second=measured.steps_per_second / num_gmis,
+        steps_per_second=measured.steps_per_second / len(layout.gmis),
         relative_error=measured.relative_error,
         memory_bytes=measured.memory_bytes,
         host_bytes=measured.host_bytes,

@@ -15,6 +15,7 @@ from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.points import SMALL, PointMeasurer
+from gmi_drl.profiler.speeds import remembered_speeds
 from gmi_drl.scheduler.memory import SPARE, fit, shortage
 from gmi_drl.templates import backend_refusal, template_of
 from gmi_drl.units import GIB, human_bytes, human_gib
@@ -121,7 +122,8 @@ def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node
     template = template_of(layout)
     cache = Cache(task, config, node, template=template)
     cuts = [Cut(size, few, layout.backend) for few in SMALL]
-    with PointMeasurer(task, config, node, cache, cuts, Budget(inf), template=template) as measure:
+    speeds = remembered_speeds(node, [layout.backend])  # as a plan would, whose points are remembered
+    with PointMeasurer(task, config, node, cache, cuts, Budget(inf), speeds=speeds, template=template) as measure:
         for cut in cuts:
             point = measure(cut)
             if point is not None and not point.runnable:

@@ -1,23 +1,34 @@
-"""How fast vectors go between the GMIs of this machine: a micro-benchmark of about two seconds, remembered."""
+"""How fast vectors go between the GMIs of this machine: a micro-benchmark of about two seconds, remembered.
+
+GPUs are measured by each backend that a plan looks at, as GMIs under MPS or on MIG instances reduce otherwise.
+"""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from gmi_drl.backends import AUTO, BACKENDS, MPS, PROCESS
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.files import FileModel, load_json, write_atomically
 from gmi_drl.gmi import claimed
 from gmi_drl.hardware import Node
 from gmi_drl.launch.opened import opened_briefly
 from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.learners import LearnerConfig
 from gmi_drl.mapping import MappingList
+from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import cache_folder
+from gmi_drl.profiler.pace import START_S
+from gmi_drl.profiler.points import pace_on
 from gmi_drl.reduction_method import Kind, ReductionMethod
 from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
 from gmi_drl.run.folder import versions
 from gmi_drl.speeds import Speed, Speeds
+from gmi_drl.templates import Template
+from gmi_drl.templates.cost import Communication
+from gmi_drl.workload import TaskSpec
 
 NUMELS = (1_000, 1_000_000)
 """Float32 numbers: of few the rounds tell, of many the bytes."""
@@ -39,42 +50,70 @@ class SpeedFile(FileModel):
     speeds: dict[str, Speed]
 
 
-def speeds_here(node: Node, *, fresh: bool = False, tell: Callable[[str], None] = lambda line: None) -> Speeds | None:
-    """The speeds of this machine's ways, measured now or before; None where they cannot be.
+def speeds_here(
+    node: Node,
+    backends: Iterable[str],
+    budget: Budget,
+    *,
+    fresh: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, dict[str, Speed]]:
+    """The speeds of this machine's ways, by backend, measured now or before.
+
+    A backend is missing that cannot be had, or where the budget leaves no time for its speeds and a first point.
 
     Args:
         node: This machine.
+        backends: What may cut its devices.
+        budget: For what is measured now.
         fresh: Measure anew what was measured before.
         tell: Told what is going on, in a line.
     """
-    with suppress(UsageError):
-        if not fresh:
-            return load_json(SpeedFile, _path(node), "speeds").speeds
-    tell("measuring how fast GMIs reduce, once per machine, outside of the budget")
-    try:
-        speeds = measured_speeds(node)
-    except GmiError as error:
-        tell(f"that is not known: {str(error).splitlines()[0]}")
-        return None
-    with suppress(OSError):  # a folder that cannot be written costs the memory, never the measurement
-        remember(node, speeds)
-    return speeds
+    measured_by = {backend: _measured_by(node, backend) for backend in backends}
+    known = {} if fresh else remembered_speeds(node, measured_by.values())
+    for backend in dict.fromkeys(measured_by.values()):
+        if backend not in known and (speeds := _measured_now(node, backend, budget, tell)) is not None:
+            known[backend] = speeds
+    return {backend: known[by] for backend, by in measured_by.items() if by in known}
 
 
-def remember(node: Node, speeds: Speeds) -> None:
-    """Keep the speeds of a node for `speeds_here`. Raises OSError where that cannot be."""
-    path = _path(node)
+def remembered_speeds(node: Node, backends: Iterable[str]) -> dict[str, dict[str, Speed]]:
+    """What is known of these backends on this machine without measuring."""
+    known = {}
+    for backend in backends:
+        with suppress(UsageError):
+            known[backend] = load_json(SpeedFile, _path(node, backend), "speeds").speeds
+    return known
+
+
+def known_communication(
+    task: TaskSpec, learner: LearnerConfig, node: Node, template: Template, backend: str
+) -> Communication | None:
+    """What crosses the borders of GMIs, at speeds that were measured of this backend before.
+
+    None where nothing was, and on cores, where the usual reduction is the fastest. What `auto` takes is known by MPS or
+    by plain sharing.
+    """
+    tried = (MPS.name, PROCESS.name) if backend == AUTO.name else (backend,)
+    known = remembered_speeds(node, tried) if node.num_gpus else {}
+    speeds = next((known[name] for name in tried if name in known), None)
+    return None if speeds is None else template.communication(task, learner, node, backend, {backend: speeds})
+
+
+def remember(node: Node, backend: str, speeds: Speeds) -> None:
+    """Keep the speeds of a node for `remembered_speeds`. Raises OSError where that cannot be."""
+    path = _path(node, backend)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, SpeedFile(speeds=dict(speeds)).model_dump_json())
 
 
-def measured_speeds(node: Node) -> Speeds:
+def measured_speeds(node: Node, backend: str = PROCESS.name) -> dict[str, Speed]:
     """Those of the ways between two GMIs: on two devices of the node, or on its one GPU.
 
     Raises:
-        GmiError: If they cannot be measured, as on one core.
+        GmiError: If they cannot be measured, as on one core, or without MIG instances.
     """
-    layout = _layout(node)
+    layout = _layout(node, backend)
     mapping = [[gmi.id for gmi in device.gmis] for device in layout.devices]
     names = {method: [_group(method, numel) for numel in NUMELS] for method in METHODS}
     numels = {name: numel for some in names.values() for name, numel in zip(some, NUMELS, strict=True)}
@@ -84,7 +123,7 @@ def measured_speeds(node: Node) -> Speeds:
     return fitted(pairs, mapping)
 
 
-def fitted(times: Mapping[ReductionMethod, tuple[float, float]], mapping: MappingList) -> Speeds:
+def fitted(times: Mapping[ReductionMethod, tuple[float, float]], mapping: MappingList) -> dict[str, Speed]:
     """The speeds by which the model takes as long as was measured, for the two `NUMELS`.
 
     Args:
@@ -107,8 +146,31 @@ def fitted(times: Mapping[ReductionMethod, tuple[float, float]], mapping: Mappin
     return speeds
 
 
-def _layout(node: Node) -> Layout:
-    """Two GMIs of a core each, in a group for each method and number."""
+def _measured_by(node: Node, backend: str) -> str:
+    """By which backend it is measured: cores are cut alike by all."""
+    return backend if node.num_gpus else PROCESS.name
+
+
+def _measured_now(node: Node, backend: str, budget: Budget, tell: Callable[[str], None]) -> dict[str, Speed] | None:
+    """The speeds by one backend; None, which is told, where they cannot be measured or there is no time."""
+    by = f" by {backend}" if node.num_gpus else ""
+    try:
+        expected_s = START_S + SECONDS * len(_layout(node, backend).groups)
+        if budget.left_s < expected_s + pace_on(node).first_s:
+            tell(f"no time to measure how fast GMIs reduce{by}, {expected_s:.0f} s: usual speeds are taken")
+            return None
+        tell(f"measuring how fast GMIs reduce{by}, once per machine")
+        speeds = measured_speeds(node, backend)
+    except GmiError as error:
+        tell(f"how fast GMIs reduce{by} is not known: {str(error).splitlines()[0]}")
+        return None
+    with suppress(OSError):  # a folder that cannot be written costs the memory, never the measurement
+        remember(node, backend, speeds)
+    return speeds
+
+
+def _layout(node: Node, backend: str) -> Layout:
+    """Two GMIs of a core each, in a group for each method that tells of a way, and each number."""
     physical = node.cpu.physical
     if len(physical) < 2:
         raise MachineError(f"two GMIs need two cores, {node.name} has one")
@@ -120,11 +182,27 @@ def _layout(node: Node) -> Layout:
         indices = (node.gpu_indices or range(2))[:2]
         devices = tuple(Device(kind=kind, index=index, gmis=(gmi,)) for index, gmi in zip(indices, gmis, strict=True))
     mapping = [[gmi.id for gmi in device.gmis] for device in devices]
-    legal = [method for method in METHODS if method.is_for(mapping, kind, node.cpu.architecture)]
     groups = {
-        _group(method, numel): GmiGroup(members=(0, 1), reduction=method.name) for method in legal for numel in NUMELS
+        _group(method, numel): GmiGroup(members=(0, 1), reduction=method.name)
+        for method in _telling(mapping, kind, node.cpu.architecture, backend)
+        for numel in NUMELS
     }
-    return Layout(devices=devices, groups=groups)
+    return Layout(backend=backend, devices=devices, groups=groups)
+
+
+def _telling(mapping: MappingList, kind: Kind, architecture: str, backend: str) -> list[ReductionMethod]:
+    """The legal methods that move something by a way that those before them do not take."""
+    telling: list[ReductionMethod] = []
+    ways: set[str] = set()
+    for method in METHODS:
+        takes = {leg.way for leg in method.legs(mapping) if leg.share}
+        is_legal = method.is_for(mapping, kind, architecture) and not (
+            method.maps_memory and not BACKENDS.find(backend).maps_memory
+        )
+        if is_legal and takes - ways:
+            telling.append(method)
+            ways |= takes
+    return telling
 
 
 def _group(method: ReductionMethod, numel: int) -> str:
@@ -143,8 +221,9 @@ def _run(layout: Layout, params: Mapping[str, object]) -> dict[str, float]:
     return times
 
 
-def _path(node: Node) -> Path:
+def _path(node: Node, backend: str) -> Path:
     methods = [method.name for method in METHODS]
-    key = {"node": node.model_dump(mode="json"), "versions": versions(), "methods": methods}
+    by = _measured_by(node, backend)
+    key = {"node": node.model_dump(mode="json"), "backend": by, "versions": versions(), "methods": methods}
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     return cache_folder() / "speeds" / f"{digest}.json"

@@ -64,7 +64,7 @@ def plan_cluster(
     over = OverNodes(template, cluster)
     together = on(cluster.whole, over, remarks)
     best = together.candidates[0]
-    communication = over.communication(task, learner, cluster.whole, profile.speeds)
+    communication = over.communication(task, learner, cluster.whole, best.cut.backend, profile.speeds)
     mapping = [[gmi.id for gmi in device.gmis] for device in together.layout.devices]
     samples = together.samples_per_update(best)
     iteration_s = samples / best.projected if best.projected else 0.0

@@ -74,7 +74,7 @@ def throughput_of(candidate: Candidate, basis: Basis) -> Formula:
     point, horizon = candidate.point, basis.learner.horizon
     mapping = mapping_of(point.cut, basis.node)
     iteration_s = point.num_env * horizon / point.steps_per_second if point.steps_per_second else float("inf")
-    waits_s = unmeasured_communication(basis.communication, basis.node, mapping)
+    waits_s = unmeasured_communication(basis.communication(point.backend), basis.node, mapping)
     serves = basis.template.purpose == "serving"
     number, times = (2, "T_s + T_a") if serves else (3, "T_s + T_a + T_t")
     measured_with = "" if serves or not waits_s else "COM/BW is what the measured GMIs did not wait for already"
@@ -170,7 +170,7 @@ def room_on_host(point: ProfilePoint, node: Node) -> list[Formula]:
 
 def communication_of(cut: AnyCut, basis: Basis) -> list[Formula]:
     """What gradients cost: Table 5, Table 2 and the alpha-beta model; nothing where nothing is sent."""
-    communication, mapping = basis.communication, mapping_of(cut, basis.node)
+    communication, mapping = basis.communication(cut.backend), mapping_of(cut, basis.node)
     n = size_of(mapping)
     if not communication.reduces or n == 1:
         return [Formula("Communication (Table 4: TCG, COM = 0)" if not communication.reduces else "One GMI: COM = 0")]
@@ -234,6 +234,10 @@ def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
     """Of the method that the plan takes: the fastest by this model."""
     method, speeds = communication.method(mapping), communication.known_speeds(mapping)
     legs = [leg for leg in method.legs(mapping) if leg.rounds]
+    name = f"One sum by {method.name} (alpha-beta model)"
+    if any(leg.way not in speeds for leg in legs):
+        in_its_place = f"COM/BW = {in_ms(communication.seconds(mapping))} is that of memory between cores"
+        return Formula(name, remark=f"its speed was not measured: {in_its_place}")
     terms = [
         f"{leg.rounds} x {in_ms(speeds[leg.way].round_s)} + {leg.share:.3g} x {human_bytes(communication.bucket_bytes)}"
         f" / {human_bytes(speeds[leg.way].bytes_per_second)}/s"
@@ -241,7 +245,7 @@ def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
     ]
     seconds = method.seconds(mapping, communication.bucket_bytes, speeds)
     return Formula(
-        f"One sum by {method.name} (alpha-beta model)",
+        name,
         ("rounds x alpha + share x M_p / BW, for each way", " + ".join(terms), in_ms(seconds)),
         f"ways: {' and '.join(dict.fromkeys(leg.way for leg in legs))}, by {_source(communication, speeds)}; "
         f"{communication.reduces} sums per iteration: COM/BW = {in_ms(communication.seconds(mapping))}",

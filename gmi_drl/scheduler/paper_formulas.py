@@ -19,7 +19,7 @@ def paper_terms(candidate: Candidate, basis: Basis) -> Known | None:
 
     That is of unlike GPUs, of several hosts, and where GMIs were measured that are not colocated.
     """
-    communication = basis.communication
+    communication = basis.communication(candidate.cut.backend)
     if candidate.by_model or communication.hosts > 1 or basis.template.name not in COLOCATED:
         return None
     return known_terms(basis.profile, candidate.point.cut, basis.node, basis.task, basis.learner, communication.reduces)

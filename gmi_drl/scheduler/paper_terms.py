@@ -77,7 +77,7 @@ def known_terms(profile: Profile, cut: Cut, node: Node, task: TaskSpec, learner:
         learner: What trains; of serving the horizon counts alone.
         sums: Reductions in an iteration; 0 where nothing is learnt.
     """
-    speeds = profile.speeds or {}
+    speeds = (profile.speeds or {}).get(cut.backend, {})
     measured = MEMORY in speeds
     num_devices, _ = devices_of(node)
     needs = needs_of(profile, cut, node)

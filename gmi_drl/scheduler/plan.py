@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 from gmi_drl.backends import PROCESS
 from gmi_drl.cut import AnyCut, Cut
@@ -21,7 +21,7 @@ from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.scheduler.uneven import about_unlike, uneven_candidates, with_uneven
 from gmi_drl.scheduler.used import why_these_gpus
-from gmi_drl.speeds import Speeds
+from gmi_drl.speeds import SpeedsByBackend
 from gmi_drl.templates import (
     TCG_EX,
     Template,
@@ -58,10 +58,9 @@ class Basis:
     template: Template
     objective: Objective = "steps"
 
-    @property
-    def communication(self) -> Communication:
-        """What crosses the borders of GMIs in an iteration."""
-        return self.template.communication(self.task, self.learner, self.node, self.profile.speeds)
+    def communication(self, backend: str) -> Communication:
+        """What crosses the borders of GMIs that this backend cuts, in an iteration."""
+        return self.template.communication(self.task, self.learner, self.node, backend, self.profile.speeds)
 
 
 @dataclass(frozen=True)
@@ -114,6 +113,7 @@ def plan(
     backend: str = PROCESS.name,
     share_cores: bool = False,
     remarks: Sequence[str] = (),
+    communication: Communication | None = None,
 ) -> Layout:
     """Cut a node evenly. Nothing is measured, and the layout says so.
 
@@ -126,13 +126,15 @@ def plan(
         backend: What cuts the devices.
         share_cores: Whether GMIs may take turns on cores where there are not enough.
         remarks: Further reasons.
+        communication: Decides how GMIs reduce; None where no speeds are known.
 
     Raises:
         NoFeasiblePlanError: if the node cannot hold so many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
     cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
-    return _remembered(template.lay_out(task, node, cut, why=[why, *remarks]), node)
+    layout = template.lay_out(task, node, cut, why=[why, *remarks], communication=communication)
+    return _remembered(layout, node)
 
 
 def plan_measured(
@@ -173,9 +175,9 @@ def plan_measured(
     require_same_task(profile, task)
     measured, (profile, about_models) = profile, for_node(profile, node)
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
-    communication = template.communication(task, learner, node, profile.speeds)
+    communications = partial(template.communication, task, learner, node, speeds=profile.speeds)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template, objective)
-    uneven = uneven_candidates(learner, node, measured, grid, template, communication, objective, unfit)
+    uneven = uneven_candidates(learner, node, measured, grid, template, communications, objective, unfit)
     if not candidates and not uneven:
         every = measured.points
         refused = infeasible or _uncuttable(every, node, grid)
@@ -193,6 +195,7 @@ def plan_measured(
     learns = None
     if template.purpose == "training":
         learns = Learns(learner.kind, lambda cut: samples_per_update(cut, node, learner), profile.noise, objective)
+    communication = communications(best.cut.backend)
     doubt = communication.doubt if num_devices > 1 else None
     why = [
         *reasons_for(best, known, profile, num_devices, learns, unmeasured, doubt),
@@ -265,14 +268,18 @@ def judge_of(
 
 
 def judge_for(
-    task: TaskSpec, learner: LearnerConfig, node: Node, template: Template = TCG_EX, speeds: Speeds | None = None
+    task: TaskSpec,
+    learner: LearnerConfig,
+    node: Node,
+    template: Template = TCG_EX,
+    speeds: SpeedsByBackend | None = None,
 ) -> Callable[[ProfilePoint], Candidate]:
     """What a point of this workload promises for all GMIs of this node, by `estimate` and by equations 2 and 3."""
     num_devices, _ = devices_of(node)
-    communication = template.communication(task, learner, node, speeds)
 
     @cache
-    def communication_s(gmis_per_gpu: int) -> float:
+    def communication_s(gmis_per_gpu: int, backend: str) -> float:
+        communication = template.communication(task, learner, node, backend, speeds)
         return unmeasured_communication(communication, node, mapping_of(Cut(gmis_per_gpu, 1), node))
 
     def judge(point: ProfilePoint) -> Candidate:
@@ -281,7 +288,7 @@ def judge_for(
         if not projected:
             return Candidate(point, projected, projected)
         iteration_s = steps / point.steps_per_second
-        expected = throughput(num_gmis, steps, iteration_s, communication_s(point.gmis_per_gpu))
+        expected = throughput(num_gmis, steps, iteration_s, communication_s(point.gmis_per_gpu, point.backend))
         return Candidate(point, projected, expected)
 
     return judge

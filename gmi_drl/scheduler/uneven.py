@@ -31,7 +31,7 @@ def uneven_candidates(
     profile: Profile,
     grid: Grid,
     template: Template,
-    communication: Communication,
+    communications: Callable[[str], Communication],
     objective: Objective,
     unfit: Callable[[ProfilePoint, Node], str | None],
 ) -> list[Candidate]:
@@ -47,14 +47,14 @@ def uneven_candidates(
         profile: With points that name their model.
         grid: Which cuts may be taken.
         template: What a GMI does.
-        communication: Of the template.
+        communications: What crosses the borders of GMIs, by the backend that cuts them.
         objective: What to make the most of.
         unfit: Why a point cannot run on a node; None if it can.
     """
     if not unlike_models(node):
         return []
     known = _known(node, profile, grid, unfit)
-    promise = _Promise(node, learner, profile, communication, waits=template.purpose == "training")
+    promise = _Promise(node, learner, profile, communications, waits=template.purpose == "training")
     found = []
     for way in dict.fromkeys(cut.way for cut in grid):
         cut_by = {model: [one for one in points if one.cut.way == way] for model, points in known.items()}
@@ -145,7 +145,7 @@ class _Promise:
     node: Node
     learner: LearnerConfig
     profile: Profile
-    communication: Communication
+    communications: Callable[[str], Communication]
     waits: bool
 
     def of(self, picks: Picks) -> Candidate:
@@ -168,6 +168,7 @@ class _Promise:
             return candidate
         samples = environments_of(candidate.cut, self.node) * self.learner.horizon
         everyone, together = mapping_of(candidate.cut, self.node), [range(candidate.point.gmis_per_gpu)]
-        waits_s = self.communication.seconds(everyone) - self.communication.seconds(together)
+        communication = self.communications(candidate.cut.backend)
+        waits_s = communication.seconds(everyone) - communication.seconds(together)
         iteration_s = samples / candidate.projected
         return replace(candidate, expected=throughput(1, samples, iteration_s, waits_s))

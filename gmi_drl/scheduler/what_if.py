@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gmi_drl.hardware import Node
 from gmi_drl.learners import LearnerConfig
@@ -88,8 +89,8 @@ def _of_node(
     grid = profile_grid(here, node, learner.horizon, keep_batch)
     alike, infeasible = candidates_of(task, learner, node, here, grid, template)
     every = profile_grid(profile, node, learner.horizon, keep_batch)
-    communication = template.communication(task, learner, node, profile.speeds)
-    uneven = uneven_candidates(learner, node, profile, every, template, communication, "steps", unfit)
+    communications = partial(template.communication, task, learner, node, speeds=profile.speeds)
+    uneven = uneven_candidates(learner, node, profile, every, template, communications, "steps", unfit)
     candidates = ranked(with_uneven(uneven, alike, "steps"), "steps")
     hourly = None if prices is None else price_per_hour(node, prices)
     solo = next((candidate for candidate in candidates if candidate.is_solo), None)

@@ -4,18 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 
-from gmi_drl.mapping import MappingList, select_by_layout
+from gmi_drl.mapping import MappingList, select_by_layout, size_of
 from gmi_drl.reduction_method import Kind, ReductionMethod
-from gmi_drl.reductions import MRR, by_speed, require_across_hosts
+from gmi_drl.reductions import IPC, MRR, by_speed, require_across_hosts, usual_reduction
 from gmi_drl.speeds import OF_CORES, Speeds
 from gmi_drl.units import human_bytes
+
+UNTRIED = (
+    "it is not known whether this GPU lets its GMIs map each other's memory, nor how fast they reduce: `gmi-drl plan` "
+    "measures it"
+)
+"""Of IPC, where it is taken without having been measured."""
 
 
 @dataclass(frozen=True)
 class Communication:
     """What crosses the borders of GMIs in one iteration: gradient reductions, and messages where roles are apart.
 
-    Nobody has measured how fast messages go: only reductions have seconds.
+    It is of GMIs that one backend cuts. Its `method` is how they reduce wherever they are measured, confirmed or
+    trained. Nobody has measured how fast messages go: only reductions have seconds.
 
     Args:
         reduces: How many an iteration has.
@@ -44,9 +51,18 @@ class Communication:
         return len(self.devices_by_host)
 
     def method(self, mapping: MappingList) -> ReductionMethod:
-        """The fastest way to reduce over GMIs that lie so on devices, by the model."""
+        """The fastest way to reduce over GMIs that lie so on devices, by the model; without speeds the usual one."""
+        if self.hosts == 1 and not self._known(mapping, self.speeds or {}):
+            return usual_reduction(mapping, self.architecture, self.kind, maps_memory=self.maps_memory)
         (_, fastest), *_ = self._by_speed(mapping)
         return fastest
+
+    def method_of_part(self, part: MappingList, whole: MappingList) -> ReductionMethod:
+        """How GMIs of one device reduce when they are measured for a layout of all: as all do, where they can."""
+        of_all = self.method(whole)
+        if size_of(part) > 1 and of_all.is_for(part, self.kind, self.architecture):
+            return of_all
+        return self.method(part)
 
     def seconds(self, mapping: MappingList) -> float:
         """COM / BW of one iteration (Table 5), and what its rounds take, by the fastest way."""
@@ -57,6 +73,8 @@ class Communication:
 
     def why(self, mapping: MappingList) -> str:
         """Why the fastest is taken, what would come next, and what the paper would take, in a sentence."""
+        if self.method(mapping) is IPC and not self._known(mapping, self.speeds or {}):
+            return UNTRIED
         (seconds, _), *others = self._by_speed(mapping)
         known = "by measured speeds" if self.speeds else "by usual speeds"
         known = known if self.hosts == 1 else "by the network as it is described"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, pairwise
 
+from gmi_drl.backends import PROCESS
 from gmi_drl.cluster import Cluster, Network
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
@@ -12,7 +13,7 @@ from gmi_drl.learners import LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.reduction_method import ReductionMethod
 from gmi_drl.reductions import usual_across_hosts
-from gmi_drl.speeds import LINK, OF_CORES, Speeds
+from gmi_drl.speeds import LINK, OF_CORES, SpeedsByBackend
 from gmi_drl.templates.cost import Communication, milliseconds
 from gmi_drl.templates.template import Template
 from gmi_drl.units import counted, human_bytes
@@ -54,7 +55,7 @@ class OverNodes(Template):
             told.append(f"on each of {part.count} nodes: {form}" if part.count > 1 else form)
         return [*told, f"{self.name}: {self.what}"]
 
-    def usual(self, training: MappingList, node: Node) -> ReductionMethod:
+    def usual(self, training: MappingList, node: Node, backend: str) -> ReductionMethod:
         """See `Template`: what crosses hosts wherever GMIs lie on their devices."""
         return usual_across_hosts(training, node.cpu.architecture)
 
@@ -63,9 +64,9 @@ class OverNodes(Template):
         ends = pairwise(accumulate(self.cluster.devices_by_node, initial=0))
         return list(chain.from_iterable(self.inner.trainers_of(mapping[start:end]) for start, end in ends))
 
-    def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
+    def groups(self, mapping: MappingList, node: Node, backend: str = PROCESS.name) -> dict[str, GmiGroup]:
         """See `Template`: within one node."""
-        return self.inner.groups(mapping, architecture)
+        return self.inner.groups(mapping, node, backend)
 
     def role_mistakes(self, layout: Layout) -> list[str]:
         """See `Template`."""
@@ -80,11 +81,17 @@ class OverNodes(Template):
         return self.inner.check(layout)
 
     def communication(
-        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
+        self,
+        task: TaskSpec,
+        learner: LearnerConfig,
+        node: Node,
+        backend: str = PROCESS.name,
+        speeds: SpeedsByBackend | None = None,
     ) -> Communication:
         """See `Template`: links leave a node, at the network's speed."""
-        within = self.inner.communication(task, learner, node, speeds)
-        return replace(within, devices_by_host=self.cluster.devices_by_node, speeds=self.cluster.speeds(speeds))
+        within = self.inner.communication(task, learner, node, backend, speeds)
+        across = self.cluster.speeds(within.speeds)
+        return replace(within, devices_by_host=self.cluster.devices_by_node, speeds=across)
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`."""

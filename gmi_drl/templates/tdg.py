@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
+from gmi_drl.backends import PROCESS
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Role
 from gmi_drl.learners import LearnerConfig, LearnerEntry
-from gmi_drl.speeds import Speeds
+from gmi_drl.speeds import SpeedsByBackend
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.dedicated import Dedicated, step_bytes
 from gmi_drl.templates.template import Purpose
@@ -29,7 +30,12 @@ class Tdg(Dedicated):
     others = ("agent",)
 
     def communication(
-        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
+        self,
+        task: TaskSpec,
+        learner: LearnerConfig,
+        node: Node,
+        backend: str = PROCESS.name,
+        speeds: SpeedsByBackend | None = None,
     ) -> Communication:
         """See `Template`: messages in every control step (Table 4)."""
         return Communication(message_bytes_per_env=learner.horizon * step_bytes(task))

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gmi_drl.backends import PROCESS
 from gmi_drl.errors import UsageError
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Layout, Role
 from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
-from gmi_drl.speeds import Speeds
+from gmi_drl.speeds import SpeedsByBackend
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.dedicated import Dedicated, chains, experience_bytes, step_bytes
 from gmi_drl.templates.tcg_ex import TCG_EX
@@ -47,13 +48,18 @@ class TdgEx(Dedicated):
         return [] if members == wanted else [f"{needs}, this layout has {members}"]
 
     def communication(
-        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
+        self,
+        task: TaskSpec,
+        learner: LearnerConfig,
+        node: Node,
+        backend: str = PROCESS.name,
+        speeds: SpeedsByBackend | None = None,
     ) -> Communication:
         """See `Template`: experience as messages, and gradients between trainers (Table 5).
 
         Parameters go the way back, M_p once for each device and iteration.
         """
-        summed = super().communication(task, learner, node, speeds)
+        summed = super().communication(task, learner, node, backend, speeds)
         crossing = learner.horizon * (step_bytes(task) + experience_bytes(task))
         return replace(summed, message_bytes_per_env=crossing)
 

@@ -2,20 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Literal
 
-from gmi_drl.backends import BACKENDS
+from gmi_drl.backends import BACKENDS, PROCESS
 from gmi_drl.cut import AnyCut
 from gmi_drl.hardware import Node
 from gmi_drl.layout import Channels, Device, GmiGroup, Layout, Projection
 from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
-from gmi_drl.reduction_method import ReductionMethod
-from gmi_drl.reductions import NONE, usual_reduction
-from gmi_drl.speeds import Speeds
-from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
+from gmi_drl.reduction_method import Kind, ReductionMethod
+from gmi_drl.reductions import IPC, NONE, usual_reduction
+from gmi_drl.speeds import SpeedsByBackend
+from gmi_drl.templates.cost import NO_COMMUNICATION, UNTRIED, Communication
 from gmi_drl.templates.even import described, shares_cores
 from gmi_drl.workload import TaskSpec
 
@@ -88,9 +87,10 @@ class Template(ABC):
         """Of the GMIs of each device those that train, on some perhaps none: all, or nobody in serving."""
         return mapping if self.purpose == "training" else []
 
-    def usual(self, training: MappingList, node: Node) -> ReductionMethod:
+    def usual(self, training: MappingList, node: Node, backend: str) -> ReductionMethod:
         """How these reduce where nothing is known of speeds."""
-        return usual_reduction(training, node.cpu.architecture)
+        kind: Kind = "gpu" if node.num_gpus else "cpu"
+        return usual_reduction(training, node.cpu.architecture, kind, maps_memory=BACKENDS.find(backend).maps_memory)
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
         """What a layout of such devices is, in a sentence or more."""
@@ -113,7 +113,7 @@ class Template(ABC):
             cut: How each device is cut, or those of each model.
             projection: What is expected of it.
             why: Reasons that go before those of its form.
-            communication: Decides how groups reduce; without it they do what is usual.
+            communication: Decides how groups reduce, for GMIs of the cut's backend; without it they do what is usual.
 
         Raises:
             NoFeasiblePlanError: as of `devices`.
@@ -121,30 +121,30 @@ class Template(ABC):
         devices = self.devices(node, cut)
         training = self.trainers_of([[gmi.id for gmi in device.gmis] for device in devices])
         sums = communication if communication and communication.reduces else None
-        if sums and not BACKENDS.find(cut.backend).maps_memory:
-            sums = replace(sums, maps_memory=False)
-        method = sums.method(training) if sums else self.usual(training, node)
+        method = sums.method(training) if sums else self.usual(training, node, cut.backend)
         reasons = [*why, *self.form(devices, cut, node)]
         if method is not NONE:
             reasons.append(f"{method.name}: {method.how}")
         if method is not NONE and sums:
             reasons.append(sums.why(training))
+        elif method is IPC:
+            reasons.append(UNTRIED)
         return Layout(
             task=task.name,
             template=self.name,
             backend=cut.backend,
             share_cores=cut.share_cores and shares_cores(devices),
             devices=devices,
-            groups=_all_in_one(training, method),
+            groups=all_in_one(training, method),
             channels=self.channels,
             projection=projection,
             reasons=tuple(reasons),
         )
 
-    def groups(self, mapping: MappingList, architecture: str) -> dict[str, GmiGroup]:
-        """The groups that the GMIs of these devices form on a host with such a processor."""
+    def groups(self, mapping: MappingList, node: Node, backend: str = PROCESS.name) -> dict[str, GmiGroup]:
+        """The groups that the GMIs of these devices form where nothing is known of speeds."""
         training = self.trainers_of(mapping)
-        return _all_in_one(training, usual_reduction(training, architecture))
+        return all_in_one(training, self.usual(training, node, backend))
 
     def check(self, layout: Layout) -> list[str]:
         """Why a layout that names this template is none of its kind, each mistake in a sentence; empty if it is."""
@@ -155,9 +155,14 @@ class Template(ABC):
         return mistakes
 
     def communication(
-        self, task: TaskSpec, learner: LearnerConfig, node: Node, speeds: Speeds | None = None
+        self,
+        task: TaskSpec,
+        learner: LearnerConfig,
+        node: Node,
+        backend: str = PROCESS.name,
+        speeds: SpeedsByBackend | None = None,
     ) -> Communication:
-        """What crosses the borders of GMIs in one iteration, at speeds that were measured on the node.
+        """What crosses the borders of GMIs in one iteration, at the speeds that were measured of their backend.
 
         Usually gradients, once for every mini-batch (Table 5), and nothing in serving: COM = 0 (Table 4).
         """
@@ -168,7 +173,8 @@ class Template(ABC):
             bucket_bytes=learner.bucket_bytes(task),
             architecture=node.cpu.architecture,
             kind="gpu" if node.num_gpus else "cpu",
-            speeds=speeds,
+            speeds=(speeds or {}).get(backend),
+            maps_memory=BACKENDS.find(backend).maps_memory,
         )
 
     def probe(self, learner: LearnerEntry) -> str | None:
@@ -200,6 +206,7 @@ class Template(ABC):
         return tuple(gmi.id for gmi in layout.with_role("agent"))
 
 
-def _all_in_one(training: MappingList, method: ReductionMethod) -> dict[str, GmiGroup]:
+def all_in_one(training: MappingList, method: ReductionMethod) -> dict[str, GmiGroup]:
+    """The one group of all that train, empty in serving."""
     members = tuple(chain.from_iterable(training))
     return {TRAINERS: GmiGroup(members=members, reduction=method.name)} if members else {}

@@ -23,7 +23,7 @@ POINTS = (
 
 
 def chosen(points=POINTS, node=PAIR, **more):
-    profile = Profile(task="ant", learner="ppo", node="made up", points=points, speeds=dict(OF_CORES))
+    profile = Profile(task="ant", learner="ppo", node="made up", points=points, speeds={"process": dict(OF_CORES)})
     return plan_measured(ANT, PPO, node, profile, profile_grid(profile, node, PPO.horizon), **more)
 
 

@@ -23,7 +23,9 @@ def known(*points, node=CORES, cut=CUT, speeds=None, sums=16):
 
 
 def test_the_terms_are_those_of_the_measured_points():
-    found = known(WHOLE, HALF, QUARTER, *OTHERS, speeds={MEMORY: Speed(round_s=1e-6, bytes_per_second=5e9)})
+    found = known(
+        WHOLE, HALF, QUARTER, *OTHERS, speeds={"process": {MEMORY: Speed(round_s=1e-6, bytes_per_second=5e9)}}
+    )
     terms = found.terms
     assert (terms.T_s, terms.T_a, terms.T_t) == (0.6, 0.1, 0.3)
     assert (terms.R_s, terms.R_a, terms.R_t) == (0.5, 0.25, 1.0)

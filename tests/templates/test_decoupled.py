@@ -33,7 +33,7 @@ def test_the_last_gmis_train_and_have_no_worlds(trainers):
     assert layout.groups["trainers"].reduction == ("none" if trainers == 1 else "MPR-shm")
     assert layout.channels == Channels() and Decoupled(trainers).check(layout) == []
     assert f"{4 - trainers} agent" in layout.reasons[0] and f" and {trainers} trainer" in layout.reasons[0]
-    assert layout.groups == Decoupled(trainers).groups([[0, 1], [2, 3]], NODE.cpu.architecture)
+    assert layout.groups == Decoupled(trainers).groups([[0, 1], [2, 3]], NODE)
     assert DECOUPLED.leaders(layout) == (4 - trainers,) and DECOUPLED.reporters(layout) == tuple(range(4 - trainers, 4))
 
 

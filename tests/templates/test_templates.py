@@ -58,7 +58,7 @@ def test_a_cut_is_laid_out_and_keeps_to_its_template(template):
     assert template_of(layout) is template and template.check(layout) == []
     assert template_for(layout, template.purpose) is template
     assert parse(Layout, json.loads(layout.model_dump_json()), "again") == layout
-    assert layout.groups == template.groups([[0, 1, 2, 3], [4, 5, 6, 7]], NODE.cpu.architecture)
+    assert layout.groups == template.groups([[0, 1, 2, 3], [4, 5, 6, 7]], NODE)
 
 
 @each_template
@@ -179,7 +179,7 @@ def test_a_training_sums_gradients_once_for_every_mini_batch():
     once = MPR_SHM.seconds([[0], [1]], communication.bucket_bytes, OF_CORES)
     assert communication.seconds([[0], [1]]) == communication.reduces * once > 0
     assert communication.seconds([[0]]) == 0
-    assert TCG_EX.communication(ANT, learner, NODE, ONLY_GLOO).method([[0], [1]]) is MPR_GLOO
+    assert TCG_EX.communication(ANT, learner, NODE, speeds={"process": ONLY_GLOO}).method([[0], [1]]) is MPR_GLOO
     assert TCG.communication(ANT, learner, NODE).seconds([[0], [1]]) == 0
 
 
@@ -246,6 +246,6 @@ def test_a_template_over_nodes_asks_the_one_that_it_lays_on_each_whatever_there_
 def test_memory_of_a_gpu_is_mapped_only_where_the_backend_allows_it(backend, reduction):
     node = Node(name="n", gpus=Gpus(model="A100-SXM4-40GB", count=1), cpu=Cpu(cores=8, memory_gib=64))
     fast = {**OF_CORES, GPU_MEMORY: Speed(round_s=1e-6, bytes_per_second=1e12)}
-    sums = TCG_EX.communication(ANT, default_config(ANT).learner, node, fast)
+    sums = TCG_EX.communication(ANT, default_config(ANT).learner, node, backend, {backend: fast})
     layout = TCG_EX.lay_out(ANT, node, Cut(2, 64, backend), communication=sums)
     assert layout.groups["trainers"].reduction == reduction

@@ -1,9 +1,10 @@
 """What `gmi-drl plan` finds on this machine and what Algorithm 2 chooses, against the best of the whole grid."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from statistics import median
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gmi_drl.hardware import Node
     from gmi_drl.profiler.sessions import Sessions
     from gmi_drl.scheduler.search import Grid
+    from gmi_drl.speeds import SpeedsByBackend
     from gmi_drl.templates import Purpose, Template
     from gmi_drl.workload import TaskSpec
 
@@ -111,13 +113,21 @@ def opener(workload: Workload) -> Callable[[bool], AbstractContextManager[Sides]
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
+        from gmi_drl.profiler.budget import Budget
+        from gmi_drl.profiler.planning import known_speeds
         from gmi_drl.scheduler import with_caps
 
         task, template, node, grid = workload.spec, workload.template, workload.node, workload.grid(quick=quick)
-        cuts = {PLAN: planned(workload, grid), ALGORITHM_2: choice(workload, grid)}
+        plan = planned(workload, grid)  # measures how fast GMIs reduce, which is remembered
+        speeds = known_speeds(task, workload.config, node, grid, Budget(math.inf), template=template)
+        cuts = {PLAN: plan, ALGORITHM_2: choice(workload, grid, speeds)}
         whole = with_caps(grid)
         alike = {cut.division: cut.with_num_env(1) for cut in (*whole, *cuts.values())}
-        layouts = {division: template.lay_out(task, node, cut) for division, cut in alike.items()}
+        crossing = partial(template.communication, task, workload.config.learner, node, speeds=speeds)
+        layouts = {
+            division: template.lay_out(task, node, cut, communication=crossing(cut.backend))
+            for division, cut in alike.items()
+        }
         with of_layouts(layouts, workload.config) as sessions:
             ranking = exhaustive(sessions, whole)
             cuts[BEST] = ranking[0]
@@ -162,10 +172,8 @@ def planned(workload: Workload, grid: "Grid") -> "Cut":
     return Cut(len(layout.gmis), first.num_env, layout.backend, capped=first.share is not None)
 
 
-def choice(workload: Workload, grid: "Grid") -> "Cut":
+def choice(workload: Workload, grid: "Grid", speeds: "SpeedsByBackend") -> "Cut":
     """What Algorithm 2 chooses with the paper's stop, measured afresh."""
-    import math
-
     from gmi_drl.profiler.budget import Budget
     from gmi_drl.profiler.cache import Cache
     from gmi_drl.profiler.points import PointMeasurer
@@ -174,8 +182,8 @@ def choice(workload: Workload, grid: "Grid") -> "Cut":
 
     task, config, node, template = workload.spec, workload.config, workload.node, workload.template
     cache = Cache(task, config, node, template=template, fresh=True)
-    with PointMeasurer(task, config, node, cache, grid, Budget(math.inf), template=template) as measure:
-        return algorithm_2(measure, grid, judge_for(task, config.learner, node, template))[0].point.cut
+    with PointMeasurer(task, config, node, cache, grid, Budget(math.inf), speeds=speeds, template=template) as measure:
+        return algorithm_2(measure, grid, judge_for(task, config.learner, node, template, speeds))[0].point.cut
 
 
 def exhaustive(sessions: "Sessions[tuple[str, int]]", grid: "Grid") -> "list[Cut]":

@@ -47,9 +47,7 @@ def _solo(task: str, config: "RunConfig", node: "Node") -> "Session":
     from gmi_drl.workload import TASK_SPECS
 
     whole = TCG_EX.lay_out(TASK_SPECS[task], node, Cut(1, 1))
-    layout = whole.model_copy(
-        update={"devices": whole.devices[:1], "groups": TCG_EX.groups([[0]], node.cpu.architecture)}
-    )
+    layout = whole.model_copy(update={"devices": whole.devices[:1], "groups": TCG_EX.groups([[0]], node)})
     return Session(layout, config)
 
 

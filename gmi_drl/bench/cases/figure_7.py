@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from gmi_drl.bench.case import CURVES, Case, Side, Sides
 from gmi_drl.bench.cases import needs
 from gmi_drl.bench.cases.sessions import of_layouts, training_side
-from gmi_drl.bench.cases.shares import PLAIN, WORDS, shared, sizes_of, ways, with_details
+from gmi_drl.bench.cases.shares import PLAIN, WORDS, cut_by, measure_speeds, shared, sizes_of, ways, with_details
 from gmi_drl.bench.cases.sweep import Sweep, sweep
 from gmi_drl.errors import MachineError
 from gmi_drl.workload import TASK_SPECS
@@ -40,6 +40,8 @@ def opener(task: str, purpose: Purpose) -> Callable[[bool], AbstractContextManag
         from gmi_drl.gmi.inventory import this_node
 
         node, config, seconds = this_node(), default_config(TASK_SPECS[task]), QUICK_SECONDS if quick else SECONDS
+        if purpose == "training":
+            measure_speeds(node, [cut_by(way, 2).backend for way in ways()])
         sweeps = {way: swept(task, purpose, node, config, way, quick) for way in ways()}
         alone = sweeps[PLAIN].fastest([1])
         if alone is None:

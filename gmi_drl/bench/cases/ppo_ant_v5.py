@@ -58,7 +58,7 @@ def our_layout(task: str, num_env: int, cores: int) -> "Layout":
         task=task,
         template=TCG_EX.name,
         devices=(Device(kind="cpu", gmis=gmis),),
-        groups=TCG_EX.groups([ids], this_node().cpu.architecture),
+        groups=TCG_EX.groups([ids], this_node().model_copy(update={"gpus": None})),
     )
 
 

@@ -1,6 +1,6 @@
 """One device cut into GMIs that are alike, by plain sharing or by MPS, with caps or without: layouts for sides."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +54,25 @@ def cut_by(way: str, gmis: int, num_env: int = 1) -> "Cut":
 
 
 def shared(task: str, node: "Node", template: "Template", gmis: int, way: str, num_env: int = 1) -> "Layout":
-    """The first device of a node in so many GMIs."""
+    """The first device of a node in so many GMIs, which reduce by what was measured before (`measure_speeds`)."""
+    from gmi_drl.config import default_config
+    from gmi_drl.profiler.speeds import known_communication
     from gmi_drl.workload import TASK_SPECS
 
-    return template.lay_out(TASK_SPECS[task], one_device(node), cut_by(way, gmis, num_env))
+    spec, device, cut = TASK_SPECS[task], one_device(node), cut_by(way, gmis, num_env)
+    communication = known_communication(spec, default_config(spec).learner, device, template, cut.backend)
+    return template.lay_out(spec, device, cut, communication=communication)
+
+
+def measure_speeds(node: "Node", backends: Iterable[str]) -> None:
+    """Measure how fast GMIs of the first GPU reduce, once per machine, for `shared` to take the fastest way."""
+    import math
+
+    from gmi_drl.profiler.budget import Budget
+    from gmi_drl.profiler.speeds import speeds_here
+
+    if node.num_gpus:
+        speeds_here(one_device(node), backends, Budget(math.inf))
 
 
 @contextmanager

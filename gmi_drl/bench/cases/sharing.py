@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.bench.case import Case, Sides
 from gmi_drl.bench.cases import needs
 from gmi_drl.bench.cases.sessions import of_layouts, training_side
-from gmi_drl.bench.cases.shares import PLAIN, WORDS, shared, sizes_of, those_that_run, ways
+from gmi_drl.bench.cases.shares import PLAIN, WORDS, cut_by, measure_speeds, shared, sizes_of, those_that_run, ways
 
 if TYPE_CHECKING:
     from gmi_drl.hardware import Node
@@ -47,7 +47,9 @@ def opener(task: str, find_best: bool) -> Callable[[bool], AbstractContextManage
         from gmi_drl.gmi.inventory import this_node
         from gmi_drl.workload import TASK_SPECS
 
-        cuts, seconds = layouts(task, this_node(), ways()), QUICK_SECONDS if quick else SECONDS
+        node, seconds = this_node(), QUICK_SECONDS if quick else SECONDS
+        measure_speeds(node, [cut_by(way, 2).backend for way in ways()])
+        cuts = layouts(task, node, ways())
         with of_layouts(cuts, default_config(TASK_SPECS[task])) as sessions:
             total = QUICK_TOTAL if quick else TOTAL
             if find_best:

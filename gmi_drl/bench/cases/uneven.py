@@ -38,8 +38,8 @@ def layout_of(*devices: Sequence[int], threads: int | None = None) -> "Layout":
     from gmi_drl.layout import GMI, Device, Layout
     from gmi_drl.templates import TCG_EX
 
-    cpu, ids, made = this_node().cpu, count(), []
-    free = iter([physical[0] for physical in cpu.physical])  # not two threads of one core
+    node, ids, made = this_node().model_copy(update={"gpus": None}), count(), []
+    free = iter([physical[0] for physical in node.cpu.physical])  # not two threads of one core
     for index, (cores, num_envs) in enumerate(zip(CORES, devices, strict=True)):
         owns = [tuple(next(free) for _ in range(cores // len(num_envs))) for _ in num_envs]
         gmis = [
@@ -48,7 +48,7 @@ def layout_of(*devices: Sequence[int], threads: int | None = None) -> "Layout":
         ]
         made.append(Device(kind="cpu", index=index, gmis=tuple(gmis)))
     mapping = [[gmi.id for gmi in device.gmis] for device in made]
-    groups = TCG_EX.groups(mapping, cpu.architecture)
+    groups = TCG_EX.groups(mapping, node)
     return Layout(task="ant", template=TCG_EX.name, devices=tuple(made), groups=groups)
 
 
