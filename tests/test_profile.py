@@ -71,6 +71,20 @@ def test_a_point_is_of_one_backend(install, tmp_path):
     assert '"backend":"toy"' in path.read_text() and '"process"' not in path.read_text()
 
 
+def test_speeds_are_by_backend_and_those_of_earlier_files_are_of_plain_sharing(tmp_path):
+    path, speeds = tmp_path / "points.json", {"memory": {"round_s": 1e-6, "bytes_per_second": 5e9}}
+    path.write_text(json.dumps(PROFILE | {"speeds": speeds}))
+    earlier = load_profile(path)
+    path.write_text(json.dumps(PROFILE | {"speeds": {"process": speeds, "mps": speeds}}))
+    today = load_profile(path)
+    assert today.speeds == {"process": earlier.speeds["process"], "mps": earlier.speeds["process"]}
+    path.write_text(dump_profile(today))
+    assert load_profile(path) == today
+    path.write_text(json.dumps(PROFILE | {"speeds": {"mpss": speeds}}))
+    with pytest.raises(UsageError, match="no backend 'mpss'"):
+        load_profile(path)
+
+
 def test_a_profile_is_written_as_it_is_read(tmp_path):
     points = (
         ProfilePoint(gmis_per_gpu=2, num_env=128, runnable=True, steps_per_second=5.5, memory_bytes=7, host_bytes=8)

@@ -31,6 +31,10 @@ def test_the_usual_one_goes_by_the_processor():
     assert usual_reduction([[0]], "riscv64") is NONE
     assert usual_reduction(PAIR, "x86_64") is usual_reduction(PAIR, "aarch64") is MPR_SHM
     assert usual_reduction(PAIR, "riscv64") is MPR_GLOO
+    one = [[0, 1], []]  # trainers may all be on one of several GPUs
+    assert usual_reduction(one, "x86_64", "gpu", maps_memory=True) is IPC
+    assert usual_reduction([[0], [1]], "x86_64", "gpu", maps_memory=True) is MPR_SHM
+    assert usual_reduction(one, "x86_64", "gpu") is usual_reduction(one, "x86_64", maps_memory=True) is MPR_SHM
 
 
 def test_what_a_method_cannot_is_said_with_what_can():

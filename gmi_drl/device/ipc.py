@@ -113,5 +113,6 @@ def _call(name: str, size: int, *arguments: Any) -> None:
         text = f"CUDA cannot share {human_bytes(size)} between the processes of a GPU ({name}: {error_name(code)})"
         raise MachineError(
             f"{text}: is it full? MIG instances and some virtual GPUs share none. "
-            "Sum by MPR-shm, and send experience by `channels: {on_gpu: false}`"
+            "Sum by MPR-shm (`gmi-drl plan` measures that and writes it into a layout, and trainings without a layout "
+            "take it from then on), and send experience by `channels: {on_gpu: false}`"
         )

@@ -11,8 +11,8 @@ from gmi_drl.speeds import OF_CORES, Speeds
 from gmi_drl.units import human_bytes
 
 UNTRIED = (
-    "it is not known whether this GPU lets its GMIs map each other's memory, nor how fast they reduce: `gmi-drl plan` "
-    "measures it"
+    "it is not known whether the GPU lets its GMIs map each other's memory, nor how fast they reduce: `gmi-drl plan` "
+    "measures it there"
 )
 """Of IPC, where it is taken without having been measured."""
 

@@ -3,10 +3,17 @@
 import json
 
 import pytest
+from conftest import two_cores
 
+from gmi_drl.cli.layouts import make_layout
 from gmi_drl.files import load_yaml
 from gmi_drl.gmi import allowed_cores, claim
+from gmi_drl.gmi.inventory import this_node
 from gmi_drl.layout import Layout
+from gmi_drl.profiler.speeds import remember
+from gmi_drl.speeds import OF_CORES
+from gmi_drl.templates import TCG_EX
+from gmi_drl.templates.cost import UNTRIED
 from tests.gmi.nvml.fake import FakeGpu
 
 H200 = "NVIDIA H200"
@@ -41,6 +48,24 @@ def test_points_by_what_this_machine_cannot_do_are_left_out_with_the_reason(one_
 def test_a_layout_that_was_asked_for_and_cannot_run_now_says_what_is_lacking(one_gpu, command_line):
     code, _, err = command_line("plan", "--budget", 0, "--backend", "mps")
     assert code == 0 and "this machine cannot run that layout as it is now: nvidia-cuda-mps-control is not on" in err
+
+
+@two_cores
+def test_gmis_that_nobody_has_measured_sum_on_their_gpu_which_is_told_and_else_as_was_measured(
+    one_gpu, command_line, tmp_path
+):
+    def reduction(path="layout.yaml"):
+        return load_yaml(Layout, tmp_path / path).groups["trainers"].reduction
+
+    code, out, err = command_line("plan", "--budget", 0, "--gmis-per-gpu", 2)
+    assert code == 0 and reduction() == "IPC" and UNTRIED in " ".join(out.replace("│", " ").split()), out + err
+    remember(this_node(), "process", OF_CORES)  # memory of this GPU could not be mapped
+    code, out, _ = command_line("plan", "--budget", 0, "--gmis-per-gpu", 2)
+    assert code == 0 and reduction() == "MPR-shm" and "by measured speeds" in out
+    assert make_layout("ant", 8, 2, TCG_EX).groups["trainers"].reduction == "MPR-shm"
+    by_mig = make_layout("ant", 8, 2, TCG_EX, "mig")
+    assert (by_mig.backend, by_mig.groups["trainers"].reduction) == ("mig", "MPR-shm")
+    assert make_layout("ant", 8, 2, TCG_EX, "mps").groups["trainers"].reduction == "IPC", "of MPS nothing is known"
 
 
 def test_the_next_line_makes_the_instances_that_are_not_there(one_gpu, command_line, tmp_path):

@@ -53,7 +53,7 @@ def plan_over(round_trip_ms, monkeypatch, cores=2, count=3):
     point = ProfilePoint(gmis_per_gpu=2, num_env=64, runnable=True, steps_per_second=1000.0)
     for name, given in (
         ("rates_here", Rates([point], {point.cut: 1e6})),
-        ("known_speeds", None),
+        ("known_speeds", {}),
         ("budget_of", Budget(0.0)),
     ):
         monkeypatch.setattr(f"gmi_drl.profiler.both_sides.{name}", lambda *_, given=given, **__: given)

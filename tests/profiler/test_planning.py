@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -8,16 +9,17 @@ from toys import install_backend
 from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware import Cpu, Node
+from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.noise_scale import NoiseScale
 from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.profiler import confirm, planning, points
+from gmi_drl.profiler import confirm, planning, points, sessions
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import rivals
 from gmi_drl.profiler.planning import plan_here
-from gmi_drl.profiler.session import Session
+from gmi_drl.profiler.session import Measured, Session
 from gmi_drl.scheduler import Candidate, grid_of
+from gmi_drl.speeds import GPU_MEMORY, OF_CORES, Speed
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -55,6 +57,47 @@ def test_gmis_are_measured_capped_and_not_and_the_layout_says_which(install, mon
     assert {gmi.share for gmi in plan.layout.gmis} == {0.5 if best.capped else None}
     other = "toy" if best.capped else "capped toy"
     assert any(f"x the best by {other} (2 x 8 environments by {other}" in reason for reason in plan.layout.reasons)
+
+
+class Pretended:
+    """A session that starts nothing: all that differs is as fast."""
+
+    def __init__(self, layout, config, log):
+        self.layout, self.config, self.compiled_s, self.log = layout, config, 0.0, log
+
+    def start(self, claim):
+        self.log.append(self.layout)
+
+    def close(self):
+        pass
+
+    def measure(self, num_env, seconds, *, deadline_s=None):
+        total = num_env * len(self.layout.gmis)
+        phases = dict.fromkeys(("sim_s", "act_s", "learn_s", "sync_s"), 0.1)
+        return Measured(num_env, 9, 0.4, 1000.0 * total, 0.001, 2**30, 2**30, phases)
+
+
+def test_gmis_of_a_gpu_are_measured_confirmed_and_trained_by_one_reduction_which_is_chosen_first(monkeypatch):
+    """By plain sharing memory of the GPU is the fastest way, under MPS the host's."""
+    node = Node(name="n", gpus=Gpus(model="NVIDIA H200", count=1), cpu=Cpu(cores=4, memory_gib=64))
+    fast, slow = (Speed(round_s=round_s, bytes_per_second=1e12) for round_s in (1e-7, 1.0))
+    speeds = {"process": {**OF_CORES, GPU_MEMORY: fast}, "mps": {**OF_CORES, GPU_MEMORY: slow}}
+    log = []
+    monkeypatch.setattr(planning, "speeds_here", lambda *_, **__: log.append("speeds") or speeds)
+    for module in (points, confirm):
+        monkeypatch.setattr(module, "Session", lambda layout, config: Pretended(layout, config, log))
+        monkeypatch.setattr(module, "refusal", lambda *_: "")
+    for module in (points, sessions):
+        monkeypatch.setattr(module, "claimed", lambda *_: nullcontext())
+    grid = [Cut(1, 8), *(Cut(2, num_env, backend) for backend in speeds for num_env in (4, 8))]
+    plan = plan_here(ANT, tiny_config(), node, grid, seconds=600, objective="steps")
+    assert log[0] == "speeds" and len(log) > 5
+    started = {(one.backend, len(one.gmis), one.groups["trainers"].reduction) for one in log[1:]}
+    alone = {("process", 1, "none"), ("mps", 1, "none")}
+    assert started - alone == {("process", 2, "IPC"), ("mps", 2, "MPR-shm")}
+    assert {one.cut.backend for one in plan.candidates if one.confirmed} == {"process", "mps"}
+    layout = plan.layout
+    assert (layout.backend, len(layout.gmis), layout.groups["trainers"].reduction) in started
 
 
 @two_cores

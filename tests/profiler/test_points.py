@@ -20,6 +20,7 @@ from gmi_drl.profiler.points import PointMeasurer
 from gmi_drl.profiler.session import Session
 from gmi_drl.roles.probe import relative_error
 from gmi_drl.scheduler import grid_of, search, search_grid
+from gmi_drl.speeds import OF_CORES
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -32,10 +33,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(points, "MEASURE_S", 0.05)
 
 
-def measurer(seconds=math.inf, node=None, grid=()):
+def measurer(seconds=math.inf, node=None, grid=(), speeds=None):
     node = node or this_node()
     config = tiny_config()
-    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(seconds))
+    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(seconds), speeds=speeds)
 
 
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
@@ -49,6 +50,21 @@ def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
     with measurer(seconds=0) as again:
         assert again(Cut(1, 8)) == measured[1] and again(Cut(1, 16)) is None
     assert list(again.unmeasured) == [Cut(1, 16)]
+
+
+@pytest.mark.parametrize(("gpus", "reduction"), [(1, "IPC"), (2, "MPR-shm")])
+def test_gmis_of_a_gpu_are_measured_by_the_reduction_of_all_that_will_train(gpus, reduction):
+    node = Node(name="n", gpus={"model": "X", "count": gpus}, cpu=Cpu(cores=8, memory_gib=80))
+    (device,) = (layout := measurer(node=node)._layout(Cut(2, 64))).devices
+    assert len(device.gmis) == 2 and layout.groups["trainers"].reduction == reduction
+
+
+def test_what_was_measured_by_another_reduction_is_not_remembered(monkeypatch):
+    node = Node(name="n", gpus={"model": "X", "count": 1}, cpu=Cpu(cores=8, memory_gib=80))
+    point = known(8).model_copy(update={"gmis_per_gpu": 2, "reduction": "IPC"})
+    measurer(node=node).cache.add(point)
+    assert measurer(seconds=0, node=node)(point.cut) == point
+    assert measurer(seconds=0, node=node, speeds={"process": OF_CORES})(point.cut) is None, "MPR-shm is taken now"
 
 
 def test_a_start_is_expected_to_cost_what_the_last_one_took():
@@ -112,7 +128,7 @@ def test_the_noise_of_a_probe_lies_in_its_point():
         one, many = session.measure(4, 0.0), session.measure(4, 1.0)
     assert one.iterations == 1 and one.relative_error == 0, "one iteration tells no noise"
     assert (many.relative_error > 0) == (many.iterations > 1)
-    assert points.point_of(many, Cut(1, 4), 1).relative_error == many.relative_error
+    assert points.point_of(many, Cut(1, 4), session.layout).relative_error == many.relative_error
 
 
 def test_the_noise_is_the_standard_error_of_the_mean_over_the_mean():

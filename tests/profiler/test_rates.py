@@ -92,7 +92,7 @@ def test_only_of_what_runs_is_it_asked_how_fast_it_learns(monkeypatch):
 @two_cores
 @pytest.mark.parametrize("seconds", [0.0, 600.0])
 def test_both_sides_run_at_once_where_there_is_time_and_what_they_did_is_told(seconds, monkeypatch):
-    machines = Machines(ANT, TINY, None, this_node().model_copy(update={"gpus": None}))
+    machines = Machines(ANT, TINY, {}, this_node().model_copy(update={"gpus": None}))
     way, started = Division(Cut(2, 4), 1, 1, 1e6, 1e6), []
     start = Session.start
     monkeypatch.setattr(Session, "start", lambda session, claim: started.append(session) or start(session, claim))

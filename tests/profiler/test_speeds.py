@@ -1,16 +1,28 @@
+import math
+
 import pytest
 from conftest import two_cores
 
+from gmi_drl.config import default_config
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware import Cpu, Node
+from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.profiler import speeds as module
-from gmi_drl.profiler.speeds import NUMELS, fitted, measured_speeds, speeds_here
+from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.speeds import NUMELS, fitted, known_communication, measured_speeds, remember, speeds_here
 from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM
-from gmi_drl.speeds import GLOO, LINK, MEMORY, OF_CORES, Speed
+from gmi_drl.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, OF_CORES, Speed
+from gmi_drl.templates import TCG_EX
+from gmi_drl.workload import TASK_SPECS
 
 PAIR = [[0], [1]]
 OF_HOSTS = (MPR_SHM, MPR_GLOO, HAR)
+GPU = Node(name="n", gpus=Gpus(model="NVIDIA H200", count=1), cpu=Cpu(cores=2, memory_gib=8))
+IN_GPU = {**OF_CORES, GPU_MEMORY: Speed(round_s=1e-6, bytes_per_second=1e12)}
+
+
+def here(node, told=None, backends=("process",), seconds=math.inf, **more):
+    return speeds_here(node, backends, Budget(seconds), tell=(told if told is not None else []).append, **more)
 
 
 def times(mapping, speeds, methods=OF_HOSTS):
@@ -40,14 +52,15 @@ def test_this_machine_is_measured_once(tmp_path, monkeypatch):
     monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
     monkeypatch.setattr(module, "SECONDS", 0.02)
     told = []
-    found = speeds_here(this_node(), tell=told.append)
-    assert found.keys() == {MEMORY, GLOO, LINK} and len(told) == 1
-    monkeypatch.setattr(module, "measured_speeds", lambda node: 1 / 0)
-    assert speeds_here(this_node(), tell=told.append) == found and len(told) == 1
+    found = here(this_node(), told)
+    assert found["process"].keys() == {MEMORY, GLOO, LINK} and len(told) == 1
+    monkeypatch.setattr(module, "measured_speeds", lambda *_: 1 / 0)
+    assert here(this_node(), told) == found and len(told) == 1
     (path,) = (tmp_path / "speeds").iterdir()
     path.write_text("{")
-    monkeypatch.setattr(module, "measured_speeds", lambda node: {MEMORY: Speed(round_s=1.0, bytes_per_second=2.0)})
-    assert speeds_here(this_node())[MEMORY].round_s == 1.0 == speeds_here(this_node())[MEMORY].round_s
+    slow = {MEMORY: Speed(round_s=1.0, bytes_per_second=2.0)}
+    monkeypatch.setattr(module, "measured_speeds", lambda *_: slow)
+    assert here(this_node()) == {"process": slow} == here(this_node())
 
 
 def test_what_cannot_be_measured_is_not_known(tmp_path, monkeypatch):
@@ -55,4 +68,50 @@ def test_what_cannot_be_measured_is_not_known(tmp_path, monkeypatch):
     alone, told = Node(name="tiny", cpu=Cpu(cores=1, memory_gib=1)), []
     with pytest.raises(GmiError, match="two GMIs need two cores, tiny has one"):
         measured_speeds(alone)
-    assert speeds_here(alone, tell=told.append) is None and "two cores" in told[1] and not list(tmp_path.iterdir())
+    assert here(alone, told) == {} and "two cores" in told[0] and not list(tmp_path.iterdir())
+
+
+def test_each_backend_is_measured_once_on_gpus_and_cores_once_for_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
+    measured, told = [], []
+
+    def count(node, backend):
+        measured.append(backend)
+        if backend == "mig":
+            raise GmiError("no instances")
+        return {MEMORY: Speed(round_s=float(len(measured)), bytes_per_second=1.0)}
+
+    monkeypatch.setattr(module, "measured_speeds", count)
+    known = here(GPU, told, ["process", "mps", "mig"])
+    assert measured == ["process", "mps", "mig"] and "how fast GMIs reduce by mig is not known: no instances" in told
+    assert {backend: speeds[MEMORY].round_s for backend, speeds in known.items()} == {"process": 1.0, "mps": 2.0}
+    assert here(GPU, backends=["mps", "process"]) == known and len(measured) == 3
+    assert here(GPU, backends=["mps"], fresh=True)["mps"][MEMORY].round_s == 4.0
+    cores = here(GPU.model_copy(update={"gpus": None}), backends=["process", "auto"])
+    assert measured[4:] == ["process"] and cores["auto"] == cores["process"]
+
+
+def test_speeds_are_measured_only_if_the_budget_has_time_for_a_point_after_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
+    monkeypatch.setattr(module, "measured_speeds", lambda *_: {})
+    told = []
+    assert here(GPU, told, seconds=10.0) == {} and "no time to measure how fast GMIs reduce by process" in told[0]
+    assert here(GPU, told, seconds=100.0) == {"process": {}}
+
+
+def test_a_layout_of_gpus_that_nobody_plans_takes_the_fastest_that_was_measured_by_its_backend(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
+    ant = TASK_SPECS["ant"]
+    learner = default_config(ant).learner
+
+    def known(backend, node=GPU):
+        return known_communication(ant, learner, node, TCG_EX, backend)
+
+    assert known("process") is None
+    remember(GPU, "process", IN_GPU)
+    remember(GPU, "mps", OF_CORES)  # this GPU lets no client of MPS map memory
+    methods = [known(backend).method([[0, 1]]).name for backend in ("process", "mps", "auto")]
+    assert methods == ["IPC", "MPR-shm", "MPR-shm"] and known("mig") is None
+    cores = GPU.model_copy(update={"gpus": None})
+    remember(cores, "process", OF_CORES)
+    assert known("process", cores) is None, "the usual one is the fastest there"

@@ -15,16 +15,19 @@ def with_gpus(count):
 
 
 @pytest.mark.parametrize(
-    ("node", "methods"),
+    ("node", "backend", "methods"),
     [
-        (CORES, [MPR_SHM, MPR_GLOO, HAR]),
-        (with_gpus(1), [MPR_SHM, MPR_GLOO, HAR, IPC, NCCL_FLAT]),
-        (with_gpus(2), [MPR_SHM, MPR_GLOO, HAR, NCCL_FLAT]),
+        (CORES, "process", [MPR_SHM, MPR_GLOO, HAR]),
+        (with_gpus(1), "process", [MPR_SHM, MPR_GLOO, IPC, NCCL_FLAT]),
+        (with_gpus(1), "mps", [MPR_SHM, MPR_GLOO, IPC, NCCL_FLAT]),
+        (with_gpus(1), "mig", [MPR_SHM, MPR_GLOO, NCCL_FLAT]),
+        (with_gpus(2), "process", [MPR_SHM, MPR_GLOO, HAR, NCCL_FLAT]),
     ],
-    ids=["cores", "a GPU", "two GPUs"],
+    ids=["cores", "a GPU", "under MPS", "on MIG instances", "two GPUs"],
 )
-def test_what_is_legal_on_a_node_is_measured(node, methods):
-    layout = speeds._layout(node)
+def test_what_is_legal_on_a_node_and_tells_of_a_way_is_measured_by_the_backend(node, backend, methods):
+    layout = speeds._layout(node, backend)
+    assert layout.backend == backend
     assert [group.reduction for group in layout.groups.values()] == [
         method.name for method in methods for _ in range(2)
     ]

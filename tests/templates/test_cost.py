@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from gmi_drl.mapping import even_mapping
-from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
-from gmi_drl.speeds import GLOO, LINK, MEMORY, OF_CORES, Speed
+from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NONE
+from gmi_drl.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, OF_CORES, Speed
 from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
 
 ON_CORES = Communication(reduces=16, bucket_bytes=10**6, architecture="x86_64")
@@ -51,6 +51,16 @@ def test_speeds_that_are_none_of_such_devices_are_a_doubt():
     assert on_gpus.doubt.endswith("no speed between GMIs of GPUs is known, those between cores are taken")
     nothing = replace(on_gpus, reduces=0)
     assert replace(on_gpus, speeds=OF_CORES).doubt is nothing.doubt is ON_CORES.doubt is None
+
+
+def test_gmis_of_one_device_are_measured_by_the_reduction_of_all_if_it_is_for_them():
+    on_gpus = replace(ON_CORES, kind="gpu", speeds={GPU_MEMORY: speed(9e12), MEMORY: speed(1e9), LINK: speed(9e10)})
+    across, one = even_mapping(2, 2), [[0, 1]]
+    assert on_gpus.method(one) is IPC and on_gpus.method(across).meets_in == "links"
+    assert on_gpus.method_of_part(one, across) in (on_gpus.method(across), IPC)
+    slow_links = replace(on_gpus, speeds={GPU_MEMORY: speed(9e12), MEMORY: speed(1e9), LINK: speed(1e3)})
+    assert slow_links.method_of_part(one, across) is MPR_SHM, "which GMIs of two GPUs take"
+    assert slow_links.method_of_part([[0]], [[0], [1]]) is NONE
 
 
 def test_nothing_costs_nothing():

@@ -24,6 +24,7 @@ from gmi_drl.roles.probe import Probe
 from gmi_drl.scheduler import plan_measured, profile_grid
 from gmi_drl.speeds import GLOO, GPU_MEMORY, OF_CORES, Speed
 from gmi_drl.templates import TCG, TCG_EX, TEMPLATES, template_for, template_named, template_of
+from gmi_drl.templates.cost import UNTRIED
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.templates.template import Template
 from gmi_drl.workload import TASK_SPECS
@@ -240,6 +241,19 @@ def test_a_layout_by_an_unknown_template_can_be_read_and_not_run():
 def test_a_template_over_nodes_asks_the_one_that_it_lays_on_each_whatever_there_is_to_ask():
     asked = {name for name, one in vars(Template).items() if callable(one) and not name.startswith("_")}
     assert asked - vars(OverNodes).keys() == {"lay_out"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "backend", "reduction"),
+    [(1, "process", "IPC"), (1, "mps", "IPC"), (1, "auto", "IPC"), (1, "mig", "MPR-shm"), (2, "process", "MPR-shm")],
+)
+def test_without_speeds_gradients_stay_on_one_gpu_where_the_backend_lets_them(gpus, backend, reduction):
+    node = Node(name="n", gpus=Gpus(model="A100-SXM4-40GB", count=gpus), cpu=Cpu(cores=8, memory_gib=64))
+    sums = TCG_EX.communication(ANT, default_config(ANT).learner, node, backend)
+    for known in (None, sums):  # of a layout that nobody plans, and of one by a profile without speeds
+        layout = TCG_EX.lay_out(ANT, node, Cut(2, 64, backend), communication=known)
+        assert layout.groups["trainers"].reduction == reduction
+        assert (UNTRIED in layout.reasons) is (reduction == "IPC")
 
 
 @pytest.mark.parametrize(("backend", "reduction"), [("process", "IPC"), ("mps", "IPC"), ("mig", "MPR-shm")])

@@ -8,6 +8,8 @@ from gmi_drl.bench.cases import shares, sharing
 from gmi_drl.bench.runner import run_case
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.hardware import Cpu, Gpus, Links, Node
+from gmi_drl.profiler import speeds
+from gmi_drl.speeds import GPU_MEMORY, OF_CORES, Speed
 
 H200S = Node(
     name="h200s",
@@ -37,6 +39,23 @@ def test_one_gmi_under_mps_is_a_side_of_its_own_and_several_are_capped_or_not():
     assert {layout.backend for layout in cuts.values()} == {"mps"}
     assert [layout.gmis[0].share for layout in cuts.values()] == [None, None, None, 0.5, 0.25]
     assert sharing._name(1, shares.PLAIN) == sharing.SOLO
+
+
+def test_gmis_of_a_gpu_reduce_as_was_measured_by_each_way_of_sharing_it(monkeypatch):
+    measured = []
+
+    def measure(node, backend):
+        measured.append((node.num_gpus, backend))
+        return OF_CORES if backend == "mps" else {**OF_CORES, GPU_MEMORY: Speed(round_s=0.0, bytes_per_second=1e12)}
+
+    monkeypatch.setattr(speeds, "measured_speeds", measure)
+    shares.measure_speeds(H200S, ["process", "mps", "mps"])
+    assert measured == [(1, "process"), (1, "mps")]
+    cuts = sharing.layouts("ant", H200S, (shares.PLAIN, shares.MPS, shares.CAPPED_MPS))
+    taken = {(one.backend, one.groups["trainers"].reduction) for one in cuts.values() if len(one.gmis) > 1}
+    assert taken == {("process", "IPC"), ("mps", "MPR-shm")}
+    shares.measure_speeds(H200S.model_copy(update={"gpus": None}), ["process"])
+    assert len(measured) == 2, "cores have no choice"
 
 
 @two_cores
