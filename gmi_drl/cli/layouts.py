@@ -30,12 +30,13 @@ def make_layout(
         num_env: Environments of each GMI.
         gmis_per_gpu: None for the usual number.
         template: What a GMI does.
-        backend: What cuts its GPUs; None for the usual one. Cores are cut without, and `cut_by` names it.
+        backend: What cuts its devices; None for the usual one. One that is for GPUs alone is refused on cores where
+            the layout is opened.
         learner: What learns; None for the template's usual one.
     """
     node, name = node_of(None), named_backend(backend)
     by = name if node.num_gpus else PROCESS.name
-    return even_plan(task, node, template, num_env, gmis_per_gpu, by, learner=learner).layout
+    return cut_by(even_plan(task, node, template, num_env, gmis_per_gpu, by, learner=learner).layout, name)
 
 
 def tell_untried(layout: "Layout") -> None:

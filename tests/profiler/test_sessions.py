@@ -28,7 +28,8 @@ def by_toy(monkeypatch):
     monkeypatch.setattr(confirm, "MOST_ROUNDS", 2)
 
     lay_out = TCG_EX.lay_out
-    monkeypatch.setattr(TCG_EX, "lay_out", lambda *args: lay_out(*args).model_copy(update={"backend": "toy"}))
+    by = {"backend": "toy"}
+    monkeypatch.setattr(TCG_EX, "lay_out", lambda *args, **more: lay_out(*args, **more).model_copy(update=by))
 
 
 @two_cores
