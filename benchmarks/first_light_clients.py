@@ -15,6 +15,7 @@ from typing import Any
 from first_light_talk import attached, attempt, has_daemon, join, microseconds, say
 from stages import REHEARSAL
 
+COPIED_BYTES = 1 << 26
 PARAMETERS = (100_000, 500_000, 1_500_000)
 
 SMID = """
@@ -80,6 +81,29 @@ def add_one(line: Any, tensor: Any) -> None:
     torch.cuda.synchronize()
     line.send(True)
     time.sleep(1)  # the memory of a process must not go before its users
+
+
+def registration(rank: str, size: str) -> None:
+    """Whether CUDA registers memory that processes share, and how fast it is copied to the GPU with that and without.
+
+    The memory is that of reductions and channels: a memfd.
+    """
+    import torch
+
+    from gmi_drl.device.upload import try_to_register, unregister
+    from gmi_drl.memory.rows import Rows
+    from gmi_drl.memory.segment import create_segment
+
+    segment = create_segment(1, COPIED_BYTES)
+    (slot,) = Rows(segment, 1).slots
+    os.close(segment)
+    target = torch.empty_like(slot, device="cuda")
+    copy = partial(target.copy_, slot, non_blocking=True)
+    say(pageable_gb_per_s=round(COPIED_BYTES / microseconds(copy) / 1e3, 2))
+    say(refused=(refused := try_to_register(slot)))
+    if not refused:
+        say(registered_gb_per_s=round(COPIED_BYTES / microseconds(copy) / 1e3, 2))
+        unregister(slot)
 
 
 def warp(rank: str, size: str) -> None:
@@ -278,11 +302,12 @@ def work(rank: str, size: str, seconds: str) -> None:
     say(unharmed=True)
 
 
-def fault(rank: str, size: str) -> None:
-    """A write to where nothing is."""
+def fault(rank: str, size: str, seconds: str) -> None:
+    """A write to where nothing is, so many seconds after the context was made."""
     import torch
 
     run, seen = kernel(FAULT, "fault"), torch.zeros(1, dtype=torch.int32, device="cuda")
+    time.sleep(float(seconds))
     try:
         run(grid=(1, 1, 1), block=(1, 1, 1), args=[seen])
         torch.cuda.synchronize()
@@ -293,7 +318,8 @@ def fault(rank: str, size: str) -> None:
 
 
 CLIENTS: dict[str, Callable[..., None]] = {
-    function.__name__: function for function in (sms, ipc, warp, symmetric, nccl_version, nccl, green, gpm, work, fault)
+    function.__name__: function
+    for function in (sms, ipc, registration, warp, symmetric, nccl_version, nccl, green, gpm, work, fault)
 }
 
 

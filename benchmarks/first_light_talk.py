@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from keeper import MARK, control
+from stages import MPS_CONTROL, REHEARSAL
 
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.control import LOGS, PIPES, Control
@@ -47,7 +48,7 @@ def folder(prefix: str) -> Path:
 
 def has_mps() -> bool:
     """Whether the driver's MPS is at hand; tells if it is not."""
-    if shutil.which("nvidia-cuda-mps-control"):
+    if shutil.which(MPS_CONTROL):
         return True
     say(mps=NO_BINARY)
     return False
@@ -72,11 +73,16 @@ def mps(*flags: str) -> Iterator[dict[str, str]]:
 
 
 def ways() -> Iterator[tuple[str, dict[str, str]]]:
-    """Plain sharing and, where it is at hand, MPS: the name, and what its clients need in their environment."""
+    """Plain sharing and, where it is at hand, MPS: the name, and what its clients need in their environment.
+
+    A rehearsal goes through both, the second without MPS where there is none.
+    """
     yield "plain", NO_MPS
     if has_mps():
         with mps() as found:
             yield "mps", found
+    elif REHEARSAL in os.environ:
+        yield "mps", NO_MPS
 
 
 def asked(found: dict[str, str], command: str) -> str:

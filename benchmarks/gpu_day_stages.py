@@ -1,18 +1,29 @@
-"""The stages of `gpu_day.py` in their order of importance, at the size of a GPU and at that of a rehearsal."""
+"""The stages of `gpu_day.py` in their order, for a GPU and for a rehearsal, and what each is expected to take.
 
+The first three calls are listed here, what comes after them in `gpu_day_later.py`.
+"""
+
+import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import first_light
+import stages
+from gpu_day_later import LATER
+from gpu_day_parts import Part
 from stages import Stage
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
-TF32 = Path(__file__).with_name("tf32.py").resolve()
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+REHEARSED = HERE / "results" / "gpu_day_rehearsal.jsonl"
+"""What a rehearsal on cores has taken: a line of JSON for each stage."""
+REHEARSAL_S = 300.0
+"""For any stage in a rehearsal, which other work may slow down."""
 
 FULL = {
     "train": "gmi-drl train --task ant --set physics=warp",
-    "profile": "gmi-drl profile --fresh --gmis-per-gpu 1",
+    "native": "gmi-drl train --task ant --set physics=native",
     "physics": "warp",
     "few": "512",
     "many": "4096",
@@ -20,230 +31,220 @@ FULL = {
     "four": "4",
     "walk": "512,2048,8192,16384,32768,65536",
     "short_walk": "2048,8192,32768",
-    "totals": "2048 8192 32768",
+    "total": "8192",
+    "totals": "2048,8192,32768",
+    "long": "3",
     "iterations": "30",
     "more": "40",
     "budget": "60",
     "learning_s": "45",
+    "mps": "mps",
+    "ipc": "IPC",
+    "case": "gmi-drl bench",
     "kept": "-o {results}/{stage}.json",
     "kept_once": "--repeats 1 -o {results}/{stage}.json",
 }
 SMALL = {
     "train": "gmi-drl train --task ant --set physics=native",
-    "profile": "gmi-drl profile --fresh --gmis-per-gpu 1",
+    "native": "gmi-drl train --task ant --set physics=native",
     "physics": "native",
     "few": "8",
     "many": "16",
     "two": "2",
     "four": "2",
     "walk": "8,16",
-    "short_walk": "8",
+    "short_walk": "8,16",
+    "total": "16",
     "totals": "16",
+    "long": "0.1",
     "iterations": "2",
     "more": "3",
     "budget": "20",
     "learning_s": "2",
-    "kept": "--list",
-    "kept_once": "--list",
+    "mps": "process",
+    "ipc": "MPR-gloo",
+    "case": "python {ask} case",
+    "kept": "",
+    "kept_once": "",
 }
-"""For two cores without a GPU. Cases of `gmi-drl bench` have no smaller size: they are only looked up."""
+"""For two cores without a GPU: there MPS is plain sharing, IPC a sum through the host, and a case in its quick size."""
 
-SHARING = 10
-"""The question of `first_light.py` that is the stage `sharing`, and comes before the others."""
-SHARING_S = 440.0
+TESTS = "python -m pytest -m gpu -rfs --continue-on-collection-errors -p no:cacheprovider"
 
-Part = tuple[str, str, float, tuple[str, ...]]
-"""Name, what it is about, seconds on a GPU, commands."""
 
-BEFORE_THE_QUESTIONS: tuple[Part, ...] = (
-    # Does it run?
-    (
-        "machine",
-        "driver, GPU, versions",
-        30,
-        ("gmi-drl doctor", "python -m torch.utils.collect_env", "python -c 'import warp; warp.init()'"),
+def _question(name: str, about: str, gpu_s: float, asked: str) -> Part:
+    return Part(name, about, gpu_s, (f"python {{ask}} {asked}",))
+
+
+def _two_native(name: str, way: str, method: str, gpu_s: float) -> Part:
+    """Two GMIs, whose replicas are compared at each checkpoint."""
+    return Part(
+        f"native_{name}",
+        f"2 GMIs by {name}",
+        gpu_s,
+        (
+            f"python {{asks}} layout two.yaml TCG_EX ant 1 2:{way}:{method} {{few}}",
+            "gmi-drl train two.yaml --set physics=native --set checkpoint_every=5 --iterations {iterations}"
+            " --run-dir run",
+        ),
+    )
+
+
+FIRST = (
+    Part("machine", "the driver, where MPS's program is, doctor", 20, ("python {ask} machine", "gmi-drl doctor")),
+    _question("question_1", "the MPS daemon in a private directory, and its static partitions", 18, "daemon"),
+    _question("question_3_torch", "memory shared between processes by torch (CUDA IPC)", 18, "ipc ipc"),
+    _question("registration", "does CUDA register memory that processes share", 6, "registration"),
+    Part("tests", "the tests of a GPU; those of Warp are skipped where it is missing", 80, (f"{TESTS} {{tests}}",)),
+    Part(
+        "native",
+        "physics on the cores, learning on the GPU: one GMI, and how it goes on from its checkpoint",
+        20,
+        (
+            "{native} --gmis-per-gpu 1 --num-env {few} --iterations {iterations} --run-dir run",
+            "gmi-drl train --resume run --iterations {more}",
+        ),
     ),
-    (
+    _two_native("shm", "process", "MPR-shm", 12),
+    _two_native("ipc", "process", "{ipc}", 12),
+    _two_native("mps", "{mps}", "{ipc}", 16),
+    _question("question_8", "latency of our own reductions: 0.1, 0.5, 1.5 M parameters, k = 2, 4, 8", 60, "latency"),
+    _question("question_7", "utilisation by GPM: is it permitted", 5, "gpm"),
+    _question("question_6", "four green contexts: are their SMs disjoint", 12, "green"),
+    _question("question_2", "two clients, under MPS at 50 %: which SMs they get", 16, "halves"),
+    _question(
+        "question_4", "torch symmetric memory of 2, 4, 8 processes on one GPU: latency of a sum", 36, "symmetric"
+    ),
+    _question("question_9", "one client faults: who is hit", 28, "fault"),
+)
+"""Needs no Warp. What faults a client of MPS comes last of all."""
+
+SECOND = (
+    _question("question_3_warp", "Warp: memory between processes, graphs, conditional nodes", 24, "ipc warp"),
+    Part(
         "kernels",
-        "MuJoCo Warp's kernels for Ant are compiled, before anything is timed",
-        120,
+        "MuJoCo Warp's kernels for Ant are loaded from a cache that was carried, or compiled",
+        60,
         ("{train} --gmis-per-gpu 1 --num-env {few} --iterations 1 --run-dir run",),
     ),
-    (
+    Part(
         "first_run",
         "a training on one GMI, and how it goes on from its checkpoint",
-        50,
+        40,
         (
             "{train} --gmis-per-gpu 1 --num-env {few} --iterations {iterations} --run-dir run",
             "gmi-drl train --resume run --iterations {more}",
         ),
     ),
-    # Is it right?
-    (
-        "tests",
-        "the tests that need a GPU",
-        150,
-        ("python -m pytest -m gpu --continue-on-collection-errors -p no:cacheprovider {tests}",),
+    Part(
+        "warp_tests",
+        "the tests of Warp on a GPU",
+        95,
+        (f"{TESTS} {{tests}}/gpu/test_physics_on_gpu.py {{tests}}/gpu/test_replica_on_gpu.py",),
     ),
-    (
-        "replicas",
-        "2 and 4 GMIs: each checkpoint compares the digests of all",
-        70,
-        (
-            "{train} --gmis-per-gpu {two} --num-env {few} --iterations {more} --set checkpoint_every=5 --run-dir two",
-            "{train} --gmis-per-gpu {four} --num-env {few} --iterations {more} --set checkpoint_every=5 --run-dir four",
-        ),
-    ),
-    # How fast alone?
-    ("solo", "one GMI over environments", 110, ("{profile} --task ant --num-env {walk} -o {results}/solo.json",)),
+    _question("solo", "one GMI over environments, then 3 s at the two best", 60, "solo ant {walk} {long}"),
+    _question("sharing", "1, 2, 4 GMIs: plain, MPS, capped MPS", 125, "sharing ant {total} 1 2 4"),
 )
 
-TASKS = ("ant", "humanoid", "shadow_hand", "anymal", "ball_balance", "franka_cabinet")
 
-
-def _case(name: str, about: str, seconds: float) -> Part:
-    """A case of `gmi-drl bench`, whose result is kept."""
-    return name, about, seconds, (f"gmi-drl bench {name} {{kept}}",)
-
-
-def _sharing(task: str) -> tuple[Part, ...]:
-    about = f"{task}: 1, 2, 4, 8 GMIs by plain sharing and under MPS, capped and not, at "
+def _other(task: str) -> tuple[Part, ...]:
+    """A task of the paper beside Ant, in short."""
     return (
-        _case(f"sharing_{task}", about + "one total of environments", 470),
-        _case(f"sharing_{task}_at_solos_best", about + "solo's best", 520),
+        _question(
+            f"{task}_solo", f"as solo, {task}, whose kernels are compiled", 80, f"solo {task} {{short_walk}} {{long}}"
+        ),
+        _question(f"{task}_sharing", f"as sharing, {task}", 50, f"sharing {task} {{total}} 2"),
     )
 
 
-def _figures(task: str) -> tuple[Part, ...]:
-    return (
-        *(
-            _case(f"figure_7_{purpose}_{task}", f"Figure 7, {purpose}: the best of 2 to 10 GMIs against one", 500)
-            for purpose in ("training", "serving")
-        ),
-        *(
-            _case(f"figure_8_{task}_{count}", f"Figure 8: {count} serving processes, MPS against plain sharing", 150)
-            for count in (2, 3)
-        ),
-    )
-
-
-AFTER_THE_QUESTIONS: tuple[Part, ...] = (
-    # Does it pay to share?
-    *_sharing("ant"),
-    (
-        "other_kernels",
-        "the kernels of the other tasks are compiled",
-        250,
-        tuple(
-            f"gmi-drl train --task {task} --gmis-per-gpu 1 --num-env 8 --iterations 1 --run-dir {task}"
-            " --set physics={physics}"
-            for task in TASKS[1:]
-        ),
-    ),
-    *_sharing("humanoid"),
-    *_sharing("shadow_hand"),
-    # The paper's figures of sharing: one of each first, the other tasks as time allows.
-    _case("figure_1b", "Figure 1(b): the part of the SMs that has work", 200),
-    *_figures("ant"),
-    _case("algorithm_2_gpu", "Algorithm 2 and a plan against the best of a grid, by plain sharing", 520),
-    _case("algorithm_2_gpu_mps", "the same under MPS", 520),
-    _case("green_contexts", "two simulators on disjoint halves of the SMs", 150),
-    *(part for task in TASKS[1:] for part in _figures(task)),
-    # Agents and trainers on GMIs of their own.
-    (
-        "decoupled",
-        "A3C on an agent and a trainer, and on three and one, with experience on the GPU",
-        70,
-        (
-            "{train} --template decoupled --algo a3c --gmis-per-gpu {two} --num-env {few} --iterations {more}"
-            " --run-dir two",
-            "{train} --template decoupled --algo a3c --gmis-per-gpu {four} --num-env {many} --iterations {more}"
-            " --run-dir four",
-        ),
-    ),
-    _case("experience_on_gpu", "experience by CUDA IPC against a way through the host", 240),
-    # What else?
-    (
-        "plan",
-        "a plan of a minute, and its training",
-        130,
-        (
-            "gmi-drl plan --task ant --fresh --budget {budget} -o {results}/plan.yaml",
-            "gmi-drl train {results}/plan.yaml --iterations {iterations} --run-dir run",
-        ),
-    ),
-    (
-        "learns",
-        "Ant from nothing, then played without noise",
-        90,
-        (
-            "{train} --gmis-per-gpu 1 --num-env {many} --iterations 99999 --set time_limit_s={learning_s}"
-            " --run-dir run",
-            "gmi-drl play run --num-env {few} --steps 500",
-        ),
-    ),
-    (
+THIRD = (
+    *_other("shadow_hand"),
+    *_other("humanoid"),
+    Part(
         "serving",
         "a policy served by one GMI, and by two",
-        70,
+        40,
         (
             "{train} --gmis-per-gpu 1 --num-env {few} --iterations 1 --run-dir run",
             "gmi-drl serve run --steps 200 --num-env {many} --gmis-per-gpu 1",
             "gmi-drl serve run --steps 200 --num-env {many} --gmis-per-gpu {two}",
         ),
     ),
-    (
-        "native",
-        "physics on the cores, learning on the GPU",
-        50,
+    Part(
+        "experience",
+        "A3C on an agent and a trainer, with experience in memory of the GPU",
+        30,
         (
-            "gmi-drl train --task ant --set physics=native --gmis-per-gpu {two} --num-env {few} --iterations {more}"
-            " --run-dir run",
+            "{train} --template decoupled --algo a3c --gmis-per-gpu {two} --num-env {few} --iterations {more}"
+            " --run-dir two",
         ),
     ),
-    (
-        "no_graphs",
-        "the first run without CUDA graphs",
-        60,
-        ("{train} --gmis-per-gpu 1 --num-env {few} --iterations {more} --set cuda_graphs=false --run-dir run",),
-    ),
-    (
-        "rsl_rl",
-        "rsl_rl's runner on two GMIs",
-        60,
-        ("{train} --algo rsl_rl --gmis-per-gpu {two} --num-env {few} --iterations {more} --run-dir run",),
-    ),
-    (
-        "tf32",
-        "what TF32 is worth to small networks and to large ones, above all in an update",
-        120,
-        ("python {tf32} ant {many}", "python {tf32} shadow_hand {many}"),
-    ),
-    *(
-        (task, "as solo", 90, ("{profile} --num-env {short_walk} " + f"--task {task} -o {{results}}/{task}.json",))
-        for task in ("humanoid", "shadow_hand")
-    ),
-    ("figure_10", "Figure 10 of the paper, with graphs and without", 300, ("gmi-drl bench figure_10 {kept_once}",)),
-    ("physics", "physics alone, all tasks, with graphs and without", 300, ("gmi-drl bench physics {kept_once}",)),
+    _question("question_5", "NCCL with 2, 4, 8 ranks on one GPU: latency of a sum", 15, "nccl"),
 )
+
+CALLS = (FIRST, SECOND, THIRD)
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a stage has taken when it was rehearsed on cores: CPU seconds of all processes, and its commands."""
+
+    cpu_s: float
+    state: str
+    commands: tuple[str, ...]
 
 
 def all_stages(results: Path, is_rehearsal: bool) -> list[Stage]:
-    """All stages; files that are to be kept go into the folder `results`."""
-    sizes = SMALL if is_rehearsal else FULL
-    sharing = first_light.stage(SHARING, [int(total) for total in sizes["totals"].split()])
-    return [
-        *_filled(BEFORE_THE_QUESTIONS, sizes, results),
-        Stage("sharing", sharing.about, SHARING_S, sharing.commands),
-        *(first_light.stage(number) for number in first_light.ORDER if number != SHARING),
-        *_filled(AFTER_THE_QUESTIONS, sizes, results),
-    ]
+    """All stages, each in its call; files that are to be kept go into the folder `results`.
+
+    What a stage is expected to take is the CPU time of its rehearsal, in which processes start and import as they do
+    on a GPU, and what its part says of the GPU itself.
+    """
+    known = rehearsed()
+    first = [_stage(part, results, is_rehearsal, known, call) for call, some in enumerate(CALLS, 1) for part in some]
+    later = [_stage(part, results, is_rehearsal, known, 0) for part in LATER]
+    return [*first, *_packed(later, len(CALLS))]
 
 
-def _filled(parts: tuple[Part, ...], sizes: Mapping[str, str], results: Path) -> Iterator[Stage]:
-    files = {"tests": TESTS, "tf32": TF32, "results": results.resolve()}
-    places = {name: shlex.quote(str(file)) for name, file in files.items()}
-    for name, about, seconds, commands in parts:
-        kept = places | {"stage": name}
-        lines = (command.format_map({**sizes, **kept}).format_map(kept) for command in commands)
-        yield Stage(name, about, seconds, tuple(tuple(shlex.split(line)) for line in lines))
+def rehearsed(file: Path = REHEARSED) -> dict[str, Rehearsed]:
+    """By stage, what the committed rehearsal has taken."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return {row["stage"]: Rehearsed(row["cpu_s"], row["state"], tuple(row["commands"])) for row in rows}
+
+
+def remember(rows: Mapping[str, stages.Row], results: Path, file: Path = REHEARSED) -> None:
+    """Keep what stages have taken that were rehearsed, beside what is known of others."""
+    lines = {row["stage"]: row for row in map(json.loads, file.read_text().splitlines() if file.exists() else ())}
+    for row in rows.values():
+        said = {name: row[name] for name in ("stage", "state", "seconds", "cpu_s")}
+        lines[row["stage"]] = said | {"commands": [shown(command, results) for command in row["commands"]]}
+    names = [part.name for some in (*CALLS, LATER) for part in some]
+    file.write_text("".join(f"{json.dumps(lines[name])}\n" for name in names if name in lines))
+
+
+def shown(command: Sequence[str], results: Path) -> str:
+    """A command without the paths of this machine."""
+    return shlex.join(command).replace(str(results.resolve()), "RESULTS").replace(f"{ROOT}/", "")
+
+
+def _stage(part: Part, results: Path, is_rehearsal: bool, known: dict[str, Rehearsed], call: int) -> Stage:
+    files = {"tests": ROOT / "tests", "tf32": HERE / "tf32.py", "results": results}
+    files |= {"ask": HERE / "first_light.py", "asks": HERE / "gpus_day_asks.py"}
+    places = {name: shlex.quote(str(file.resolve())) for name, file in files.items()} | {"stage": part.name}
+    lines = (
+        line.format_map((SMALL if is_rehearsal else FULL) | {name: f"{{{name}}}" for name in places})
+        for line in part.commands
+    )
+    commands = tuple(tuple(shlex.split(line.format_map(places))) for line in lines)
+    cpu_s = known[part.name].cpu_s if part.name in known else 0.0
+    return Stage(part.name, part.about, REHEARSAL_S if is_rehearsal else cpu_s + part.gpu_s, commands, call)
+
+
+def _packed(later: Sequence[Stage], calls: int) -> Iterator[Stage]:
+    """Stages in further calls, in their order: one that does not fit into a call begins the next."""
+    left_s = 0.0
+    for stage in later:
+        if stage.seconds > left_s:
+            calls, left_s = calls + 1, stages.CALL_S
+        left_s -= stage.seconds
+        yield Stage(stage.name, stage.about, stage.seconds, stage.commands, calls)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,11 +24,15 @@ from gmi_drl.gmi.inventory import visible_gpus
 
 CALL_S = 540.0
 """One call of a program: what is lent by the ten minutes has room for it."""
+SPARED = 0.9
+"""Part of a call that its stages are expected to take."""
 REHEARSAL = "GMI_DRL_REHEARSAL"
 """Set for stages that are only rehearsed, where it is no error that there is no GPU."""
 PATIENCE = 2.0
 """How many times as long as expected a stage may take."""
 GRACE_S = 5.0
+MPS_CONTROL = "nvidia-cuda-mps-control"
+SEARCH_S = 20.0
 PROGRAMS = {
     "gmi-drl": (sys.executable, "-P", "-c", "from gmi_drl.cli import main; main()"),
     "python": (sys.executable,),
@@ -50,12 +56,14 @@ class Stage:
         about: In a few.
         seconds: What all take together on a GPU, about.
         commands: The words of each, the first one of `PROGRAMS`.
+        call: The call in which it has its turn, from 1 on.
     """
 
     name: str
     about: str
     seconds: float
     commands: tuple[tuple[str, ...], ...]
+    call: int = 1
 
 
 def obstacle(is_rehearsal: bool) -> str | None:
@@ -67,15 +75,28 @@ def obstacle(is_rehearsal: bool) -> str | None:
         return str(error)
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[0].uuid
+        if not shutil.which(MPS_CONTROL) and (found := find_program(MPS_CONTROL)):
+            os.environ["PATH"] += os.pathsep + os.path.dirname(found)
     if is_rehearsal or gpus:
         return None
     return "the driver (NVML) tells of no GPU: run it on a machine with one, or try it out with --rehearse"
 
 
-def run_all(stages: Sequence[Stage], output: Path, seconds: float) -> int:
-    """Run stages in their order, as many as fit into so many seconds; returns the exit code.
+def find_program(name: str) -> str | None:
+    """Where a program lies, in PATH or anywhere else; None if it is not found within `SEARCH_S`."""
+    if found := shutil.which(name):
+        return found
+    elsewhere = " -o ".join(f"-path {folder}" for folder in ("/proc", "/sys", "/tmp"))
+    look = f"find / ( {elsewhere} ) -prune -o -type f -name {name} -print -quit".split()
+    with suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(look, capture_output=True, text=True, timeout=SEARCH_S).stdout.strip() or None
+    return None
 
-    `output` gets a line for each as it ends, and a log of the same name everything that they print.
+
+def run_all(stages: Sequence[Stage], output: Path, seconds: float) -> int:
+    """Run stages in their order, as many as fit into so many seconds. Returns the exit code.
+
+    `output` gets a line for each as it ends, and a log of the same name everything that they print, at once.
     """
     signal.signal(signal.SIGTERM, _leave)
     end, rows = time.monotonic() + seconds, []
@@ -98,7 +119,7 @@ def run_all(stages: Sequence[Stage], output: Path, seconds: float) -> int:
 
 def run_stage(stage: Stage, left_s: float, log: Path) -> Row:
     """Run its commands until one fails."""
-    watch, started = Watch(), time.monotonic()
+    watch, started, cpu_s = Watch(), time.monotonic(), _cpu_s()
     limit_s, state = min(PATIENCE * stage.seconds, left_s), DONE
     with kept() as folder, log.open("ab") as file:
         begin = file.tell()
@@ -112,6 +133,7 @@ def run_stage(stage: Stage, left_s: float, log: Path) -> Row:
         "about": stage.about,
         "state": CUT if state == LATE and limit_s == left_s else state,
         "seconds": round(time.monotonic() - started, 1),
+        "cpu_s": round(_cpu_s() - cpu_s, 1),
         "commands": stage.commands,
         "saw": saw,
         "last_words": rest[-TAIL:],
@@ -178,16 +200,10 @@ def results(output: Path) -> dict[str, Row]:
     return {row["stage"]: row for row in rows if row["state"] != CUT}
 
 
-def calls(stages: Sequence[Stage], seconds: float) -> dict[str, int]:
-    """In which call of so many seconds each stage falls; those that are too long for any are left out."""
-    pending, found, call = [stage for stage in stages if stage.seconds <= seconds], dict[str, int](), 0
-    while pending:
-        call, left_s = call + 1, seconds
-        for stage in tuple(pending):
-            if stage.seconds <= left_s:
-                found[stage.name], left_s = call, left_s - stage.seconds
-                pending.remove(stage)
-    return found
+def _cpu_s() -> float:
+    """CPU seconds of all descendants that have ended and been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:

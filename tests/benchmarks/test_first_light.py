@@ -1,21 +1,25 @@
 """The questions need a GPU; here how they are asked, and what can be asked of cores."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import first_light
 import first_light_clients
 import first_light_gmis
 import first_light_talk
 import pytest
+import stages
 import torch
 from conftest import two_cores
 from keeper import MARK
 from scripts import BENCHMARKS, is_alive, put_fake_mps, run, wait_until
 from stages import REHEARSAL
+
+from gmi_drl.errors import MachineError
+from gmi_drl.profiler.session import Measured
 
 FAILING_ROLE = """
 import time
@@ -43,24 +47,17 @@ class Reducer(Real):
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without a GPU")
 
 
-def rehearsed(number, folder, *more, **options):
+def rehearsed(folder, *question):
     """What a question tells where there is no GPU."""
-    output = folder / "answers.jsonl"
-    ended = run("first_light", "--rehearse", "--only", number, "-o", output, *more, **options)
+    ended = run("first_light", *question, env=os.environ | {MARK: str(folder), REHEARSAL: "1"})
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    return json.loads(output.read_text())["saw"]
+    return stages.facts(ended.stdout)[0]
 
 
 @no_gpu
-def test_a_machine_without_a_gpu_is_refused_in_one_line(tmp_path):
-    ended = run("first_light", "-o", tmp_path / "answers.jsonl")
-    assert ended.returncode == 4 and ended.stdout == ""
-    assert ended.stderr.startswith("first_light: the driver (NVML) tells of no GPU") and ended.stderr.count("\n") == 1
-    assert not (tmp_path / "answers.jsonl").exists()
-
-
-def test_there_are_ten_questions_and_all_have_their_turn():
-    assert list(first_light.QUESTIONS) == sorted(first_light.ORDER) == list(range(1, 11))
+def test_the_driver_is_asked_and_the_program_of_mps_looked_for(tmp_path):
+    saw = rehearsed(tmp_path, "machine")
+    assert "nvidia-smi" in saw["nvidia_smi"] and "mps_control" in saw
 
 
 def test_a_loop_that_ends_on_the_device_is_asked_of_warp():
@@ -70,21 +67,51 @@ def test_a_loop_that_ends_on_the_device_is_asked_of_warp():
 
 @no_gpu
 @two_cores
-def test_training_is_measured_plain_where_there_is_no_mps_binary(tmp_path):
-    saw = rehearsed(10, tmp_path, "--totals", "16", "8")
+def test_training_is_measured_by_the_first_reduction_that_runs_and_by_every_way(tmp_path):
+    saw = rehearsed(tmp_path, "sharing", "ant", "16", "2")
     assert saw["mps"].startswith("no MPS binary")
-    for size in (1, 2):
-        assert set(saw[f"plain k={size}"]) == {"16", "8", "mps_clients"}
-        assert saw[f"plain k={size}"]["16"]["steps_per_second"] > 0
+    for way in ("plain", "mps", "mps, capped"):
+        assert saw[f"{way} k=2 IPC"].startswith("failed: ValidationError"), "there is no GPU"
+        assert set(saw[f"{way} k=2 MPR-shm"]) == {"16", "mps_clients"}
+        assert saw[f"{way} k=2 MPR-shm"]["16"]["steps_per_second"] > 0
+
+
+def test_solo_is_measured_for_long_at_its_two_best_and_a_size_that_fails_costs_no_other(monkeypatch, capsys):
+    windows, closed = [], []
+
+    class OneOfThem:
+        def measure(self, num_env, seconds):
+            windows.append((num_env, seconds))
+            if num_env == 64:
+                raise MachineError("no room")
+            speed = {8: 5.0, 16: 9.0, 32: 7.0}[num_env]
+            return Measured(num_env, 3, 1.0, speed, 0.0, 0, 0, {})
+
+    class Fake(dict):
+        close = closed.append
+
+    monkeypatch.setattr(first_light_gmis, "probes", lambda *layout: nullcontext(Fake({1: OneOfThem()})))
+    first_light_gmis.solo("ant", "8,16,32,64", "3")
+    assert windows == [(8, 0.5), (16, 0.5), (32, 0.5), (64, 0.5), (16, 3.0), (32, 3.0)] and closed == [1]
+    assert '"16 for 3 s"' in capsys.readouterr().out
+
+
+@no_gpu
+@two_cores
+def test_a_case_of_the_bench_is_rehearsed_where_it_is_not_meant_to_run(tmp_path):
+    told = rehearsed(tmp_path, "case", "green_contexts")
+    assert list(told) == ["one simulator with all worlds", "two, one after the other"]
+    assert all(speed > 0 for speed in told.values())
 
 
 @no_gpu
 @two_cores
 def test_our_own_reductions_are_what_is_timed(tmp_path):
-    told = rehearsed(8, tmp_path)["plain k=2"]
-    for method in ("MPR-shm", "MPR-gloo"):
-        assert [int(count) for count in told[method]] == list(first_light_gmis.PARAMETERS)
-        assert all(microseconds > 0 for microseconds in told[method].values())
+    saw = rehearsed(tmp_path, "latency")
+    for told in (saw["plain k=2"], saw["mps k=2"]):
+        for method in ("MPR-shm", "MPR-gloo"):
+            assert [int(count) for count in told[method]] == list(first_light_gmis.PARAMETERS)
+            assert all(microseconds > 0 for microseconds in told[method].values())
 
 
 @no_gpu
@@ -121,7 +148,7 @@ def test_reductions_under_mps_are_those_of_clients(gmis_on_fakes):
 
 
 def test_training_under_mps_is_that_of_a_client(gmis_on_fakes):
-    told = first_light_gmis.speeds(1, [8], "mps")
+    told = first_light_gmis.speeds("ant", 1, [8], "mps", "none")
     assert told["mps_clients"] == 1 and told["8"]["steps_per_second"] > 0
     assert gmis_on_fakes.left() == []
 
@@ -162,7 +189,8 @@ def test_a_client_that_mps_does_not_serve_is_an_error(monkeypatch, capsys):
 
 @no_gpu
 def test_clients_without_a_gpu_say_so(tmp_path):
-    assert rehearsed(6, tmp_path) == {"obstacle": "torch sees no CUDA device"}
+    for question in ("green", "registration"):
+        assert rehearsed(tmp_path, question) == {"obstacle": "torch sees no CUDA device"}
 
 
 @pytest.mark.parametrize(("version", "is_asked"), [([2, 28, 9], False), ([2, 30, 7], True)])
@@ -210,7 +238,7 @@ def test_the_server_of_a_daemon_is_ready_before_the_first_client_comes(fake_mps,
 def test_no_daemon_survives_the_death_of_the_program(tmp_path):
     put_fake_mps(tmp_path, quits=False, stuck=True)
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
-    line = [sys.executable, BENCHMARKS / "first_light.py", "--rehearse", "--only", "1", "-o", tmp_path / "a.jsonl"]
+    line = [sys.executable, BENCHMARKS / "gpu_day.py", "--rehearse", "--only", "question_1", "-o", tmp_path]
     victim = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert wait_until(lambda: [file for file in tmp_path.glob("gmi-kept-*/mps-*/pid") if file.read_text()])
     (file,) = tmp_path.glob("gmi-kept-*/mps-*/pid")

@@ -81,9 +81,22 @@ def test_the_last_result_of_a_stage_counts(output):
     assert stages.results(output)["one"]["state"] == "done"
 
 
-def test_calls_take_what_fits_in_the_order_of_importance():
-    found = stages.calls([stage(name=name, seconds=s) for name, s in (("a", 6), ("b", 6), ("c", 4), ("d", 11))], 10)
-    assert found == {"a": 1, "b": 2, "c": 1}
+def test_a_stage_tells_the_cpu_time_of_all_that_it_has_started(output):
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'for _ in range(10**7): pass'])"
+    stages.run_all([stage(code)], output, 60)
+    assert rows(output)[0]["cpu_s"] > 0
+
+
+def test_a_program_is_found_in_path_and_beyond(tmp_path, monkeypatch):
+    program = tmp_path / "a-program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert stages.find_program("a-program") == str(program)
+    find = tmp_path / "find"
+    find.write_text("#!/bin/sh\necho /opt/driver/bin/$(echo \"$*\" | sed 's/.*-name \\([^ ]*\\).*/\\1/')\n")
+    find.chmod(0o755)
+    assert stages.find_program("another") == "/opt/driver/bin/another"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
