@@ -50,7 +50,8 @@ def use_simulator(python: str | None, task: str, *, is_here: bool = True) -> Non
     if python is None:
         return
     if task.partition(":")[0].lower() != OF_OTHER_PYTHON:
-        raise UsageError(f"--simulator-python is for {OF_OTHER_PYTHON}:TASK, not for {task}: leave it out")
+        named = f"not for {task}" if task else "and the layout names no task"
+        raise UsageError(f"--simulator-python is for {OF_OTHER_PYTHON}:TASK, {named}: leave it out")
     if not is_here:
         remedy = f"set {SIMULATOR_PYTHON} on each of them, and here"
         raise UsageError(f"--simulator-python is for GMIs of this machine, not for nodes of a cluster: {remedy}")

@@ -1,12 +1,13 @@
 """The tasks, by name. Importing this package imports torch; a simulator is imported when a task of it is made."""
 
+import json
 from dataclasses import replace
 from inspect import signature
 
 import torch
 
 from gmi_drl.config import WarpRoom
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import GmiError, MachineError, UsageError, place_of
 from gmi_drl.physics import Physics, usual_physics
 from gmi_drl.sim import NativeSim, Sim, SteppedSim
 from gmi_drl.task_names import ForeignTask, find_task
@@ -58,8 +59,8 @@ def make(
         tells_terms: Whether the task sums what its rewards are made of (`SimTask.reward_terms`).
 
     Raises:
-        UsageError: There is no such task, a number is below 1, or `physics`, `room` or `tells_terms` is not for this
-            simulator.
+        UsageError: There is no such task, a number is below 1, `physics`, `room` or `tells_terms` is not for this
+            simulator, or the task has arguments and cannot be made.
         MachineError: mujoco, or what else the simulator needs, is not installed.
     """
     found = find_task(name)
@@ -108,8 +109,24 @@ def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, thre
     ours = torch.get_default_dtype()
     try:
         task: Task = maker(found.rest, num_env=num_env, device=device, seed=seed, threads=threads, **more)
+    except MachineError:
+        raise
+    except Exception as error:  # code of others
+        if not found.arguments:
+            raise
+        raise _refused(found, error) from error
     finally:
         torch.set_default_dtype(ours)  # which a simulator's module may have changed for itself: see `AdaptedTask`
     if found.arguments:
         task.spec = replace(task.spec, name=found.name, alias=found.name)
     return task
+
+
+def _refused(found: ForeignTask, error: Exception) -> UsageError:
+    """The error of a task that was given arguments and cannot be made, with these."""
+    given = " ".join(f"--env-arg {key}={json.dumps(value)}" for key, value in found.arguments.items())
+    said = str(error)
+    if not isinstance(error, GmiError):
+        bare = found.name.partition("{")[0]
+        said = f"{bare} cannot be made: {type(error).__name__}: {error} ({place_of(error)})"
+    return UsageError(f"{said}; it was given {given}")

@@ -44,6 +44,7 @@ IDLE = {
         "--simulator-python": [
             (PYTHON, "--simulator-python is for isaacgym:TASK, not for ant"),
             (("layout.yaml", *PYTHON), "not for ant"),
+            (("no_task.yaml", *PYTHON), "is for isaacgym:TASK, and the layout names no task: leave it out"),
             (("--resume", "RUN", *PYTHON), "not for ant"),
             (("--task", "isaacgym:Ant", "--launcher", "ray", *PYTHON), "is for GMIs of this machine, not for nodes"),
         ],
@@ -193,6 +194,7 @@ CASES = [(name, one) for name, options in IDLE.items() for lines in options.valu
 @pytest.mark.parametrize(("command", "case"), CASES, ids=[f"{name} {one[1]}" for name, one in CASES])
 def test_an_option_that_would_have_no_effect_is_refused(command_line, tmp_path, run, command, case):
     (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1)))
+    (tmp_path / "no_task.yaml").write_text(dump_yaml(tiny_layout(1).model_copy(update={"task": None})))
     (tmp_path / "node.yaml").write_text("{version: 1, name: pair, cpu: {cores: 2, memory_gib: 8}}")
     arguments, message = case
     code, out, err = command_line(command, *words_of(arguments, run))

@@ -234,13 +234,31 @@ def test_the_constructor_is_given_what_it_wants():
     ("given", "remedy"),
     [
         ([], "missing 1 required positional argument: 'urdf_path'.*; give what it lacks: --env-arg urdf_path=VALUE$"),
-        (["urdf_path=a", "sise=1"], "unexpected keyword argument 'sise'.*; leave that --env-arg out$"),
-        (["urdf_path=a", "id=2"], r"make\(\) got multiple values for argument 'id'; leave that --env-arg out$"),
+        (
+            ["urdf_path=a", "sise=1"],
+            "unexpected keyword argument 'sise'.*; leave that --env-arg out; it was given --env-arg sise=1 ",
+        ),
+        (["urdf_path=a", "id=2"], r"make\(\) got multiple values for argument 'id'; leave that --env-arg out;"),
     ],
 )
 def test_arguments_that_a_constructor_lacks_or_does_not_know_are_told(given, remedy):
     with pytest.raises(UsageError, match=remedy):
         make(with_arguments("gymnasium:odd_worlds:Furnished-v0", given), num_env=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("render_mode=3", "cannot be made: AttributeError: 'int' object has no attribute 'endswith' "),
+        ("frame_skip=some", "cannot be made: TypeError: can't multiply sequence"),
+        ("reset_noise_scale=some", "world 0 .*, reset: TypeError: bad operand type for unary -: 'str'"),
+    ],
+)
+def test_arguments_that_an_environment_refuses_are_told_with_what_it_says(given, said):
+    name, _, value = given.partition("=")
+    told = rf'^gymnasium:HalfCheetah-v5:? {said}.*; it was given --env-arg {name}="?{value}"?$'
+    with pytest.raises(UsageError, match=told):
+        make(with_arguments("gymnasium:HalfCheetah-v5", [given]), num_env=1)
 
 
 def test_who_takes_no_arguments_says_so():
@@ -254,7 +272,7 @@ def test_an_entry_that_has_many_worlds_only_is_made_of_them():
 
 
 def test_the_number_of_worlds_is_no_argument_of_an_entry():
-    with pytest.raises(UsageError, match=r"multiple values for argument 'num_envs'; leave that --env-arg out$"):
+    with pytest.raises(UsageError, match=r"'num_envs'; leave that --env-arg out; it was given --env-arg num_envs=3$"):
         make(with_arguments("gymnasium:odd_worlds:Vectors-v0", ["num_envs=3"]), num_env=2)
 
 
