@@ -26,12 +26,15 @@ from gmi_drl.gmi_environment import NO_MPS, without_mps
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 CLIENTS = Path(__file__).with_name("first_light_clients.py")
+ROOT = Path(__file__).resolve().parents[1]
 MULTI_RANK_NCCL = (2, 30)
 """From here on several ranks may have one GPU."""
 ON_CORES = 5.0
 """So many times as long may clients take in a rehearsal, where two cores start eight of them."""
 WORK_S = 6.0
 """That clients work beside one that faults, which it does half way."""
+CHECK_S = 60.0
+"""That looking at a cache of kernels may take."""
 
 
 def main() -> None:
@@ -80,6 +83,18 @@ def machine() -> None:
     """What the driver says of its GPU, and where the program of MPS lies."""
     attempt("nvidia_smi", partial(_printed, ["nvidia-smi"]))
     say(mps_control=stages.find_program(stages.MPS_CONTROL))
+
+
+def kernels(task: str) -> None:
+    """How many of MuJoCo Warp's modules for a task a training would load, and how many are not in the cache."""
+    attempt("kernels", partial(_in_cache, task))
+
+
+def _in_cache(task: str) -> str:
+    command = [sys.executable, "-m", "tools.gpu_kernels", "--check", task]
+    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": ""}  # the tool has a stand-in for the GPU, and arrays on the CPU
+    ended = subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True, timeout=CHECK_S)
+    return (ended.stdout or ended.stderr).strip().splitlines()[-1]
 
 
 def daemon() -> None:
@@ -178,6 +193,7 @@ def fault() -> None:
 
 QUESTIONS: dict[str, Callable[..., None]] = {
     "machine": machine,
+    "kernels": kernels,
     "daemon": daemon,
     "halves": halves,
     "ipc": ipc,

@@ -32,7 +32,16 @@ def _figures(task: str) -> tuple[Part, ...]:
 
 
 LATER: tuple[Part, ...] = (
-    # Is it right?
+    # Is it right? The plan measures how fast GMIs reduce, and so by what replicas do.
+    Part(
+        "plan",
+        "a plan of a minute, and its training",
+        110,
+        (
+            "gmi-drl plan --task ant --fresh --budget {budget} -o {results}/plan.yaml",
+            "gmi-drl train {results}/plan.yaml --iterations {iterations} --run-dir run",
+        ),
+    ),
     Part(
         "replicas",
         "2 and 4 GMIs: each checkpoint compares the digests of all",
@@ -81,15 +90,6 @@ LATER: tuple[Part, ...] = (
     ),
     _case("experience_on_gpu", "experience by CUDA IPC against a way through the host", 240),
     # What else?
-    Part(
-        "plan",
-        "a plan of a minute, and its training",
-        110,
-        (
-            "gmi-drl plan --task ant --fresh --budget {budget} -o {results}/plan.yaml",
-            "gmi-drl train {results}/plan.yaml --iterations {iterations} --run-dir run",
-        ),
-    ),
     Part(
         "learns",
         "Ant from nothing, then played without noise",

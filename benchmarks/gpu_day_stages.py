@@ -125,7 +125,7 @@ SECOND = (
         "kernels",
         "MuJoCo Warp's kernels for Ant are loaded from a cache that was carried, or compiled",
         60,
-        ("{train} --gmis-per-gpu 1 --num-env {few} --iterations 1 --run-dir run",),
+        ("python {ask} kernels ant", "{train} --gmis-per-gpu 1 --num-env {few} --iterations 1 --run-dir run"),
     ),
     Part(
         "first_run",

@@ -60,6 +60,14 @@ def test_the_driver_is_asked_and_the_program_of_mps_looked_for(tmp_path):
     assert "nvidia-smi" in saw["nvidia_smi"] and "mps_control" in saw
 
 
+@no_gpu
+def test_what_is_missing_in_a_cache_of_kernels_is_told_and_is_no_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path))
+    told = rehearsed(tmp_path, "kernels", "ball_balance")["kernels"]
+    modules = int(told.split()[0])
+    assert modules > 0 and told == f"{modules} modules, {modules} missing"
+
+
 def test_a_loop_that_ends_on_the_device_is_asked_of_warp():
     pytest.importorskip("warp", reason="needs the extra [warp]")
     assert first_light_clients.counts_down("cpu")

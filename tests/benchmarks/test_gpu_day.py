@@ -78,7 +78,7 @@ def test_calls_are_in_the_order_of_importance(tmp_path):
     assert names_in(found, 1) == [*first, "question_9"], "what faults a client of MPS comes last of all"
     assert names_in(found, 2) == ["question_3_warp", "kernels", "first_run", "warp_tests", "solo", "sharing"]
     assert {"serving", "experience", "humanoid_sharing", "shadow_hand_sharing"} <= set(names_in(found, 3))
-    later = ["replicas", "sharing_ant", "figure_1b", "figure_7_training_ant", "figure_7_training_humanoid", "plan"]
+    later = ["plan", "replicas", "sharing_ant", "figure_1b", "figure_7_training_ant", "figure_7_training_humanoid"]
     names = [stage.name for stage in found if stage.call > 3]
     assert sorted(later, key=names.index) == later
 
