@@ -28,9 +28,8 @@ def main() -> int:
     given = _parser().parse_args()
     folder = given.output or (REHEARSAL if given.rehearse else RESULTS)
     known, had = all_stages(folder, given.rehearse), stages.results(folder / FILE)
-    named = {*(given.only or ()), *([given.resume_from] if given.resume_from else ())}
-    if unknown := named - {stage.name for stage in known}:
-        _parser().error(f"there is no stage {', '.join(sorted(unknown))}: --list shows them")
+    if why := mistake(known, given.only, given.call, given.resume_from):
+        _parser().error(why)
     todo = chosen(known, had, given.only, given.call, given.resume_from)
     if given.list:
         print(listed(known, todo, had))
@@ -54,6 +53,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rehearse", action="store_true", help=f"at a tiny size, into {REHEARSAL}; keeps what it took")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="of the results (default: results/gpu)")
     return parser
+
+
+def mistake(
+    known: Sequence[stages.Stage], only: Sequence[str] | None, call: int | None, resume_from: str | None
+) -> str | None:
+    """Why stages cannot be chosen so; None if they can."""
+    call_of = {stage.name: stage.call for stage in known}
+    if unknown := {*(only or ()), *([resume_from] if resume_from else ())} - call_of.keys():
+        return f"there is no stage {', '.join(sorted(unknown))}: --list shows them"
+    if only and (call is not None or resume_from):
+        return "--only names all stages that are run: leave out --call and --resume-from"
+    if call is not None and call not in call_of.values():
+        return f"there is no call {call}: --list shows them"
+    if call is not None and resume_from and call_of[resume_from] > call:
+        return f"{resume_from} is of call {call_of[resume_from]}: --call {call} ends before it"
+    return None
 
 
 def chosen(

@@ -49,6 +49,25 @@ def test_a_stage_that_is_none_is_refused(tmp_path):
     assert ended.returncode == 2 and "there is no stage everything" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--only", "solo", "--call", "2"), "leave out --call"),
+        (("--only", "solo", "--resume-from", "solo"), "leave out --call and --resume-from"),
+        (("--call", "0"), "there is no call 0"),
+        (("--call", "99"), "there is no call 99"),
+        (("--call", "1", "--resume-from", "solo"), "solo is of call 2: --call 1 ends before it"),
+    ],
+)
+def test_options_that_choose_nothing_or_contradict_each_other_are_refused(
+    options, words, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("sys.argv", ["gpu_day.py", "--list", "-o", str(tmp_path), *options])
+    with pytest.raises(SystemExit) as ended:
+        gpu_day.main()
+    assert ended.value.code == 2 and words in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("is_rehearsal", [True, False])
 def test_stages_are_complete(tmp_path, is_rehearsal):
     found = gpu_day_stages.all_stages(tmp_path, is_rehearsal)
