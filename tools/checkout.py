@@ -1,4 +1,4 @@
-"""A training by another checkout of this repository, in a process of its own."""
+"""Commands of another checkout of this repository, in processes of their own."""
 
 import json
 import os
@@ -6,11 +6,28 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 3600.0
 _MAIN = "from gmi_drl.cli import main; main()"
+_ALL = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from gmi_drl.cli import main
+texts = []
+for line in json.loads(sys.argv[1]):
+    sys.argv, text = ["gmi-drl", *line], io.StringIO()
+    with redirect_stdout(text), redirect_stderr(text):
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+    texts.append(f"{text.getvalue()}exit code {code or 0}")
+print(json.dumps(texts))
+"""
 
 
 def commit(checkout: Path) -> str:
@@ -22,13 +39,44 @@ def commit(checkout: Path) -> str:
 
 
 def command(checkout: Path, *arguments: str) -> dict[str, Any]:
-    """A command of a checkout, whatever folder it is run in: what `subprocess.run` takes."""
-    line = [sys.executable, "-P", "-c", _MAIN, *arguments]  # -P: else the working directory goes before PYTHONPATH
-    return {"args": line, "env": os.environ | {"PYTHONPATH": str(checkout)}}
+    """A `gmi-drl` command of a checkout, whatever folder it is run in: what `subprocess.run` takes."""
+    return _python(checkout, "-c", _MAIN, *arguments)
+
+
+def run(checkout: Path, line: Sequence[str], folder: Path, cores: Sequence[int] | None = None) -> None:
+    """Run a command of a checkout to its end, with a claim of its own on the cores.
+
+    Args:
+        checkout: Its root.
+        line: `gmi-drl` and its arguments, or a module of the checkout's `tools` and its arguments.
+        folder: Where it is run.
+        cores: CPUs that it may use; None for all.
+
+    Raises:
+        RuntimeError: if it fails; the message is its last words.
+    """
+    program, *arguments = line
+    _ended(command(checkout, *arguments) if program == "gmi-drl" else _python(checkout, "-m", *line), folder, cores)
+
+
+def printed(checkout: Path, lines: Sequence[Sequence[str]], folder: Path, cores: Sequence[int]) -> list[str]:
+    """What each of several `gmi-drl` commands prints, with its exit code. All are run in one process.
+
+    Args:
+        checkout: Its root.
+        lines: The arguments of each command.
+        folder: Where they are run.
+        cores: CPUs that they may use.
+
+    Raises:
+        RuntimeError: if one ends in a traceback.
+    """
+    texts: list[str] = json.loads(_ended(_python(checkout, "-c", _ALL, json.dumps(lines)), folder, cores))
+    return texts
 
 
 def train(checkout: Path, options: Mapping[str, object], folder: Path, cores: Sequence[int] | None = None) -> None:
-    """Run `gmi-drl train` of a checkout to its end, with a claim of its own on the cores.
+    """Run `gmi-drl train` of a checkout to its end.
 
     Args:
         checkout: Its root.
@@ -40,24 +88,30 @@ def train(checkout: Path, options: Mapping[str, object], folder: Path, cores: Se
         RuntimeError: if it fails; the message is its last words.
     """
     given = [str(part) for option in {**options, "--run-dir": folder}.items() for part in option]
+    run(checkout, ["gmi-drl", "train", *given], folder.parent, cores)
+
+
+def _python(checkout: Path, *arguments: str) -> dict[str, Any]:
+    line = [sys.executable, "-P", *arguments]  # -P: else the working directory goes before PYTHONPATH
+    return {"args": line, "env": os.environ | {"PYTHONPATH": str(checkout)}}
+
+
+def _ended(asked: dict[str, Any], folder: Path, cores: Sequence[int] | None) -> str:
+    """What it prints on stdout."""
     pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
-    asked = command(checkout, "train", *given)
-    ended = subprocess.run(
-        [*pinned, *asked["args"]],
-        cwd=folder.parent,
-        env=asked["env"] | {"GMI_DRL_CLAIMS": str(folder.parent / f"{folder.name}.claims")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    with TemporaryDirectory(prefix="gmi-drl-claims-") as claims:
+        ended = subprocess.run(
+            [*pinned, *asked["args"]],
+            cwd=folder,
+            env=asked["env"] | {"GMI_DRL_CLAIMS": claims},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
     if ended.returncode != 0:
-        raise RuntimeError(f"{checkout}: {' '.join(given)}: {ended.stderr.strip()[-2000:]}")
-
-
-def learner_digest(folder: Path) -> str:
-    """Of what all replicas hold alike at the end of a run."""
-    index = max((folder / "checkpoints").glob("*/checkpoint.json"))
-    digest: str = json.loads(index.read_text())["learner"]
-    return digest
+        raise RuntimeError(
+            f"{asked['env']['PYTHONPATH']}: {' '.join(asked['args'][2:])}: {ended.stderr.strip()[-2000:]}"
+        )
+    return ended.stdout

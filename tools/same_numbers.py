@@ -1,65 +1,101 @@
-"""`python -m tools.same_numbers CHECKOUT`: whether this checkout learns what another one learns, to the last bit.
+"""`python -m tools.same_numbers CHECKOUT`: whether this checkout computes what another one computes, to the last bit.
 
-Both train 3 tasks with 2 seeds, 1 and 2 GMIs and both learners for a few iterations, and what `make train` does for
-more of them; what all replicas hold alike at the end is compared. Writes docs/same_numbers.md.
+Both run the commands of `tools.same_cases`: all tasks, learners, templates and reductions of cores, one host and two,
+plans and layouts. What they leave is compared (`tools.fingerprint`): tensors of checkpoints, metrics, experience,
+layouts, texts. Each case has a core of its own. Writes docs/same_numbers.md.
 """
 
 import argparse
 import sys
-from itertools import product
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from tempfile import TemporaryDirectory
 
-from tools.checkout import ROOT, commit, learner_digest, train
+from gmi_drl.gmi.inventory import allowed_cores
+from tools.checkout import ROOT, commit, printed, run
+from tools.fingerprint import digest, fingerprint
+from tools.same_cases import Case, cases
 
-TASKS, SEEDS, GMIS, LEARNERS = ("ant", "ball_balance", "mujoco:HalfCheetah-v5"), (0, 1), (1, 2), ("ppo", "rsl_rl")
-FEW = {"--num-env": 32, "--iterations": 3}
-LIKE_MAKE_TRAIN = {
-    "--task": "ant",
-    "--seed": 0,
-    "--gmis-per-gpu": 2,
-    "--algo": "ppo",
-    "--num-env": 256,
-    "--iterations": 200,
-}
-"""Its plan for two cores; what its 90 s hold differs from machine to machine."""
-
+SHOWN = 5
 PAGE = ROOT / "docs" / "same_numbers.md"
 HEAD = """# Same numbers
 
-What a redesign must not move: trainings of the commits {old} and {new} with the same seeds, on the same CPU. A digest
-is of all that replicas hold alike at the end (parameters, optimizer, statistics of observations). The last line is
-what `make train` runs on two cores. Made by `python -m tools.same_numbers CHECKOUT`.
+What a redesign must not move: what the commits {old} and {new} compute with the same seeds, on the same CPU. A digest
+is of everything that the commands of a case leave, but for times: parameters, optimizer, environments, metrics,
+experience, layouts, what plans print. Made by `python -m tools.same_numbers CHECKOUT`.
 
-| task | seed | GMIs | learner | environments of each | iterations | {old} | {new} | |
-|---|---|---|---|---|---|---|---|---|
+| case | {old} | {new} | |
+|---|---|---|---|
 """
 
 
 def main() -> int:
-    """Train all pairs. Returns 1 if some differ."""
+    """Run the cases with both checkouts. Returns 1 if some differ or fail."""
     parser = argparse.ArgumentParser(prog="python -m tools.same_numbers", description=__doc__)
     parser.add_argument("checkout", type=Path, help="the root of the other one, e.g. of `git worktree add`")
-    other = parser.parse_args().checkout.resolve()
-    rows = []
-    with TemporaryDirectory(prefix="gmi-drl-same-") as path:
-        for number, options in enumerate([*short_trainings(), LIKE_MAKE_TRAIN]):
-            digests = []
-            for side, checkout in (("old", other), ("new", ROOT)):
-                folder = Path(path) / f"{number}-{side}"
-                train(checkout, options, folder)
-                digests.append(learner_digest(folder)[:12])
-            verdict = "same" if digests[0] == digests[1] else "differs"
-            rows.append(f"| {' | '.join(map(str, [*options.values(), *digests, verdict]))} |")
-            print(rows[-1], flush=True)
-    PAGE.write_text(HEAD.format(old=commit(other), new=commit(ROOT)) + "\n".join(rows) + "\n")
-    return 1 if any("differs" in row for row in rows) else 0
+    parser.add_argument("--only", metavar="TEXT", help="cases with TEXT in their name; the page is not written")
+    given = parser.parse_args()
+    sides = given.checkout.resolve(), ROOT
+    rows = compared([case for case in cases() if given.only is None or given.only in case.name], sides)
+    if given.only is None:
+        old, new = map(commit, sides)
+        PAGE.write_text(HEAD.format(old=old, new=new) + "\n".join(rows) + "\n")
+    return 0 if all(row.endswith(" same |") for row in rows) else 1
 
 
-def short_trainings() -> list[dict[str, object]]:
-    """Options of the command, in the order of the page's columns."""
-    names = "--task", "--seed", "--gmis-per-gpu", "--algo"
-    return [dict(zip(names, values, strict=True)) | FEW for values in product(TASKS, SEEDS, GMIS, LEARNERS)]
+def compared(chosen: Sequence[Case], sides: Sequence[Path]) -> list[str]:
+    """The rows of the table, in the order of the cases. As many cases run at a time as there are cores."""
+    free: Queue[int] = Queue()
+    for core in allowed_cores():
+        free.put(core)
+
+    with TemporaryDirectory(prefix="gmi-drl-same-") as path, ThreadPoolExecutor(free.qsize()) as pool:
+
+        def on_a_core(number: int, case: Case) -> str:
+            core = free.get()
+            try:
+                row = compare(case, sides, Path(path) / str(number), core)
+            finally:
+                free.put(core)
+            print(row, flush=True)
+            return row
+
+        return list(pool.map(on_a_core, range(len(chosen)), chosen))
+
+
+def compare(case: Case, sides: Sequence[Path], folder: Path, core: int) -> str:
+    """A row of the table: the case, the digest of each checkout, and what differs."""
+    try:
+        old, new = (left_by(case, checkout, folder / side, core) for side, checkout in zip("ab", sides, strict=True))
+    except RuntimeError as error:
+        print(error, file=sys.stderr, flush=True)
+        return f"| {case.name} | | | fails |"
+    digests = " | ".join(digest(repr(sorted(found.items())).encode()) for found in (old, new))
+    differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+    verdict = f"differs: {', '.join(differing[:SHOWN])}{more}" if differing else "same"
+    return f"| {case.name} | {digests} | {verdict} |"
+
+
+def left_by(case: Case, checkout: Path, folder: Path, core: int) -> dict[str, str]:
+    """What a case leaves with a checkout, by `fingerprint`.
+
+    Raises:
+        RuntimeError: if a command fails.
+    """
+    folder.mkdir(parents=True)
+    (folder / "examples").symlink_to(ROOT / "examples")
+    for name, text in case.files.items():
+        (folder / name).write_text(text)
+    if case.is_printed:
+        for number, text in enumerate(printed(checkout, [line[1:] for line in case.commands], folder, [core]), 1):
+            (folder / f"printed-{number}.txt").write_text(text)
+    else:
+        for line in case.commands:
+            run(checkout, line, folder, [core])
+    return fingerprint(folder)
 
 
 if __name__ == "__main__":

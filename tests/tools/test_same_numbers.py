@@ -1,61 +1,100 @@
 import json
-import subprocess
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from tools import checkout, same_numbers
+from gmi_drl.files import load_yaml
+from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.layout import Layout
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.templates import template_of
+from tools import on_nodes, same_cases, same_numbers
+from tools.checkout import ROOT
+from tools.fingerprint import fingerprint
 
-SMALL = {"--task": "ball_balance", "--seed": 0, "--gmis-per-gpu": 1, "--algo": "ppo", "--num-env": 4, "--iterations": 1}
+LAYOUT = same_cases.layout("ball_balance", [same_cases.WHOLE]).replace('"num_env": 8', '"num_env": 4')
+LINE = ("gmi-drl", "train", "layout.yaml", "--iterations", "1", "--run-dir", "run")
+SMALL = same_cases.Case("small", [LINE], {"layout.yaml": LAYOUT})
+SIDES = (ROOT, ROOT)
+CORE = min(allowed_cores())
 
 
 @pytest.fixture
-def one_pair(tmp_path, monkeypatch):
-    """Of the many trainings one pair, and a page that is thrown away."""
-    monkeypatch.setattr(same_numbers, "short_trainings", list)
-    monkeypatch.setattr(same_numbers, "LIKE_MAKE_TRAIN", SMALL)
+def page(tmp_path, monkeypatch):
+    """Of the many cases a small one and one that fails, and a page that is thrown away."""
+    unknown = same_cases.Case("unknown", [("tools.nothing",)])
+    monkeypatch.setattr(same_numbers, "cases", lambda: [SMALL, unknown])
     monkeypatch.setattr(same_numbers, "PAGE", tmp_path / "page.md")
-    monkeypatch.setattr("sys.argv", ["same_numbers", str(checkout.ROOT)])
     return tmp_path / "page.md"
 
 
-def test_this_checkout_has_its_own_numbers(one_pair):
-    assert same_numbers.main() == 0
-    (row,) = [line for line in one_pair.read_text().splitlines() if line.startswith("| ball_balance")]
-    _, _, *settings, old, new, verdict, _ = (cell.strip() for cell in row.split("|"))
-    assert (settings, verdict) == (["0", "1", "ppo", "4", "1"], "same") and old == new and len(old) == 12
+def test_this_checkout_has_its_own_numbers_and_what_fails_is_told(page, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["same_numbers", str(ROOT)])
+    assert same_numbers.main() == 1 and "No module named tools.nothing" in capsys.readouterr().err
+    same, failed = page.read_text().splitlines()[-2:]
+    _, name, old, new, verdict, _ = (cell.strip() for cell in same.split("|"))
+    assert (name, verdict) == ("small", "same") and old == new and len(old) == 12
+    assert failed == "| unknown | | | fails |"
 
 
-def test_numbers_that_differ_are_told(one_pair, monkeypatch):
-    digests = iter(["a" * 16, "b" * 16])
-    monkeypatch.setattr(same_numbers, "train", lambda *arguments: None)
-    monkeypatch.setattr(same_numbers, "learner_digest", lambda folder: next(digests))
-    assert same_numbers.main() == 1 and "| aaaaaaaaaaaa | bbbbbbbbbbbb | differs |" in one_pair.read_text()
+def test_some_cases_are_run_alone_and_write_no_page(page, monkeypatch):
+    monkeypatch.setattr(same_numbers, "left_by", lambda *arguments: {"a": "1"})
+    monkeypatch.setattr("sys.argv", ["same_numbers", str(ROOT), "--only", "small"])
+    assert same_numbers.main() == 0 and not page.exists()
 
 
-def test_every_training_is_another_one():
-    trainings = [*same_numbers.short_trainings(), same_numbers.LIKE_MAKE_TRAIN]
-    assert len({tuple(options.values()) for options in trainings}) == len(trainings) == 3 * 2 * 2 * 2 + 1
-    assert len({tuple(options) for options in trainings}) == 1, "the page has one order of columns"
+def test_what_differs_is_named(monkeypatch, tmp_path):
+    numbers = {"run/learner.safetensors parameters": "1", **{f"b {number}": "1" for number in range(6)}}
+    sides = iter([numbers, {name: "2" for name in numbers} | {"new": "1"}])
+    monkeypatch.setattr(same_numbers, "left_by", lambda *arguments: next(sides))
+    row = same_numbers.compare(SMALL, SIDES, tmp_path, core=CORE)
+    assert row.endswith(" | differs: b 0, b 1, b 2, b 3, b 4 and 3 more |")
 
 
-def test_the_digest_is_that_of_the_last_checkpoint(tmp_path):
-    for iteration in (2, 10):
-        folder = tmp_path / "checkpoints" / f"{iteration:06}"
-        folder.mkdir(parents=True)
-        (folder / "checkpoint.json").write_text(json.dumps({"learner": str(iteration)}))
-    assert checkout.learner_digest(tmp_path) == "10"
+def test_what_commands_print_is_compared(tmp_path):
+    plan = ("gmi-drl", "plan", "--budget", "0")
+    printed = same_cases.Case("plans", [plan, (*plan, "--task", "ent")], is_printed=True)
+    found = same_numbers.left_by(printed, ROOT, tmp_path / "folder", core=CORE)
+    assert sorted(found) == ["layout.yaml", "printed-1.txt", "printed-2.txt"]
+    texts = [(tmp_path / "folder" / f"printed-{number}.txt").read_text() for number in (1, 2)]
+    assert "GMI 0: " in texts[0] and texts[0].endswith("exit code 0")
+    assert "there is no task 'ent'" in texts[1] and texts[1].endswith("exit code 2")
 
 
-def test_a_training_that_fails_tells_its_last_words(tmp_path):
-    with pytest.raises(RuntimeError, match="there is no task 'ent'"):
-        checkout.train(checkout.ROOT, {"--task": "ent"}, tmp_path / "run", cores=[0])
+def test_times_are_no_part_of_a_fingerprint_and_all_numbers_are(tmp_path):
+    def found(value, seconds):
+        save_file({"parameters": torch.tensor([value])}, tmp_path / "learner.safetensors")
+        (tmp_path / "metrics.jsonl").write_text(json.dumps({"kl": value, "learn_s": seconds, "gmis": {"0": seconds}}))
+        (tmp_path / "checkpoint.json").write_text(json.dumps({"env_steps": value, "digest": seconds}))
+        (tmp_path / "layout.yaml").write_text(f"num_env: {value}")
+        (tmp_path / "state.json").write_text(str(seconds))
+        return fingerprint(tmp_path)
+
+    assert found(1.0, 1.0) == found(1.0, 2.0)
+    one, other = found(1.0, 1.0), found(2.0, 1.0)
+    assert len(one) == 4 and one.keys() == other.keys() and all(one[name] != other[name] for name in one)
 
 
-def test_a_command_runs_the_package_of_its_checkout_wherever_it_is_started(tmp_path):
-    """Also in the root of another one, whose package the working directory would bring in."""
-    (tmp_path / "gmi_drl" / "cli").mkdir(parents=True)
-    (tmp_path / "gmi_drl" / "__init__.py").touch()
-    (tmp_path / "gmi_drl" / "cli" / "__init__.py").write_text("def main():\n    print('the other one')\n")
-    asked = checkout.command(tmp_path, "bench")
-    ended = subprocess.run(**asked, cwd=checkout.ROOT, capture_output=True, text=True, check=True)
-    assert ended.stdout == "the other one\n"
+def test_cases_cover_all_tasks_learners_templates_and_reductions_of_cores(tmp_path):
+    cases = same_cases.cases()
+    assert len({case.name for case in cases}) == len(cases)
+    layouts = []
+    for text in (text for case in cases for name, text in case.files.items() if name != "h100.yaml"):
+        (tmp_path / "layout.yaml").write_text(text)
+        layouts.append(load_yaml(Layout, tmp_path / "layout.yaml"))
+    assert {layout.task for layout in layouts} == set(same_cases.TASKS) and len(same_cases.TASKS) == 11
+    assert {template_of(layout).name for layout in layouts} >= {"TCG_EX", "TDG_EX", "decoupled", "TCG", "TDG"}
+    reductions = {group.reduction for layout in layouts for group in layout.groups.values()}
+    assert reductions == {"none", "MPR-shm", "MPR-gloo", "HAR", "SHARD", "MRR"}
+    assert any(device.node for layout in layouts for device in layout.devices)
+
+
+def test_nodes_of_a_layout_are_processes_here(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(on_nodes, "train", lambda *arguments, agents: asked.append((*arguments, agents)))
+    (tmp_path / "layout.yaml").write_text(LAYOUT)
+    on_nodes.main(str(tmp_path / "layout.yaml"), str(tmp_path / "run"), "3")
+    ((layout, config, folder, agents),) = asked
+    assert layout.task == "ball_balance" and config.iterations == 3 and isinstance(folder, RunFolder)
+    assert isinstance(agents, on_nodes.SubprocessAgents)

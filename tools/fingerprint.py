@@ -1,0 +1,59 @@
+"""Digests of what commands have left in a folder: of each tensor, metric and text, but not of times."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+OF_A_RUN = frozenset({"state.json", "versions.json", ".lock"})
+"""Files that hold times, the process and the machine."""
+
+TIMES = ("_s", "_per_second")
+"""How metrics end that are times or speeds."""
+
+LEFT_OUT = {
+    "metrics.jsonl": ("gmis", "dropped"),  # times of each GMI; rollouts under way when the training ended
+    "checkpoint.json": ("parts", "digest"),  # of whole files: their tensors are looked at
+    "index.json": ("gmis",),  # of whole files of experience, too
+}
+"""Keys that are not looked at."""
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """The digests in a folder, by file and name. Logs and `examples` are not looked at."""
+    found: dict[str, str] = {}
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in OF_A_RUN):
+        name = file.relative_to(folder)
+        if name.parts[0] != "examples" and "logs" not in name.parts:
+            found |= {f"{name} {part}".strip(): digest(content) for part, content in _contents(file)}
+    return found
+
+
+def digest(content: bytes) -> str:
+    """Twelve letters."""
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _contents(file: Path) -> Iterator[tuple[str, bytes]]:
+    """The parts of a file, by their names; one without a name where it is looked at as a whole."""
+    if file.suffix == ".safetensors":
+        with safe_open(file, "np") as tensors:
+            for name in sorted(tensors.keys()):
+                tensor = tensors.get_tensor(name)
+                yield name, f"{tensor.dtype}{tensor.shape}".encode() + tensor.tobytes()
+    elif file.name == "metrics.jsonl":
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            for name, value in _looked_at(file.name, line).items():
+                if not name.endswith(TIMES):
+                    yield f"{number} {name}", json.dumps(value).encode()
+    elif file.name in LEFT_OUT:
+        yield "", json.dumps(_looked_at(file.name, file.read_text())).encode()
+    else:
+        yield "", file.read_bytes()
+
+
+def _looked_at(file: str, text: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(text).items() if name not in LEFT_OUT[file]}

@@ -1,0 +1,29 @@
+"""`python -m tools.on_nodes LAYOUT FOLDER ITERATIONS`: a training whose nodes are all processes of this machine.
+
+It does what `gmi-drl train LAYOUT --run-dir FOLDER` does on a Ray cluster, without Ray.
+"""
+
+import sys
+from pathlib import Path
+
+from gmi_drl.config import default_config
+from gmi_drl.files import load_yaml
+from gmi_drl.launch.describe import task_spec
+from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.training import train
+from gmi_drl.layout import Layout
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.templates import template_of
+
+
+def main(layout_file: str, path: str, iterations: str) -> None:
+    """Train on the nodes of a layout, with the usual configuration of its task."""
+    layout, folder = load_yaml(Layout, Path(layout_file)), RunFolder(Path(path))
+    assert layout.task is not None, "the layout names its task"
+    usual = default_config(task_spec(layout.task), template_of(layout).usual_learner)
+    folder.create()
+    train(layout, usual.model_copy(update={"iterations": int(iterations)}), folder, agents=SubprocessAgents())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
