@@ -21,7 +21,7 @@ OURS = {
     "learner.hidden": "[16]",
     "learner.activation": "tanh",
     "learner.horizon": "6",
-    "learner.minibatches": "4",
+    "learner.minibatches": "1",
     "learner.learning_rate": "3e-3",
     "learner.schedule": "fixed",
     "learner.desired_kl": "1e-6",

@@ -1,4 +1,4 @@
-"""Walk over every setting of every learner: what a new run and one that goes on do with another value of it.
+"""Walk over every setting of every learner: what a run does with another value of it.
 
     python benchmarks/walk_settings.py > benchmarks/results/walk_settings.md
 
@@ -6,12 +6,19 @@ Takes a minute on one core. Each setting gets another value (`other_settings.py`
 `train --resume RUN --set`, of which the last word before anything starts is told; and learners of four worlds make an
 update with it, of nothing and of what they have learnt without it: whether their weights become others ("none": rsl_rl
 takes no such value for these networks; "-": it is no matter of weights, or needs a GPU, a compiler or another robot).
+The same for our PPO by its other template, TDG_EX, after what each learner says to each template.
+
+What GMIs read (`settings_read.py`): all settings that are taken are set together, and a run goes on with them by each
+launcher, until its GMIs are killed, and is restarted. Told is how many of the GMIs have the value as it was set. Ray is
+not needed for it: the launcher, the agents of two nodes (rsl_rl: of one) and what passes between them are real. A cell
+is empty where `--set` refuses the setting.
 """
 
 import io
 import os
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,28 +26,20 @@ from typing import Any
 import torch
 from input_files import write_files
 from input_runner import Said, run_here
+from learners_here import made
 from other_settings import OF_LEARNER, RUN
-from torch import Tensor
+from settings_read import STARTS, arrived
 
-from gmi_drl.algo.experience import ExperienceBatch
 from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.algo.rollout import Rollout
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.config import RunConfig, a3c_of, apply_settings
-from gmi_drl.experience import RolloutForm
+from gmi_drl.config import RunConfig, apply_settings
 from gmi_drl.learners import A3CConfig, LearnerConfig, PPOConfig, RslRlConfig
 from gmi_drl.learners.rsl_rl import runner_config
 from gmi_drl.learners.rsl_rl_keys import RUN_SETTINGS
-from gmi_drl.roles.actor import Actor
 from gmi_drl.roles.agreement import Word
-from gmi_drl.roles.asynchronous.replica import make_a3c
-from gmi_drl.roles.clock import PhaseClock
-from gmi_drl.roles.player import new_agent
-from gmi_drl.roles.replica import Replica
+from gmi_drl.run.folder import RunFolder
 from gmi_drl.settings import leaves
-from gmi_drl.tasks import make
+from gmi_drl.templates import TEMPLATES
 
-N, CPU = 4, torch.device("cpu")
 OURS = PPOConfig(horizon=4, epochs=2, minibatches=2, hidden=(8,), clip=0.05)
 BASES: dict[str, LearnerConfig] = {
     "ppo": OURS,
@@ -51,91 +50,32 @@ NEED_MORE = frozenset({"torch_compile_mode", "algorithm.symmetry_cfg", "algorith
 """A compiler and a minute; a robot that is symmetric; a GPU."""
 
 
-class Apart:
-    """An agent and a trainer of A3C, who take turns."""
+def learnt(base: RunConfig, config: RunConfig, *, goes_on: bool, template: str | None = None) -> str:
+    """The digest of what is learnt by `config` in an update, of nothing or of what an update by `base` has taught.
 
-    def __init__(self, config: RunConfig) -> None:
-        self.task, self.learner = make("ant", num_env=N, seed=1), a3c_of(config)
-        self.a3c = make_a3c(self.task.spec, config, Solo(), CPU)
-        agent, self.vector = new_agent(self.task.spec, config, CPU)
-        self.actor = Actor(self.task, agent, self.learner, torch.Generator().manual_seed(2))
+    Args:
+        base: Of the run.
+        config: What it goes on with.
+        goes_on: Whether it does, or begins with `config`.
+        template: By which roles lie on GMIs; None for the learner's usual one.
+    """
+    with redirect_stdout(io.StringIO()), ExitStack() as life:  # rsl_rl shows its networks
 
-    def iterate(self, decide: Any) -> None:
-        """The agent plays rollouts by a policy that is somewhat older, the trainer learns from them."""
-        spec, horizon = self.task.spec, self.learner.horizon
-        form = RolloutForm(horizon, N, spec.num_obs, spec.num_actions)
-        batch = ExperienceBatch.empty(form, self.learner.rollouts or 1, CPU)
-        rollout = Rollout(horizon, N, spec.num_obs, spec.num_actions, CPU)
-        for number in range(len(batch.obs)):
-            self.actor.play(rollout, PhaseClock(CPU))
-            with torch.no_grad():
-                if self.learner.bootstrap == "last_value":
-                    rollout.bootstrap.mul_(self.actor.agent.value(rollout.obs))
-                rollout.log_prob.copy_(self.actor.agent.policy.log_prob(rollout.action, rollout.mean))
-            for name in (
-                "obs",
-                "action",
-                "log_prob",
-                "reward",
-                "done",
-                "valid",
-                "bootstrap",
-                "last_obs",
-                "delta",
-                "sums",
-            ):
-                getattr(batch, name)[number].copy_(getattr(rollout, name))
-        self.vector.add_(0.02)  # of another version than who learns
-        self.a3c.update(batch)
-        self.a3c.normaliser.merge(batch.delta)
+        def new(by: RunConfig) -> Any:
+            learner = made(by, template)
+            if hasattr(learner, "close"):
+                life.callback(learner.close)
+            return learner
 
-    def learner_state(self) -> dict[str, Tensor]:
-        """As of the replicas of other learners."""
-        return self.a3c.state_dict()
-
-    def load_learner_state(self, state: dict[str, Tensor]) -> None:
-        """As of the replicas of other learners."""
-        self.a3c.load_state_dict(state)
-        self.vector.copy_(state["parameters"]).add_(0.02)
-
-    def set_learning_rate(self, rate: float) -> None:
-        """As of the replicas of other learners."""
-        self.a3c.learning_rate.fill_(rate)
-
-
-def made(config: RunConfig) -> Any:
-    """A learner with worlds, by the role's own parts."""
-    if config.learner.kind == "a3c":
-        return Apart(config)
-    task = make("ant", num_env=N, seed=1)
-    if config.learner.kind == "rsl_rl":
-        from gmi_drl.roles.rsl_rl.replica import RslRlReplica
-
-        torch.manual_seed(1)
-        return RslRlReplica(task, config, Solo(), sample_share=1.0, seed=1, log_dir=None)
-    replica = Replica(task.spec, config, Solo(), sample_share=1.0, device=CPU, seed=config.seed)
-    replica.enter_worlds(task, seed=2)
-    return replica
-
-
-def learnt(base: RunConfig, config: RunConfig, *, goes_on: bool) -> str:
-    """The digest of what is learnt by `config` in an update, of nothing or of what an update by `base` has taught."""
-    with redirect_stdout(io.StringIO()):  # rsl_rl shows its networks
-        return _learnt(base, config, goes_on=goes_on)
-
-
-def _learnt(base: RunConfig, config: RunConfig, *, goes_on: bool) -> str:
-    learner = made(config)
-    if goes_on:
-        first = made(base)
-        first.iterate(lambda: Word.GO_ON)
-        learner.load_learner_state(first.learner_state())
-        if base.learner.learning_rate != config.learner.learning_rate:  # see `Checkpointer.restore`
-            learner.set_learning_rate(config.learner.learning_rate)
-    task = learner.env.task if hasattr(learner, "env") else learner.actor.task
-    task.episode_length.fill_(task.spec.episode_steps - 2)  # so that time-outs come
-    learner.iterate(lambda: Word.GO_ON)
-    return tensor_digest(*learner.learner_state().values())
+        learner = new(config)
+        if goes_on:
+            first = new(base)
+            first.iterate(lambda: Word.GO_ON)
+            learner.load_learner_state(first.learner_state())
+            if base.learner.learning_rate != config.learner.learning_rate:  # see `Checkpointer.restore`
+                learner.set_learning_rate(config.learner.learning_rate)
+        learner.iterate(lambda: Word.GO_ON)
+        return tensor_digest(*learner.learner_state().values())
 
 
 def base_of(kind: str) -> RunConfig:
@@ -143,7 +83,7 @@ def base_of(kind: str) -> RunConfig:
     return RunConfig(iterations=2, learner=BASES[kind])
 
 
-def weights(kind: str, place: str, text: str, *, goes_on: bool) -> str:
+def weights(kind: str, place: str, text: str, *, goes_on: bool, template: str | None = None) -> str:
     """Whether the weights become others by another value."""
     base = base_of(kind)
     key = place.removeprefix("learner.runner.")
@@ -151,7 +91,8 @@ def weights(kind: str, place: str, text: str, *, goes_on: bool) -> str:
         return "-"
     try:
         config = apply_settings(base, [f"{place}={text}"])
-        return "others" if learnt(base, config, goes_on=goes_on) != learnt(base, base, goes_on=goes_on) else "the same"
+        same, other = (learnt(base, one, goes_on=goes_on, template=template) for one in (base, config))
+        return "others" if other != same else "the same"
     except Exception as error:  # rsl_rl's own, where it takes no such value
         return f"none ({type(error).__name__})"
 
@@ -165,7 +106,7 @@ def told(said: Said) -> str:
 
 
 def row(kind: str, place: str, text: str, originals: Path, folder: Path) -> list[str]:
-    """One line of the table."""
+    """What a new run and one that goes on do with a setting."""
     run = str(originals / "runs" / kind)
     new = ["--algo", kind, *(["--template", "decoupled", "--gmis-per-gpu", "2"] if kind == "a3c" else [])]
     started = run_here(["train", *new, "--num-env", "8", "--run-dir", "new", "--set", f"{place}={text}"], folder)
@@ -174,8 +115,6 @@ def row(kind: str, place: str, text: str, originals: Path, folder: Path) -> list
     marks = {name: leaf.setting for name, leaf in leaves(base_of(kind))}
     mark = marks.get(place)
     return [
-        f"`{place}`",
-        f"`{text[:30].replace('|', '/')}`",
         told(started),
         weights(kind, place, text, goes_on=False) if told(started) == "taken" else "",
         mark.effect if mark else "translated into the run's own setting",
@@ -184,7 +123,35 @@ def row(kind: str, place: str, text: str, originals: Path, folder: Path) -> list
     ]
 
 
-TITLES = ("setting", "other value", "new run", "weights", "its mark, for a run that goes on", "--resume", "weights")
+TITLES = ("new run", "weights", "its mark, for a run that goes on", "--resume", "weights")
+
+
+def row_apart(place: str, text: str, originals: Path, folder: Path) -> list[str]:
+    """What a run of our PPO by TDG_EX does with a setting."""
+    layout = str(originals / "layout-TDG_EX-3.yaml")
+    said = told(run_here(["train", layout, "--run-dir", "new", "--set", f"{place}={text}"], folder))
+    if said != "taken":
+        return [said, "", ""]
+    mark = {name: leaf.setting for name, leaf in leaves(base_of("ppo"))}[place]
+    goes_on = "" if mark and mark.fixed else weights("ppo", place, text, goes_on=True, template="TDG_EX")
+    return [said, weights("ppo", place, text, goes_on=False, template="TDG_EX"), goes_on]
+
+
+APART = ("TDG_EX, new run", "weights", "weights of one that goes on")
+
+
+def by_template(kind: str, originals: Path, folder: Path) -> list[str]:
+    """What a new run of a learner says to a layout by each template."""
+    layouts = [str(originals / f"layout-{template.name}-3.yaml") for template in TEMPLATES.own]
+    return [told(run_here(["train", layout, "--algo", kind, "--run-dir", "new"], folder)) for layout in layouts]
+
+
+def show(title: str, titles: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table; the first column has settings, or learners."""
+    heads = list(titles)
+    print(f"\n## {title}\n\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for one in rows:
+        print(f"| {' | '.join(one)} |", flush=True)
 
 
 def main() -> None:
@@ -192,11 +159,24 @@ def main() -> None:
     print("# What every setting does\n\n" + (__doc__ or "").partition("\n\n")[2])
     with TemporaryDirectory() as place:
         folder = Path(place)
-        write_files(folder / "templates")
-        for kind, values in OF_LEARNER.items():
-            print(f"\n## {kind}\n\n| {' | '.join(TITLES)} |\n|{'---|' * len(TITLES)}")
-            for name, text in {**RUN, **values}.items():
-                print(f"| {' | '.join(row(kind, name, text, folder / 'templates', folder))} |", flush=True)
+        originals = folder / "templates"
+        os.environ |= {"GMI_DRL_CLAIMS": str(folder / "claims"), "GMI_DRL_CACHE": str(folder / "cache")}
+        write_files(originals)
+        names = [template.name for template in TEMPLATES.own]
+        rows = ([kind, *by_template(kind, originals, folder)] for kind in OF_LEARNER)
+        show("Learners by template", ("learner", *names), rows)
+        for kind, of_learner in OF_LEARNER.items():
+            values = {**RUN, **of_learner}
+            shown = {name: [f"`{name}`", f"`{text[:30].replace('|', '/')}`"] for name, text in values.items()}
+            heads = ("setting", "other value")
+            rows = ([*shown[name], *row(kind, name, text, originals, folder)] for name, text in values.items())
+            show(kind, (*heads, *TITLES), rows)
+            read = arrived(RunFolder(originals / "runs" / kind), values, folder / "scratch")
+            rows = ([*shown[name], *read.get(name, [""] * len(STARTS))] for name in values)
+            show(f"{kind}: what its GMIs read", (*heads, *STARTS), rows)
+        values = {**RUN, **OF_LEARNER["ppo"]}
+        rows = ([f"`{name}`", *row_apart(name, text, originals, folder)] for name, text in values.items())
+        show("ppo by TDG_EX", ("setting", *APART), rows)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.mapping import MappingList
 from gmi_drl.speeds import SpeedsByBackend
 from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.decoupled import DECOUPLED
 from gmi_drl.templates.dedicated import Dedicated, chains, experience_bytes, step_bytes
 from gmi_drl.templates.tcg_ex import TCG_EX
 from gmi_drl.templates.template import TRAINERS, Purpose
@@ -66,7 +67,8 @@ class TdgEx(Dedicated):
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`: for our PPO alone."""
         if learner.name != OUR_PPO.name:
-            remedy = f"take --algo {OUR_PPO.name}, or a layout by {TCG_EX.name}"
+            other = TCG_EX if learner.role else DECOUPLED
+            remedy = f"take --algo {OUR_PPO.name}, or a layout by {other.name}"
             raise UsageError(f"{self.name} trains by our PPO alone, not by {learner.name}: {remedy}")
         return {gmi.id: ROLES[gmi.roles[0]] for gmi in layout.gmis}
 

@@ -15,9 +15,9 @@ OF_NO_WEIGHTS = {
 
 
 @cache
-def unchanged(kind):
+def unchanged(kind, template=None):
     """What the same run learns by the same settings."""
-    return learnt(base_of(kind), base_of(kind), goes_on=True)
+    return learnt(base_of(kind), base_of(kind), goes_on=True, template=template)
 
 
 def live(kind):
@@ -33,6 +33,12 @@ def test_a_run_that_goes_on_learns_otherwise_by_each_setting_that_counts(kind, p
         pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     other = learnt(base_of(kind), apply_settings(base_of(kind), [f"{place}={text}"]), goes_on=True)
     assert (other == unchanged(kind)) == (place in OF_NO_WEIGHTS)
+
+
+@pytest.mark.parametrize(("kind", "place", "text"), live("ppo"))
+def test_so_does_a_run_whose_roles_have_gmis_of_their_own(kind, place, text):
+    config = apply_settings(base_of(kind), [f"{place}={text}"])
+    assert learnt(base_of(kind), config, goes_on=True, template="TDG_EX") != unchanged(kind, "TDG_EX")
 
 
 @pytest.mark.parametrize("kind", ["ppo", "a3c"])

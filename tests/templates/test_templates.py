@@ -23,7 +23,7 @@ from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.probe import Probe
 from gmi_drl.scheduler import plan_measured, profile_grid
 from gmi_drl.speeds import GLOO, GPU_MEMORY, OF_CORES, Speed
-from gmi_drl.templates import TCG, TCG_EX, TEMPLATES, template_for, template_named, template_of
+from gmi_drl.templates import TCG, TCG_EX, TDG_EX, TEMPLATES, template_for, template_named, template_of
 from gmi_drl.templates.cost import UNTRIED
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.templates.template import Template
@@ -112,6 +112,17 @@ def test_who_learns_from_agents_on_other_gmis_is_refused_where_all_are_on_one():
     with pytest.raises(UsageError, match=r"^apart learns from agents on other GMIs: --template decoupled$"):
         TCG_EX.roles(layout, apart)
     assert TCG.roles(layout, apart) == TCG.roles(layout, OUR_PPO)
+
+
+def test_a_template_for_our_ppo_alone_names_another_that_takes_the_learner():
+    layout, taken = TDG_EX.lay_out(ANT, NODE, Cut(3, 64)), {}
+    for learner in map(LEARNERS.find, ("a3c", "rsl_rl")):
+        with pytest.raises(UsageError, match="by our PPO alone") as refused:
+            TDG_EX.roles(layout, learner)
+        other = TEMPLATES.find(str(refused.value).rpartition(" ")[2])
+        taken[learner.name] = other.name
+        assert other.roles(other.lay_out(ANT, NODE, Cut(3, 64)), learner)
+    assert taken == {"a3c": "decoupled", "rsl_rl": "TCG_EX"}
 
 
 @each_template

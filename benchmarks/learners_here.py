@@ -1,0 +1,169 @@
+"""Learners of four worlds in this process, by the roles' own parts: what `walk_settings.py` has learn.
+
+Where roles have GMIs of their own they are threads here, with real messages between them.
+"""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.experience import ExperienceBatch
+from gmi_drl.algo.rollout import Rollout
+from gmi_drl.comm.messages.messages import Messages
+from gmi_drl.comm.reductions.alone import Solo
+from gmi_drl.config import RunConfig, a3c_of
+from gmi_drl.cut import Cut
+from gmi_drl.experience import RolloutForm
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.layout import Layout
+from gmi_drl.memory.post import create_post
+from gmi_drl.roles.actor import Actor
+from gmi_drl.roles.asynchronous.replica import make_a3c
+from gmi_drl.roles.clock import PhaseClock
+from gmi_drl.roles.dedicated.agent import TrainingAgent
+from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.roles.dedicated.remote_actor import RemoteReplica
+from gmi_drl.roles.dedicated.simulator import TrainingSimulator
+from gmi_drl.roles.player import new_agent
+from gmi_drl.roles.replica import Replica
+from gmi_drl.tasks import make
+from gmi_drl.templates import TDG_EX
+from gmi_drl.waits import waits_of
+from gmi_drl.workload import TASK_SPECS, TaskSpec
+
+N, CPU = 4, torch.device("cpu")
+HANG_S = 60.0
+
+
+class Apart:
+    """An agent and a trainer of A3C, who take turns."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.task, self.learner = make("ant", num_env=N, seed=1), a3c_of(config)
+        self.a3c = make_a3c(self.task.spec, config, Solo(), CPU)
+        agent, self.vector = new_agent(self.task.spec, config, CPU)
+        self.actor = Actor(self.task, agent, self.learner, torch.Generator().manual_seed(2))
+        end_soon(self.task)
+
+    def iterate(self, decide: Any) -> None:
+        """The agent plays rollouts by a policy that is somewhat older, the trainer learns from them."""
+        spec, horizon = self.task.spec, self.learner.horizon
+        form = RolloutForm(horizon, N, spec.num_obs, spec.num_actions)
+        batch = ExperienceBatch.empty(form, self.learner.rollouts or 1, CPU)
+        rollout = Rollout(horizon, N, spec.num_obs, spec.num_actions, CPU)
+        for number in range(len(batch.obs)):
+            self.actor.play(rollout, PhaseClock(CPU))
+            with torch.no_grad():
+                if self.learner.bootstrap == "last_value":
+                    rollout.bootstrap.mul_(self.actor.agent.value(rollout.obs))
+                rollout.log_prob.copy_(self.actor.agent.policy.log_prob(rollout.action, rollout.mean))
+            for name in (
+                "obs",
+                "action",
+                "log_prob",
+                "reward",
+                "done",
+                "valid",
+                "bootstrap",
+                "last_obs",
+                "delta",
+                "sums",
+            ):
+                getattr(batch, name)[number].copy_(getattr(rollout, name))
+        self.vector.add_(0.02)  # of another version than who learns
+        self.a3c.update(batch)
+        self.a3c.normaliser.merge(batch.delta)
+
+    def learner_state(self) -> dict[str, Tensor]:
+        """As of the replicas of other learners."""
+        return self.a3c.state_dict()
+
+    def load_learner_state(self, state: dict[str, Tensor]) -> None:
+        """As of the replicas of other learners."""
+        self.a3c.load_state_dict(state)
+        self.vector.copy_(state["parameters"]).add_(0.02)
+
+    def set_learning_rate(self, rate: float) -> None:
+        """As of the replicas of other learners."""
+        self.a3c.learning_rate.fill_(rate)
+
+
+class Dedicated(RemoteReplica):
+    """A trainer with a GMI of its own (TDG_EX); its simulator and its agent are threads. To be closed."""
+
+    def __init__(self, config: RunConfig) -> None:
+        node, cut = Node(name="n", cpu=Cpu(cores=1, memory_gib=8)), Cut(3, N, share_cores=True)
+        layout = TDG_EX.lay_out(TASK_SPECS["ant"], node, cut)
+        self._post = create_post(range(3))
+        self._messages = [Messages(self._post, gmi_id, HANG_S) for gmi_id in range(3)]
+        managers = [_manager(layout, gmi_id, config, mail) for gmi_id, mail in enumerate(self._messages)]
+        roles = zip((TrainingSimulator, TrainingAgent), managers, strict=False)
+        self._threads = [threading.Thread(target=_play, args=(*role, i), daemon=True) for i, role in enumerate(roles)]
+        agent = Peer(managers[2], 1)
+        with patch.object(Actor, "_stagger", lambda actor: end_soon(actor.task)):
+            for thread in self._threads:
+                thread.start()
+            told = agent.hear(HANG_S)
+        spec = TaskSpec(**told["spec"])
+        super().__init__(spec, config, Solo(), sample_share=1.0, device=CPU, seed=config.seed)
+        self.learn_from(agent, told["num_env"], len(told["terms"]))
+
+    def close(self) -> None:
+        """Let the agent and its simulator go."""
+        self.actor.let_go()
+        for thread in self._threads:
+            thread.join(HANG_S)
+        for messages in self._messages:
+            messages.close()
+        self._post.close()
+
+
+def _manager(layout: Layout, gmi_id: int, config: RunConfig, mail: Messages) -> Any:
+    """What these roles ask their `GMI_manager` for."""
+    return SimpleNamespace(
+        configure=lambda: config,
+        layout=layout,
+        gmi=layout.gmis[gmi_id],
+        waits=waits_of(layout),
+        hang_s=HANG_S,
+        device=CPU,
+        worlds=[],
+        send=mail.send,
+        recv=lambda sender: mail.recv(sender, "cpu"),
+    )
+
+
+def _play(role: type[TrainingSimulator | TrainingAgent], manager: Any, gmi_id: int) -> None:
+    """Run a role without the process that is its GMI."""
+    made = object.__new__(role)
+    made.GMI_id, made.mgr = gmi_id, manager
+    made.GMI_run()
+
+
+def end_soon(task: Any) -> None:
+    """Have the episodes of all worlds end by a time-out in the second step from now."""
+    task.episode_length.fill_(task.spec.episode_steps - 2)
+
+
+def made(config: RunConfig, template: str | None = None) -> Any:
+    """A learner with worlds; of its usual template or of TDG_EX."""
+    if template == TDG_EX.name:
+        return Dedicated(config)
+    if config.learner.kind == "a3c":
+        return Apart(config)
+    task = make("ant", num_env=N, seed=1)
+    learner: Any
+    if config.learner.kind == "rsl_rl":
+        from gmi_drl.roles.rsl_rl.replica import RslRlReplica
+
+        torch.manual_seed(1)
+        learner = RslRlReplica(task, config, Solo(), sample_share=1.0, seed=1, log_dir=None)
+    else:
+        learner = Replica(task.spec, config, Solo(), sample_share=1.0, device=CPU, seed=config.seed)
+        learner.enter_worlds(task, seed=2)
+    end_soon(task)
+    return learner

@@ -1,0 +1,234 @@
+"""What GMIs read of their run's configuration: by real launchers, up to where a GMI's process would start.
+
+There what the process would read is read, and it is dead. With one restart all start twice. Agents of nodes are
+threads; their order passes through the class of Ray's actors (`AgentHost`), as it does on a cluster.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+from unittest.mock import patch
+
+import torch
+
+from gmi_drl import scheduler
+from gmi_drl.cluster import Cluster, Network, Nodes
+from gmi_drl.config import RunConfig, apply_settings
+from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.hardware import Cpu, Node
+from gmi_drl.launch.launchers import LOCAL, RAY, layout_for
+from gmi_drl.launch.nodes.agent import Agent
+from gmi_drl.launch.nodes.arrivals import introduction
+from gmi_drl.launch.nodes.versions import versions_here
+from gmi_drl.launch.ray.host import AgentHost
+from gmi_drl.launch.restarts import train_on
+from gmi_drl.launch.training import check_trainable
+from gmi_drl.layout import Layout
+from gmi_drl.learners import LEARNERS
+from gmi_drl.learners.rsl_rl_keys import of_the_run
+from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.run.checkpoint import list_checkpoints
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.settings import leaves
+from gmi_drl.templates import TEMPLATES
+from gmi_drl.templates.over_nodes import OverNodes
+from gmi_drl.workload import TASK_SPECS
+
+OWN_FOLDER = "ray, folder not shared"
+LAUNCHERS = (LOCAL, RAY, OWN_FOLDER)
+STARTS = tuple(f"{launcher}{start}" for launcher in LAUNCHERS for start in ("", ", restarted"))
+PASS_ON = "import sys; sys.stdout.write(sys.stdin.readline())"
+
+
+class Read(NamedTuple):
+    """What a GMI has: its configuration, and its deadline."""
+
+    gmi_id: int
+    config: RunConfig
+    hang_s: float
+
+
+class Recorder:
+    """Reads what GMIs would, in place of starting them."""
+
+    def __init__(self) -> None:
+        self.read: list[Read] = []
+
+    @contextmanager
+    def processes_here(self) -> Iterator[Callable[..., Any]]:
+        """See `gmi_process.processes_here`."""
+        yield self._start
+
+    def _start(self, order: dict[str, Any], *more: object, **module: object) -> "Dead":
+        manager = SimpleNamespace(run_folder=Path(order["run_folder"]), device=torch.device("cpu"))
+        config = GMI_manager.configure(cast("GMI_manager", manager))
+        self.read.append(Read(order["gmi"], config, order["hang_s"]))
+        return Dead()
+
+
+class Dead:
+    """A GMI that was killed at once. See `StartedGMI`."""
+
+    pid, where, log = 0, "", Path("log")
+
+    def __init__(self) -> None:
+        self.line_fd, self.exit_fd = (os.eventfd(1) for _ in range(2))
+
+    def receive(self) -> bytes:
+        """See `StartedGMI`."""
+        return b""
+
+    def exit_code(self, wait_s: float) -> int:
+        """See `StartedGMI`."""
+        return -signal.SIGKILL
+
+    def close(self) -> None:
+        """See `StartedGMI`."""
+        os.close(self.line_fd)
+        os.close(self.exit_fd)
+
+    def last_words(self, most: int) -> list[str]:
+        """See `StartedGMI`."""
+        return []
+
+    def nothing(self, *given: object) -> None:
+        """It hears nothing, and has ended."""
+
+    say = ask_to_end = end = nothing
+
+
+class Agents:
+    """Starts agents of nodes as threads. See `AgentStarter`."""
+
+    address = "127.0.0.1"
+
+    def start(self, node: str, order: bytes) -> "ThreadAgent":
+        """Pass the order on as Ray's actor does, and obey."""
+        _, (line,) = AgentHost().run(["-c", PASS_ON], order)
+        told = json.loads(line)
+        connection = socket.create_connection(told["launcher"])
+        cpus = sorted(os.sched_getaffinity(0))
+        connection.sendall(introduction(told["token"], node, "machine", cpus, versions_here()))
+        return ThreadAgent(Agent(node, connection))
+
+
+class ThreadAgent:
+    """See `StartedAgent`."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._thread = threading.Thread(target=agent.obey, daemon=True)
+        self._thread.start()
+
+    def why_gone(self) -> str | None:
+        """See `StartedAgent`."""
+        return None if self._thread.is_alive() else "it has ended"
+
+    def end(self, wait_s: float = 0.0) -> None:
+        """See `StartedAgent`: it ends with its connection."""
+
+
+def two_nodes(layout: Layout, kind: str) -> Layout:
+    """A layout as this one on each of two nodes; on one, where the learner trains on one host."""
+    if LEARNERS.find(kind).on_one_host:
+        return layout_for(RAY, layout)
+    node = Node(name="node", cpu=Cpu(cores=1, memory_gib=8.0))
+    cluster = Cluster(network=Network(gbit_per_s=1, round_trip_ms=1), nodes=(Nodes(count=2, node=node),))
+    return scheduler.plan(
+        TASK_SPECS[str(layout.task)],
+        cluster.whole,
+        num_env=8,
+        gmis_per_gpu=len(layout.gmis),
+        template=OverNodes(TEMPLATES.find(str(layout.template)), cluster),
+        share_cores=True,
+    )
+
+
+def read_by_gmis(launcher: str, config: RunConfig, folder: RunFolder) -> tuple[list[Read], list[Read]]:
+    """What all GMIs read of `config`: those that start first, and those that start after a death.
+
+    Args:
+        launcher: One of `LAUNCHERS`.
+        config: Of the run from now on.
+        folder: Of a run with a checkpoint.
+    """
+    layout, _ = folder.read_setup()
+    if launcher != LOCAL:
+        layout = two_nodes(layout, config.learner.kind)
+    recorder = Recorder()
+    with ExitStack() as life:
+        life.enter_context(patch.dict(os.environ))  # an agent sets where it claims
+        for place in ("ground", "nodes.host"):
+            life.enter_context(patch(f"gmi_drl.launch.{place}.processes_here", recorder.processes_here))
+        life.enter_context(patch.object(Agent, "_watch_input", lambda agent: None))  # that of this process
+        if launcher == OWN_FOLDER:
+            life.enter_context(patch("gmi_drl.launch.nodes.host._sees", lambda *folder: False))
+        life.enter_context(suppress(GmiDiedError))  # the second one, for which there is no restart
+        train_on(
+            layout,
+            config,
+            folder,
+            restarts=1,
+            tell=lambda line: None,
+            resume=list_checkpoints(folder.checkpoints)[-1],
+            agents=None if launcher == LOCAL else Agents(),
+        )
+    count = len(layout.gmis)
+    return recorder.read[:count], recorder.read[count:]
+
+
+def together(base: RunConfig, values: dict[str, str], layout: Layout) -> list[tuple[RunConfig, list[str]]]:
+    """Configurations by which all of these settings are set that can be, and which each sets."""
+    marks = {place: leaf.setting for place, leaf in leaves(base)}
+    left = [place for place in values if (mark := marks.get(of_the_run(place))) and not mark.idle]
+    made = []
+    while left:
+        config, taken = base, list[str]()
+        for place in left:
+            with suppress(GmiError):
+                other = apply_settings(config, [f"{of_the_run(place)}={values[place]}"])
+                check_trainable(layout, other)
+                config, taken = other, [*taken, place]
+        if not taken:
+            break
+        made.append((config, taken))
+        left = [place for place in left if place not in taken]
+    return made
+
+
+def arrived(originals: RunFolder, values: dict[str, str], scratch: Path) -> dict[str, list[str]]:
+    """Of each setting, by launcher and start (`STARTS`): how many GMIs have it as it was set.
+
+    Args:
+        originals: A run with a checkpoint.
+        values: Other values by the places of settings.
+        scratch: For copies of the run.
+    """
+    layout, base = originals.read_setup()
+    told: dict[str, list[str]] = {}
+    for config, places in together(base.model_copy(update={"iterations": 9}), values, layout):
+        for place in places:
+            told[place] = []
+        for launcher in LAUNCHERS:
+            shutil.copytree(originals.path, scratch)
+            starts = read_by_gmis(launcher, config, RunFolder(scratch))
+            shutil.rmtree(scratch)
+            for place in places:
+                told[place] += [compared(of_the_run(place), config, read) for read in starts]
+    return told
+
+
+def compared(place: str, sent: RunConfig, read: list[Read]) -> str:
+    """Whether GMIs have a setting as it was set, and how many do."""
+    value = dict(leaves(sent))[place].value
+    have = [dict(leaves(one.config))[place].value == value for one in read]
+    if place == "hang_s":
+        have = [is_same and one.hang_s == value for is_same, one in zip(have, read, strict=True)]
+    return f"{sum(have)} of {len(have)}"
