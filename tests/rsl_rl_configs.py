@@ -274,6 +274,18 @@ FOREIGN = {
         LAB_3 | TWO | {"algorithm": PPO_3 | {"symmetry_cfg": SYMMETRY | {"data_augmentation_func": "their.mirror:m"}}},
         r"symmetry_cfg\.data_augmentation_func: their\.mirror:m cannot be found",
     ),
+    "an option of another curiosity": (
+        LAB_3 | TWO | {"algorithm": PPO_3 | {"rnd_cfg": RND | {"embedding_dims": 8}}},
+        r"rnd_cfg\.embedding_dims: rsl_rl\.extensions:RandomNetworkDistillation of rsl-rl-lib 5\.\d does not have it",
+    ),
+    "an activation that nobody has": (
+        LAB_3 | TWO | {"critic": NETWORK | {"activation": "wiggle"}},
+        r"learner\.runner: rsl_rl refuses these settings for these worlds: ValueError: .*'wiggle'",
+    ),
+    "images where the worlds have none": (
+        LAB_3 | TWO | {"critic": NETWORK | {"class_name": "CNNModel", "cnn_cfg": CONVOLUTIONS}},
+        r"learner\.runner: rsl_rl refuses these settings for these worlds: ValueError: No 2D observations",
+    ),
     "an option of a changed rsl_rl": (
         LAB_3 | TWO | {"algorithm": PPO_3 | {"teacher_loss_coef": 0.5}},
         r"learner\.runner\.algorithm\.teacher_loss_coef: PPO of rsl-rl-lib 5\.\d does not have it",

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from gmi_drl.learners.base import LearnerConfig
 from gmi_drl.learners.ppo import PPOConfig
-from gmi_drl.learners.rsl_rl_file import Algorithm, RslRlSection, algorithm_of, read_rsl_rl_config, unknown_groups
+from gmi_drl.learners.rsl_rl_file import RslRlSection, algorithm_of, read_rsl_rl_config, unknown_groups
 from gmi_drl.learners.rsl_rl_keys import RUNNER
+from gmi_drl.learners.rsl_rl_parts import Algorithm
 from gmi_drl.settings import RUN
 from gmi_drl.workload import TaskSpec
 

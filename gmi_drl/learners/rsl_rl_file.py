@@ -3,14 +3,15 @@
 from collections.abc import Collection
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator
 
 from gmi_drl.errors import UsageError
-from gmi_drl.files import FileModel, parse
+from gmi_drl.files import parse
 from gmi_drl.learners.rsl_rl_keys import RUN_SETTINGS
+from gmi_drl.learners.rsl_rl_parts import Algorithm, Runner
 from gmi_drl.learners.rsl_rl_policy import of_today, with_two_networks
 from gmi_drl.yaml_text import EXPONENT
 
@@ -23,45 +24,14 @@ MOST_VALUES = 100_000
 """A file with aliases may stand for that many keys and values; real ones have about a hundred."""
 
 
-class _Open(FileModel):
-    """Checks what we know of a part; the rest is rsl_rl's to judge."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class _Network(_Open):
-    class_name: str
-    hidden_dims: tuple[int, ...] | None = None
-
-
-class Algorithm(_Open):
-    """What we read of rsl_rl's `algorithm`, with its defaults, and what it takes without a look."""
-
-    class_name: str = "PPO"
-    schedule: Literal["adaptive", "fixed"] = "adaptive"
-    gamma: Annotated[float, Field(ge=0, le=1)] = 0.99
-    lam: Annotated[float, Field(ge=0, le=1)] = 0.95
-    num_learning_epochs: Annotated[int, Field(ge=1)] = 5
-    num_mini_batches: Annotated[int, Field(ge=1)] = 4
-    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
-
-
-class _Runner(_Open):
-    clip_actions: Annotated[float, Field(gt=0)] | None = None
-    num_steps_per_env: Annotated[int, Field(ge=1)]
-    obs_groups: dict[str, tuple[str, ...]]
-    actor: _Network
-    critic: _Network
-    algorithm: Algorithm
-
-
 def _checked(section: dict[str, Any]) -> dict[str, Any]:
     if moved := [f"{PLACE}.{key} is {RUN_SETTINGS[key]} of the run" for key in section if key in RUN_SETTINGS]:
         raise UsageError(f"{', '.join(moved)}: set that, and leave it out here")
     _require_ppo(section)
     section = {"obs_groups": {}, **with_two_networks(section)}  # empty, rsl_rl chooses: the network's name or `policy`
     section |= {name: of_today(section[name]) for name in ("actor", "critic") if name in section}
-    parse(_Runner, section, PLACE)
+    if mistakes := list(parse(Runner, section, PLACE).contradictions()):
+        raise UsageError("; ".join(f"{PLACE}.{mistake}" for mistake in mistakes))
     return section
 
 
@@ -96,7 +66,7 @@ def unknown_groups(section: dict[str, Any], known: Collection[str]) -> list[str]
 
 def algorithm_of(section: dict[str, Any]) -> Algorithm:
     """The algorithm of a section that has been checked."""
-    return parse(_Runner, section, PLACE).algorithm
+    return parse(Runner, section, PLACE).algorithm
 
 
 def read_rsl_rl_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

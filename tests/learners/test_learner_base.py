@@ -45,7 +45,7 @@ def test_roles_and_probes_are_where_entries_say(kind):
     [
         {"obs_groups": {"actor": ["policy"], "critic": ["policy", "critic"]}},
         {"critic": {"class_name": "RNNModel"}},
-        {"actor": {"class_name": "CNNModel", "hidden_dims": [8]}},
+        {"critic": {"class_name": "CNNModel", "hidden_dims": [8], "cnn_cfg": {"kernel_size": 3}}},
     ],
 )
 def test_what_rsl_rl_keeps_of_other_groups_and_networks_is_not_reckoned(more):

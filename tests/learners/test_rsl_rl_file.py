@@ -10,6 +10,7 @@ from gmi_drl.files import dump_yaml, parse
 from gmi_drl.learners.rsl_rl_file import read_rsl_rl_config, unknown_groups
 
 WIDTHS = (32, 16)
+GAUSSIAN = {"class_name": "GaussianDistribution", "init_std": 0.5}
 AGENT = {
     "seed": 42,
     "device": "cuda:0",
@@ -17,7 +18,7 @@ AGENT = {
     "max_iterations": 1000,
     "save_interval": 50,
     "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
-    "actor": {"class_name": "MLPModel", "hidden_dims": WIDTHS, "distribution_cfg": None},
+    "actor": {"class_name": "MLPModel", "hidden_dims": WIDTHS, "distribution_cfg": GAUSSIAN},
     "critic": {"class_name": "MLPModel", "hidden_dims": WIDTHS},
     "algorithm": {"class_name": "PPO", "num_mini_batches": 8, "learning_rate": 3e-4, "desired_kl": None},
     "policy": dataclasses.MISSING,

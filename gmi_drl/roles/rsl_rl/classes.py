@@ -12,6 +12,12 @@ from gmi_drl.roles.rsl_rl import version
 OF_NO_CLASS = {"class_name", "share_cnn_encoders"}
 """Settings that rsl_rl reads beside its classes."""
 
+EXTENSIONS = {
+    "rnd_cfg": "rsl_rl.extensions:RandomNetworkDistillation",
+    "symmetry_cfg": "rsl_rl.extensions:Symmetry",
+}
+"""By setting of the algorithm, the class of rsl_rl's that it is of."""
+
 
 def fitted(config: dict[str, Any]) -> dict[str, Any]:
     """A `train_cfg` without what is unset (null or false) and unknown to rsl_rl's classes: an option of other versions.
@@ -26,8 +32,11 @@ def fitted(config: dict[str, Any]) -> dict[str, Any]:
                 section["distribution_cfg"], f"learner.runner.{name}.distribution_cfg"
             )
         places[name] = _fitted(section, f"learner.runner.{name}")
-    symmetry = places["algorithm"].get("symmetry_cfg") or {}
-    if symmetry.get("data_augmentation_func") is not None:
+    algorithm = places["algorithm"]
+    for key, extension in EXTENSIONS.items():
+        if algorithm.get(key):
+            algorithm[key] = _fitted(algorithm[key], f"learner.runner.algorithm.{key}", extension)
+    if symmetry := algorithm.get("symmetry_cfg"):
         find("learner.runner.algorithm.symmetry_cfg.data_augmentation_func", symmetry["data_augmentation_func"])
     return config | places
 
@@ -46,8 +55,8 @@ def find(place: str, name: Any) -> Callable[..., Any]:
     return found
 
 
-def _fitted(section: dict[str, Any], place: str) -> dict[str, Any]:
-    name = section.get("class_name", "PPO")
+def _fitted(section: dict[str, Any], place: str, usual: str = "PPO") -> dict[str, Any]:
+    name = section.get("class_name", usual)
     known = _options(find(f"{place}.class_name", name))
     unknown = {} if known is None else {key: value for key, value in section.items() if key not in known}
     for key, value in unknown.items():

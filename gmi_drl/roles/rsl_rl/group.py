@@ -15,7 +15,7 @@ from rsl_rl.runners import OnPolicyRunner
 
 from gmi_drl.comm.group import Group
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError, place_of
 from gmi_drl.roles.rsl_rl import version
 from gmi_drl.roles.rsl_rl.classes import find, fitted
 from gmi_drl.roles.rsl_rl.shared_statistics import with_shared_statistics
@@ -38,7 +38,8 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
         log_dir: Where rsl_rl's own logger writes; None for nothing.
 
     Raises:
-        UsageError: if the algorithm is no PPO, or the configuration asks for what the installed version lacks.
+        UsageError: if the algorithm is no PPO, the configuration asks for what the installed version lacks, or rsl_rl
+            refuses it.
     """
 
     def __init__(
@@ -49,7 +50,11 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
         algorithm = _group_ppo(name, reduction, sample_share)
         config = fitted(deepcopy(config))
         config["algorithm"]["class_name"] = algorithm
-        super().__init__(env, config, str(log_dir) if log_dir else None, str(env.device))
+        try:
+            super().__init__(env, config, str(log_dir) if log_dir else None, str(env.device))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # so rsl_rl refuses settings
+            said = f"{type(error).__name__}: {error} ({place_of(error)})"
+            raise UsageError(f"learner.runner: rsl_rl refuses these settings for these worlds: {said}") from error
         config["algorithm"]["class_name"] = name  # as loggers write it
 
     def _configure_multi_gpu(self) -> None:
