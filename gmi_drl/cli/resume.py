@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout, tell_untried
+from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
 from gmi_drl.cli.output import say
 from gmi_drl.cli.train_checks import Given, check, check_early, configured
 from gmi_drl.errors import UsageError
@@ -60,7 +60,6 @@ def resumed(run: Path, given: Given) -> tuple["Layout", "RunConfig", "RunFolder"
     check_applied(chosen, given.apply_mig)
     _check_same_run(index, before, config, places_of(values_of(given.settings)), chosen, folder)
     check(chosen, config, given.launcher, apply_mig=given.apply_mig, has_run_here=chosen.digest == index["layout"])
-    tell_untried(chosen)
     if why := _why_anew(index, chosen):
         say(f"{why}: worlds begin anew")
     return chosen, config, folder, saved[-1]

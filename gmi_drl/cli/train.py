@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout, tell_untried
+from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
 from gmi_drl.cli.output import (
     apply_mig_option,
     backend_option,
@@ -137,7 +137,6 @@ def _begin(given: Given) -> tuple["Layout", "RunConfig", "RunFolder", None]:
     chosen = layout_for(given.launcher, cut_by(chosen, given.backend))
     check_applied(chosen, given.apply_mig)
     check(chosen, config, given.launcher, apply_mig=given.apply_mig)
-    tell_untried(chosen)
     usual = Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"
     return chosen, config, RunFolder(given.run_dir or usual), None
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gmi_drl.cli.layouts import tell_untried
 from gmi_drl.cli.output import say, use_simulator
 from gmi_drl.errors import UsageError
 from gmi_drl.task_names import find_task
@@ -115,7 +116,10 @@ def check_early(task: str, kind: str, config: "RunConfig", given: Given) -> None
 
 
 def check(layout: "Layout", config: "RunConfig", launcher: str, *, apply_mig: bool, has_run_here: bool = False) -> None:
-    """Refuse what cannot be trained, or on this machine, if that is where it runs; another's agents refuse there."""
+    """Refuse what cannot be trained, or on this machine, if that is where it runs; another's agents refuse there.
+
+    What has no effect or is untried is told, but not again of a layout that has run here.
+    """
     from gmi_drl.gmi import require_possible
     from gmi_drl.launch.launchers import LOCAL
 
@@ -125,6 +129,8 @@ def check(layout: "Layout", config: "RunConfig", launcher: str, *, apply_mig: bo
         _check_trainable(layout, config, is_here=launcher == LOCAL)
     if launcher == LOCAL:
         require_possible(layout, apply_mig=apply_mig)
+    if not has_run_here:
+        tell_untried(layout)
 
 
 def _check_trainable(layout: "Layout", config: "RunConfig", *, is_here: bool) -> None:

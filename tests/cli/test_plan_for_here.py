@@ -6,6 +6,8 @@ import pytest
 from conftest import two_cores
 
 from gmi_drl.cli.layouts import make_layout
+from gmi_drl.cli.train_checks import check
+from gmi_drl.config import default_config
 from gmi_drl.files import load_yaml
 from gmi_drl.gmi import allowed_cores, claim
 from gmi_drl.gmi.inventory import this_node
@@ -14,6 +16,7 @@ from gmi_drl.profiler.speeds import remember
 from gmi_drl.speeds import OF_CORES
 from gmi_drl.templates import TCG_EX
 from gmi_drl.templates.cost import UNTRIED
+from gmi_drl.workload import TASK_SPECS
 from tests.gmi.nvml.fake import FakeGpu
 
 H200 = "NVIDIA H200"
@@ -66,6 +69,14 @@ def test_gmis_that_nobody_has_measured_sum_on_their_gpu_which_is_told_and_else_a
     by_mig = make_layout("ant", 8, 2, TCG_EX, "mig")
     assert (by_mig.backend, by_mig.groups["trainers"].reduction) == ("mig", "MPR-shm")
     assert make_layout("ant", 8, 2, TCG_EX, "mps").groups["trainers"].reduction == "IPC", "of MPS nothing is known"
+
+
+@two_cores
+@pytest.mark.parametrize("has_run_here", [False, True])
+def test_a_training_that_sums_untried_on_its_gpu_says_so_until_it_has_run(has_run_here, one_gpu, capsys):
+    layout, config = make_layout("ant", 8, 2, TCG_EX), default_config(TASK_SPECS["ant"])
+    check(layout, config, "local", apply_mig=False, has_run_here=has_run_here)
+    assert (UNTRIED in capsys.readouterr().err) is not has_run_here
 
 
 def test_the_next_line_makes_the_instances_that_are_not_there(one_gpu, command_line, tmp_path):
