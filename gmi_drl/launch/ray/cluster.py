@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+import psutil
+
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.launch.ray.own import own_cluster
 from gmi_drl.process_signals import handlers_kept
@@ -18,6 +20,9 @@ ADDRESS = "RAY_ADDRESS"
 
 AUTH_MODE = "RAY_AUTH_MODE"
 """Ray's own variable: `token` where a cluster lets in only who has its token."""
+
+RAYLET, OF_HEAD = "raylet", "--gcs-address="
+"""The program that runs on each node of a cluster, and its option with the address of the head."""
 
 CONNECT_S = 5.0
 ID_SHOWN = 6
@@ -100,7 +105,11 @@ def _node(found: dict[str, Any], hosts: Counter[str], here: str) -> RayNode:
 
 
 def _join(address: str, life: ExitStack) -> None:
-    """The cluster that was asked for, or any; where none was asked for and none runs here, one of our own."""
+    """The cluster that was asked for, or any; where none was asked for and none runs here, one of our own.
+
+    Raises:
+        ConnectionError: the cluster that was asked for, or runs here, does not let us in.
+    """
     import ray
 
     if address.startswith("ray://"):
@@ -114,10 +123,23 @@ def _join(address: str, life: ExitStack) -> None:
         try:
             ray.init(address=address or "auto", log_to_driver=False, logging_level="error")
             return
-        except ConnectionError:
+        except ConnectionError as error:
             if address:
                 raise
+            if here := ", ".join(sorted(_answering_heads())):
+                remedy = f"{ADDRESS}=local begins another one beside it"
+                raise ConnectionError(f"the cluster that runs here ({here}): {error}; {remedy}") from error
     life.enter_context(own_cluster())
+
+
+def _answering_heads() -> set[str]:
+    """`HOST:PORT` of the head of each cluster that has a node on this machine, where something listens there."""
+    heads = set[str]()
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or [""]
+        if os.path.basename(command[0]) == RAYLET:
+            heads |= {one.removeprefix(OF_HEAD) for one in command if one.startswith(OF_HEAD)}
+    return {head for head in heads if _refusal(head) is None}
 
 
 def _about_tokens() -> str:
@@ -130,10 +152,16 @@ def _about_tokens() -> str:
 
 def _require_head(address: str) -> None:
     """Ray itself would try for a minute."""
+    if error := _refusal(address):
+        remedy = "`ray start --head --port 6379` starts one"
+        raise MachineError(f"no Ray cluster answers at {ADDRESS}={address} ({error}): {remedy}")
+
+
+def _refusal(address: str) -> Exception | None:
+    """Why nothing can be connected to at `HOST:PORT`; None if something listens there."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except (OSError, ValueError) as error:
-        raise MachineError(
-            f"no Ray cluster answers at {ADDRESS}={address} ({error}): `ray start --head --port 6379` starts one"
-        ) from None
+        return error
+    return None
