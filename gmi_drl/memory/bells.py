@@ -82,7 +82,7 @@ class Bells:
             waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {deed}")
             if waiting.look() > most_s:
                 here = "lives but" if all(map(self._memory.pid, peers)) else "is not here yet and"
-                waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience} x hang_s'})"
+                waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience:g} x hang_s'})"
                 text = f"{self._all_named(peers)} {here} has not {deed} for {waited} while GMI {self.own} waited"
                 raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
 

@@ -214,6 +214,10 @@ class Inbox(_End):
         with self._whole(self._has_more, "sent a message"):
             yield
 
+    def await_message(self, patience: float, news: Callable[[], object]) -> None:
+        """Wait for the next message and leave it there. For arguments and errors see `Bells.wait_for`."""
+        self._bells.wait_for(self._has_more, (self._peer,), "sent a message", patience, news)
+
     def take(self, into: Tensor) -> None:
         """Copy the next bytes of the message into a uint8 vector on any device.
 

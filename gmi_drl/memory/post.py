@@ -14,8 +14,8 @@ PIECE_BYTES = 256 * 1024  # what a mailbox grows by, and what is copied at a tim
 MOST_MESSAGES = 64
 MOST_BYTES = 64 * 2**20
 
-_HEADER = struct.Struct("8sqqq")  # magic, GMIs, most_messages, most_bytes; their ids follow, then their processes
-_MAGIC = b"gmi-msg2"
+_HEADER = struct.Struct("8sqqq")  # magic, GMIs, most_messages, most_bytes; then of all GMIs: ids, processes, news
+_MAGIC = b"gmi-msg3"
 _WORD_BYTES = 8
 _CONTROL_LINES = 2  # of a mailbox, one for each end; the order of its pieces comes after them
 
@@ -115,7 +115,7 @@ class PostMemory:
             raise MachineError(f"{text}: use fewer GMIs") from error
         words = memoryview(self.memory)[: _table_bytes(self._size)].cast("q")[_HEADER.size // _WORD_BYTES :]
         self._places = {gmi: place for place, gmi in enumerate(words[: self._size])}
-        self._pids = words[self._size : 2 * self._size]
+        self._pids, self._news = (words[part * self._size : (part + 1) * self._size] for part in (1, 2))
 
     def pid(self, gmi: int) -> int:
         """The process of a GMI; 0 before it has come."""
@@ -124,6 +124,14 @@ class PostMemory:
     def set_pid(self, gmi: int, pid: int) -> None:
         """Tell the others of the process of a GMI."""
         self._pids[self._places[gmi]] = pid
+
+    def news(self, gmi: int) -> int:
+        """When the last message came of which a GMI knows (`time.monotonic_ns`); 0 before any."""
+        return int(self._news[self._places[gmi]])
+
+    def set_news(self, gmi: int, at_ns: int) -> None:
+        """Show the others that a GMI knows of a message that came then."""
+        self._news[self._places[gmi]] = at_ns
 
     def words(self, sender: int, receiver: int) -> memoryview:
         """The words of a mailbox: a line of its sender, one of its receiver, and from `ORDER` the order of pieces.
@@ -162,7 +170,7 @@ def piece_count(most_bytes: int) -> int:
 
 
 def _table_bytes(size: int) -> int:
-    return _in_pages(_HEADER.size + 2 * _WORD_BYTES * size)
+    return _in_pages(_HEADER.size + 3 * _WORD_BYTES * size)
 
 
 def _mailbox_bytes(most_bytes: int) -> int:

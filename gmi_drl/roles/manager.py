@@ -88,7 +88,7 @@ class GMI_manager:
         self.renewals.tell.append(self.line.renew)
         # Before any role runs: others can send to this GMI, and see it end, from now on.
         if self.resources.post and Messages.obstacle() is None:
-            self._messages = Messages(self.resources.post, self.gmi.id, self.hang_s)
+            self._messages = Messages(self.resources.post, self.gmi.id, self.hang_s, self.renewals)
 
     def become_current(self) -> None:
         """Make this the manager of the process."""
@@ -200,6 +200,10 @@ class GMI_manager:
     def recv(self, GMI_id: int) -> Any:
         """Wait for the next message of another GMI; its tensors come to this GMI's device. See `Messages.recv`."""
         return self._mailboxes_with(GMI_id, can_hear).recv(GMI_id, self.device)
+
+    def hear(self, GMI_id: int, patience: float) -> Any:
+        """`recv` from a GMI that may itself wait for others; see `Messages.hear`."""
+        return self._mailboxes_with(GMI_id, can_hear).hear(GMI_id, self.device, patience)
 
     @property
     def channel_memory(self) -> tuple[int, Post]:

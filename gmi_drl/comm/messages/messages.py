@@ -1,6 +1,7 @@
 """Messages between the GMIs of a host: trees of tensors from one to another, in order (paper section 3, Listing 1)."""
 
 import struct
+import time
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from gmi_drl.comm.messages.trees import MAX_HEADER_BYTES, Form, decode, encode, filled, raw
 from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.membership import Renewals
 from gmi_drl.memory import fence
 from gmi_drl.memory.bells import Bells
 from gmi_drl.memory.mailbox import Inbox, Outbox
@@ -51,13 +53,14 @@ class Messages:
         post: Inherited; it stays the caller's to close, when this is of no more use.
         gmi_id: This process, one of the post's.
         hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
+        renewals: Of this process, by which others learn that this GMI hears something (`hear`); None: of nobody else.
 
     Raises:
         UsageError: If the id is not in the post, or its memory is something else.
         MachineError: If this processor does not store in order.
     """
 
-    def __init__(self, post: Post, gmi_id: int, hang_s: float) -> None:
+    def __init__(self, post: Post, gmi_id: int, hang_s: float, renewals: Renewals | None = None) -> None:
         if obstacle := self.obstacle():
             raise MachineError(obstacle)
         if gmi_id not in post.bells:
@@ -67,6 +70,8 @@ class Messages:
         self._bells = Bells(post, self._memory, gmi_id, hang_s)
         self._outboxes: dict[int, Outbox] = {}
         self._inboxes: dict[int, Inbox] = {}
+        self._renewals = renewals or Renewals()
+        self._renewals.heard.append(self._tell_now)  # who waits for this GMI waits for whom it waits for
 
     @staticmethod
     def obstacle() -> str | None:
@@ -113,11 +118,7 @@ class Messages:
             MachineError: If the message does not fit into the device's memory.
             GmiError: If what came is no message. After this, and whatever ends this half-way, there is no next one.
         """
-        self._check(gmi_id, "receive from")
-        device = torch.device(device)
-        if gmi_id not in self._inboxes:
-            self._inboxes[gmi_id] = Inbox(self._memory, self._bells, gmi_id)
-        inbox = self._inboxes[gmi_id]
+        device, inbox = torch.device(device), self._inbox(gmi_id)
 
         def take(form: Form) -> Tensor:
             try:
@@ -138,11 +139,52 @@ class Messages:
                 raise GmiError(f"GMI {gmi_id} has sent GMI {self._gmi_id} what is no message: {error}") from None
             return filled(tree, take)
 
+    def hear(self, gmi_id: int, device: torch.device | str = "cpu", patience: float = 1) -> Any:
+        """`recv` from a GMI that may itself wait for others: the wait begins anew with each message that those send it.
+
+        Whoever waits for this GMI in this way learns of the messages, too: of those that come here, and of those that
+        `gmi_id` learns of. Every message has its time, so GMIs that wait for each other renew no wait for ever.
+
+        Args:
+            gmi_id: As of `recv`.
+            device: As of `recv`.
+            patience: How many times `hang_s` this waits; see `gmi_drl.waits`.
+
+        Raises:
+            GmiError: As `recv`; PeerSilentError if neither this GMI nor any that it waits for has sent anything.
+        """
+
+        def news() -> int:
+            self._tell(known := self._memory.news(gmi_id))
+            return known
+
+        self._inbox(gmi_id).await_message(patience, news)
+        data = self.recv(gmi_id, device)
+        self._tell(time.monotonic_ns())
+        return data
+
     def close(self) -> None:
         """Stop watching the peers. What has been sent can still be received."""
         self._bells.close()
         self._outboxes.clear()
         self._inboxes.clear()
+
+    def _tell(self, at_ns: int) -> None:
+        """Let those who wait for this GMI know of a message that came then, if it is newer than what they know of."""
+        if at_ns > self._memory.news(self._gmi_id):
+            self._memory.set_news(self._gmi_id, at_ns)
+            for tell in self._renewals.tell:
+                tell()
+
+    def _tell_now(self) -> None:
+        """Let them know that a rank of a group of this GMI, for which it waits, is not silent."""
+        self._memory.set_news(self._gmi_id, time.monotonic_ns())
+
+    def _inbox(self, gmi_id: int) -> Inbox:
+        self._check(gmi_id, "receive from")
+        if gmi_id not in self._inboxes:
+            self._inboxes[gmi_id] = Inbox(self._memory, self._bells, gmi_id)
+        return self._inboxes[gmi_id]
 
     def _check(self, gmi_id: int, deed: str) -> None:
         if type(gmi_id) is not int or gmi_id == self._gmi_id or gmi_id not in self._gmis:

@@ -28,7 +28,7 @@ class TrainingAgent(DRL_role):
     def GMI_run(self, resume: str | None = None) -> None:
         """Serve until the trainer closes; `resume` as of `Holistic`."""
         config, chain = self.mgr.configure(), chain_of(self.mgr.layout, self.GMI_id)
-        trainer = Peer(self.mgr, chain.trainer, self.mgr.waits.trainer * self.mgr.hang_s)
+        trainer = Peer(self.mgr, chain.trainer, self.mgr.waits.trainer)
         simulators = [Peer(self.mgr, gmi_id) for gmi_id in chain.simulators]
         with closing(RemoteTask(simulators, self.mgr.device)) as task:
             noise = torch.Generator(self.mgr.device)

@@ -1,10 +1,9 @@
 """Another GMI, which is asked and answers, or asks and is answered."""
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from gmi_drl.errors import PeerSilentError
+from gmi_drl.waits import FIRST_HAND
 
 CLOSE = "close"
 """The last thing that is asked for; nobody answers it."""
@@ -13,11 +12,13 @@ CLOSE = "close"
 class Mail(Protocol):
     """What passes trees of tensors between GMIs: `roles.manager.GMI_manager`."""
 
+    hang_s: float
+
     def send(self, data: Any, GMI_id: int) -> object:
         """Copy data to another GMI."""
 
-    def recv(self, GMI_id: int) -> Any:
-        """Wait for the next message of another GMI. Raises PeerSilentError after `hang_s`."""
+    def hear(self, GMI_id: int, patience: float) -> Any:
+        """Wait for the next message of another GMI; see `Messages.hear`."""
 
 
 class Peer:
@@ -26,30 +27,27 @@ class Peer:
     Args:
         mail: Of this GMI.
         gmi_id: Of the other one.
-        patience_s: How long its messages are waited for, where that is longer than `hang_s`; see `gmi_drl.waits`.
+        patience: How many times `hang_s` its messages are waited for; see `gmi_drl.waits`.
     """
 
-    def __init__(self, mail: Mail, gmi_id: int, patience_s: float = 0.0) -> None:
-        self._mail, self._gmi_id, self._patience_s = mail, gmi_id, patience_s
+    def __init__(self, mail: Mail, gmi_id: int, patience: float = FIRST_HAND) -> None:
+        self._mail, self._gmi_id, self._patience = mail, gmi_id, patience
 
     def say(self, data: Any) -> None:
         """Send it something."""
         self._mail.send(data, self._gmi_id)
 
-    def hear(self, patience_s: float = 0.0) -> Any:
-        """What it says next, in messages of its own devising.
+    def hear(self, least_s: float = 0.0) -> Any:
+        """Wait for what it says next.
+
+        Args:
+            least_s: Wait for so many seconds, if that is longer.
 
         Raises:
             PeerDiedError: If it has ended.
-            PeerSilentError: If it says nothing for `hang_s`, and for the longer one of both patiences.
+            PeerSilentError: If neither it nor anybody that it waits for says anything in that time.
         """
-        began_s = time.monotonic()
-        while True:
-            try:
-                return self._mail.recv(self._gmi_id)
-            except PeerSilentError:
-                if time.monotonic() - began_s >= max(self._patience_s, patience_s):
-                    raise
+        return self._mail.hear(self._gmi_id, max(self._patience, least_s / self._mail.hang_s))
 
     def ask(self, deed: str, data: Any = None) -> Any:
         """Have it do something, and wait for what it answers."""

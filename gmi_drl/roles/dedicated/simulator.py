@@ -29,8 +29,7 @@ class Simulator(DRL_role):
         """Serve until the agent closes."""
         torch.manual_seed(seed)  # some simulators draw from torch's own generator
         task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)
-        patience_s = self.mgr.waits.behind * self.mgr.hang_s
-        serve_worlds(task, Peer(self.mgr, self.chain.agent, patience_s))
+        serve_worlds(task, Peer(self.mgr, self.chain.agent, self.mgr.waits.behind))
 
 
 class TrainingSimulator(Simulator):

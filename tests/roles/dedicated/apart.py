@@ -18,7 +18,7 @@ class Mail:
     """The messages of one GMI, as its manager passes them; `numbers` counts those of the tensors that it sent."""
 
     def __init__(self, post, gmi_id, hang_s=HANG_S):
-        self.messages, self.nbytes = Messages(post, gmi_id, hang_s), 0
+        self.messages, self.nbytes, self.hang_s = Messages(post, gmi_id, hang_s), 0, hang_s
 
     def send(self, data, GMI_id):
         self.nbytes += tensor_bytes(data)
@@ -26,6 +26,9 @@ class Mail:
 
     def recv(self, GMI_id):
         return self.messages.recv(GMI_id, "cpu")
+
+    def hear(self, GMI_id, patience):
+        return self.messages.hear(GMI_id, "cpu", patience)
 
 
 def tensor_bytes(tree):

@@ -111,7 +111,7 @@ def test_who_may_wait_for_others_is_waited_for_longer_and_who_says_nothing_at_al
     mail, other = (Mail(post, gmi_id, hang_s=0.2) for gmi_id in range(2))
     with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not sent a message"):
         Peer(mail, 1).hear()
-    patient = Peer(mail, 1, patience_s=HANG_S)
+    patient = Peer(mail, 1, patience=HANG_S / 0.2)
     threading.Timer(0.6, lambda: other.send("here", 0)).start()
     assert patient.hear() == "here"
     for end in (mail, other):
