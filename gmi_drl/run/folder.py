@@ -130,13 +130,13 @@ class RunFolder:
         write_atomically(self.path / "task.json", json.dumps(_facts(spec), indent=2) + "\n")
 
     def require_task(self, spec: TaskSpec) -> None:
-        """Refuse a task that is not the run's any more. A run of an earlier version has not noted what that was.
+        """Refuse a task that is not the run's any more. What was not noted, as by an earlier version, is not compared.
 
         Raises:
             UsageError: with what the run has and what the task is now.
         """
         now, noted = _facts(spec), _read_object(self.path / "task.json")
-        if changed := [name for name in now if name in noted and noted[name] != now[name]]:
+        if changed := [name for name in now if noted.get(name) and noted[name] != now[name]]:
             sides = "; ".join(f"{TOLD[name]}: {noted[name]}, now {now[name]}" for name in changed)
             raise UsageError(
                 f"{spec.name} is not what {self.path} has learnt: {sides}: bring the task back as it was, or begin anew"

@@ -179,13 +179,13 @@ def spec_of(
     """
     num_obs, num_actions = _size(name, "observations", obs_space), _size(name, "actions", action_space)
     steps = episode_steps or UNLIMITED_STEPS
-    bounds = _in_words(action_space)
+    bounds = in_words(action_space)
     return TaskSpec(
         name, name, num_obs, num_actions, HIDDEN, int(steps), float(step_s), reward_scale, action_bounds=bounds
     )
 
 
-def _in_words(action_space: Any) -> str:
+def in_words(action_space: Any) -> str:
     """The bounds of a box, alike ones counted: `2 x [-1, 1], 1 x [0, 5]`."""
     low, high = (
         torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().tolist()

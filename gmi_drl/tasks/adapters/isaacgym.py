@@ -20,7 +20,7 @@ from torch import Tensor
 from gmi_drl.errors import MachineError
 from gmi_drl.task_names import SIMULATOR_PYTHON
 from gmi_drl.tasks.adapters import isaacgym_bridge as bridge
-from gmi_drl.tasks.adapters.base import HIDDEN, AdaptedTask, Outcome
+from gmi_drl.tasks.adapters.base import HIDDEN, AdaptedTask, Outcome, in_words
 from gmi_drl.tasks.adapters.isaacgym_process import START_S, STEP_S, BridgeProcess
 from gmi_drl.workload import TASK_SPECS, TaskSpec
 
@@ -78,8 +78,7 @@ class IsaacGymTask(AdaptedTask):
         self._process, self._device = process, torch.device(device)
         self._host = {name: torch.from_numpy(array) for name, array in process.arrays.items()}
         spec = spec_of(name, process.hello)
-        box = SimpleNamespace(low=-1.0, high=1.0, shape=(spec.num_actions,))
-        super().__init__(spec, self._begin(), box)
+        super().__init__(spec, self._begin(), _box(process.hello["low"], process.hello["high"]))
 
     def close(self) -> None:
         """End the simulator's process."""
@@ -105,7 +104,7 @@ class IsaacGymTask(AdaptedTask):
 
 
 def spec_of(name: str, hello: Mapping[str, Any]) -> TaskSpec:
-    """The sizes that the bridge told of; all else is as in our own task of that name, if there is one."""
+    """What the bridge told of; all else is as in our own task of that name, if there is one."""
     told: dict[str, Any] = {
         "name": f"{PREFIX}:{name}",
         "alias": f"{PREFIX}:{name}",
@@ -113,9 +112,20 @@ def spec_of(name: str, hello: Mapping[str, Any]) -> TaskSpec:
         "num_actions": hello["sizes"]["num_actions"],
         "episode_steps": hello["episode_steps"],
         "step_s": hello["step_s"],
+        "action_bounds": in_words(_box(*_clipped(hello))),
     }
     own = next((spec for spec in TASK_SPECS.values() if _plain(spec.name) == _plain(name)), None)
     return replace(own, **told) if own else TaskSpec(hidden=HIDDEN, **told)
+
+
+def _clipped(hello: Mapping[str, Any]) -> tuple[list[float], list[float]]:
+    """The bounds of actions after the task has clipped them: beyond `clip`, which may be infinite."""
+    low, high = ([min(max(bound, -hello["clip"]), hello["clip"]) for bound in hello[side]] for side in ("low", "high"))
+    return low, high
+
+
+def _box(low: list[float], high: list[float]) -> SimpleNamespace:
+    return SimpleNamespace(low=low, high=high, shape=(len(low),))
 
 
 def _plain(name: str) -> str:

@@ -3,7 +3,7 @@
 `gmi_drl.tasks.adapters.isaacgym_process` starts it and imports from here what both sides must know alike, so this file
 runs on Python 3.7 and later, and imports nothing of gmi_drl.
 
-The protocol, version 1. `argv[1]` is the order (JSON): `version`; `line` and `memory`, inherited descriptors of a
+The protocol, version 2. `argv[1]` is the order (JSON): `version`; `line` and `memory`, inherited descriptors of a
 socket (SOCK_SEQPACKET) and of an empty memfd; `parent`, the pid to die with; and what to make: `task`, `num_env`,
 `device`, `seed`, `threads`. The bridge makes the task, gives the memory its size and says hello with the task's sizes.
 From then on each STEP or RESET is answered by DONE; what they are about lies in the memory (`views`), which each side
@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2
 STEP = b'{"word": "step"}'
 RESET = b'{"word": "reset"}'
 DONE = b'{"kind": "done"}'
@@ -107,13 +107,25 @@ class Bridge:
 
     def hello(self) -> dict[str, Any]:
         """What the other side must know before the first step."""
+        low, high = self._action_bounds()
         return {
             "kind": "hello",
             "version": VERSION,
             "sizes": self.sizes,
+            "low": low,
+            "high": high,
+            "clip": float(getattr(self.env, "clip_actions", np.inf)),
             "episode_steps": int(getattr(self.env, "max_episode_length", DEFAULT_EPISODE_STEPS)),
             "step_s": float(getattr(self.env, "dt", 0.0)) * int(getattr(self.env, "control_freq_inv", 1)),
         }
+
+    def _action_bounds(self) -> tuple[list[float], list[float]]:
+        """The least and the greatest number of each action that the task takes, before it clips them."""
+        space, shape = self.env.action_space, (self.sizes["num_actions"],)
+        low, high = (
+            np.broadcast_to(np.asarray(bound, np.float64), shape).tolist() for bound in (space.low, space.high)
+        )
+        return low, high
 
     def reset(self) -> None:
         """Begin an episode in every world.

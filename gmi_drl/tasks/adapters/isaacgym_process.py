@@ -28,7 +28,7 @@ class BridgeProcess:
     """Runs `isaacgym_bridge.py` and asks it for steps. Dies with this process, and leaves nothing behind.
 
     Attributes:
-        hello: The sizes of the task (see `Bridge.hello`).
+        hello: The sizes of the task and the bounds of its actions (see `Bridge.hello`).
         arrays: Arrays in shared memory by name (`isaacgym_bridge.fields`); they change with every `ask`.
 
     Raises:

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from conftest import open_descriptors
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.run.folder import RunFolder
 from gmi_drl.task_names import SIMULATOR_PYTHON
 from gmi_drl.tasks.adapters import isaacgym
 from gmi_drl.tasks.adapters.isaacgym import make_task
@@ -91,6 +93,7 @@ def test_the_spec_is_what_the_simulator_says(task):
     assert (task.spec.name, task.spec.num_obs, task.spec.num_actions) == ("isaacgym:FakeTask", 5, 3)
     assert (task.spec.episode_steps, task.spec.step_s) == (8, pytest.approx(0.02))
     assert (task.spec.hidden, task.spec.reward_scale) == ((256, 128, 64), 1.0)
+    assert task.spec.action_bounds == "3 x [-1, 1]"
     with pytest.raises(UsageError, match=r"\(4, 2\).*\(4, 3\)"):
         task.step(torch.zeros(N, 2))
 
@@ -98,9 +101,30 @@ def test_the_spec_is_what_the_simulator_says(task):
 @pytest.mark.parametrize(("name", "own"), [("Ant", "ant"), ("ShadowHand", "shadow_hand")])
 def test_a_task_that_we_have_too_differs_only_in_what_the_simulator_says(name, own):
     told = {"episode_steps": 77, "step_s": 0.5}
-    spec = isaacgym.spec_of(name, {"sizes": {"num_env": 1, "num_obs": 7, "num_actions": 2}, **told})
+    hello = {
+        "sizes": {"num_env": 1, "num_obs": 7, "num_actions": 2},
+        "low": [-1.0] * 2,
+        "high": [1.0, 3.0],
+        "clip": 2.0,
+    }
+    spec = isaacgym.spec_of(name, hello | told)
     named = {"name": f"isaacgym:{name}", "alias": f"isaacgym:{name}"}
-    assert spec == replace(TASK_SPECS[own], **named, num_obs=7, num_actions=2, **told)
+    bounds = {"action_bounds": "1 x [-1, 1], 1 x [-1, 2]"}
+    assert spec == replace(TASK_SPECS[own], **named, num_obs=7, num_actions=2, **bounds, **told)
+
+
+def test_actions_are_scaled_to_the_bounds_of_the_task_and_a_run_whose_bounds_have_changed_is_refused(
+    shared, monkeypatch, tmp_path
+):
+    run = RunFolder(tmp_path)
+    run.write_task(shared.spec)
+    run.require_task(shared.spec)
+    monkeypatch.setenv("FAKE_HIGH", "4")
+    with closing(start()) as task:
+        obs, *_ = task.step(torch.full((N, 3), 0.5))
+        assert obs[:, :3].tolist() == [[0.5, 0.5, 2.75]] * N
+        with pytest.raises(UsageError, match=r"bounds of actions: 3 x \[-1, 1\], now 2 x \[-1, 1\], 1 x \[-1, 2.5\]"):
+            run.require_task(task.spec)
 
 
 def test_reset_and_an_empty_state_begin_new_episodes(task):

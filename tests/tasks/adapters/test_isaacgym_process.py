@@ -75,8 +75,8 @@ def test_what_cannot_be_executed_is_refused(tmp_path):
 
 def test_a_bridge_of_another_version_is_refused(isaacgym, monkeypatch):
     isaacgym("")
-    monkeypatch.setattr(isaacgym_bridge, "VERSION", 2)  # here, not over there
-    with pytest.raises(GmiError, match="speaks version 1, the order is of version 2"):
+    monkeypatch.setattr(isaacgym_bridge, "VERSION", 3)  # here, not over there
+    with pytest.raises(GmiError, match="speaks version 2, the order is of version 3"):
         start()
 
 

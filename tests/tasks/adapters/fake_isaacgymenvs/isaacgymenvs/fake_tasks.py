@@ -3,7 +3,9 @@
 Each world is a sum of its actions. It falls when the first number exceeds LIMIT, and times out after MAX_STEPS.
 """
 
+import os
 import sys
+from types import SimpleNamespace
 
 import torch
 
@@ -20,6 +22,8 @@ class FakeTask:
 
     dt, control_freq_inv, max_episode_length = 0.01, 2, MAX_STEPS
     num_obs, num_acts = NUM_OBS, NUM_ACTIONS
+    action_space = SimpleNamespace(low=[-1.0] * NUM_ACTIONS, high=[1.0, 1.0, float(os.environ.get("FAKE_HIGH", "1"))])
+    clip_actions = 2.5
 
     def __init__(self, num_envs):
         self.num_envs = num_envs
