@@ -31,8 +31,11 @@ def sizes_of(way: str, sizes: Sequence[int], node: "Node") -> list[int]:
 
 
 def one_device(node: "Node") -> "Node":
-    """The node with its first GPU alone, and all its cores; on cores itself."""
-    if node.gpus is None:
+    """The node with its first GPU alone, and all its cores; itself where it has no other.
+
+    So speeds that a plan has measured there, which are remembered by node, are known here, too.
+    """
+    if node.gpus is None or node.num_gpus == 1:
         return node
     first = node.gpus[0] if isinstance(node.gpus, tuple) else node.gpus
     return node.model_copy(update={"gpus": first.model_copy(update={"count": 1}), "link": "none", "links": ()})

@@ -7,9 +7,12 @@ from gmi_drl.bench.case import Sample
 from gmi_drl.bench.cases import shares, sharing
 from gmi_drl.bench.runner import run_case
 from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware import Cpu, Gpus, Links, Node
 from gmi_drl.profiler import speeds
 from gmi_drl.speeds import GPU_MEMORY, OF_CORES, Speed
+from gmi_drl.templates import TCG_EX
+from tests.gmi.nvml.fake import FakeGpu
 
 H200S = Node(
     name="h200s",
@@ -39,6 +42,15 @@ def test_one_gmi_under_mps_is_a_side_of_its_own_and_several_are_capped_or_not():
     assert {layout.backend for layout in cuts.values()} == {"mps"}
     assert [layout.gmis[0].share for layout in cuts.values()] == [None, None, None, 0.5, 0.25]
     assert sharing._name(1, shares.PLAIN) == sharing.SOLO
+
+
+@two_cores
+def test_speeds_that_a_plan_has_measured_on_the_one_gpu_of_a_machine_are_known(fake_nvml, monkeypatch):
+    fake_nvml.add(FakeGpu(name="NVIDIA H200"))
+    speeds.remember(this_node(), "process", OF_CORES)
+    monkeypatch.setattr(speeds, "measured_speeds", lambda *_: 1 / 0)
+    shares.measure_speeds(this_node(), ["process"])
+    assert shares.shared("ant", this_node(), TCG_EX, 2, shares.PLAIN).groups["trainers"].reduction == "MPR-shm"
 
 
 def test_gmis_of_a_gpu_reduce_as_was_measured_by_each_way_of_sharing_it(monkeypatch):
