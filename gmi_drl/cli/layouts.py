@@ -41,9 +41,11 @@ def make_layout(
 
 def tell_untried(layout: "Layout") -> None:
     """Say that GMIs reduce in a way of which nobody knows that this machine can."""
+    from gmi_drl.reductions import IPC
     from gmi_drl.templates.cost import UNTRIED
 
-    if UNTRIED in layout.reasons:
+    by_ipc = any(group.reduction == IPC.name for group in layout.groups.values())  # reasons stay when that is edited
+    if by_ipc and UNTRIED in layout.reasons:
         say(f"gmi-drl: gradients meet in the memory of the GPU (IPC); {UNTRIED}")
 
 

@@ -77,6 +77,9 @@ def test_a_training_that_sums_untried_on_its_gpu_says_so_until_it_has_run(has_ru
     layout, config = make_layout("ant", 8, 2, TCG_EX), default_config(TASK_SPECS["ant"])
     check(layout, config, "local", apply_mig=False, has_run_here=has_run_here)
     assert (UNTRIED in capsys.readouterr().err) is not has_run_here
+    groups = {name: group.model_copy(update={"reduction": "MPR-shm"}) for name, group in layout.groups.items()}
+    check(layout.model_copy(update={"groups": groups}), config, "local", apply_mig=False, has_run_here=has_run_here)
+    assert UNTRIED not in capsys.readouterr().err, "its file was edited"
 
 
 def test_the_next_line_makes_the_instances_that_are_not_there(one_gpu, command_line, tmp_path):
