@@ -17,7 +17,7 @@ TIMES = ("_s", "_per_second")
 LEFT_OUT = {
     "metrics.jsonl": ("gmis", "dropped"),  # times of each GMI; rollouts under way when the training ended
     "checkpoint.json": ("parts", "digest"),  # of whole files: their tensors are looked at
-    "index.json": ("gmis",),  # of whole files of experience, too
+    "index.json": ("run", "versions"),  # where the run lies, and of the machine
 }
 """Keys that are not looked at."""
 
