@@ -21,7 +21,7 @@ from gmi_drl.units import human_count, human_seconds
 
 Phases = dict[str, float]
 
-LEAST_WIDTH, LEAST_HEIGHT = 60, 12
+LEAST_WIDTH, LEAST_HEIGHT = 80, 12
 PLAIN_EVERY_S = 10.0
 REFRESH_S = 0.25
 USAGE_TEXTS = {
@@ -94,10 +94,10 @@ class TrainingView:
             click.echo(plain_line(row, self.config.iterations), err=True)
 
     def _table(self, row: Row) -> Table:
-        summary = Table.grid(padding=(0, 3))
+        summary = Table.grid(padding=(0, 2))
         elapsed = human_seconds(time.monotonic() - self.started)
         limit = f" of {human_seconds(self.config.time_limit_s)}" if self.config.time_limit_s else ""
-        summary.add_row("iteration", f"{row['iteration']} of at most {self.config.iterations}", "time", elapsed + limit)
+        summary.add_row("iteration", f"{row['iteration']} of {self.config.iterations}", "time", elapsed + limit)
         summary.add_row("env steps", human_count(row["env_steps"]), "steps/s", human_count(row["steps_per_second"]))
         summary.add_row("return", _or_dash(row["return_mean"]), "episode length", _or_dash(row["episode_length_mean"]))
         summary.add_row("learning rate", f"{row['learning_rate']:.1e}", "bad worlds", f"{row['bad_worlds']:.0f}")

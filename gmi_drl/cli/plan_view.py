@@ -56,10 +56,10 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
 
 def best_first(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
     """A table of steps/s whose first row is the choice; how many rows it leaves out stands below."""
-    from rich.table import Table
+    from gmi_drl.cli.number_table import NumberTable
 
     padding = (0, 1) if len(titles) < MANY_COLUMNS else (0, 1, 0, 0)
-    table = Table(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False, padding=padding)
+    table = NumberTable(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False, padding=padding)
     shown = rows[:SHOWN_CANDIDATES]
     for title, cells in zip(titles, zip(*shown, strict=True), strict=True):  # a number that is cut says nothing
         table.add_column(title, justify="right", overflow="fold", min_width=max(map(len, cells)))

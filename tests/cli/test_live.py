@@ -3,10 +3,13 @@ import pty
 import re
 import subprocess
 import sys
+import time
 
+import pytest
 from conftest import tiny_config, tiny_layout
+from rich.console import Console
 
-from gmi_drl.cli.live import TrainingView, gmi_table, plain_line, usage_text
+from gmi_drl.cli.live import CHROME_LINES, TrainingView, gmi_table, plain_line, usage_text
 from gmi_drl.run.folder import RunFolder
 
 ROW = {
@@ -36,6 +39,26 @@ def test_the_table_has_a_line_for_each_gpu(tmp_path):
     with view.console.capture() as seen:
         view.console.print(view._table(row))
     assert "gpu0  41 % of SMs active" in seen.get() and "gpu1  12 % of SMs active" in seen.get()
+
+
+@pytest.mark.parametrize("count", [8, 16, 64])
+def test_no_row_is_wrapped_and_no_digit_is_cut_in_80_columns(tmp_path, count):
+    view = TrainingView(
+        tiny_layout(count), tiny_config(iterations=10**6, time_limit_s=9e5), RunFolder(tmp_path), quiet=True
+    )
+    view.started, view.console = time.monotonic() - 8e5, Console(width=80, height=24)
+    usage = {"sm_util": 100.0, "sm_occupancy": 100.0, "dram_bandwidth": 100.0, "power_w": 700.0}
+    phases = {"sim_s": 1234.567, "act_s": 123.456, "learn_s": 2345.678, "sync_s": 345.678}
+    row = ROW | {"iteration": 123456, "return_mean": -123456.7, "learning_rate": 1e-5, "bad_worlds": 123456.0}
+    row |= {"lag_mean": 12.3, "lag_max": 45.0, "predictions_per_second": 1.23e6, "devices": {"gpu0": usage}}
+    row |= {"gmis": {str(i): phases for i in range(count)}}
+    with view.console.capture() as seen:
+        view.console.print(view._table(row))
+    lines = seen.get().splitlines()
+    assert len(lines) == 5 + 1 + 1 + min(count, 24 - CHROME_LINES - 2), "one line each"
+    assert "123456 of 1000000" in lines[0] and lines[0].rstrip().endswith("of 250 h 0 min")
+    assert lines[4].rstrip().endswith("12.3 versions, 45 at most") and lines[5].rstrip().endswith("700 W")
+    assert all(re.search(r" 1234567 ms +123456 ms +2345678 ms +345678 ms", line) for line in lines[7:])
 
 
 def labels(table):

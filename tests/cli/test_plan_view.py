@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from gmi_drl.cli.plan_document import plan_document
-from gmi_drl.cli.plan_view import candidate_table, notes
+from gmi_drl.cli.plan_view import best_first, candidate_table, notes
 from gmi_drl.hardware import Cpu, Gpus, Node
 from gmi_drl.learners import PPOConfig
 from gmi_drl.noise_scale import NoiseScale
@@ -65,3 +65,16 @@ def test_no_number_is_cut_in_80_columns():
         for candidate in plan.candidates:
             cells = (candidate.expected, candidate.steps_per_second, candidate.useful_steps_per_second)
             assert all(f" {cell / 1000:.1f}k" in text for cell in cells), (cells, text)
+
+
+def test_titles_give_way_to_numbers_where_the_numbers_alone_fit():
+    titles = "backend", "GMIs per device", "environments each", "samples per update", "memory of a GMI"
+    titles = *titles, "expected", "ran together", "error", "useful"
+    rows = [
+        ["capped mps", gmis, "16384", "16.8M", "1023.9 MiB", "999.9k", "998.8k", "+123.4%", "997.7k"]
+        for gmis in ("8", "16", "64")
+    ]
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(best_first(titles, rows))
+    *_, first, second, third = console.export_text().splitlines()
+    assert [line.split() for line in (first, second, third)] == [" ".join(row).split() for row in rows]
