@@ -1,22 +1,17 @@
 """The processes of a layout: started together, watched together, ended together."""
 
 import math
-import os
-import selectors
-import shutil
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Instances
-from gmi_drl.gmi_environment import without_mps
+from gmi_drl.launch.children import Children
 from gmi_drl.launch.closing import Closing
-from gmi_drl.launch.started import UNKNOWN, StartedGMI, Starter, how_it_ended, log_of
+from gmi_drl.launch.started import UNKNOWN, Starter, how_it_ended, log_of
 from gmi_drl.launch.succession import Succession
 from gmi_drl.layout import Layout
 from gmi_drl.memory.waiting import Waiting
@@ -103,8 +98,7 @@ class GMIProcesses:
     ) -> None:
         self.layout, self.folder, self.instances = layout, folder, instances
         self._results: dict[int, Any] = {}
-        self._start, self._roles, self._resources, self._environment = start, roles, resources, environment
-        self._order = {
+        order = {
             "params": dict(params),
             "layout": str(folder.layout_file),
             "run_folder": str(folder.path),
@@ -114,18 +108,13 @@ class GMIProcesses:
             "agents_are_succeeded": succession is not None,
         }
         self._succession = succession
-        self._predecessors: Counter[int] = Counter()
-        self._children: dict[int, StartedGMI] = {}
+        self._children = Children(order, roles, folder, instances, start, resources=resources, environment=environment)
         self._starting, self._failed, self._closing = dict[int, Waiting](), set[int](), Closing(layout.task)
-        self._selector = selectors.DefaultSelector()
         self._has_told = False  # the role of any GMI
 
     def __enter__(self) -> Self:
-        # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
-        self._home = os.open(self.folder.path, os.O_PATH | os.O_DIRECTORY)
+        self._children.open()
         try:
-            shutil.rmtree(self.folder.meeting, ignore_errors=True)  # of a launcher that was killed
-            self.folder.meeting.mkdir()
             for gmi in self.layout.gmis:
                 self._add(gmi.id)
             for gmi_id in far_agents(self.layout):
@@ -176,7 +165,7 @@ class GMIProcesses:
 
     def _is_anybody_awaited(self) -> bool:
         """Whether a GMI is not done; a successor that still loads when all others are is of no more use."""
-        return any(gmi.id not in self._results and not self._predecessors[gmi.id] for gmi in self.layout.gmis)
+        return any(gmi.id not in self._results and not self._children.predecessors[gmi.id] for gmi in self.layout.gmis)
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
@@ -198,29 +187,11 @@ class GMIProcesses:
             for child in self._children.values():
                 child.exit_code(deadline - time.monotonic())
         finally:  # also when Ctrl-C cuts the waiting short
-            self._kill()
-
-    def _kill(self) -> None:
-        try:
-            self.instances.release([child.pid for child in self._children.values()])
-        finally:  # also when that fails, or Ctrl-C cuts it short
-            with ExitStack() as ends:  # the last one first, whatever one of them raises
-                ends.callback(os.close, self._home)
-                ends.callback(shutil.rmtree, self.folder.meeting.name, ignore_errors=True, dir_fd=self._home)
-                ends.callback(self._selector.close)
-                for child in self._children.values():
-                    ends.callback(child.close)
-                    ends.callback(child.end)
+            self._children.kill()
 
     def _add(self, number: int) -> None:
-        order = self._order | {"gmi": number, "role": self._roles.get(number)}  # who stands in for one has none
-        order |= {"predecessors": self._predecessors[number]}
-        wanted = {**without_mps(os.environ), **self.instances.environment(number), **self._environment}
-        environment = {name: value for name, value in wanted.items() if value is not None}
-        child = self._start(order, environment, self.folder.log_file(number), self._resources[number])
-        self._children[number], self._starting[number] = child, Waiting()
-        self._selector.register(child.line_fd, selectors.EVENT_READ, (number, False))
-        self._selector.register(child.exit_fd, selectors.EVENT_READ, (number, True))
+        self._children.add(number)
+        self._starting[number] = Waiting()
 
     def _receive(self, wait_s: float) -> tuple[list[tuple[int, GMIWord]], GmiError | None]:
         """Words that have come within `wait_s`, and how a GMI failed, after which all that was said is heard.
@@ -231,10 +202,10 @@ class GMIProcesses:
         error, complaint = None, None
         deaths = dict[int, GmiDiedError]()
         while True:
-            ready = self._selector.select(0.0 if error else max(0.0, deadline - time.monotonic()))
-            for key, _ in ready:
+            ready = self._children.wait(0.0 if error else max(0.0, deadline - time.monotonic()))
+            for number, has_ended in ready:
                 try:
-                    word = self._read(*key.data)
+                    word = self._read(number, has_ended)
                 except GmiDiedError as failure:
                     deaths.setdefault(failure.gmi_id, failure)  # its line and its process tell of it, both
                     continue
@@ -243,14 +214,14 @@ class GMIProcesses:
                     continue
                 match word:
                     case Failed(blames_peer=True):
-                        complaint = complaint or self._failure(key.data[0], word)
+                        complaint = complaint or self._failure(number, word)
                         deadline = time.monotonic() + BLAME_S
                     case Failed():
-                        error = error or self._failure(key.data[0], word)
+                        error = error or self._failure(number, word)
                     case None:
                         pass
                     case _:
-                        received.append((key.data[0], word))
+                        received.append((number, word))
             if deaths:  # not while what was ready is read: a successor may get the same descriptors
                 error = error or self._succeed(deaths, complaint)
                 deaths.clear()
@@ -270,22 +241,12 @@ class GMIProcesses:
             assert self._succession is not None  # as it may be succeeded
             if not self._succession.restarts.take(death, "started again alone"):
                 return death
-            self._replace(number)
+            self._children.replace(number)
+            self._starting[number] = Waiting()
         return None
 
     def _may_be_succeeded(self, number: int) -> bool:
         return self._succession is not None and number in self._succession.gmis
-
-    def _replace(self, number: int) -> None:
-        child = self._children.pop(number)
-        for descriptor in (child.line_fd, child.exit_fd):
-            with suppress(KeyError):  # one of them has ended first
-                self._selector.unregister(descriptor)
-        self.instances.release([child.pid])
-        child.end()
-        child.close()
-        self._predecessors[number] += 1
-        self._add(number)
 
     def _read(self, number: int, has_ended: bool) -> GMIWord | None:
         """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
@@ -299,7 +260,7 @@ class GMIProcesses:
         if not data:
             if data is None and not has_ended:
                 return None
-            self._selector.unregister(child.exit_fd if has_ended else child.line_fd)
+            self._children.ignore(child.exit_fd if has_ended else child.line_fd)
             if number not in self._results:
                 raise self._death(number)
             if has_ended:
@@ -322,8 +283,8 @@ class GMIProcesses:
             case Closed():
                 self._closing.heard(number, word)
             case Failed():  # that the line ends now is no news
-                self._selector.unregister(child.line_fd)
-                self._selector.unregister(child.exit_fd)
+                self._children.ignore(child.line_fd)
+                self._children.ignore(child.exit_fd)
                 self._failed.add(number)
         return word
 
