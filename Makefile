@@ -40,14 +40,14 @@ guard: $(READY)
 # `make measure CASES="ant_step costs"` measures some.
 measure: $(READY)
 	$(BIN)/python -m tools.measure $(CASES)
-	$(BIN)/python -m gmi_drl.bench.report
+	$(BIN)/python -m gmi_drl.benchmarks.report
 
 # Two hours on two cores, an interrupted one goes on: docs/mutants.md has the score.
 mutants: $(READY) $(ENVPOOL) $(OLD_RSL_RL)
 	$(BIN)/python -m tools.mutants
 
 report: $(READY)
-	$(BIN)/python -m gmi_drl.bench.report
+	$(BIN)/python -m gmi_drl.benchmarks.report
 
 playground: $(PLAYGROUND)
 	.playground/bin/python -m pytest $(PLAYGROUND_PACKAGE)

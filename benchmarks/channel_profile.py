@@ -16,9 +16,9 @@ from pathlib import Path
 
 from profile_parts import Parts, Told, parts_of, table
 
-from gmi_drl.bench.cases.dummies import Dummies, Rates, act_on, actor
-from gmi_drl.bench.cases.table_8_dummies import MODES, rates_of
-from gmi_drl.bench.cores import all_cores
+from gmi_drl.benchmarks.cases.paper.table_8_agents import Dummies, Rates, act_on, actor
+from gmi_drl.benchmarks.cases.paper.table_8_dummies import MODES, rates_of
+from gmi_drl.benchmarks.cores import all_cores
 from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.gmi.inventory import allowed_cores
 

@@ -11,7 +11,7 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
-from gmi_drl.bench.result import Result
+from gmi_drl.benchmarks.result import Result
 
 AGENT = {"sim_s": "simulate", "act_s": "act", "fetch_s": "take a version", "wait_s": "wait for room"}
 TRAINER = {"learn_s": "learn", "publish_s": "publish", "sync_s": "wait for experience"}

@@ -17,12 +17,12 @@ from profile_parts import Parts, Told, parts_of, table
 
 from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import make_agent
-from gmi_drl.bench.cases.a3c_by_autograd import A3CByAutograd
-from gmi_drl.bench.cases.a3c_update import NUM_ENV, keep_freed_memory, learner_and_batch
-from gmi_drl.bench.cores import one_core
-from gmi_drl.config import a3c_of, default_config
-from gmi_drl.roles.actor import Actor
-from gmi_drl.roles.clock import PhaseClock
+from gmi_drl.benchmarks.cases.components.a3c_by_autograd import A3CByAutograd
+from gmi_drl.benchmarks.cases.components.a3c_update import NUM_ENV, keep_freed_memory, learner_and_batch
+from gmi_drl.benchmarks.cores import one_core
+from gmi_drl.config.run_config import a3c_of, default_config
+from gmi_drl.roles.training.actor import Actor
+from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 

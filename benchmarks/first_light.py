@@ -22,7 +22,7 @@ import stages
 from first_light_gmis import case, latency, sharing, solo
 from first_light_talk import STORE, asked, attempt, folder, has_mps, mps, say, ways
 
-from gmi_drl.gmi_environment import NO_MPS, without_mps
+from gmi_drl.layout.environment import NO_MPS, without_mps
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 CLIENTS = Path(__file__).with_name("first_light_clients.py")

@@ -90,9 +90,9 @@ def registration(rank: str, size: str) -> None:
     """
     import torch
 
-    from gmi_drl.device.upload import try_to_register, unregister
-    from gmi_drl.memory.rows import Rows
-    from gmi_drl.memory.segment import create_segment
+    from gmi_drl.comm.memory.pinned import try_to_register, unregister
+    from gmi_drl.comm.memory.rank_slots import Rows
+    from gmi_drl.comm.memory.segment import create_segment
 
     segment = create_segment(1, COPIED_BYTES)
     (slot,) = Rows(segment, 1).slots

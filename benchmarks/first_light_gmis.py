@@ -12,15 +12,15 @@ from first_light_talk import attempt, folder, has_mps, say
 from stages import REHEARSAL
 
 from gmi_drl import run_role
-from gmi_drl.bench.cases import find_case
-from gmi_drl.bench.cases.shares import CAPPED_MPS, MPS, PLAIN, shared, sizes_of
-from gmi_drl.config import default_config
+from gmi_drl.benchmarks.cases import find_case
+from gmi_drl.benchmarks.cases.common.shared_gpu import CAPPED_MPS, MPS, PLAIN, shared, sizes_of
+from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.layout import GmiGroup, Layout
+from gmi_drl.layout.layout import GmiGroup, Layout
+from gmi_drl.layout.reductions import legal_reductions
 from gmi_drl.profiler.session import Measured, Session
 from gmi_drl.profiler.sessions import Sessions
-from gmi_drl.reductions import legal_reductions
 from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from first_light_talk import attached
 
-from gmi_drl.roles.ppo_probe import PPOProbe
+from gmi_drl.roles.probes.ppo_probe import PPOProbe
 
 
 class AttachedProbe(PPOProbe):

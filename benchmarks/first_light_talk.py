@@ -19,7 +19,7 @@ from stages import MPS_CONTROL, REHEARSAL
 
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.control import LOGS, PIPES, Control
-from gmi_drl.gmi_environment import NO_MPS
+from gmi_drl.layout.environment import NO_MPS
 
 STORE = "FIRST_LIGHT_STORE"
 CONTROL_S = 10.0

@@ -22,14 +22,14 @@ from first_light_gmis import REDUCER, every_reduction, figures
 from first_light_talk import attempt, folder
 
 from gmi_drl import run_role
-from gmi_drl.bench.cases.decoupled_run import rates
-from gmi_drl.bench.cases.shares import cut_by
-from gmi_drl.config import default_config
+from gmi_drl.benchmarks.cases.common.decoupled_run import rates
+from gmi_drl.benchmarks.cases.common.shared_gpu import cut_by
+from gmi_drl.config.run_config import default_config
 from gmi_drl.files import dump_yaml, write_atomically
 from gmi_drl.gmi.inventory import this_node, visible_gpus
-from gmi_drl.gmi.inventory.visible import VARIABLE
-from gmi_drl.hardware import CpuDevices, Node
-from gmi_drl.layout import Layout
+from gmi_drl.gmi.inventory.cuda_visible_devices import VARIABLE
+from gmi_drl.hardware.node import CpuDevices, Node
+from gmi_drl.layout.layout import Layout
 from gmi_drl.profiler.session import Session
 from gmi_drl.profiler.sessions import Sessions
 from gmi_drl.templates import template_named

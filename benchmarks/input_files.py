@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 if TYPE_CHECKING:
-    from gmi_drl.hardware import Node
+    from gmi_drl.hardware.node import Node
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -126,14 +126,14 @@ def _write_layouts(folder: Path) -> None:
 
 def _here() -> "Node":
     """As many cores as this process may use, without a look at anything else."""
-    from gmi_drl.hardware import Cpu, Node
+    from gmi_drl.hardware.node import Cpu, Node
 
     return Node(name="n", cpu=Cpu(cores=len(os.sched_getaffinity(0)), memory_gib=8.0))
 
 
 def _write_agents(folder: Path) -> None:
-    from gmi_drl.learners import PPOConfig
-    from gmi_drl.learners.rsl_rl import runner_config
+    from gmi_drl.config.learners import PPOConfig
+    from gmi_drl.config.learners.rsl_rl import runner_config
 
     folder.mkdir(parents=True)
     ours = runner_config(PPOConfig(hidden=(8,)))
@@ -150,8 +150,8 @@ def _write_run(path: Path, kind: str) -> None:
 
     from gmi_drl import scheduler
     from gmi_drl.algo.agent import make_agent
-    from gmi_drl.algo.flat import FlatParameters
-    from gmi_drl.config import acting_of, apply_settings, default_config
+    from gmi_drl.algo.flat_parameters import FlatParameters
+    from gmi_drl.config.run_config import acting_of, apply_settings, default_config
     from gmi_drl.run import checkpoint
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TEMPLATES

@@ -17,17 +17,17 @@ from gmi_drl.errors import GmiError
 STARTS = (
     "gmi_drl.launch.training:stop_on_signals",
     "gmi_drl.launch.serving:serve",
-    "gmi_drl.launch.describe:_ask",
-    "gmi_drl.launch.ray.driven:driven_agents",
-    "gmi_drl.launch.ray.described:described_cluster",
+    "gmi_drl.launch.task_info:_ask",
+    "gmi_drl.launch.ray.client:driven_agents",
+    "gmi_drl.launch.ray.describe:described_cluster",
     "gmi_drl.launch.ray.cluster:connected",
-    "gmi_drl.profiler.planning:plan_here",
-    "gmi_drl.profiler.planning:explore",
-    "gmi_drl.profiler.planning:known_noise",
-    "gmi_drl.profiler.planning:known_speeds",
-    "gmi_drl.profiler.both_sides:plan_here",
-    "gmi_drl.profiler.room:_points_of_few",
-    "gmi_drl.bench.runner:run_case",
+    "gmi_drl.profiler.measured_plan:plan_here",
+    "gmi_drl.profiler.measured_plan:explore",
+    "gmi_drl.profiler.measured_plan:known_noise",
+    "gmi_drl.profiler.measured_plan:known_speeds",
+    "gmi_drl.profiler.decoupled_plan:plan_here",
+    "gmi_drl.profiler.memory_check:_points_of_few",
+    "gmi_drl.benchmarks.runner:run_case",
 )
 """What of the package starts processes or measures, as `module:function`."""
 

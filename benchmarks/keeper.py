@@ -106,7 +106,7 @@ def kept_by_gmi(folder: Path) -> list[int]:
 def is_keeper(pid: int) -> bool:
     """Whether a process is a keeper of gmi_drl."""
     with suppress(OSError):
-        return b"gmi_drl.gmi.keeper" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"gmi_drl.gmi.watchdog" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

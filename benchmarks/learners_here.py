@@ -11,28 +11,28 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.experience import ExperienceBatch
+from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.rollout import Rollout
+from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.comm.messages.messages import Messages
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.config import RunConfig, a3c_of
-from gmi_drl.cut import Cut
-from gmi_drl.experience import RolloutForm
-from gmi_drl.hardware import Cpu, Node
-from gmi_drl.layout import Layout
-from gmi_drl.memory.post import create_post
-from gmi_drl.roles.actor import Actor
-from gmi_drl.roles.asynchronous.replica import make_a3c
-from gmi_drl.roles.clock import PhaseClock
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.run_config import RunConfig, a3c_of
+from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.waits import waits_of
+from gmi_drl.roles.decoupled.a3c_replica import make_a3c
 from gmi_drl.roles.dedicated.agent import TrainingAgent
-from gmi_drl.roles.dedicated.peer import Peer
 from gmi_drl.roles.dedicated.remote_actor import RemoteReplica
 from gmi_drl.roles.dedicated.simulator import TrainingSimulator
-from gmi_drl.roles.player import new_agent
-from gmi_drl.roles.replica import Replica
+from gmi_drl.roles.peer import Peer
+from gmi_drl.roles.serving.player import new_agent
+from gmi_drl.roles.training.actor import Actor
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.ppo_replica import Replica
 from gmi_drl.tasks import make
 from gmi_drl.templates import TDG_EX
-from gmi_drl.waits import waits_of
 from gmi_drl.workload import TASK_SPECS, TaskSpec
 
 N, CPU = 4, torch.device("cpu")

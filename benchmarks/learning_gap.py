@@ -25,7 +25,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.gmi_environment import KEEP_FREED_MEMORY
+from gmi_drl.layout.environment import KEEP_FREED_MEMORY
 
 RESULTS = Path(__file__).parent / "results" / "learning_gap"
 TASKS = ("ant", "anymal", "humanoid")
@@ -97,7 +97,7 @@ def train(task: str, side: str, seed: int) -> dict[str, Any]:
     """One training: what the late episodes returned, and the curve by which they came."""
     import torch
 
-    from gmi_drl.config import default_config
+    from gmi_drl.config.run_config import default_config
     from gmi_drl.workload import TASK_SPECS
 
     torch.set_num_threads(1)
@@ -124,12 +124,12 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
     import torch
 
     from gmi_drl.comm import open_group, open_reduction
-    from gmi_drl.comm.spots import Spot
-    from gmi_drl.membership import Membership
-    from gmi_drl.reductions import NONE
-    from gmi_drl.roles.agreement import Word
-    from gmi_drl.roles.replica import Replica
+    from gmi_drl.comm.membership import Membership
+    from gmi_drl.comm.rendezvous import Spot
+    from gmi_drl.layout.reductions import NONE
     from gmi_drl.roles.seeds import seed_of
+    from gmi_drl.roles.training.iteration_stats import Word
+    from gmi_drl.roles.training.ppo_replica import Replica
     from gmi_drl.tasks import make
     from gmi_drl.workload import TASK_SPECS
 
@@ -172,7 +172,7 @@ def in_place(linear: Any) -> None:
 
 def learner_of_ours() -> Any:
     """The learner of a training."""
-    from gmi_drl.roles.learner import Learner
+    from gmi_drl.roles.training.learner import Learner
 
     return Learner
 
@@ -181,7 +181,7 @@ def learner_with_halves() -> Any:
     """The same with mini-batches as two GMIs of half the worlds have them."""
     import torch
 
-    from gmi_drl.roles.learner import Learner
+    from gmi_drl.roles.training.learner import Learner
 
     class Halves(Learner):
         def shuffled(self, rollout: Any) -> torch.Tensor:
@@ -197,8 +197,8 @@ def by_rsl_rl(task: str, side: str, config: Any, iterations: int) -> Iterator[Ro
     import torch
     from rsl_rl.runners import OnPolicyRunner
 
-    from gmi_drl.learners.rsl_rl import runner_config
-    from gmi_drl.roles.rsl_rl.ledger import Ledger
+    from gmi_drl.config.learners.rsl_rl import runner_config
+    from gmi_drl.roles.rsl_rl.metrics import Ledger
     from gmi_drl.tasks import make
     from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 

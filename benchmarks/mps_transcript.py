@@ -39,7 +39,7 @@ from gmi_drl import run_role
 from gmi_drl.cli import _show_warning
 from gmi_drl.errors import GmiError
 import warnings
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.showwarning = _show_warning
 parts = (GMI(id=0, num_env=1, cores=(0,)), GMI(id=1, num_env=1, cores=(0,)))
@@ -155,7 +155,7 @@ def stale_daemon(machine: Machine) -> None:
     """SIGKILL of launcher and keeper: the daemon stays, is told of and removed."""
     run = machine.launch("mps", 600.0)
     machine.wait_for_clients()
-    (keeper,) = [one for one in psutil.Process(run.pid).children() if "gmi_drl.gmi.keeper" in " ".join(one.cmdline())]
+    (keeper,) = [one for one in psutil.Process(run.pid).children() if "gmi_drl.gmi.watchdog" in " ".join(one.cmdline())]
     machine.lines.append(f"$ kill -9 {keeper.pid} {run.pid}  # the keeper and the launcher")
     keeper.kill()
     run.kill()

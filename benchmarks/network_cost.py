@@ -27,12 +27,12 @@ sys.path += [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "launch" / 
 from network_relay import relayed  # noqa: E402
 from networks import Hosts, obstacle, some_hosts  # noqa: E402
 
-from gmi_drl.bench.machine import Watch  # noqa: E402
-from gmi_drl.cluster import Network  # noqa: E402
-from gmi_drl.config import RunConfig, default_config  # noqa: E402
+from gmi_drl.benchmarks.machine import Watch  # noqa: E402
+from gmi_drl.config.run_config import RunConfig, default_config  # noqa: E402
 from gmi_drl.gmi.inventory import this_node  # noqa: E402
-from gmi_drl.launch.opened import held, opened  # noqa: E402
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout  # noqa: E402
+from gmi_drl.hardware.cluster import Network  # noqa: E402
+from gmi_drl.launch.open_layout import held, opened  # noqa: E402
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout  # noqa: E402
 from gmi_drl.run.folder import RunFolder  # noqa: E402
 from gmi_drl.templates.over_nodes import sum_seconds  # noqa: E402
 from gmi_drl.workload import TASK_SPECS  # noqa: E402

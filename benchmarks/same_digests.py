@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from gmi_drl.files import dump_yaml
 from gmi_drl.launch.launchers import ONLY_NODE
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 
 NUM_ENV, GMIS = 64, 2
 LAYOUTS = {

@@ -20,24 +20,24 @@ from unittest.mock import patch
 import torch
 
 from gmi_drl import scheduler
-from gmi_drl.cluster import Cluster, Network, Nodes
-from gmi_drl.config import RunConfig, apply_settings
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.learners.rsl_rl_keys import of_the_run
+from gmi_drl.config.run_config import RunConfig, apply_settings
+from gmi_drl.config.settings import leaves
 from gmi_drl.errors import GmiDiedError, GmiError
-from gmi_drl.hardware import Cpu, Node
+from gmi_drl.hardware.cluster import Cluster, Network, Nodes
+from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch.launchers import LOCAL, RAY, layout_for
-from gmi_drl.launch.nodes.agent import Agent
-from gmi_drl.launch.nodes.arrivals import introduction
+from gmi_drl.launch.nodes.accept import introduction
+from gmi_drl.launch.nodes.supervisor import Agent
 from gmi_drl.launch.nodes.versions import versions_here
-from gmi_drl.launch.ray.host import AgentHost
+from gmi_drl.launch.ray.actor import AgentHost
 from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.training import check_trainable
-from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS
-from gmi_drl.learners.rsl_rl_keys import of_the_run
+from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.settings import leaves
 from gmi_drl.templates import TEMPLATES
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.workload import TASK_SPECS
@@ -169,7 +169,7 @@ def read_by_gmis(launcher: str, config: RunConfig, folder: RunFolder) -> tuple[l
             life.enter_context(patch(f"gmi_drl.launch.{place}.processes_here", recorder.processes_here))
         life.enter_context(patch.object(Agent, "_watch_input", lambda agent: None))  # that of this process
         if launcher == OWN_FOLDER:
-            life.enter_context(patch("gmi_drl.launch.nodes.host._sees", lambda *folder: False))
+            life.enter_context(patch("gmi_drl.launch.nodes.node_host._sees", lambda *folder: False))
         life.enter_context(suppress(GmiDiedError))  # the second one, for which there is no restart
         train_on(
             layout,

@@ -128,7 +128,7 @@ def undergone(fault: Fault, programs: Path, library: Path, folder: Path) -> str:
 
 def strike(fault: Fault, launcher: subprocess.Popen[bytes], base: Path) -> None:
     """Send the signal; where the target does not exist yet, or any more, nobody gets it."""
-    names = {"keeper": "gmi_drl.gmi.keeper", "daemon": "nvidia-cuda-mps-control", "server": "nvidia-cuda-mps-server"}
+    names = {"keeper": "gmi_drl.gmi.watchdog", "daemon": "nvidia-cuda-mps-control", "server": "nvidia-cuda-mps-server"}
     for target, name in names.items():
         if target in fault.target:
             for process in living(base):
@@ -189,7 +189,7 @@ def role_of(process: psutil.Process) -> str:
     """`launcher`, `keeper`, or nothing known."""
     with suppress(psutil.Error):
         line = " ".join(process.cmdline())
-        return "launcher" if LAUNCHER.name in line else "keeper" if "gmi_drl.gmi.keeper" in line else ""
+        return "launcher" if LAUNCHER.name in line else "keeper" if "gmi_drl.gmi.watchdog" in line else ""
     return ""
 
 

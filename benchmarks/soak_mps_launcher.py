@@ -29,7 +29,7 @@ def main(kind: str, forks: str, folder: str) -> None:
             signal.signal(number, signal.SIG_IGN)
         time.sleep(600)
 
-    from gmi_drl.layout import GMI, Device, Layout
+    from gmi_drl.layout.layout import GMI, Device, Layout
 
     parts = tuple(GMI(id=i, num_env=1, cores=(0,)) for i in range(2))
     layout = Layout(backend="mps", share_cores=True, devices=(Device(kind="gpu", gmis=parts),))

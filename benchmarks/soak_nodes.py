@@ -66,11 +66,11 @@ DECOUPLED_FAULTS = (
     "node b killed, with a restart",
 )
 RAY_FAULTS = (*FAULTS, "daemons of a node killed", "head killed", "driver killed")
-AGENT, CHILD, STAND_IN = "gmi_drl.launch.nodes.agent", "gmi_drl.roles.child", "gmi_drl.roles.asynchronous.stand_in"
+AGENT, CHILD, STAND_IN = "gmi_drl.launch.nodes.supervisor", "gmi_drl.roles.main", "gmi_drl.roles.decoupled.proxy_main"
 VICTIMS = {
     "gmi": (CHILD, ""),
     "agent": (AGENT, ""),
-    "driver": ("gmi_drl.launch.ray.driver", ""),
+    "driver": ("gmi_drl.launch.ray.process", ""),
     "far agent": (CHILD, "GMI 2 "),
     "stand-in": (STAND_IN, "GMI 2 "),
     "trainer": (CHILD, "GMI 0 "),

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gmi_drl.config.learners import LearnerConfig
     from gmi_drl.launch.nodes.starters import AgentStarter
-    from gmi_drl.layout import Layout
-    from gmi_drl.learners import LearnerConfig
+    from gmi_drl.layout.layout import Layout
 
 RAY = "ray"
 HANG_S = 20.0
@@ -41,8 +41,8 @@ def agents_of(how: str, layout: "Layout") -> "Iterator[AgentStarter | None]":
 
 def holistic() -> "tuple[Layout, LearnerConfig]":
     """Two GMIs on each node, which learn together."""
-    from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-    from gmi_drl.learners import PPOConfig
+    from gmi_drl.config.learners import PPOConfig
+    from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 
     devices = tuple(
         Device(
@@ -59,8 +59,8 @@ def holistic() -> "tuple[Layout, LearnerConfig]":
 
 def decoupled() -> "tuple[Layout, LearnerConfig]":
     """GMI 0 trains on node a, where GMI 1 acts; GMI 2 acts on node b."""
-    from gmi_drl.layout import GMI, Channels, Device, GmiGroup, Layout
-    from gmi_drl.learners import A3CConfig
+    from gmi_drl.config.learners import A3CConfig
+    from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
 
     trainer = GMI(id=0, roles=("trainer",), num_env=0, cores=(0,))
     near, far = (GMI(id=number, roles=("simulator", "agent"), num_env=8, cores=(0,)) for number in (1, 2))
@@ -77,7 +77,7 @@ def decoupled() -> "tuple[Layout, LearnerConfig]":
 
 def main() -> None:
     """Train."""
-    from gmi_drl.config import RunConfig
+    from gmi_drl.config.run_config import RunConfig
     from gmi_drl.launch.restarts import train_on
     from gmi_drl.run.checkpoint import list_checkpoints
     from gmi_drl.run.folder import RunFolder

@@ -23,11 +23,11 @@ from multiprocessing.connection import Connection
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.comm.spots import Spot, Spots
-from gmi_drl.membership import Membership
-from gmi_drl.reduction_method import ReductionMethod
-from gmi_drl.reductions import legal_reductions
+from gmi_drl.comm.rendezvous import Spot, Spots
+from gmi_drl.layout.reduction_method import ReductionMethod
+from gmi_drl.layout.reductions import legal_reductions
 
 FORK = get_context("fork")
 MAPPINGS = ([[0, 1], [2, 3]], [[0], [1, 2, 3]], [[0, 1], [2, 3, 4]], [[0], [1]])

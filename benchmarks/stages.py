@@ -18,7 +18,7 @@ from typing import IO, Any, NoReturn
 
 from keeper import MARK, kept
 
-from gmi_drl.bench.machine import Watch
+from gmi_drl.benchmarks.machine import Watch
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import visible_gpus
 

@@ -10,9 +10,9 @@ import argparse
 from first_light_gmis import MEASURE_S, figures
 from first_light_talk import attempt
 
-from gmi_drl.config import default_config
-from gmi_drl.cut import Cut
+from gmi_drl.config.run_config import default_config
 from gmi_drl.gmi.inventory import this_node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler.session import Session
 from gmi_drl.profiler.sessions import Sessions
 from gmi_drl.templates import TCG_EX

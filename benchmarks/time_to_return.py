@@ -21,14 +21,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gmi_drl.bench.cases.sessions import of_layouts
-from gmi_drl.bench.machine import Watch
-from gmi_drl.config import default_config
-from gmi_drl.cut import Cut
+from gmi_drl.benchmarks.cases.common.sessions import of_layouts
+from gmi_drl.benchmarks.machine import Watch
+from gmi_drl.config.run_config import default_config
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware import Node
+from gmi_drl.hardware.node import Node
 from gmi_drl.launch.training import train
-from gmi_drl.profiler.planning import plan_here
+from gmi_drl.layout.cut import Cut
+from gmi_drl.profiler.measured_plan import plan_here
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
 from gmi_drl.scheduler.plan import plan

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from time_to_return import GMIS, GOALS, GRID, NUM_ENVS, kept, middle, seconds_to_goal
 
-from gmi_drl.cut import Cut
+from gmi_drl.layout.cut import Cut
 
 COLORS = {1: "tab:blue", 2: "tab:orange"}
 MARKS = {"steps": ("s", "most steps/s"), "learning": ("*", "learns fastest")}

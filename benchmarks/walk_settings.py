@@ -30,14 +30,14 @@ from learners_here import made
 from other_settings import OF_LEARNER, RUN
 from settings_read import STARTS, arrived
 
-from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.config import RunConfig, apply_settings
-from gmi_drl.learners import A3CConfig, LearnerConfig, PPOConfig, RslRlConfig
-from gmi_drl.learners.rsl_rl import runner_config
-from gmi_drl.learners.rsl_rl_keys import RUN_SETTINGS
-from gmi_drl.roles.agreement import Word
+from gmi_drl.algo.flat_parameters import tensor_digest
+from gmi_drl.config.learners import A3CConfig, LearnerConfig, PPOConfig, RslRlConfig
+from gmi_drl.config.learners.rsl_rl import runner_config
+from gmi_drl.config.learners.rsl_rl_keys import RUN_SETTINGS
+from gmi_drl.config.run_config import RunConfig, apply_settings
+from gmi_drl.config.settings import leaves
+from gmi_drl.roles.training.iteration_stats import Word
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.settings import leaves
 from gmi_drl.templates import TEMPLATES
 
 OURS = PPOConfig(horizon=4, epochs=2, minibatches=2, hidden=(8,), clip=0.05)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import gmi_drl as GMI_DRL
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 
 # What the paper sets in GMI_DRL.config (number of GPUs, backend, reduction) is the layout's here.
 LAYOUT = Layout(

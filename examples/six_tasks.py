@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from gmi_drl.sim.renderer import Renderer
 from gmi_drl.tasks import SimTask, make
+from gmi_drl.tasks.sim.renderer import Renderer
 
 NAMES = ("ant", "anymal", "ball_balance", "franka_cabinet", "humanoid", "shadow_hand")
 SIZE = (400, 300)

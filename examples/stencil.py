@@ -6,7 +6,7 @@ Run it on two cores:  python examples/stencil.py
 import torch
 
 import gmi_drl
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 
 LAYOUT = Layout(
     devices=(Device(kind="cpu", gmis=tuple(GMI(id=i, roles=("trainer",), cores=(i,)) for i in range(2))),),

@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from gmi_drl.cli import main
-from gmi_drl.config import RunConfig
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.gmi import allowed_cores, claimed
-from gmi_drl.launch.opened import opened
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.learners import PPOConfig
+from gmi_drl.hardware.speeds import OF_CORES
+from gmi_drl.launch.open_layout import opened
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.speeds import OF_CORES
 from gmi_drl.workload import TASK_SPECS
 
 torch.set_num_threads(1)
@@ -149,7 +149,7 @@ def install(tmp_path_factory, monkeypatch):
 def opengl():
     """For tests that draw: skips them, with the reason, where there is no OpenGL."""
     from gmi_drl.errors import MachineError
-    from gmi_drl.sim.offscreen import open_context
+    from gmi_drl.tasks.sim.offscreen import open_context
 
     try:
         open_context(8, 8).free()
@@ -182,8 +182,8 @@ def tiny_config(**more):
 @contextmanager
 def untrained_run(path, task):
     """A run of two iterations whose policy has learnt nothing; it has to stay as it is."""
-    from gmi_drl.comm.reductions.alone import Solo
-    from gmi_drl.roles.replica import Replica
+    from gmi_drl.comm.reductions.single import Solo
+    from gmi_drl.roles.training.ppo_replica import Replica
 
     def files():
         return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}

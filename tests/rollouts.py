@@ -6,7 +6,7 @@ import torch
 
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.learners import PPOConfig
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.workload import TASK_SPECS
 
 T, N = 8, 32

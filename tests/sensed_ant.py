@@ -2,8 +2,8 @@
 
 import torch
 
-from gmi_drl.sim import NativeSim
 from gmi_drl.tasks.ant_mjcf import ant_mjcf
+from gmi_drl.tasks.sim import NativeSim
 
 NUM_ENV = 6
 FIELDS = ("qpos", "qvel", "ctrl", "mocap_pos", "xpos", "xmat", "sensordata")

@@ -12,8 +12,8 @@ import yaml
 from gmi_drl.cli import cli
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.ray.placement import shares_of
-from gmi_drl.layout import Layout
-from gmi_drl.pools import pools_of
+from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.pools import pools_of
 from gmi_drl.templates import DECOUPLED
 
 ROOT = Path(__file__).parents[1]

@@ -6,12 +6,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, explain, load_yaml, parse, write_atomically
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout
-from gmi_drl.profile import Profile
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.layout import Layout
+from gmi_drl.scheduler.profile import Profile
 from gmi_drl.yaml_text import read_yaml
 
 LAYOUT = {

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pages import gmi_drl, lines, transcripts
 
-from gmi_drl.config import default_config
+from gmi_drl.config.run_config import default_config
 from gmi_drl.files import load_yaml
-from gmi_drl.gpus import find_gpu
-from gmi_drl.hardware import Node
-from gmi_drl.profile import load_profile
+from gmi_drl.hardware.gpus import find_gpu
+from gmi_drl.hardware.node import Node
 from gmi_drl.scheduler import plan_measured, profile_grid
+from gmi_drl.scheduler.profile import load_profile
 from gmi_drl.workload import TASK_SPECS
 
 ROOT = Path(__file__).parent.parent

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pages import gmi_drl, lines, transcripts
 
-from gmi_drl.profiler.planning import CONFIRMED
+from gmi_drl.profiler.measured_plan import CONFIRMED
+from gmi_drl.scheduler.explain.paper_terms import KEPT
 from gmi_drl.scheduler.memory import SPARE
-from gmi_drl.scheduler.paper_terms import KEPT
 from gmi_drl.scheduler.search import (
     GPU_NUM_ENVS,
     IN_A_ROW,

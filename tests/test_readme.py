@@ -10,7 +10,7 @@ from conftest import two_cores
 from pages import gmi_drl, transcripts
 
 from gmi_drl import run_role
-from gmi_drl.bench.report import load_results
+from gmi_drl.benchmarks.report import load_results
 from gmi_drl.workload import TASK_SPECS
 
 ROOT = Path(__file__).parent.parent

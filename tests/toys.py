@@ -3,7 +3,7 @@
 from importlib import import_module
 
 ENTRY = """
-from gmi_drl.backends import BackendEntry
+from gmi_drl.layout.backends import BackendEntry
 HOW = "as process does, one cut at a time"
 ENTRY = BackendEntry("toy", HOW, "toy_backend:Toy", coexists={coexists}, enforces=frozenset({enforces}))
 """

@@ -22,8 +22,8 @@ from unittest.mock import patch
 import warp as wp
 from warp._src import context
 
-from gmi_drl.sim import warp_graph  # noqa: F401  (it initialises Warp)
 from gmi_drl.tasks import TASKS, make_sim
+from gmi_drl.tasks.sim import warp_graph  # noqa: F401  (it initialises Warp)
 
 ARCHITECTURE, SMS = 90, 132
 """Of the H100 SXM and the H200. MuJoCo Warp sizes launches by the number of SMs."""

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping
 
-from gmi_drl.bench.cases import CASES, find_case
-from gmi_drl.bench.report import load_results
-from gmi_drl.bench.result import Result
-from gmi_drl.bench.stale import ROOT, stale
+from gmi_drl.benchmarks.cases import CASES, find_case
+from gmi_drl.benchmarks.report import load_results
+from gmi_drl.benchmarks.result import Result
+from gmi_drl.benchmarks.stale import ROOT, stale
 from gmi_drl.errors import UsageError
 from tools.checkout import command
 

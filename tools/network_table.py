@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.cluster import Cluster, Network, Nodes
-from gmi_drl.config import default_config
+from gmi_drl.config.run_config import default_config
 from gmi_drl.files import load_yaml
-from gmi_drl.hardware import Node
-from gmi_drl.profile import load_profile
+from gmi_drl.hardware.cluster import Cluster, Network, Nodes
+from gmi_drl.hardware.node import Node
 from gmi_drl.scheduler import plan_cluster
+from gmi_drl.scheduler.profile import load_profile
 from gmi_drl.templates.over_nodes import sum_seconds
 from gmi_drl.units import human_bytes, human_count
 from gmi_drl.workload import TASK_SPECS

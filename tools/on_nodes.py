@@ -6,12 +6,12 @@ It does what `gmi-drl train LAYOUT --run-dir FOLDER` does on a Ray cluster, with
 import sys
 from pathlib import Path
 
-from gmi_drl.config import default_config
+from gmi_drl.config.run_config import default_config
 from gmi_drl.files import load_yaml
-from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.task_info import task_spec
 from gmi_drl.launch.training import train
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import template_of
 

@@ -9,15 +9,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from gmi_drl.bench.case import CURVES
-from gmi_drl.bench.cases.reductions import CORES, NUMELS, SHAPES, mapping_of, name_of
-from gmi_drl.bench.report import load_results
-from gmi_drl.bench.result import Result
+from gmi_drl.benchmarks.case import CURVES
+from gmi_drl.benchmarks.cases.components.reductions import CORES, NUMELS, SHAPES, mapping_of, name_of
+from gmi_drl.benchmarks.report import load_results
+from gmi_drl.benchmarks.result import Result
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.mapping import MappingList, even_mapping, mrr_obstacle, select_by_layout, size_of
+from gmi_drl.hardware.speeds import Speeds
+from gmi_drl.layout.mapping import MappingList, even_mapping, mrr_obstacle, select_by_layout, size_of
+from gmi_drl.layout.reductions import by_speed, legal_reductions
 from gmi_drl.profiler.speeds import measured_speeds
-from gmi_drl.reductions import by_speed, legal_reductions
-from gmi_drl.speeds import Speeds
 from tools.checkout import ROOT, commit
 
 PAGE = ROOT / "docs" / "reductions.md"

@@ -52,10 +52,10 @@ def train_on_gmis(given: Namespace) -> None:
     sys.path.append(str(REPOSITORY))
     os.environ["PYTHONPATH"] = str(REPOSITORY)  # for the GMIs
     from gmi_drl.cli.layouts import make_layout
-    from gmi_drl.config import apply_settings, default_config
-    from gmi_drl.launch.describe import task_spec
+    from gmi_drl.config.learners.rsl_rl import read_over
+    from gmi_drl.config.run_config import apply_settings, default_config
+    from gmi_drl.launch.task_info import task_spec
     from gmi_drl.launch.training import train
-    from gmi_drl.learners.rsl_rl import read_over
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG_EX
 

@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from mujoco_playground import dm_control_suite
 from mujoco_playground._src.dm_control_suite import cartpole
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.roles.seeds import seed_of

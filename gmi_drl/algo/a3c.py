@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.backprop import Backprop
-from gmi_drl.algo.experience import ExperienceBatch
+from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.flat_learner import LEARNING_RATE_FACTOR, FlatLearner
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.vtrace import Steps, n_step_returns, vtrace
-from gmi_drl.device.captured import Captured
+from gmi_drl.config.learners import A3CConfig
+from gmi_drl.cuda_graph import Captured
 from gmi_drl.errors import UsageError
-from gmi_drl.learners import A3CConfig
 
 
 @dataclass

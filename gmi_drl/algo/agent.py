@@ -8,7 +8,7 @@ from torch import Tensor
 from gmi_drl.algo.networks import ActorCritic, make_policy
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.learners import OurConfig
+from gmi_drl.config.learners import OurConfig
 from gmi_drl.workload import TaskSpec
 
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.adam import Adam
-from gmi_drl.algo.flat import FlatParameters
+from gmi_drl.algo.flat_parameters import FlatParameters
 from gmi_drl.algo.networks import ActorCritic
-from gmi_drl.device.captured import Captured
-from gmi_drl.learners import OurConfig
+from gmi_drl.config.learners import OurConfig
+from gmi_drl.cuda_graph import Captured
 
 LEARNING_RATE_RANGE = (1e-5, 1e-2)  # rsl_rl's bounds and factor for the adaptive schedule
 LEARNING_RATE_FACTOR = 1.5

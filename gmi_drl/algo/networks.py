@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from gmi_drl.algo.elu import Elu
-from gmi_drl.learners import OurConfig
-from gmi_drl.learners.ppo import Activation
+from gmi_drl.config.learners import OurConfig
+from gmi_drl.config.learners.ppo import Activation
 from gmi_drl.workload import TaskSpec
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.device.upload import Upload, pinned_zeros
+from gmi_drl.comm.memory.pinned import Upload, pinned_zeros
 
 
 class Normaliser:

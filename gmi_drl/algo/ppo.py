@@ -8,7 +8,7 @@ from torch import Tensor
 from gmi_drl.algo.flat_learner import FlatLearner
 from gmi_drl.algo.networks import gaussian_kl
 from gmi_drl.algo.rollout import MiniBatch, Rollout, split
-from gmi_drl.learners import PPOConfig
+from gmi_drl.config.learners import PPOConfig
 
 
 class PPO(FlatLearner[PPOConfig]):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gmi_drl.learners import OurConfig
+from gmi_drl.config.learners import OurConfig
 
 
 @dataclass

@@ -11,8 +11,11 @@ from typing import NoReturn, TextIO
 import rich_click as click
 
 from gmi_drl import __version__
-from gmi_drl.cli import bench, doctor, plan, play, profile, serve, status, train
+from gmi_drl.cli import bench, play, profile, serve, status
+from gmi_drl.cli.doctor.command import doctor
 from gmi_drl.cli.output import say, tell
+from gmi_drl.cli.plan.command import plan
+from gmi_drl.cli.train.command import train
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.process_signals import ENDING
 
@@ -32,13 +35,13 @@ def cli() -> None:
 
 
 COMMANDS = (
-    plan.plan,
+    plan,
     profile.profile,
-    train.train,
+    train,
     play.play,
     serve.serve,
     status.status,
-    doctor.doctor,
+    doctor,
     bench.bench,
 )
 for command in COMMANDS:

@@ -9,8 +9,8 @@ from gmi_drl.cli.output import console, format_option, plain_table, print_json, 
 from gmi_drl.errors import ComparisonFailedError, MachineError, UsageError
 
 if TYPE_CHECKING:
-    from gmi_drl.bench.case import Case
-    from gmi_drl.bench.result import Result
+    from gmi_drl.benchmarks.case import Case
+    from gmi_drl.benchmarks.result import Result
 
 GUARD_REPEATS = 3
 
@@ -45,7 +45,7 @@ def bench(
 
     Without a CASE the cases are listed.
     """
-    from gmi_drl.bench.cases import CASES, find_case
+    from gmi_drl.benchmarks.cases import CASES, find_case
 
     chosen = find_case(case) if case else None
     if stale:
@@ -118,8 +118,8 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
 
 def _stale(format: str) -> None:
     """The results of the repository whose figures may no longer be those of its code."""
-    from gmi_drl.bench.report import load_results
-    from gmi_drl.bench.stale import ROOT, stale
+    from gmi_drl.benchmarks.report import load_results
+    from gmi_drl.benchmarks.stale import ROOT, stale
 
     folder = ROOT / "benchmarks" / "results"
     if not folder.is_dir():
@@ -140,7 +140,7 @@ def _refuse(below: list[str]) -> None:
 
 def _run(case: "Case", repeats: int | None, *, quick: bool) -> "Result":
     """Measure, telling of each sample as it comes."""
-    from gmi_drl.bench.runner import run_case
+    from gmi_drl.benchmarks.runner import run_case
     from gmi_drl.units import human_value
 
     rounds = repeats or (GUARD_REPEATS if quick else case.repeats)
@@ -160,8 +160,8 @@ def _run(case: "Case", repeats: int | None, *, quick: bool) -> "Result":
 
 def _write(result: "Result", output: Path) -> list[Path]:
     """The result, and its picture where matplotlib is."""
-    from gmi_drl.bench.plot import plot
-    from gmi_drl.bench.result import write_result
+    from gmi_drl.benchmarks.plot import plot
+    from gmi_drl.benchmarks.result import write_result
 
     write_result(result, output)
     try:

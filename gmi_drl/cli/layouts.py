@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.backends import BACKENDS, PROCESS, require_applied
+from gmi_drl.cli.make_plan import even_plan, node_of
 from gmi_drl.cli.output import named_backend, say
-from gmi_drl.cli.plans import even_plan, node_of
 from gmi_drl.errors import UsageError
+from gmi_drl.layout.backends import BACKENDS, PROCESS, require_applied
 
 if TYPE_CHECKING:
-    from gmi_drl.layout import Layout
-    from gmi_drl.learners import LearnerConfig
+    from gmi_drl.config.learners import LearnerConfig
+    from gmi_drl.layout.layout import Layout
     from gmi_drl.templates import Template
 
 
@@ -41,7 +41,7 @@ def make_layout(
 
 def tell_untried(layout: "Layout") -> None:
     """Say that GMIs reduce in a way of which nobody knows that this machine can."""
-    from gmi_drl.reductions import IPC
+    from gmi_drl.layout.reductions import IPC
     from gmi_drl.templates.cost import UNTRIED
 
     by_ipc = any(group.reduction == IPC.name for group in layout.groups.values())  # reasons stay when that is edited
@@ -71,8 +71,8 @@ def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
     What differs here from the machine that it was made for is told; whether it can run is found out where it starts.
     """
     from gmi_drl.files import load_yaml
-    from gmi_drl.layout import Layout
-    from gmi_drl.made_for import differences, made_for
+    from gmi_drl.hardware.signature import differences, made_for
+    from gmi_drl.layout.layout import Layout
 
     given = [name for name, value in overrides.items() if value is not None]
     if given:

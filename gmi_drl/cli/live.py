@@ -12,11 +12,11 @@ from rich.live import Live
 from rich.table import Table
 
 from gmi_drl.cli.output import say
-from gmi_drl.config import RunConfig
-from gmi_drl.layout import Layout
-from gmi_drl.phases import PHASE_NAMES, PHASES, WAIT
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
+from gmi_drl.run.phases import PHASE_NAMES, PHASES, WAIT
 from gmi_drl.units import human_count, human_seconds
 
 Phases = dict[str, float]

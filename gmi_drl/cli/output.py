@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import rich_click as click
 from rich.console import Console
 
-from gmi_drl.backends import BACKENDS, PROCESS
+from gmi_drl.config.task_names import OF_OTHER_PYTHON, SIMULATOR_PYTHON
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.task_names import OF_OTHER_PYTHON, SIMULATOR_PYTHON
+from gmi_drl.layout.backends import BACKENDS, PROCESS
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import psutil
 
 from gmi_drl.cli.output import say, tell
+from gmi_drl.config.task_names import CLOSE_S, ForeignTask, find_task
 from gmi_drl.errors import GmiWarning
-from gmi_drl.task_names import CLOSE_S, ForeignTask, find_task
 
 if TYPE_CHECKING:
     from gmi_drl.tasks import Task

@@ -14,7 +14,7 @@ from gmi_drl.workload import UNLIMITED_STEPS
 
 if TYPE_CHECKING:
     from gmi_drl.algo.agent import Agent
-    from gmi_drl.roles.player import Episode, Player
+    from gmi_drl.roles.serving.player import Episode, Player
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.workload import TaskSpec
 
@@ -42,7 +42,7 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
 
     Takes the newest checkpoint, also while the training goes on. Without -o nothing is drawn, and no OpenGL is needed.
     """
-    from gmi_drl.roles.player import Player, initial_agent, load_agent, require_policy
+    from gmi_drl.roles.serving.player import Player, initial_agent, load_agent, require_policy
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.tasks import SimTask
 
@@ -75,8 +75,8 @@ def _film(player: "Player", steps: int, output: Path, size: tuple[int, int], cam
     from rich.progress import track
 
     from gmi_drl.run.video import check_video, open_video, stride_of
-    from gmi_drl.sim.renderer import Renderer
     from gmi_drl.tasks import SimTask
+    from gmi_drl.tasks.sim.renderer import Renderer
 
     task = player.task
     assert isinstance(task, SimTask)

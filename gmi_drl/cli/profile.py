@@ -19,13 +19,13 @@ from gmi_drl.cli.output import (
     use_simulator,
     write_file,
 )
-from gmi_drl.cli.plan_view import point_table
+from gmi_drl.cli.plan.tables import point_table
+from gmi_drl.config.task_names import known_tasks, with_arguments
 from gmi_drl.errors import UsageError
-from gmi_drl.task_names import known_tasks, with_arguments
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
-    from gmi_drl.profiler.planning import Exploration
+    from gmi_drl.profiler.measured_plan import Exploration
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):
@@ -82,12 +82,12 @@ def profile(
     was interrupted goes on where it was.
     """
     from gmi_drl import scheduler
+    from gmi_drl.config.learners import OUR_PPO
     from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.launch.describe import usual_config
-    from gmi_drl.learners import OUR_PPO
-    from gmi_drl.profile import dump_profile
+    from gmi_drl.launch.task_info import usual_config
     from gmi_drl.profiler.budget import budget_of
-    from gmi_drl.profiler.planning import explore, known_noise, known_speeds
+    from gmi_drl.profiler.measured_plan import explore, known_noise, known_speeds
+    from gmi_drl.scheduler.profile import dump_profile
     from gmi_drl.templates import devices_of
 
     require_folder(output)

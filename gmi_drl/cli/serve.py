@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
+from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
 from gmi_drl.cli.output import (
     apply_mig_option,
     backend_option,
@@ -19,14 +20,13 @@ from gmi_drl.cli.output import (
     simulator_option,
     use_simulator,
 )
-from gmi_drl.cli.plans import DEFAULT_NUM_ENV
-from gmi_drl.phases import ACT, SIMULATE, WAIT
+from gmi_drl.run.phases import ACT, SIMULATE, WAIT
 from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.launch.serving import Served, ServedGMI
-    from gmi_drl.layout import Layout
+    from gmi_drl.layout.layout import Layout
     from gmi_drl.run.folder import RunFolder
 
 SHOWN = 16
@@ -72,15 +72,15 @@ def serve(
     `gmi-drl plan --template serving` makes such a layout. Nobody learns, and nothing is written into the run. It tells
     steps/s, returns, and how long a control step took. Ctrl-C ends it with what was done so far.
     """
-    from gmi_drl.cli.train_checks import tell_physics
+    from gmi_drl.cli.train.checks import tell_physics
     from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.launch.describe import task_spec
     from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
     from gmi_drl.launch.serving import require_one_machine
     from gmi_drl.launch.serving import serve as launch
     from gmi_drl.launch.signals import EndedAtOnce
-    from gmi_drl.profiler.room import require_room
-    from gmi_drl.roles.player import require_policy
+    from gmi_drl.launch.task_info import task_spec
+    from gmi_drl.profiler.memory_check import require_room
+    from gmi_drl.roles.serving.player import require_policy
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG, template_for
 
@@ -108,7 +108,7 @@ def serve(
         raise
     _tell(served, folder, task, format)
     if experience is not None and format == "table":
-        say(f"Wrote {experience}. Read it with gmi_drl.run.experience.ExperienceDataset({str(experience)!r}).")
+        say(f"Wrote {experience}. Read it with gmi_drl.replay.files.ExperienceDataset({str(experience)!r}).")
     if served.signal is not None:
         raise SystemExit(128 + served.signal)
 

@@ -6,11 +6,11 @@ Torch comes with what is opened.
 import platform
 from typing import TYPE_CHECKING
 
+from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.mapping import select_by_layout
-from gmi_drl.membership import Membership
-from gmi_drl.reduction_method import ReductionMethod
-from gmi_drl.reductions import refusal, usual_reduction
+from gmi_drl.layout.mapping import select_by_layout
+from gmi_drl.layout.reduction_method import ReductionMethod
+from gmi_drl.layout.reductions import refusal, usual_reduction
 from gmi_drl.registry import class_at
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gmi_drl.comm.group import Group
     from gmi_drl.comm.reduction import Reduction
-    from gmi_drl.comm.spots import Spot
+    from gmi_drl.comm.rendezvous import Spot
 
 __all__ = ["open_group", "open_reduction", "select_by_layout"]
 

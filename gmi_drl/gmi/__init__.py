@@ -2,7 +2,7 @@
 
 from gmi_drl.gmi.backend import Backend, Instances
 from gmi_drl.gmi.claims import claim
-from gmi_drl.gmi.cutting import Claim, backend_for, claimed, refusals, require_possible
+from gmi_drl.gmi.devices import Claim, backend_for, claimed, refusals, require_possible
 from gmi_drl.gmi.inventory import allowed_cores, this_node
 from gmi_drl.gmi.process import ProcessBackend
 

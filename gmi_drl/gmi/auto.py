@@ -9,8 +9,8 @@ from gmi_drl.gmi.backend import Instances
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.gmi.mps.backend import MpsBackend, MpsInstances
 from gmi_drl.gmi.process import ProcessBackend
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.layout import Layout
 
 PLAINLY = "GMIs share GPUs plainly, without MPS"
 

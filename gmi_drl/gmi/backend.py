@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.layout import Layout
 
 
 class Instances(Protocol):

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.inventory import VisibleGpu, allowed_cores, visible_gpus
-from gmi_drl.gmi_environment import NO_GPU, NO_MPS, gmi_environment
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.environment import NO_GPU, NO_MPS, gmi_environment
+from gmi_drl.layout.layout import Layout
 
 
 class ProcessBackend:

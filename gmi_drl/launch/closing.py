@@ -5,12 +5,12 @@ import warnings
 from collections.abc import Mapping
 from select import POLLIN, poll
 
+from gmi_drl.config.task_names import CLOSE_S
 from gmi_drl.errors import GmiWarning
-from gmi_drl.launch.started import StartedGMI, how_it_ended
-from gmi_drl.process_names import name_of
-from gmi_drl.roles.line import decode
-from gmi_drl.roles.words import Closed, Warned, said_by_gmi
-from gmi_drl.task_names import CLOSE_S
+from gmi_drl.launch.processes.gmi_handle import StartedGMI, how_it_ended
+from gmi_drl.roles.launcher.connection import decode
+from gmi_drl.roles.launcher.protocol import Closed, Warned, said_by_gmi
+from gmi_drl.run.process_names import name_of
 
 EXIT_S = 1.0  # from the end of a line until its process must have ended, or nothing is known of how
 

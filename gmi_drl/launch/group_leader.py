@@ -6,7 +6,7 @@ import subprocess
 from contextlib import suppress
 from select import POLLIN, poll
 
-from gmi_drl.launch.started import UNKNOWN
+from gmi_drl.launch.processes.gmi_handle import UNKNOWN
 
 KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
 

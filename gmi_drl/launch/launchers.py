@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from gmi_drl.errors import UsageError, did_you_mean
 from gmi_drl.launch.nodes.starters import AgentStarter
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 
 LOCAL, RAY = "local", "ray"
 LAUNCHERS = (LOCAL, RAY)
@@ -42,7 +42,7 @@ def agents_by(launcher: str, layout: Layout) -> Iterator[AgentStarter | None]:
     if launcher == LOCAL:
         yield None
         return
-    from gmi_drl.launch.ray.driven import driven_agents
+    from gmi_drl.launch.ray.client import driven_agents
 
     with driven_agents(layout) as agents:
         yield agents

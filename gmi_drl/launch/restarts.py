@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from gmi_drl.config import RunConfig
-from gmi_drl.launch.succession import Restarts
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.launch.processes.gmi_restarts import Restarts
 from gmi_drl.launch.supervisor import Outcome
 from gmi_drl.launch.training import train
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 
 

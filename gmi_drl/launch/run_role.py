@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
-from gmi_drl.launch.opened import held, opened
-from gmi_drl.layout import Layout
+from gmi_drl.launch.open_layout import held, opened
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 
 SLOT_BYTES = 8 * 2**20

@@ -8,29 +8,29 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.task_names import find_task
+from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.describe import task_spec
 from gmi_drl.launch.nodes.starters import AgentStarter
-from gmi_drl.launch.opened import held, opened
-from gmi_drl.launch.processes import GMIProcesses, Heard
+from gmi_drl.launch.open_layout import held, opened
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses, Heard
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
-from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS
-from gmi_drl.roles.checkpointer import LEARNER_PART
-from gmi_drl.roles.latency import Latencies
-from gmi_drl.roles.player import load_agent, newest_learner, require_policy
+from gmi_drl.launch.task_info import task_spec
+from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.waits import waits_of
+from gmi_drl.replay.files import SHARD_BYTES, GMIExperience, Writing, step_bytes, writing
+from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
 from gmi_drl.roles.seeds import worlds_seed
-from gmi_drl.roles.words import Ready, Start, Stop, Wrote
+from gmi_drl.roles.serving.latency import Latencies
+from gmi_drl.roles.serving.player import load_agent, newest_learner, require_policy
+from gmi_drl.roles.training.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
-from gmi_drl.run.experience import SHARD_BYTES, GMIExperience, Writing, step_bytes, writing
 from gmi_drl.run.folder import RunFolder, versions
-from gmi_drl.task_names import find_task
-from gmi_drl.task_settings import check_settings
 from gmi_drl.templates import template_for
 from gmi_drl.templates.tcg import SERVING
-from gmi_drl.waits import waits_of
 from gmi_drl.workload import TaskSpec
 
 

@@ -8,30 +8,30 @@ from functools import partial
 from pathlib import Path
 from signal import Signals
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.ground import Laying
-from gmi_drl.launch.opened import opened
-from gmi_drl.launch.processes import GMIProcesses, Heard
-from gmi_drl.launch.rows import RowMerger
+from gmi_drl.launch.hosts import Laying
+from gmi_drl.launch.open_layout import opened
+from gmi_drl.launch.processes.gmi_handle import LOST
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses, Heard
+from gmi_drl.launch.processes.gmi_restarts import Restarts, Succession
+from gmi_drl.launch.row_merger import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
-from gmi_drl.launch.started import LOST
-from gmi_drl.launch.succession import Restarts, Succession
+from gmi_drl.launch.task_info import task_spec
 from gmi_drl.launch.without_node import what_is_left
-from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS
-from gmi_drl.phases import PHASE_NAMES
-from gmi_drl.roles.words import Report, Stop
+from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.waits import waits_of
+from gmi_drl.roles.launcher.protocol import Report, Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row, drop_rows_after
+from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.presence import Presence
 from gmi_drl.run.writers import Writers
 from gmi_drl.templates import template_of
-from gmi_drl.waits import waits_of
 
 
 @dataclass(frozen=True)

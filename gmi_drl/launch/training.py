@@ -5,22 +5,22 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.task_names import find_task
+from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
-from gmi_drl.launch.describe import require_learnable, task_spec
 from gmi_drl.launch.nodes.starters import AgentStarter
-from gmi_drl.launch.opened import held
+from gmi_drl.launch.open_layout import held
+from gmi_drl.launch.processes.gmi_restarts import Restarts
 from gmi_drl.launch.signals import Stage, stop_on_signals
-from gmi_drl.launch.succession import Restarts
 from gmi_drl.launch.supervisor import Outcome, Supervisor
-from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS
+from gmi_drl.launch.task_info import require_learnable, task_spec
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
 from gmi_drl.run.presence import Presence
-from gmi_drl.task_names import find_task
-from gmi_drl.task_settings import check_settings
 from gmi_drl.templates import template_for
 
 

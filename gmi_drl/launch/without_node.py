@@ -1,9 +1,9 @@
 """A layout without nodes that were lost: the GMIs of the others take over their environments."""
 
 from gmi_drl.errors import GmiDiedError, MissingNodeError
-from gmi_drl.launch.started import LOST
-from gmi_drl.layout import GmiGroup, Layout
-from gmi_drl.reductions import HAR, NONE
+from gmi_drl.launch.processes.gmi_handle import LOST
+from gmi_drl.layout.layout import GmiGroup, Layout
+from gmi_drl.layout.reductions import HAR, NONE
 from gmi_drl.templates import template_of
 
 FOR_ALL = HAR.name

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from gmi_drl.cut import Cut
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.hardware import Node
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler.points import SMALL, refusal
 from gmi_drl.templates import TCG, devices_of
 from gmi_drl.workload import TaskSpec

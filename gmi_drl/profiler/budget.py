@@ -5,13 +5,13 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.physics import usual_physics
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.task_names import ForeignTask, find_task
+from gmi_drl.config.task_settings import missing_warp
 from gmi_drl.gmi import Claim
-from gmi_drl.hardware import Node
-from gmi_drl.physics import usual_physics
+from gmi_drl.hardware.node import Node
 from gmi_drl.profiler.session import Session
-from gmi_drl.task_names import ForeignTask, find_task
-from gmi_drl.task_settings import missing_warp
 from gmi_drl.workload import TaskSpec
 
 COMPILING = "starting the first GMI: kernels may be compiled now, once per machine, outside of the budget"

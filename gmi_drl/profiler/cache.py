@@ -6,15 +6,15 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.task_names import as_file_name
 from gmi_drl.errors import UsageError
 from gmi_drl.files import write_atomically
-from gmi_drl.hardware import Node
-from gmi_drl.learners import LEARNERS
-from gmi_drl.noise_scale import NoiseScale
-from gmi_drl.profile import Profile, ProfilePoint, dump_profile, load_profile
+from gmi_drl.hardware.node import Node
 from gmi_drl.run.folder import versions
-from gmi_drl.task_names import as_file_name
+from gmi_drl.scheduler.noise_scale import NoiseScale
+from gmi_drl.scheduler.profile import Profile, ProfilePoint, dump_profile, load_profile
 from gmi_drl.templates import TCG_EX, Template
 from gmi_drl.workload import TaskSpec
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from gmi_drl.config import RunConfig
-from gmi_drl.cut import Cut
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.speeds import SpeedsByBackend
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import Layout
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.points import MEASURE_S, not_runnable, point_of, refusal
 from gmi_drl.profiler.session import PATIENCE_S, Measured, Session
 from gmi_drl.profiler.sessions import Sessions
-from gmi_drl.speeds import SpeedsByBackend
+from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.templates import TCG_EX, Template
 from gmi_drl.workload import TaskSpec
 

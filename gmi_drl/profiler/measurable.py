@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from gmi_drl.config import RunConfig
-from gmi_drl.learners import LEARNERS, PPOConfig
+from gmi_drl.config.learners import LEARNERS, PPOConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.templates import Template
 from gmi_drl.workload import TaskSpec
 

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from contextlib import closing
 
-from gmi_drl.config import RunConfig
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import LEARNERS, OUR_PPO
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi import claimed
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, Layout
-from gmi_drl.learners import LEARNERS, OUR_PPO
-from gmi_drl.noise_scale import NoiseScale
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import Device, Layout
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.session import PATIENCE_S, Session
+from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.templates import TCG_EX
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec

@@ -8,20 +8,20 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from gmi_drl.config import RunConfig
-from gmi_drl.cut import Cut
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import backend_for, claimed
-from gmi_drl.hardware import Node
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.profile import Phases, Profile, ProfilePoint
+from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.speeds import SpeedsByBackend
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.reductions import NONE
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.pace import Pace
 from gmi_drl.profiler.session import Measured, Session
-from gmi_drl.reductions import NONE
 from gmi_drl.scheduler.memory import fit, shortage
-from gmi_drl.speeds import SpeedsByBackend
+from gmi_drl.scheduler.profile import Phases, Profile, ProfilePoint
 from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
 from gmi_drl.templates.template import all_in_one
 from gmi_drl.workload import TaskSpec

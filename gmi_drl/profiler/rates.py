@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from gmi_drl.config import RunConfig, a3c_of
-from gmi_drl.cut import Cut
+from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import claimed
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, Layout
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import Device, Layout
 from gmi_drl.profiler.budget import Budget
-from gmi_drl.profiler.machines import Machines
-from gmi_drl.profiler.planning import explore
+from gmi_drl.profiler.identical_machines import Machines
+from gmi_drl.profiler.measured_plan import explore
 from gmi_drl.profiler.session import PATIENCE_S, Session, probe_of
-from gmi_drl.scheduler.division import Division, division_of
+from gmi_drl.scheduler.agent_trainer_split import Division, division_of
+from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.scheduler.search import Grid, by_division
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TaskSpec
@@ -38,7 +38,7 @@ LEFT_S = 1.0
 BESIDE = 0.8
 """The part of the time for which both sides must have run at once: in the rest one of them had the machine alone."""
 
-PROBE = "gmi_drl.roles.asynchronous.trainer_probe:TrainerProbe"
+PROBE = "gmi_drl.roles.probes.trainer_probe:TrainerProbe"
 
 CLAIM = "gmi-drl is measuring"
 

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.describe import task_spec
-from gmi_drl.launch.ground import Laying
-from gmi_drl.launch.opened import opened
-from gmi_drl.launch.processes import FIRST_WORD_S, Heard
-from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS
-from gmi_drl.phases import PHASE_NAMES
-from gmi_drl.roles.words import Measure, Ready, Report, Stop
+from gmi_drl.launch.hosts import Laying
+from gmi_drl.launch.open_layout import opened
+from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, Heard
+from gmi_drl.launch.task_info import task_spec
+from gmi_drl.layout.layout import Layout
+from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.templates import template_of
 
 Said = TypeVar("Said", Ready, Report)

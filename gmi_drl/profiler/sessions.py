@@ -6,9 +6,9 @@ from math import inf
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from gmi_drl.backends import coexist
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import claimed
+from gmi_drl.layout.backends import coexist
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.session import Session
 

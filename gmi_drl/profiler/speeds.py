@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from gmi_drl.backends import AUTO, BACKENDS, MPS, PROCESS
+from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.files import FileModel, load_json, write_atomically
 from gmi_drl.gmi import claimed
-from gmi_drl.hardware import Node
-from gmi_drl.launch.opened import opened_briefly
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.learners import LearnerConfig
-from gmi_drl.mapping import MappingList
+from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.speeds import Speed, Speeds
+from gmi_drl.launch.open_layout import opened_briefly
+from gmi_drl.layout.backends import AUTO, BACKENDS, MPS, PROCESS
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.reduction_method import Kind, ReductionMethod
+from gmi_drl.layout.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import cache_folder
 from gmi_drl.profiler.pace import START_S
 from gmi_drl.profiler.points import pace_on
-from gmi_drl.reduction_method import Kind, ReductionMethod
-from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
 from gmi_drl.run.folder import versions
-from gmi_drl.speeds import Speed, Speeds
 from gmi_drl.templates import Template
 from gmi_drl.templates.cost import Communication
 from gmi_drl.workload import TaskSpec
@@ -41,7 +41,7 @@ SECONDS = 0.3
 
 LEAST_ROUND_S = 1e-7
 HANG_S = 30.0
-ROLE = "gmi_drl.roles.speed_probe:SpeedProbe"
+ROLE = "gmi_drl.roles.probes.speed_probe:SpeedProbe"
 
 
 class SpeedFile(FileModel):

@@ -10,25 +10,25 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.crossings import are_on_one_node, can_hear
+from gmi_drl.comm.channels.proxy_rendezvous import are_on_one_node, can_hear
+from gmi_drl.comm.membership import Membership, Renewals
+from gmi_drl.comm.memory.mailbox_memory import Post
 from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.comm.spots import Spot
-from gmi_drl.config import RunConfig, load_config
-from gmi_drl.device.precision import set_precision
+from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
-from gmi_drl.layout import GMI, Layout
-from gmi_drl.membership import Membership, Renewals
-from gmi_drl.memory.post import Post
-from gmi_drl.reductions import NONE, REDUCTIONS
-from gmi_drl.roles.far_home import FarHome
-from gmi_drl.roles.line import Line
-from gmi_drl.roles.resources import Resources
-from gmi_drl.roles.words import Report
+from gmi_drl.layout.layout import GMI, Layout
+from gmi_drl.layout.reductions import NONE, REDUCTIONS
+from gmi_drl.layout.waits import Waits, waits_of
+from gmi_drl.roles.launcher.connection import Line
+from gmi_drl.roles.launcher.protocol import Report
+from gmi_drl.roles.launcher.remote_checkpoint_store import FarHome
+from gmi_drl.roles.launcher.resources import Resources
+from gmi_drl.roles.precision import set_precision
+from gmi_drl.run.checkpoint_store import Home
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.home import Home
 from gmi_drl.run.presence import pinned
-from gmi_drl.waits import Waits, waits_of
 
 if TYPE_CHECKING:
     from gmi_drl.roles.worlds import Closable

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.run_config import RunConfig
 
 SEEDS = 2**32
 

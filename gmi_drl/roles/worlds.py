@@ -3,7 +3,7 @@
 import traceback
 from typing import Protocol
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.tasks import make

@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 
-from gmi_drl.config import RunConfig, load_config
+from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml, write_atomically
-from gmi_drl.layout import Layout
-from gmi_drl.process_names import file_name_of
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints
+from gmi_drl.run.process_names import file_name_of
 from gmi_drl.workload import TaskSpec
 
 LOCK = ".lock"

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gmi_drl.cut import Cut
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.layout.cut import Cut
+from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.scheduler.search import SATURATION_THRESHOLD, Candidate, Grid, Measure, by_division, saturation
 
 

@@ -1,8 +1,8 @@
 """Which backends a plan looks at, and which it takes where nothing was measured."""
 
-from gmi_drl.backends import AUTO, BACKENDS, MIG, MIG_CI, MPS, PROCESS
-from gmi_drl.cut import Cut
-from gmi_drl.hardware import Node
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.backends import AUTO, BACKENDS, MIG, MIG_CI, MPS, PROCESS
+from gmi_drl.layout.cut import Cut
 from gmi_drl.templates import Purpose, backend_refusal
 
 ON_GPUS = (PROCESS, MPS, MIG, MIG_CI)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gmi_drl.cluster import Cluster
+from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.errors import NoFeasiblePlanError
-from gmi_drl.hardware import Node
-from gmi_drl.learners import LearnerConfig
-from gmi_drl.profile import Profile
+from gmi_drl.hardware.cluster import Cluster
+from gmi_drl.hardware.node import Node
 from gmi_drl.scheduler.grid import profile_grid
 from gmi_drl.scheduler.objective import KINDS, Objective, worth
 from gmi_drl.scheduler.plan import Plan, plan_measured
+from gmi_drl.scheduler.profile import Profile
 from gmi_drl.templates import TCG_EX, Template
 from gmi_drl.templates.over_nodes import OverNodes, about_network
 from gmi_drl.units import human_count

@@ -4,24 +4,24 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
-from gmi_drl.backends import PROCESS
-from gmi_drl.cut import AnyCut, Cut
+from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout, Projection
-from gmi_drl.learners import LearnerConfig
-from gmi_drl.made_for import made_for
-from gmi_drl.mapping import MappingList
-from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.division import Division
+from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.signature import made_for
+from gmi_drl.hardware.speeds import SpeedsByBackend
+from gmi_drl.layout.backends import PROCESS
+from gmi_drl.layout.cut import AnyCut, Cut
+from gmi_drl.layout.layout import Layout, Projection
+from gmi_drl.layout.mapping import MappingList
+from gmi_drl.scheduler.agent_trainer_split import Division
+from gmi_drl.scheduler.gpu_choice import why_these_gpus
+from gmi_drl.scheduler.gpu_models import for_node, no_common_point
+from gmi_drl.scheduler.heterogeneous import about_unlike, uneven_candidates, with_uneven
 from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
-from gmi_drl.scheduler.models import for_node, no_common_point
 from gmi_drl.scheduler.objective import Objective, ranked
+from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
-from gmi_drl.scheduler.uneven import about_unlike, uneven_candidates, with_uneven
-from gmi_drl.scheduler.used import why_these_gpus
-from gmi_drl.speeds import SpeedsByBackend
 from gmi_drl.templates import (
     TCG_EX,
     Template,

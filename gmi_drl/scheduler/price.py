@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gmi_drl.errors import UsageError
-from gmi_drl.gpus import is_called
-from gmi_drl.hardware import Node
+from gmi_drl.hardware.gpus import is_called
+from gmi_drl.hardware.node import Node
 
 OPTION = "--price-per-gpu-hour"
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gmi_drl.backends import BACKENDS
-from gmi_drl.cut import AnyCut, Cut
-from gmi_drl.learners import OUR_PPO
-from gmi_drl.noise_scale import NoiseScale
-from gmi_drl.profile import Profile
+from gmi_drl.config.learners import OUR_PPO
+from gmi_drl.layout.backends import BACKENDS
+from gmi_drl.layout.cut import AnyCut, Cut
+from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.objective import Objective, worth
+from gmi_drl.scheduler.profile import Profile
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.units import counted, human_bytes, human_count
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gmi_drl.cut import AnyCut, Cut, Cuts
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.layout.cut import AnyCut, Cut, Cuts
+from gmi_drl.scheduler.profile import ProfilePoint
 
 NUM_ENVS = tuple(128 * 2**i for i in range(8))
 """128 to 16384, doubling (paper section 5.2)."""

@@ -6,12 +6,11 @@ from inspect import signature
 
 import torch
 
-from gmi_drl.config import WarpRoom
+from gmi_drl.config.physics import Physics, usual_physics
+from gmi_drl.config.run_config import WarpRoom
+from gmi_drl.config.task_names import ForeignTask, find_task
+from gmi_drl.config.task_settings import MEASURED_ROOM, check_physics, check_settings
 from gmi_drl.errors import GmiError, MachineError, UsageError, place_of
-from gmi_drl.physics import Physics, usual_physics
-from gmi_drl.sim import NativeSim, Sim, SteppedSim
-from gmi_drl.task_names import ForeignTask, find_task
-from gmi_drl.task_settings import MEASURED_ROOM, check_physics, check_settings
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.anymal import ANYMAL
 from gmi_drl.tasks.ball_balance import BALL_BALANCE
@@ -20,6 +19,7 @@ from gmi_drl.tasks.franka_cabinet import FRANKA_CABINET
 from gmi_drl.tasks.humanoid import HUMANOID
 from gmi_drl.tasks.mujoco_v5 import MUJOCO_TASKS
 from gmi_drl.tasks.shadow_hand import SHADOW_HAND
+from gmi_drl.tasks.sim import NativeSim, Sim, SteppedSim
 from gmi_drl.tasks.sim_task import SimTask, TaskDefinition
 from gmi_drl.tasks.task import Task
 
@@ -89,7 +89,7 @@ def make_sim(
     if definition.as_stepped:
         return SteppedSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
     if (physics or usual_physics(on_gpu)) == "warp":
-        from gmi_drl.sim import WarpSim
+        from gmi_drl.tasks.sim import WarpSim
 
         sizes = room.model_dump()
         return WarpSim(

@@ -10,9 +10,9 @@ import traceback
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from gmi_drl.config.task_names import DESCRIPTION_SCHEMA
 from gmi_drl.errors import GmiError
 from gmi_drl.process_signals import leave_to_launcher
-from gmi_drl.task_names import DESCRIPTION_SCHEMA
 
 if TYPE_CHECKING:
     from gmi_drl.tasks import Task

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gmi_drl.device.captured import Captured
-from gmi_drl.sim.base import Sim
+from gmi_drl.cuda_graph import Captured
 from gmi_drl.tasks.finite import finite_weights, weighed_sums
+from gmi_drl.tasks.sim.base import Sim
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.tasks.terms import RewardTerms, Terms
 from gmi_drl.workload import TaskSpec

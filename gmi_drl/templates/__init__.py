@@ -1,7 +1,7 @@
 """Templates: how the roles of a workload lie on GMIs (paper section 5.1). Pure data in, pure data out."""
 
 from gmi_drl.errors import UsageError
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 from gmi_drl.registry import Registry
 from gmi_drl.templates.decoupled import DECOUPLED, Decoupled
 from gmi_drl.templates.even import (

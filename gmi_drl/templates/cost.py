@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 
-from gmi_drl.mapping import MappingList, select_by_layout, size_of
-from gmi_drl.reduction_method import Kind, ReductionMethod
-from gmi_drl.reductions import IPC, MRR, by_speed, require_across_hosts, usual_reduction
-from gmi_drl.speeds import OF_CORES, Speeds
+from gmi_drl.hardware.speeds import OF_CORES, Speeds
+from gmi_drl.layout.mapping import MappingList, select_by_layout, size_of
+from gmi_drl.layout.reduction_method import Kind, ReductionMethod
+from gmi_drl.layout.reductions import IPC, MRR, by_speed, require_across_hosts, usual_reduction
 from gmi_drl.units import human_bytes
 
 UNTRIED = (

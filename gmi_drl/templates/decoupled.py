@@ -4,19 +4,19 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import ceil
 
-from gmi_drl.cut import AnyCut
+from gmi_drl.config.learners import LearnerEntry
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Channels, Device, Layout
-from gmi_drl.learners import LearnerEntry
-from gmi_drl.mapping import MappingList
-from gmi_drl.pools import pools_of
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.cut import AnyCut
+from gmi_drl.layout.layout import Channels, Device, Layout
+from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.pools import pools_of
 from gmi_drl.templates.even import described, even_devices, more_gmis
 from gmi_drl.templates.tcg import SERVING
 from gmi_drl.templates.template import Purpose, Template
 from gmi_drl.units import counted
 
-AGENT = "gmi_drl.roles.asynchronous.agent:ExperienceAgent"
+AGENT = "gmi_drl.roles.decoupled.agent:ExperienceAgent"
 
 
 class Decoupled(Template):
@@ -31,7 +31,7 @@ class Decoupled(Template):
     what = "agents send experience to trainers on other GMIs and go on meanwhile (paper sections 4.2 and 5.1)"
     purpose: Purpose = "training"
     usual_learner = "a3c"
-    planner = "gmi_drl.profiler.both_sides:plan_here"
+    planner = "gmi_drl.profiler.decoupled_plan:plan_here"
 
     def __init__(self, trainers: int = 1, channels: Channels | None = None) -> None:
         self.trainers, self.channels = trainers, channels or Channels()

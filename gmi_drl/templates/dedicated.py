@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gmi_drl.cut import AnyCut
 from gmi_drl.errors import NoFeasiblePlanError
-from gmi_drl.hardware import Node
-from gmi_drl.layout import GMI, Device, Layout, Role
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.cut import AnyCut
+from gmi_drl.layout.layout import GMI, Device, Layout, Role
 from gmi_drl.templates.even import described, even_devices, more_gmis
 from gmi_drl.templates.template import Template
 from gmi_drl.units import counted

@@ -5,14 +5,14 @@ from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 from typing import Any, Literal
 
-from gmi_drl.backends import BACKENDS
-from gmi_drl.cut import AnyCut, Cut
 from gmi_drl.errors import NoFeasiblePlanError
-from gmi_drl.gmi_environment import thread_percentage
-from gmi_drl.gpus import find_gpu
-from gmi_drl.hardware import Node
-from gmi_drl.layout import GMI, HOLISTIC, Device, Role
-from gmi_drl.mapping import even_mapping
+from gmi_drl.hardware.gpus import find_gpu
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.backends import BACKENDS
+from gmi_drl.layout.cut import AnyCut, Cut
+from gmi_drl.layout.environment import thread_percentage
+from gmi_drl.layout.layout import GMI, HOLISTIC, Device, Role
+from gmi_drl.layout.mapping import even_mapping
 from gmi_drl.units import counted
 
 Cores = tuple[int, ...]

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, pairwise
 
-from gmi_drl.backends import PROCESS
-from gmi_drl.cluster import Cluster, Network
-from gmi_drl.cut import AnyCut
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, GmiGroup, Layout
-from gmi_drl.learners import LearnerConfig, LearnerEntry
-from gmi_drl.mapping import MappingList
-from gmi_drl.reduction_method import ReductionMethod
-from gmi_drl.reductions import usual_across_hosts
-from gmi_drl.speeds import LINK, OF_CORES, SpeedsByBackend
+from gmi_drl.config.learners import LearnerConfig, LearnerEntry
+from gmi_drl.hardware.cluster import Cluster, Network
+from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.speeds import LINK, OF_CORES, SpeedsByBackend
+from gmi_drl.layout.backends import PROCESS
+from gmi_drl.layout.cut import AnyCut
+from gmi_drl.layout.layout import Device, GmiGroup, Layout
+from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.reduction_method import ReductionMethod
+from gmi_drl.layout.reductions import usual_across_hosts
 from gmi_drl.templates.cost import Communication, milliseconds
 from gmi_drl.templates.template import Template
 from gmi_drl.units import counted, human_bytes

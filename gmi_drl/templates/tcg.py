@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from gmi_drl.cut import AnyCut
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Device, Layout, Role
-from gmi_drl.learners import LearnerEntry
+from gmi_drl.config.learners import LearnerEntry
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.cut import AnyCut
+from gmi_drl.layout.layout import Device, Layout, Role
 from gmi_drl.templates.even import even_devices
 from gmi_drl.templates.template import Purpose, Template
 
@@ -32,11 +32,11 @@ class Tcg(Template):
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`."""
-        return {gmi.id: "gmi_drl.roles.server:Server" for gmi in layout.gmis}
+        return {gmi.id: "gmi_drl.roles.serving.server:Server" for gmi in layout.gmis}
 
     def probe(self, learner: LearnerEntry) -> str | None:
         """See `Template`: nobody learns, whatever has."""
-        return "gmi_drl.roles.serving_probe:ServingProbe"
+        return "gmi_drl.roles.probes.serving_probe:ServingProbe"
 
 
 TCG = Tcg()

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from gmi_drl.cut import AnyCut
+from gmi_drl.config.learners import LearnerEntry
 from gmi_drl.errors import UsageError
-from gmi_drl.hardware import Node
-from gmi_drl.layout import HOLISTIC, Device, Layout
-from gmi_drl.learners import LearnerEntry
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.cut import AnyCut
+from gmi_drl.layout.layout import HOLISTIC, Device, Layout
 from gmi_drl.templates.even import even_devices
 from gmi_drl.templates.template import Purpose, Template
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from gmi_drl.backends import PROCESS
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout, Role
-from gmi_drl.learners import LearnerConfig, LearnerEntry
-from gmi_drl.speeds import SpeedsByBackend
+from gmi_drl.config.learners import LearnerConfig, LearnerEntry
+from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.speeds import SpeedsByBackend
+from gmi_drl.layout.backends import PROCESS
+from gmi_drl.layout.layout import Layout, Role
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.dedicated import Dedicated, step_bytes
 from gmi_drl.templates.template import Purpose

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gmi_drl.backends import PROCESS
+from gmi_drl.config.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.errors import UsageError
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout, Role
-from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
-from gmi_drl.mapping import MappingList
-from gmi_drl.speeds import SpeedsByBackend
+from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.speeds import SpeedsByBackend
+from gmi_drl.layout.backends import PROCESS
+from gmi_drl.layout.layout import Layout, Role
+from gmi_drl.layout.mapping import MappingList
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.decoupled import DECOUPLED
 from gmi_drl.templates.dedicated import Dedicated, chains, experience_bytes, step_bytes

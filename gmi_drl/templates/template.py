@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Literal
 
-from gmi_drl.backends import BACKENDS, PROCESS
-from gmi_drl.cut import AnyCut
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Channels, Device, GmiGroup, Layout, Projection
-from gmi_drl.learners import OUR_PPO, LearnerConfig, LearnerEntry
-from gmi_drl.mapping import MappingList
-from gmi_drl.reduction_method import Kind, ReductionMethod
-from gmi_drl.reductions import IPC, NONE, usual_reduction
-from gmi_drl.speeds import SpeedsByBackend
+from gmi_drl.config.learners import OUR_PPO, LearnerConfig, LearnerEntry
+from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.speeds import SpeedsByBackend
+from gmi_drl.layout.backends import BACKENDS, PROCESS
+from gmi_drl.layout.cut import AnyCut
+from gmi_drl.layout.layout import Channels, Device, GmiGroup, Layout, Projection
+from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.reduction_method import Kind, ReductionMethod
+from gmi_drl.layout.reductions import IPC, NONE, usual_reduction
 from gmi_drl.templates.cost import NO_COMMUNICATION, UNTRIED, Communication
 from gmi_drl.templates.even import described, shares_cores
 from gmi_drl.workload import TaskSpec

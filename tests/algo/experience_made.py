@@ -6,10 +6,10 @@ import torch
 from rollouts import SPEC, make_policy
 
 from gmi_drl.algo.a3c import A3C
-from gmi_drl.algo.experience import ExperienceBatch
+from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.normaliser import Normaliser
-from gmi_drl.experience import RolloutForm
-from gmi_drl.learners import A3CConfig
+from gmi_drl.config.learners import A3CConfig
+from gmi_drl.layout.experience import RolloutForm
 
 R, T, N = 2, 6, 8
 CPU = torch.device("cpu")

@@ -11,12 +11,12 @@ from rollouts import SPEC, make_policy
 
 from gmi_drl.algo import flat_learner as module
 from gmi_drl.algo.a3c import A3C
-from gmi_drl.algo.experience import ExperienceBatch
-from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.bench.cases.a3c_by_autograd import A3CByAutograd
+from gmi_drl.algo.experience_batch import ExperienceBatch
+from gmi_drl.algo.flat_parameters import tensor_digest
+from gmi_drl.benchmarks.cases.components.a3c_by_autograd import A3CByAutograd
+from gmi_drl.config.learners import A3CConfig
 from gmi_drl.errors import UsageError
-from gmi_drl.experience import RolloutForm
-from gmi_drl.learners import A3CConfig
+from gmi_drl.layout.experience import RolloutForm
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from experience_made import CONFIG, SEEN, N, flat, make_a3c, make_batch, make_be
 from rollouts import make_policy
 
 from gmi_drl.algo.a3c import A3C
-from gmi_drl.learners import A3CConfig
+from gmi_drl.config.learners import A3CConfig
 
 SMALL = (16, 8)
 """Hidden layers: a step of Adam has no scale, so that of many thousand gradients one is rounding, and goes anywhere."""

@@ -8,7 +8,7 @@ from gmi_drl.algo.adam import Adam
 WITHOUT_COMPILER = """
 import sys
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.learners import PPOConfig
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.workload import TaskSpec
 from gmi_drl.algo.networks import make_policy
 PPO(make_policy(TaskSpec("toy", "TY", 3, 2, (4,), episode_steps=9, step_s=1.0), PPOConfig()), PPOConfig()).adam.step()

@@ -3,7 +3,7 @@ import torch
 
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.learners import PPOConfig
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.workload import TASK_SPECS
 
 SPEC, CPU, T, N = TASK_SPECS["ant"], torch.device("cpu"), 4, 3

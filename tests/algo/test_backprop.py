@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gmi_drl.algo.backprop import Backprop
-from gmi_drl.algo.flat import FlatParameters
+from gmi_drl.algo.flat_parameters import FlatParameters
 from gmi_drl.algo.networks import mlp
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from gmi_drl.algo.experience import ExperienceBatch
-from gmi_drl.experience import RolloutForm
+from gmi_drl.algo.experience_batch import ExperienceBatch
+from gmi_drl.layout.experience import RolloutForm
 
 FORM, R = RolloutForm(horizon=3, num_env=5, num_obs=7, num_actions=2, num_terms=1), 2
 

@@ -2,10 +2,10 @@ import pytest
 import torch
 from rollouts import N, T, make_policy, make_rollout
 
-from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.algo.gradient_squares import GradientSquares
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.learners import PPOConfig
+from gmi_drl.config.learners import PPOConfig
 
 PARTS = 4
 

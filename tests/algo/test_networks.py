@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gmi_drl.algo.networks import ActorCritic, gaussian_kl, make_policy
-from gmi_drl.config import default_config
+from gmi_drl.config.run_config import default_config
 from gmi_drl.workload import TASK_SPECS
 
 TABLE_6 = [

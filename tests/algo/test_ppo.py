@@ -7,10 +7,10 @@ import torch
 from rollouts import SPEC, N, T, make_policy, make_rollout, normalise
 
 from gmi_drl.algo import flat_learner as module
-from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of
-from gmi_drl.learners import PPOConfig
+from gmi_drl.config.learners import PPOConfig
 
 
 def test_learning_rate_entropy_and_noise_are_told():

@@ -5,8 +5,8 @@ import torch
 
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.bench.cases.ppo_update import reference_ppo, same_experience
-from gmi_drl.learners import PPOConfig
+from gmi_drl.benchmarks.cases.components.ppo_update import reference_ppo, same_experience
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.workload import TASK_SPECS
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")

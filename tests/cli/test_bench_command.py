@@ -1,9 +1,9 @@
 import json
 
 import pytest
-from bench.toy import toy_case
 
-from gmi_drl.bench.result import load_result
+from gmi_drl.benchmarks.result import load_result
+from tests.benchmarks.toy import toy_case
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def cases(monkeypatch):
         toy_case({"ours": (2.0,)}, name="alone"),
     )
     table = {case.name: case for case in cases}
-    monkeypatch.setattr("gmi_drl.bench.cases.CASES", table)
+    monkeypatch.setattr("gmi_drl.benchmarks.cases.CASES", table)
     return table
 
 
@@ -68,7 +68,7 @@ def test_the_guard_runs_what_has_a_bound_and_can_run(command_line, cases):
 @pytest.fixture
 def own_cores(monkeypatch):
     """As if no other process ran here: tests run beside each other."""
-    monkeypatch.setattr("gmi_drl.bench.machine.TOO_BUSY", 2.0)
+    monkeypatch.setattr("gmi_drl.benchmarks.machine.TOO_BUSY", 2.0)
 
 
 def test_the_guard_names_every_ratio_that_fell(command_line, cases, own_cores):
@@ -100,7 +100,7 @@ def test_wrong_use(command_line, arguments, code, message):
 
 
 def test_a_busy_machine_is_warned_about(command_line, monkeypatch):
-    monkeypatch.setattr("gmi_drl.bench.machine.BUSY", 0.0)
+    monkeypatch.setattr("gmi_drl.benchmarks.machine.BUSY", 0.0)
     _, _, err = command_line("bench", "toy")
     assert "warning: other processes took" in err
 
@@ -108,9 +108,9 @@ def test_a_busy_machine_is_warned_about(command_line, monkeypatch):
 def test_stale_results_are_named_with_exit_code_6(command_line, tmp_path, monkeypatch):
     for name in ("toy", "toy_elsewhere"):
         write(tmp_path / "benchmarks" / "results" / f"{name}.json", command_line)
-    monkeypatch.setattr("gmi_drl.bench.stale.ROOT", tmp_path)
-    monkeypatch.setattr("gmi_drl.bench.report.CASES", {"toy": toy_case()})
-    monkeypatch.setattr("gmi_drl.bench.stale.stale", lambda results: {"toy": "measured long ago"})
+    monkeypatch.setattr("gmi_drl.benchmarks.stale.ROOT", tmp_path)
+    monkeypatch.setattr("gmi_drl.benchmarks.report.CASES", {"toy": toy_case()})
+    monkeypatch.setattr("gmi_drl.benchmarks.stale.stale", lambda results: {"toy": "measured long ago"})
     code, out, err = command_line("bench", "--stale")
     assert code == 6 and "toy is stale: measured long ago" in err and "1 of 2 results" in err and out == ""
     code, out, _ = command_line("bench", "--stale", "--format", "json")
@@ -123,7 +123,7 @@ def write(path, command_line):
 
 
 def test_the_guard_judges_no_fall_where_others_kept_the_cores(command_line, cases, monkeypatch):
-    monkeypatch.setattr("gmi_drl.bench.machine.TOO_BUSY", 0.0)
+    monkeypatch.setattr("gmi_drl.benchmarks.machine.TOO_BUSY", 0.0)
     cases["slow"] = toy_case({"ours": (1.0,), "theirs": (4.0,)}, name="slow", guard=0.5)
     code, out, err = command_line("bench", "--guard", "--format", "json")
     assert code == 0 and "slow: below its bound, but not judged: others took" in err

@@ -7,8 +7,8 @@ import pytest
 from conftest import two_cores
 
 from gmi_drl.files import load_yaml
-from gmi_drl.layout import Layout
-from gmi_drl.pools import pools_of
+from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.pools import pools_of
 from gmi_drl.templates import DECOUPLED
 
 CLUSTER = Path(__file__).parents[2] / "examples" / "clusters" / "two-h100.yaml"

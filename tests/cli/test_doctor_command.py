@@ -3,8 +3,8 @@ import json
 import pynvml
 import pytest
 
-from gmi_drl.cli import doctor, doctor_gpus
-from gmi_drl.device import upload
+from gmi_drl.cli.doctor import command, gpus
+from gmi_drl.comm.memory import pinned
 from tests.gmi.nvml.fake import FakeGpu
 
 
@@ -15,8 +15,10 @@ def test_a_machine_that_can_train(command_line):
 
 
 def test_a_machine_that_cannot(command_line, monkeypatch):
-    missing = doctor.Check("mujoco", lambda: ("no", "pip install 'gmi-drl[mujoco]'"))
-    monkeypatch.setattr(doctor, "CHECKS", (missing, doctor.Check("GPUs", lambda: ("none", "buy one"), is_needed=False)))
+    missing = command.Check("mujoco", lambda: ("no", "pip install 'gmi-drl[mujoco]'"))
+    monkeypatch.setattr(
+        command, "CHECKS", (missing, command.Check("GPUs", lambda: ("none", "buy one"), is_needed=False))
+    )
     code, out, err = command_line("doctor")
     assert code == 4 and "pip install 'gmi-drl[mujoco]'" in out and "this machine cannot train: mujoco" in err
     assert "buy one" in out
@@ -26,13 +28,13 @@ def test_a_check_that_fails_is_a_finding_not_a_crash(command_line, monkeypatch):
     def broken():
         raise OSError("permission denied")
 
-    monkeypatch.setattr(doctor, "CHECKS", (doctor.Check("shared memory", broken),))
+    monkeypatch.setattr(command, "CHECKS", (command.Check("shared memory", broken),))
     code, out, _ = command_line("doctor")
     assert code == 4 and "permission denied" in out
 
 
 def test_core_ranges():
-    assert doctor_gpus.ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+    assert gpus.ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
 
 
 A100 = "NVIDIA A100-SXM4-40GB"
@@ -128,7 +130,7 @@ def test_a_driver_that_registers_no_memory_is_told_and_no_fault(found, fake_nvml
     assert found()[0]["registered memory"]["seen"] == "there is no GPU"
     fake_nvml.add(FakeGpu())
     monkeypatch.setattr(
-        upload, "try_to_register", lambda slot: "CUDA does not register memory of this host (error 801)"
+        pinned, "try_to_register", lambda slot: "CUDA does not register memory of this host (error 801)"
     )
     told = found()[0]["registered memory"]
     assert told["verdict"] == "refused" and "error 801" in told["seen"] and "virtual machines" in told["remedy"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gmi_drl.files import load_yaml
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 
 
 @pytest.fixture

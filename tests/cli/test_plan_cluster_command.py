@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gmi_drl.files import load_yaml
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROFILE = ["--profile", "examples/nodes/invented.json"]

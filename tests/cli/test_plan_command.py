@@ -10,10 +10,10 @@ import pytest
 import yaml
 from conftest import two_cores
 
+from gmi_drl.config.learners import LEARNERS, PPOConfig
 from gmi_drl.files import load_yaml
 from gmi_drl.gmi import allowed_cores
-from gmi_drl.layout import Layout
-from gmi_drl.learners import LEARNERS, PPOConfig
+from gmi_drl.layout.layout import Layout
 from gmi_drl.profiler.session import Session
 from gmi_drl.units import human_count
 from gmi_drl.workload import TASK_SPECS
@@ -221,7 +221,7 @@ def test_a_profile_with_a_noise_scale_is_chosen_from_by_what_steps_teach(command
 
 
 def test_a_learner_whose_package_is_missing_is_not_measured(command_line, monkeypatch):
-    monkeypatch.setattr("gmi_drl.learners.base.version", lambda package: "5.3.1")
+    monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.3.1")
     code, _, err = command_line("plan", "--algo", "rsl_rl")
     assert code == 4 and "needs rsl-rl-lib 5.4, not 5.3.1" in err
 
@@ -305,10 +305,10 @@ def test_what_was_not_measured_is_cut_by_what_training_and_serving_want(command_
 def test_no_number_of_a_table_is_cut_where_there_is_little_room():
     from rich.console import Console
 
-    from gmi_drl.cli.plan_view import candidate_table
-    from gmi_drl.hardware import Node
-    from gmi_drl.profile import load_profile
+    from gmi_drl.cli.plan.tables import candidate_table
+    from gmi_drl.hardware.node import Node
     from gmi_drl.scheduler import plan_measured, profile_grid
+    from gmi_drl.scheduler.profile import load_profile
 
     examples = Path(__file__).parents[2] / "examples" / "nodes"
     node, profile = load_yaml(Node, examples / "h100-x2.yaml"), load_profile(examples / "invented.json")
@@ -324,7 +324,7 @@ def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tm
     def stopped(*args):
         raise SystemExit(130)
 
-    monkeypatch.setattr("gmi_drl.cli.plan.made", stopped)
+    monkeypatch.setattr("gmi_drl.cli.plan.command.made", stopped)
     code, _, err = command_line("plan")
     assert code == 130 and "stopped before layout.yaml was written; what has been measured is remembered" in err
 

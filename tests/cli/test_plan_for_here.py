@@ -6,14 +6,14 @@ import pytest
 from conftest import two_cores
 
 from gmi_drl.cli.layouts import make_layout
-from gmi_drl.cli.train_checks import check
-from gmi_drl.config import default_config
+from gmi_drl.cli.train.checks import check
+from gmi_drl.config.run_config import default_config
 from gmi_drl.files import load_yaml
 from gmi_drl.gmi import allowed_cores, claim
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.layout import Layout
+from gmi_drl.hardware.speeds import OF_CORES
+from gmi_drl.layout.layout import Layout
 from gmi_drl.profiler.speeds import remember
-from gmi_drl.speeds import OF_CORES
 from gmi_drl.templates import TCG_EX
 from gmi_drl.templates.cost import UNTRIED
 from gmi_drl.workload import TASK_SPECS

@@ -1,9 +1,9 @@
 import pytest
 import yaml
 
-from gmi_drl.exports import FORMATS
 from gmi_drl.files import load_yaml
-from gmi_drl.layout import Layout
+from gmi_drl.layout.export import FORMATS
+from gmi_drl.layout.layout import Layout
 from tests.gmi.nvml.fake import FakeGpu
 
 NODE = """

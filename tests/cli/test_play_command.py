@@ -19,7 +19,7 @@ def run(tmp_path_factory):
 
 
 def test_returns_are_told_without_any_opengl(command_line, run, monkeypatch):
-    monkeypatch.setattr("gmi_drl.sim.offscreen.open_context", lambda *size: pytest.fail("nothing is to be drawn"))
+    monkeypatch.setattr("gmi_drl.tasks.sim.offscreen.open_context", lambda *size: pytest.fail("nothing is to be drawn"))
     code, out, err = command_line("play", run, "--num-env", 3, "--steps", 30, "--format", "json")
     document = json.loads(out)
     assert (code, err, document["schema"]) == (0, "", "gmi-drl/play/1")
@@ -85,7 +85,7 @@ def test_without_opengl_a_video_is_exit_4(command_line, run, monkeypatch):
     def fail(width, height):
         raise MachineError("no OpenGL works here: install libosmesa6")
 
-    monkeypatch.setattr("gmi_drl.sim.renderer.open_context", fail)
+    monkeypatch.setattr("gmi_drl.tasks.sim.renderer.open_context", fail)
     code, _, err = command_line("play", run, "-o", "a.gif")
     assert code == 4 and "libosmesa6" in err
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from gmi_drl.profile import load_profile
+from gmi_drl.scheduler.profile import load_profile
 
 
 def test_a_grid_is_measured_into_a_file_that_plan_reads(command_line, tmp_path, monkeypatch):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from conftest import environment, tiny_layout, two_cores
 
-from gmi_drl import physics
-from gmi_drl.cli.train_checks import tell_physics
-from gmi_drl.config import RunConfig
+from gmi_drl.cli.train.checks import tell_physics
+from gmi_drl.config import physics
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.files import dump_yaml
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.run.checkpoint import UNSEALED
@@ -244,8 +244,8 @@ def test_a_gpu_whose_worlds_are_simulated_on_the_cores_is_told(task, kind, insta
 def test_what_cannot_be_is_refused_before_a_simulator_starts(
     command_line, tmp_path, monkeypatch, from_layout, options, code, message
 ):
-    monkeypatch.setattr("gmi_drl.launch.describe._ask", None)
-    monkeypatch.setattr("gmi_drl.learners.base.version", lambda package: "5.3.1")
+    monkeypatch.setattr("gmi_drl.launch.task_info._ask", None)
+    monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.3.1")
     task = "isaaclab:Isaac-Ant-v0"
     (tmp_path / "mine.yaml").write_text(dump_yaml(tiny_layout(1, task=task)))
     where = ["mine.yaml"] if from_layout else ["--task", task]
@@ -255,7 +255,7 @@ def test_what_cannot_be_is_refused_before_a_simulator_starts(
 
 def test_a_run_that_goes_on_is_refused_settings_before_a_simulator_starts(finished, command_line, monkeypatch):
     path, _, _ = finished
-    monkeypatch.setattr("gmi_drl.launch.describe._ask", None)
+    monkeypatch.setattr("gmi_drl.launch.task_info._ask", None)
     layout, config = RunFolder(path).read_setup()
     RunFolder(path).write_setup(layout.model_copy(update={"task": "isaaclab:Isaac-Ant-v0"}), config)
     again = ("--resume", path, "--gmis-per-gpu", 1, "--set", "physics=warp")

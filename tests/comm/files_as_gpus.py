@@ -5,7 +5,7 @@ from itertools import count
 
 import torch
 
-from gmi_drl.device.ipc import HANDLE_BYTES
+from gmi_drl.comm.memory.cuda_ipc import HANDLE_BYTES
 
 _numbers = count()
 
@@ -15,7 +15,7 @@ class Files:
 
     def __init__(self, folder, monkeypatch):
         self.folder = folder
-        for user in ("gmi_drl.comm.groups.ipc", "gmi_drl.comm.channels.direct"):
+        for user in ("gmi_drl.comm.groups.ipc", "gmi_drl.comm.channels.gpu_direct"):
             monkeypatch.setattr(f"{user}.SharedDeviceMemory", self.shared)
             monkeypatch.setattr(f"{user}.MappedDeviceMemory", self.mapped)
 

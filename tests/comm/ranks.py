@@ -9,9 +9,9 @@ from multiprocessing import get_context
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.spots import Spots
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import NONE, REDUCTIONS, legal_reductions
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.layout.reductions import NONE, REDUCTIONS, legal_reductions
 
 FORK = get_context("fork")
 METHODS = {name: REDUCTIONS.find(name) for name in REDUCTIONS.names if name != NONE.name}

@@ -7,7 +7,7 @@ from conftest import tiny_layout
 from gmi_drl import run_role
 from gmi_drl.errors import GmiWarning
 from gmi_drl.gmi import claimed
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 
 ROLE = f"{Path(__file__).parents[1] / 'launch' / 'mps_roles.py'}:Works"
 PLAIN = "share GPUs plainly"

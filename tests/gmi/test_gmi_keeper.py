@@ -11,8 +11,8 @@ import pytest
 from conftest import environment
 
 from gmi_drl.errors import MachineError
-from gmi_drl.gmi import keeper
-from gmi_drl.gmi.keeper import Keeper
+from gmi_drl.gmi import watchdog
+from gmi_drl.gmi.watchdog import Keeper
 
 UNDO = """
 import os, shutil, time
@@ -31,7 +31,7 @@ def undo(notes):
 LAUNCHER = """
 import os, select, signal, sys, time
 from pathlib import Path
-from gmi_drl.gmi.keeper import Keeper
+from gmi_drl.gmi.watchdog import Keeper
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 keeper = Keeper("toy_undo:undo", Path(sys.argv[1]) / "log", undo_s=60)
@@ -124,8 +124,8 @@ def test_a_launcher_whose_keeper_is_no_more_or_stands_still_undoes_it_itself(und
     kept = Keeper(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))
     psutil.Process(kept.pid).send_signal(number)
-    monkeypatch.setattr(keeper, "ANSWER_S", 0.2)
-    kept._undo_s, _ = 0.2, monkeypatch.setattr(keeper, "SLACK_S", 0.0)
+    monkeypatch.setattr(watchdog, "ANSWER_S", 0.2)
+    kept._undo_s, _ = 0.2, monkeypatch.setattr(watchdog, "SLACK_S", 0.0)
     with pytest.raises(MachineError, match=f"keeper .process {kept.pid}. has ended or does not answer"):
         kept.note("more", 1)
     assert kept.close() == [] and not made.exists() and undone_by(made) == psutil.Process().pid

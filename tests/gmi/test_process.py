@@ -7,8 +7,8 @@ import pytest
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi import ProcessBackend, allowed_cores, process
 from gmi_drl.gmi.inventory import VisibleGpu
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.layout.layout import GMI, Device, Layout
 from tests.gmi.nvml.fake import FakeGpu
 
 

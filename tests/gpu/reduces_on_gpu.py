@@ -8,10 +8,10 @@ import time
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.errors import GmiError, MachineError
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import REDUCTIONS
+from gmi_drl.layout.reductions import REDUCTIONS
 
 DEVICE = torch.device("cuda:0")
 SIZE = 2

@@ -3,11 +3,11 @@ import os
 import pytest
 import torch
 
-from gmi_drl.device.captured import WARM_UP_CALLS, Captured
-from gmi_drl.device.precision import set_precision
-from gmi_drl.device.upload import Upload, pinned_zeros, try_to_register, unregister
-from gmi_drl.memory.rows import Rows
-from gmi_drl.memory.segment import create_segment
+from gmi_drl.comm.memory.pinned import Upload, pinned_zeros, try_to_register, unregister
+from gmi_drl.comm.memory.rank_slots import Rows
+from gmi_drl.comm.memory.segment import create_segment
+from gmi_drl.cuda_graph import WARM_UP_CALLS, Captured
+from gmi_drl.roles.precision import set_precision
 
 pytestmark = pytest.mark.gpu
 

@@ -3,8 +3,8 @@ import torch
 from rollouts import N, T, make_policy, make_rollout, normalise
 
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.device.captured import WARM_UP_CALLS, Captured
-from gmi_drl.learners import PPOConfig
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.cuda_graph import WARM_UP_CALLS, Captured
 
 pytestmark = pytest.mark.gpu
 

@@ -3,12 +3,12 @@ import gc
 import pytest
 import torch
 
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.config import default_config
-from gmi_drl.device.captured import WARM_UP_CALLS, Captured, forget_shared_memory
-from gmi_drl.roles.agreement import Word
-from gmi_drl.roles.probe import _forget_peak
-from gmi_drl.roles.replica import Replica
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.run_config import default_config
+from gmi_drl.cuda_graph import WARM_UP_CALLS, Captured, forget_shared_memory
+from gmi_drl.roles.probes.probe import _forget_peak
+from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.ppo_replica import Replica
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 

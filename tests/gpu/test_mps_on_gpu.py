@@ -6,7 +6,7 @@ import pytest
 
 from gmi_drl import run_role
 from gmi_drl.gmi import allowed_cores
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 
 pytestmark = pytest.mark.gpu
 

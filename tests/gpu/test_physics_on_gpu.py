@@ -2,8 +2,8 @@ import pytest
 import torch
 from sensed_ant import FIELDS, MODEL, NUM_ENV, TOLERANCES, controls, native_sim, only
 
-from gmi_drl.sim import NativeSim
 from gmi_drl.tasks import make
+from gmi_drl.tasks.sim import NativeSim
 from gmi_drl.workload import TASK_SPECS
 
 pytestmark = pytest.mark.gpu
@@ -23,7 +23,7 @@ def test_native_physics_hands_out_the_same_numbers():
 @pytest.mark.parametrize("side_stream", [True, False])
 def test_warp_computes_what_the_cores_compute(graphs, side_stream):
     pytest.importorskip("mujoco_warp", reason="needs the extra [warp]")
-    from gmi_drl.sim import WarpSim
+    from gmi_drl.tasks.sim import WarpSim
 
     native = native_sim()
     with torch.cuda.stream(torch.cuda.Stream() if side_stream else torch.cuda.default_stream()):
@@ -46,7 +46,7 @@ def test_graphs_are_captured_again_without_conditional_nodes(monkeypatch, caplog
     """As where the driver refuses the nodes: within the capture, of which nothing may be left."""
     wp = pytest.importorskip("warp", reason="needs the extra [warp]")
     pytest.importorskip("mujoco_warp", reason="needs the extra [warp]")
-    from gmi_drl.sim import WarpSim
+    from gmi_drl.tasks.sim import WarpSim
 
     insert = wp.capture_while
 

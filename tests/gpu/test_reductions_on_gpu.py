@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gmi_drl.comm.spots import Spots
-from gmi_drl.reductions import REDUCTIONS
+from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.layout.reductions import REDUCTIONS
 
 pytestmark = pytest.mark.gpu
 

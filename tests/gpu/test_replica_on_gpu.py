@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.config import default_config
-from gmi_drl.roles.replica import Replica
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.run_config import default_config
+from gmi_drl.roles.training.ppo_replica import Replica
 from gmi_drl.tasks import make
 
 pytestmark = pytest.mark.gpu

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.segment import create_segment
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
-from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import Membership
-from gmi_drl.memory.segment import create_segment
+from gmi_drl.comm.rendezvous import Spot
 
 pytestmark = pytest.mark.gpu
 

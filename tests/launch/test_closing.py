@@ -8,8 +8,8 @@ from conftest import open_layout, tiny_config, tiny_layout
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.launch import closing
 from gmi_drl.launch.closing import Closing
-from gmi_drl.roles.line import encode, line_pair
-from gmi_drl.roles.words import Closed, Done, Warned
+from gmi_drl.roles.launcher.connection import encode, line_pair
+from gmi_drl.roles.launcher.protocol import Closed, Done, Warned
 from gmi_drl.run.folder import RunFolder
 
 ROLE = """

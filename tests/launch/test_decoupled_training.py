@@ -6,14 +6,14 @@ from collections import Counter
 
 import pytest
 
-from gmi_drl.config import RunConfig
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import A3CConfig, PPOConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.training import check_trainable, train
-from gmi_drl.layout import Channels
-from gmi_drl.learners import A3CConfig, PPOConfig
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import Channels
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics

@@ -9,7 +9,7 @@ from conftest import open_descriptors, two_cores
 
 from gmi_drl import run_role
 from gmi_drl.errors import GmiError
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from tests.comm.ranks import legal
 
 ROLES = """

@@ -4,8 +4,8 @@ import pytest
 from conftest import open_descriptors
 
 from gmi_drl.errors import MachineError
-from gmi_drl.launch.resources import STAND_IN_BYTES, HostResources
-from gmi_drl.layout import GMI, Channels, Device, Layout
+from gmi_drl.launch.shared_resources import STAND_IN_BYTES, HostResources
+from gmi_drl.layout.layout import GMI, Channels, Device, Layout
 
 
 def over_two_nodes():
@@ -19,7 +19,7 @@ def over_two_nodes():
 
 def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused(monkeypatch):
     before = open_descriptors()
-    monkeypatch.setattr("gmi_drl.host_memory.available_bytes", lambda: 3 * STAND_IN_BYTES)
+    monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: 3 * STAND_IN_BYTES)
     with pytest.raises(
         MachineError, match=r"3 stand-ins for agents of other hosts need 576\.0 MiB .*: use fewer agents"
     ):

@@ -9,7 +9,7 @@ import pytest
 
 from gmi_drl import run_role
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 from tests.gmi.nvml.fake import FakeGpu
 
 ROLE = f"{Path(__file__).parent / 'mig_roles.py'}:TellsDevice"

@@ -16,7 +16,7 @@ from gmi_drl.files import dump_yaml
 from gmi_drl.gmi.claims import claims_folder, locked
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.folder import Process, control_of
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 
 ROLES = Path(__file__).parent / "mps_roles.py"
 ROLE = f"{ROLES}:Works"
@@ -24,7 +24,7 @@ LAUNCHER = """
 import signal, sys
 from gmi_drl import run_role
 from gmi_drl.gmi.mps.backend import MpsBackend
-from gmi_drl.gmi.mps.ending import Patience
+from gmi_drl.gmi.mps.shutdown import Patience
 from gmi_drl.launch import processes
 if sys.argv[5] == "still":  # it is waited for in vain
     processes.DRAIN_S, MpsBackend.patience = 1.0, Patience(drain_s=1.0)
@@ -131,7 +131,7 @@ def test_what_gmis_have_started_without_a_trace_of_mps_ends_with_them(fake_mps, 
 def test_a_keeper_that_is_killed_is_not_missed(fake_mps, launch):
     launcher = launch()
     (keeper,) = [
-        child for child in psutil.Process(launcher.pid).children() if "gmi_drl.gmi.keeper" in str(child.cmdline())
+        child for child in psutil.Process(launcher.pid).children() if "gmi_drl.gmi.watchdog" in str(child.cmdline())
     ]
     keeper.kill()
     launcher.send_signal(signal.SIGINT)

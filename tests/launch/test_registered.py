@@ -12,7 +12,7 @@ from toys import install_backend
 from gmi_drl.errors import MachineError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.training import train
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
@@ -20,7 +20,7 @@ from gmi_drl.run.metrics import read_metrics
 HERE = Path(__file__).parent
 METHOD = """
 from dataclasses import replace
-from gmi_drl.reductions import MPR_SHM
+from gmi_drl.layout.reductions import MPR_SHM
 METHOD = replace(MPR_SHM, name="toy", reduction="toy_reduction:Toy")
 """
 REDUCTION = """
@@ -33,7 +33,7 @@ class Toy(SharedMemoryReduction):
         Path(__file__).with_name(f"reduced-{self.group.rank}").touch()
 """
 WRITER = """
-from gmi_drl.writers import WriterKind
+from gmi_drl.config.writers import WriterKind
 KIND = WriterKind("toy", "toy_writer:Toy")
 
 class Toy:
@@ -63,7 +63,7 @@ ENTRY = Toy()
 """
 TEMPLATES_ROLE = """
 from pathlib import Path
-from gmi_drl.roles.holistic import Holistic
+from gmi_drl.roles.training.holistic import Holistic
 
 class Toy(Holistic):
     def GMI_run(self, **params):

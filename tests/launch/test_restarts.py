@@ -11,12 +11,12 @@ from conftest import children_of, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.files import load_yaml
-from gmi_drl.launch.nodes.hub import RemoteNode
+from gmi_drl.launch.nodes.remote_hosts import RemoteNode
 from gmi_drl.launch.nodes.starters import SubprocessAgents
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.training import train
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics

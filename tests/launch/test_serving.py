@@ -10,14 +10,14 @@ import pytest
 import torch
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
-from gmi_drl.config import WarpRoom
-from gmi_drl.cut import Cut
+from gmi_drl.config.run_config import WarpRoom
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
 from gmi_drl.gmi import claimed
-from gmi_drl.hardware import Cpu, Node
+from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
-from gmi_drl.roles.player import Player, load_agent
+from gmi_drl.layout.cut import Cut
+from gmi_drl.roles.serving.player import Player, load_agent
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
 from gmi_drl.templates import TCG

@@ -7,11 +7,11 @@ import signal
 import pytest
 from conftest import children_of, two_cores
 
-from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiDiedError
-from gmi_drl.hardware import Cpu, Node
+from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
+from gmi_drl.layout.cut import Cut
 from gmi_drl.templates import TCG, TDG
 from gmi_drl.workload import TASK_SPECS
 

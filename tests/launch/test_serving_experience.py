@@ -11,13 +11,13 @@ import pytest
 import torch
 from conftest import children_of, tiny_config, two_cores
 
-from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError, UsageError
-from gmi_drl.hardware import Cpu, Node
+from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
-from gmi_drl.roles.player import load_agent
-from gmi_drl.run.experience import ExperienceDataset, step_bytes
+from gmi_drl.layout.cut import Cut
+from gmi_drl.replay.files import ExperienceDataset, step_bytes
+from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.tasks import make
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS

@@ -5,11 +5,11 @@ from input_files import _write_run
 from other_settings import OF_LEARNER, RUN
 from settings_read import STARTS, arrived, read_by_gmis
 
-from gmi_drl.config import apply_settings
+from gmi_drl.config.run_config import apply_settings
+from gmi_drl.config.settings import leaves
 from gmi_drl.launch.launchers import LOCAL
-from gmi_drl.launch.nodes.keeper import Keeper
+from gmi_drl.launch.nodes.folder_receive import Keeper
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.settings import leaves
 
 
 def run_of(kind, path):

@@ -12,11 +12,11 @@ from conftest import tiny_config, tiny_layout
 
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.launch import supervisor as module
+from gmi_drl.launch.processes.gmi_handle import LOST
+from gmi_drl.launch.processes.gmi_restarts import Restarts
 from gmi_drl.launch.signals import EndedAtOnce, Stage, stop_on_signals
-from gmi_drl.launch.started import LOST
-from gmi_drl.launch.succession import Restarts
 from gmi_drl.launch.supervisor import Outcome, Supervisor
-from gmi_drl.roles.words import Stop
+from gmi_drl.roles.launcher.protocol import Stop
 from gmi_drl.run.folder import RunFolder
 
 sys.path.append(str(Path(__file__).parent / "nodes"))

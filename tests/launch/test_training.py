@@ -7,18 +7,18 @@ import signal
 import pytest
 from conftest import tiny_config, tiny_layout, two_cores
 
-from gmi_drl.config import WarpRoom
+from gmi_drl.config.learners import PPOConfig, RslRlConfig
+from gmi_drl.config.run_config import WarpRoom
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml
 from gmi_drl.gmi import claimed
-from gmi_drl.launch.processes import GMIProcesses
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.training import check_trainable, train
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.learners import PPOConfig, RslRlConfig
-from gmi_drl.phases import PHASE_NAMES
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
+from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -137,11 +137,11 @@ def test_roles_may_stand_in_any_order(tmp_path):
 
 
 def test_groups_of_observations_that_only_a_simulator_knows_are_left_to_it(monkeypatch):
-    monkeypatch.setattr("gmi_drl.launch.describe.task_spec", lambda name: ANT)
+    monkeypatch.setattr("gmi_drl.launch.task_info.task_spec", lambda name: ANT)
     learner = RslRlConfig.for_task(ANT)
     learner = RslRlConfig(runner=learner.runner | {"obs_groups": {"actor": ["policy"], "critic": ["camera"]}})
     config = tiny_config(learner=learner)
-    monkeypatch.setattr("gmi_drl.learners.base.version", lambda package: "5.4")
+    monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.4")
     check_trainable(tiny_layout(1, task="isaaclab:Isaac-Ant-v0"), config)
     with pytest.raises(UsageError, match="no group camera, only policy"):
         check_trainable(tiny_layout(1), config)

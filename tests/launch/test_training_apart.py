@@ -7,16 +7,16 @@ import signal
 import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import RslRlConfig
 from gmi_drl.errors import GmiDiedError, GmiError, UsageError
-from gmi_drl.hardware import Cpu, CpuDevices, Node
+from gmi_drl.hardware.node import Cpu, CpuDevices, Node
 from gmi_drl.launch.training import check_trainable, train
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.learners import RslRlConfig
-from gmi_drl.phases import PHASE_NAMES
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
+from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.templates import TDG_EX
 from gmi_drl.workload import TASK_SPECS
 
@@ -136,6 +136,6 @@ def test_two_simulators_share_an_agent_and_a_signal_ends_it_with_a_checkpoint(tm
 
 
 def test_another_learner_is_refused_before_anything_starts(monkeypatch):
-    monkeypatch.setattr("gmi_drl.learners.base.version", lambda package: "5.4")
+    monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.4")
     with pytest.raises(UsageError, match="TDG_EX trains by our PPO alone, not by rsl_rl"):
         check_trainable(apart(), tiny_config(learner=RslRlConfig.for_task(ANT)))

@@ -3,9 +3,9 @@
 import pytest
 from conftest import tiny_config, two_cores
 
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.launch.training import train
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.learners import PPOConfig
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from tests.comm.ranks import legal

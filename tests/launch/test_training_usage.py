@@ -10,7 +10,7 @@ from conftest import started, tiny_config, tiny_layout
 from gmi_drl.launch import serving, supervisor
 from gmi_drl.launch.serving import serve
 from gmi_drl.launch.training import train
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.profiler import session as session_module
 from gmi_drl.profiler.session import Session
 from gmi_drl.run.folder import RunFolder

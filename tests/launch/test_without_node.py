@@ -3,13 +3,13 @@
 import sys
 from pathlib import Path
 
-from gmi_drl.cluster import Cluster, Network, Nodes
-from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiDiedError, MissingNodeError
-from gmi_drl.hardware import Cpu, Node
-from gmi_drl.launch.started import LOST
+from gmi_drl.hardware.cluster import Cluster, Network, Nodes
+from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.launch.without_node import what_is_left, without_node
-from gmi_drl.layout import GMI, Channels, Device, GmiGroup, Layout
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
 from gmi_drl.templates import DECOUPLED, TDG_EX
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.workload import TASK_SPECS

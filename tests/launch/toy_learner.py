@@ -2,8 +2,8 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from gmi_drl.learners import LearnerConfig, LearnerEntry
-from gmi_drl.settings import NETWORKS
+from gmi_drl.config.learners import LearnerConfig, LearnerEntry
+from gmi_drl.config.settings import NETWORKS
 from gmi_drl.units import GIB
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import torch
 
 from gmi_drl.algo.agent import make_agent
-from gmi_drl.algo.flat import FlatParameters
-from gmi_drl.roles.actor import Actor
-from gmi_drl.roles.agreement import agree
-from gmi_drl.roles.clock import PhaseClock
-from gmi_drl.roles.holistic import Holistic
-from gmi_drl.roles.probe import ReplicaProbe
+from gmi_drl.algo.flat_parameters import FlatParameters
+from gmi_drl.roles.probes.probe import ReplicaProbe
+from gmi_drl.roles.training.actor import Actor
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.holistic import Holistic
+from gmi_drl.roles.training.iteration_stats import agree
 
 
 class Reinforce:

@@ -10,16 +10,16 @@ from conftest import quick_kernels
 from told import META, Watch
 
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.config import default_config
-from gmi_drl.roles.agreement import Word
-from gmi_drl.roles.replica import Replica
-from gmi_drl.sim.base import STATE_FIELDS
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.run_config import default_config
+from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.ppo_replica import Replica
 from gmi_drl.tasks import TASKS, SimTask
+from gmi_drl.tasks.sim.base import STATE_FIELDS
 
 quick_kernels()
 
-from gmi_drl.sim.warp import WarpSim, _Shared  # noqa: E402
+from gmi_drl.tasks.sim.warp import WarpSim, _Shared  # noqa: E402
 
 
 @cache

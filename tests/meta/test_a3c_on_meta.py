@@ -5,9 +5,9 @@ from told import META, Told, meta_device
 
 from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import make_agent
-from gmi_drl.algo.experience import ExperienceBatch
-from gmi_drl.experience import RolloutForm
-from gmi_drl.learners import A3CConfig
+from gmi_drl.algo.experience_batch import ExperienceBatch
+from gmi_drl.config.learners import A3CConfig
+from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]

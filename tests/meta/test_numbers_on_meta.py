@@ -8,7 +8,7 @@ import torch
 from meta_worlds import go_on, meta_replica, meta_task, no_action
 from told import Told, meta_device
 
-from gmi_drl.config import default_config
+from gmi_drl.config.run_config import default_config
 from gmi_drl.workload import TASK_SPECS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()

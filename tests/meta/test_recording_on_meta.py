@@ -7,9 +7,9 @@ import torch
 from told import META, Told, meta_device
 
 from gmi_drl.comm.channels import ChannelSizes
-from gmi_drl.experience import NUM_FACTS, RolloutForm
-from gmi_drl.layout import Channels
-from gmi_drl.roles.asynchronous.recording import recording_of
+from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
+from gmi_drl.layout.layout import Channels
+from gmi_drl.roles.decoupled.rollout_writer import recording_of
 
 FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=1)
 BY_STEP = 5

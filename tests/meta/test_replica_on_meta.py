@@ -5,9 +5,9 @@ import torch
 from meta_worlds import go_on, meta_replica, meta_task
 from told import META, Told, meta_device
 
-from gmi_drl.roles.agreement import agree
-from gmi_drl.roles.recorder import Recorder
-from gmi_drl.roles.service import Service
+from gmi_drl.roles.serving.recorder import Recorder
+from gmi_drl.roles.serving.service import Service
+from gmi_drl.roles.training.iteration_stats import agree
 from gmi_drl.workload import TASK_SPECS
 
 SHORT = {"horizon": 2, "epochs": 1, "minibatches": 1}

@@ -8,13 +8,13 @@ from meta_worlds import meta_replica, meta_task
 from told import META, Told, meta_device
 
 from gmi_drl.comm import open_group, open_reduction
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.rank_slots import RowMemory
 from gmi_drl.comm.reductions.ipc import IpcReduction
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 from gmi_drl.comm.reductions.nccl import NcclReduction
-from gmi_drl.comm.spots import Spots
-from gmi_drl.membership import Membership
-from gmi_drl.memory.rows import RowMemory
+from gmi_drl.comm.rendezvous import Spots
 from tests.comm.ranks import METHODS, legal
 
 NUMEL = 1000

@@ -7,10 +7,10 @@ import torch
 from meta_worlds import MetaSim, fields_of, meta_task, no_action
 from told import META, meta_device
 
-from gmi_drl.sim import NativeSim
 from gmi_drl.tasks import TASKS, SimTask
 from gmi_drl.tasks.ant import ANT
 from gmi_drl.tasks.ant_mjcf import ant_mjcf
+from gmi_drl.tasks.sim import NativeSim
 from gmi_drl.workload import TASK_SPECS
 
 N = 64

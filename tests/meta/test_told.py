@@ -4,7 +4,7 @@ import pytest
 import torch
 from told import META, Told, WaitsError, meta_device
 
-from gmi_drl.device.captured import Captured
+from gmi_drl.cuda_graph import Captured
 
 ROWS, ON_HOST = torch.zeros(4, 3, device=META), torch.ones(4, 3)
 MASK, INDEX = torch.zeros(4, dtype=torch.bool, device=META), torch.tensor([1, 2])

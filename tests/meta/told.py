@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gmi_drl.device import captured
+from gmi_drl import cuda_graph
 
 META = torch.device("meta")
 aten = torch.ops.aten
@@ -223,7 +223,7 @@ def meta_device() -> Iterator[Watch]:
         for where, name in ((torch, "tensor"), (torch, "as_tensor"), (Tensor, "new_tensor")):
             stack.enter_context(patch.object(where, name, uploading(getattr(where, name))))
         stack.enter_context(patch.object(torch, "Generator", OfTheCpu))
-        stack.enter_context(patch.object(captured.Captured, "__call__", one_graph))
+        stack.enter_context(patch.object(cuda_graph.Captured, "__call__", one_graph))
         yield stack.enter_context(watch)
 
 

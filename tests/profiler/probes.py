@@ -3,9 +3,9 @@
 import os
 import time
 
-from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.errors import GmiError, MachineError
-from gmi_drl.roles.ppo_probe import PPOProbe
+from gmi_drl.roles.probes.ppo_probe import PPOProbe
 
 
 class Broken(PPOProbe):

@@ -1,7 +1,7 @@
 import pytest
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.profiler.backends_here import backends_here
 from gmi_drl.workload import TASK_SPECS
 

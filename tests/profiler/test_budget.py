@@ -2,11 +2,11 @@ import math
 
 import pytest
 
-from gmi_drl import physics
-from gmi_drl.config import RunConfig
+from gmi_drl.config import physics
+from gmi_drl.config.physics import usual_physics
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.physics import usual_physics
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.profiler import budget as budget_module
 from gmi_drl.profiler.budget import COMPILING, Budget, budget_of
 from gmi_drl.workload import TASK_SPECS

@@ -1,13 +1,13 @@
 import pytest
 from toys import install_backend
 
-from gmi_drl.config import RunConfig, default_config
-from gmi_drl.cut import Cut
-from gmi_drl.hardware import Cpu, Node
-from gmi_drl.learners import PPOConfig
-from gmi_drl.noise_scale import NoiseScale
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.config.run_config import RunConfig, default_config
+from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler.cache import Cache, cache_folder
+from gmi_drl.scheduler.noise_scale import NoiseScale
+from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
 

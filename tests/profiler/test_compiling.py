@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from conftest import tiny_config
 
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.launch.describe import task_spec
-from gmi_drl.learners import PPOConfig
-from gmi_drl.profiler import confirm, planning, points
+from gmi_drl.launch.task_info import task_spec
+from gmi_drl.profiler import confirm, measured_plan, points
 from gmi_drl.profiler.budget import COMPILING
-from gmi_drl.profiler.planning import plan_here
+from gmi_drl.profiler.measured_plan import plan_here
 from gmi_drl.scheduler import grid_of
 
 COMPILE_S, BUDGET_S, BEST = 32, 60, 64  # half of the budget is for exploring
@@ -48,7 +48,7 @@ def make(rest, **sizes):
 
 @pytest.fixture
 def site(install, monkeypatch) -> Path:
-    for module in (points, planning, confirm):
+    for module in (points, measured_plan, confirm):
         monkeypatch.setattr(module, "MEASURE_S", 0.05)
     return install({"gmi_drl.tasks": "lazy = toy_lazy:make"}, {"toy_lazy": SIMULATOR % BEST})
 

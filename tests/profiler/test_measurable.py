@@ -1,10 +1,10 @@
 import pytest
 from conftest import tiny_layout
 
-from gmi_drl.config import RunConfig, default_config
+from gmi_drl.config.learners import PPOConfig, RslRlConfig, base
+from gmi_drl.config.learners.rsl_rl import runner_config
+from gmi_drl.config.run_config import RunConfig, default_config
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.learners import PPOConfig, RslRlConfig, base
-from gmi_drl.learners.rsl_rl import runner_config
 from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.session import Session
 from gmi_drl.templates import TCG, TCG_EX

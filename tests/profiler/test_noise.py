@@ -3,16 +3,16 @@ import math
 import pytest
 from conftest import tiny_config
 
-from gmi_drl.config import default_config
+from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.noise_scale import NoiseScale
-from gmi_drl.profiler import confirm, noise, planning, points
+from gmi_drl.profiler import confirm, measured_plan, noise, points
 from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.measured_plan import plan_here
 from gmi_drl.profiler.noise import noise_here
-from gmi_drl.profiler.planning import plan_here
 from gmi_drl.profiler.session import Session
 from gmi_drl.scheduler import grid_of
+from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
 
@@ -38,8 +38,8 @@ UNLIKE, ALIKE = grid_of({1: [8, 16]}), grid_of({1: [16], 2: [8]})
 def planned(monkeypatch, noise, grid=UNLIKE, **more):
     """The reasons of a plan, where a training would tell this scale, and whether it was asked."""
     asked = []
-    monkeypatch.setattr(planning, "noise_here", lambda *args, **more: asked.append(args) or noise)
-    for module in (points, planning, confirm):
+    monkeypatch.setattr(measured_plan, "noise_here", lambda *args, **more: asked.append(args) or noise)
+    for module in (points, measured_plan, confirm):
         monkeypatch.setattr(module, "MEASURE_S", 0.05)
     plan = plan_here(ANT, tiny_config(), this_node(), grid, seconds=100, **more)
     return "\n".join(plan.layout.reasons), bool(asked)

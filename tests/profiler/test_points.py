@@ -5,22 +5,22 @@ import pytest
 from conftest import started, tiny_config, tiny_layout
 from toys import install_backend
 
-from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware import Cpu, Node
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.hardware.speeds import OF_CORES
+from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler import points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.measured_plan import explore
 from gmi_drl.profiler.pace import START_S
-from gmi_drl.profiler.planning import explore
 from gmi_drl.profiler.points import PointMeasurer
 from gmi_drl.profiler.session import Session
-from gmi_drl.roles.probe import relative_error
+from gmi_drl.roles.probes.probe import relative_error
 from gmi_drl.scheduler import grid_of, search, search_grid
-from gmi_drl.speeds import OF_CORES
+from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]

@@ -8,15 +8,14 @@ from types import SimpleNamespace
 import pytest
 from conftest import two_cores
 
-from gmi_drl.config import RunConfig
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import A3CConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware import Cpu, Node
-from gmi_drl.learners import A3CConfig
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler.budget import Budget
-from gmi_drl.profiler.machines import Machines
+from gmi_drl.profiler.identical_machines import Machines
 from gmi_drl.profiler.rates import (
     AT_ONCE_S,
     PROBE,
@@ -27,7 +26,8 @@ from gmi_drl.profiler.rates import (
     rates_here,
 )
 from gmi_drl.profiler.session import Session, probe_of
-from gmi_drl.scheduler.division import Division
+from gmi_drl.scheduler.agent_trainer_split import Division
+from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
 

@@ -7,10 +7,10 @@ from conftest import children_of, started, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.gmi.inventory import VisibleGpu
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.phases import PHASE_NAMES
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.profiler import session as session_module
 from gmi_drl.profiler.session import Session, share_of_each
+from gmi_drl.run.phases import PHASE_NAMES
 
 BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
 WEIGHED = f"{Path(__file__).parent}/probes.py:Weighed"
@@ -107,7 +107,7 @@ def test_variables_of_the_gmis_can_be_given_and_taken_away(monkeypatch):
     monkeypatch.setenv("TAKEN", "1")
     environment = {"GIVEN": "2", "TAKEN": None, "OMP_NUM_THREADS": "7"}
     with started(Session(tiny_layout(gmis=1), tiny_config(), environment=environment)):
-        (gmi,) = [child for child in children_of(os.getpid()) if "gmi_drl.roles.child" in child.cmdline()]
+        (gmi,) = [child for child in children_of(os.getpid()) if "gmi_drl.roles.main" in child.cmdline()]
         has = gmi.environ()
     assert has["GIVEN"] == "2" and "TAKEN" not in has
     assert has["OMP_NUM_THREADS"] == "7" and has["MKL_NUM_THREADS"] == "1"

@@ -6,10 +6,10 @@ import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
-from gmi_drl.cut import Cut
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler import confirm
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.session import Session

@@ -3,15 +3,15 @@ import math
 import pytest
 from conftest import two_cores
 
-from gmi_drl.config import default_config
+from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.hardware.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, OF_CORES, Speed
+from gmi_drl.layout.reductions import HAR, MPR_GLOO, MPR_SHM
 from gmi_drl.profiler import speeds as module
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.speeds import NUMELS, fitted, known_communication, measured_speeds, remember, speeds_here
-from gmi_drl.reductions import HAR, MPR_GLOO, MPR_SHM
-from gmi_drl.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, OF_CORES, Speed
 from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
 

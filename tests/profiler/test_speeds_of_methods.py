@@ -1,11 +1,11 @@
 import pytest
 
 from gmi_drl.errors import MachineError
-from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.hardware.speeds import Speed
+from gmi_drl.layout.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
 from gmi_drl.profiler import speeds
-from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
-from gmi_drl.roles.speed_probe import SpeedProbe
-from gmi_drl.speeds import Speed
+from gmi_drl.roles.probes.speed_probe import SpeedProbe
 
 CORES = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
 

@@ -3,7 +3,7 @@
 import torch
 from safetensors.torch import load_file, save_file
 
-from gmi_drl.roles.holistic import Holistic
+from gmi_drl.roles.training.holistic import Holistic
 
 
 class Recorded:

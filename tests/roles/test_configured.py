@@ -4,11 +4,13 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_layout
 
-from gmi_drl.roles import holistic, probe, server
-from gmi_drl.roles.line import Line, line_pair
+from gmi_drl.roles.launcher.connection import Line, line_pair
+from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
-from gmi_drl.roles.ppo_probe import PPOProbe
-from gmi_drl.roles.resources import Resources
+from gmi_drl.roles.probes import probe
+from gmi_drl.roles.probes.ppo_probe import PPOProbe
+from gmi_drl.roles.serving import server
+from gmi_drl.roles.training import holistic
 from gmi_drl.run.folder import RunFolder
 
 ROLES = {

@@ -4,13 +4,13 @@ import pytest
 import torch
 from conftest import tiny_layout
 
-from gmi_drl.comm.reductions.alone import Solo
+from gmi_drl.comm.reductions.single import Solo
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.line import Line, line_pair
+from gmi_drl.roles.launcher.connection import Line, line_pair
+from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
-from gmi_drl.roles.resources import Resources
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gmi_drl.roles.agreement import Word
-from gmi_drl.roles.probe import ReplicaProbe
-from gmi_drl.roles.words import Measure, Stop
+from gmi_drl.roles.launcher.protocol import Measure, Stop
+from gmi_drl.roles.probes.probe import ReplicaProbe
+from gmi_drl.roles.training.iteration_stats import Word
 
 
 class Worlds:
@@ -109,6 +109,6 @@ class Slow(ReplicaProbe):
 def test_iterations_that_capture_graphs_do_not_say_how_many_fit_into_a_window(monkeypatch, device, iterations, more):
     """On cores nothing is captured, and no iteration more is spent on it."""
     probe = Slow(device)
-    monkeypatch.setattr("gmi_drl.roles.probe.time.monotonic", lambda: probe.now_s)
+    monkeypatch.setattr("gmi_drl.roles.probes.probe.time.monotonic", lambda: probe.now_s)
     assert probe._measure(1, 0.5)["iterations"] == iterations
     assert probe.done == probe.warm_up_iterations + more + iterations

@@ -10,12 +10,12 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.comm.spots import Spots
-from gmi_drl.device.captured import Captured
-from gmi_drl.phases import PHASE_NAMES
-from gmi_drl.roles.agreement import Word
-from gmi_drl.roles.replica import Replica
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.cuda_graph import Captured
+from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 from tests.comm.ranks import METHODS, legal
@@ -24,16 +24,16 @@ WORKER = """
 import json
 import sys
 import torch
-from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.spots import Spot
-from gmi_drl.learners import PPOConfig
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import REDUCTIONS
+from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.comm.membership import Membership
+from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.workload import TaskSpec
 
 rank, mapping = int(sys.argv[1]), json.loads(sys.argv[2])

@@ -6,8 +6,8 @@ import pytest
 from other_settings import OF_LEARNER
 from walk_settings import NEED_MORE, base_of, learnt
 
-from gmi_drl.config import apply_settings
-from gmi_drl.settings import leaves
+from gmi_drl.config.run_config import apply_settings
+from gmi_drl.config.settings import leaves
 
 OF_NO_WEIGHTS = {
     f"learner.runner.{key}" for key in ("check_for_nan", "logger", "run_name", "wandb_project", "neptune_project")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from gmi_drl import tasks
-from gmi_drl.config import RunConfig, default_config
+from gmi_drl.config.learners import RslRlConfig
+from gmi_drl.config.run_config import RunConfig, default_config
 from gmi_drl.errors import UsageError
-from gmi_drl.learners import RslRlConfig
 from gmi_drl.roles import worlds
 from gmi_drl.workload import TASK_SPECS
 

@@ -1,6 +1,6 @@
 """Made-up measurements."""
 
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.scheduler.profile import ProfilePoint
 
 
 def point(gmis, num_env, speed=0.0, memory=0, error=0.0, runnable=True):

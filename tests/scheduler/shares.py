@@ -1,8 +1,8 @@
 """Made-up points of one GMI on all of a device, on half of it and on a quarter."""
 
-from gmi_drl.hardware import Cpu, Node
-from gmi_drl.learners import PPOConfig
-from gmi_drl.profile import Phases, ProfilePoint
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.scheduler.profile import Phases, ProfilePoint
 
 PPO = PPOConfig()
 CORES = Node(name="n", cpu=Cpu(cores=4, memory_gib=8))

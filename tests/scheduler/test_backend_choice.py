@@ -1,5 +1,5 @@
-from gmi_drl.cut import Cut
-from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler import grid_of, search_grid
 from gmi_drl.scheduler.backend_choice import backends_to_try, unmeasured_choice
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from gmi_drl.cluster import Cluster, Network, Nodes
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.learners import PPOConfig
-from gmi_drl.noise_scale import NoiseScale
-from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.hardware.cluster import Cluster, Network, Nodes
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.scheduler import plan, plan_cluster
+from gmi_drl.scheduler.noise_scale import NoiseScale
+from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.templates import TCG, TCG_EX
 from gmi_drl.templates.cost import by_host
 from gmi_drl.templates.over_nodes import OverNodes

@@ -1,10 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gmi_drl.cut import Cut
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.profile import ProfilePoint
+from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler.memory import fit, memory_models, shortage, shortage_together
+from gmi_drl.scheduler.profile import ProfilePoint
 
 GIB = 2**30
 

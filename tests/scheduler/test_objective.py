@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from gmi_drl.hardware import Cpu, Node
-from gmi_drl.learners import PPOConfig
-from gmi_drl.noise_scale import NoiseScale
-from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.scheduler import grid_of, plan_measured
-from gmi_drl.scheduler.explain import explain
+from gmi_drl.scheduler.explain.explain import explain
+from gmi_drl.scheduler.noise_scale import NoiseScale
+from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TASK_SPECS
 

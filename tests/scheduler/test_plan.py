@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toys import install_backend
 
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.files import dump_yaml, parse
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.layout import GmiGroup, Layout
-from gmi_drl.learners import PPOConfig
-from gmi_drl.profile import Profile
+from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import GmiGroup, Layout
 from gmi_drl.scheduler import plan, plan_measured, profile_grid
 from gmi_drl.scheduler.plan import judge_for, unfit
+from gmi_drl.scheduler.profile import Profile
 from gmi_drl.workload import TASK_SPECS
 
 PPO = PPOConfig()

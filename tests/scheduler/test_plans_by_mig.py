@@ -2,12 +2,12 @@
 
 import pytest
 
-from gmi_drl.config import default_config
-from gmi_drl.cut import Cut
+from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import NoFeasiblePlanError
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.profile import Profile, ProfilePoint
+from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler import plan, plan_measured, search_grid
+from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.units import GIB
 from gmi_drl.workload import TASK_SPECS
 

@@ -1,13 +1,13 @@
 import pytest
 from measures import point
 
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.learners import PPOConfig
-from gmi_drl.profile import Profile, dump_profile, load_profile
+from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler import plan_measured, profile_grid, why_no_grid
-from gmi_drl.scheduler.models import for_node
+from gmi_drl.scheduler.gpu_models import for_node
+from gmi_drl.scheduler.profile import Profile, dump_profile, load_profile
 from gmi_drl.workload import TASK_SPECS
 
 A100, H200 = "NVIDIA A100-SXM4-40GB", "NVIDIA H200"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gmi_drl.errors import UsageError
-from gmi_drl.hardware import Cpu, Gpus, Node
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour, prices_of
 
 MIXED = Node(

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measures import measured, point
 
-from gmi_drl.cut import Cut
+from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler import grid_of
 from gmi_drl.scheduler.search import saturation, search
 

@@ -2,11 +2,11 @@ import pytest
 from measures import point
 from toys import install_backend
 
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.errors import UsageError
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.learners import PPOConfig
-from gmi_drl.profile import Profile
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.scheduler.price import prices_of
+from gmi_drl.scheduler.profile import Profile
 from gmi_drl.scheduler.what_if import compare
 from gmi_drl.workload import TASK_SPECS
 

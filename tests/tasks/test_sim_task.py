@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from gmi_drl.errors import UsageError
-from gmi_drl.sim import NativeSim
 from gmi_drl.tasks import SimTask, make
 from gmi_drl.tasks.ant import ANT
+from gmi_drl.tasks.sim import NativeSim
 
 NUM_ENV = 16
 

@@ -4,9 +4,9 @@ import sys
 import pytest
 import torch
 
-from gmi_drl.config import WarpRoom
+from gmi_drl.config.run_config import WarpRoom
+from gmi_drl.config.task_names import find_task
 from gmi_drl.errors import UsageError
-from gmi_drl.task_names import find_task
 from gmi_drl.tasks import TASKS, make
 from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS
 

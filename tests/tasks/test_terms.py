@@ -6,9 +6,9 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_layout, two_cores
 
+from gmi_drl.config.learners.rsl_rl import RslRlConfig, runner_config
 from gmi_drl.errors import UsageError
 from gmi_drl.launch.training import train
-from gmi_drl.learners.rsl_rl import RslRlConfig, runner_config
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from gmi_drl.mapping import even_mapping
-from gmi_drl.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NONE
-from gmi_drl.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, OF_CORES, Speed
+from gmi_drl.hardware.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, OF_CORES, Speed
+from gmi_drl.layout.mapping import even_mapping
+from gmi_drl.layout.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NONE
 from gmi_drl.templates.cost import NO_COMMUNICATION, Communication
 
 ON_CORES = Communication(reduces=16, bucket_bytes=10**6, architecture="x86_64")

@@ -4,13 +4,13 @@ from itertools import count
 
 import pytest
 
-from gmi_drl.cluster import Cluster, Network, Nodes
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import OUR_PPO
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
-from gmi_drl.hardware import Cpu, CpuDevices, Node
-from gmi_drl.layout import GMI, HOLISTIC, Channels, Device, GmiGroup, Layout
-from gmi_drl.learners import OUR_PPO
-from gmi_drl.pools import Pool, pools_of
+from gmi_drl.hardware.cluster import Cluster, Network, Nodes
+from gmi_drl.hardware.node import Cpu, CpuDevices, Node
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import GMI, HOLISTIC, Channels, Device, GmiGroup, Layout
+from gmi_drl.layout.pools import Pool, pools_of
 from gmi_drl.templates import DECOUPLED, TCG_EX, Decoupled
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.templates.tcg import SERVING

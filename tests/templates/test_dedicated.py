@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from gmi_drl.cluster import Cluster, Network, Nodes
-from gmi_drl.config import default_config
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
-from gmi_drl.hardware import Cpu, CpuDevices, Node
-from gmi_drl.learners import LEARNERS
+from gmi_drl.hardware.cluster import Cluster, Network, Nodes
+from gmi_drl.hardware.node import Cpu, CpuDevices, Node
+from gmi_drl.layout.cut import Cut
 from gmi_drl.templates import TCG_EX, TDG, TDG_EX
 from gmi_drl.templates.dedicated import chain_of, chains
 from gmi_drl.templates.over_nodes import OverNodes

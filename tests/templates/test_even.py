@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gmi_drl.cut import Cut
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.files import parse
-from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
-from gmi_drl.layout import HOLISTIC, Layout
+from gmi_drl.hardware.node import Cpu, CpuDevices, Gpus, Node
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import HOLISTIC, Layout
 from gmi_drl.templates import usual_gmis_per_gpu
 from gmi_drl.templates.even import described, even_devices
 

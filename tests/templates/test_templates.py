@@ -8,21 +8,21 @@ import pytest
 from conftest import tiny_layout
 from toys import install_backend
 
-from gmi_drl.config import default_config
-from gmi_drl.cut import Cut
+from gmi_drl.config.learners import LEARNERS, OUR_PPO
+from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.files import parse
-from gmi_drl.hardware import Cpu, CpuDevices, Gpus, Node
-from gmi_drl.layout import Channels, Layout
-from gmi_drl.learners import LEARNERS, OUR_PPO
-from gmi_drl.mapping import even_mapping
-from gmi_drl.profile import Profile, ProfilePoint
-from gmi_drl.reductions import MPR_GLOO, MPR_SHM
-from gmi_drl.roles.child import load_role
+from gmi_drl.hardware.node import Cpu, CpuDevices, Gpus, Node
+from gmi_drl.hardware.speeds import GLOO, GPU_MEMORY, OF_CORES, Speed
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import Channels, Layout
+from gmi_drl.layout.mapping import even_mapping
+from gmi_drl.layout.reductions import MPR_GLOO, MPR_SHM
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.probe import Probe
+from gmi_drl.roles.main import load_role
+from gmi_drl.roles.probes.probe import Probe
 from gmi_drl.scheduler import plan_measured, profile_grid
-from gmi_drl.speeds import GLOO, GPU_MEMORY, OF_CORES, Speed
+from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.templates import TCG, TCG_EX, TDG_EX, TEMPLATES, template_for, template_named, template_of
 from gmi_drl.templates.cost import UNTRIED
 from gmi_drl.templates.over_nodes import OverNodes

@@ -9,7 +9,7 @@ if importlib.util.find_spec("mujoco_warp") is None:
 
 import warp as wp
 
-from gmi_drl.sim import warp_kernels
+from gmi_drl.tasks.sim import warp_kernels
 from tools.gpu_kernels import asked_by, main, on_gpu, stand_in
 
 ELF = b"\x7fELF"

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from gmi_drl.bench.report import load_results
+from gmi_drl.benchmarks.report import load_results
 from tools import measure
 
 RESULTS = load_results(measure.RESULTS)

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from gmi_drl.cluster import Network
+from gmi_drl.hardware.cluster import Network
 from tools import network_table
 from tools.network_table import measured_table, times_the_network, with_tables
 

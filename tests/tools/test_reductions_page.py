@@ -1,5 +1,5 @@
-from gmi_drl.mapping import even_mapping
-from gmi_drl.speeds import OF_CORES
+from gmi_drl.hardware.speeds import OF_CORES
+from gmi_drl.layout.mapping import even_mapping
 from tools import reductions_page
 from tools.reductions_page import byte_table, judged, modelled_ms, speed_table
 

@@ -6,7 +6,7 @@ from safetensors.torch import save_file
 
 from gmi_drl.files import load_yaml
 from gmi_drl.gmi.inventory import allowed_cores
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import template_of
 from tools import on_nodes, same_cases, same_numbers

@@ -17,9 +17,9 @@ agent leases as far ahead as it can before each update:
 
     >>> import torch
     >>> from gmi_drl.errors import PeerSilentError
-    >>> from gmi_drl.experience import RolloutForm
-    >>> from gmi_drl.layout import Channels
-    >>> from gmi_drl.memory.post import create_post
+    >>> from gmi_drl.layout.experience import RolloutForm
+    >>> from gmi_drl.layout.layout import Channels
+    >>> from gmi_drl.comm.memory.mailbox_memory import create_post
     >>> form = RolloutForm(horizon=2, num_env=1, num_obs=3, num_actions=1)
     >>> def lags(max_lag):
     ...     post, memory, weights = create_post([0, 1]), create_memory(), [torch.zeros(4)]
@@ -46,7 +46,8 @@ agent leases as far ahead as it can before each update:
 
 **Bounded.** The memory has its size from its first moment to its last, and is sealed. An agent waits for a place, and
 for room in the queue of its trainer for all of a rollout, before it leases; a trainer waits for a whole batch. All of
-them sleep, see each other end, and have a deadline, which begins anew while trainers hear something (`gmi_drl.waits`).
+them sleep, see each other end, and have a deadline, which begins anew while trainers hear something
+(`gmi_drl.layout.waits`).
 
 **Nothing lost, nothing twice.** A record has the number of its place, of its agent's rollout, of its steps and of
 itself; whatever does not follow the one before is an error. An agent that ends leaves what it has sent whole; its
@@ -54,7 +55,8 @@ unfinished rollouts are dropped, counted with that cause, and their places are l
 still write there (`direct.py`). Another process may go on as that agent: it says how many were before it, and its
 rollouts have numbers that none of them has used.
 
-**Between hosts.** The trainers of a pool (`gmi_drl.pools`) share a host, whose memory this is; other hosts that train
+**Between hosts.** The trainers of a pool (`gmi_drl.layout.pools`) share a host, whose memory this is;
+other hosts that train
 have pools and memory of their own. An agent of another host has an end that keeps the same promises (`far_agent.py`),
 and a stand-in on the host of its trainers that holds the one of here (`stand_in.py`). The stand-in leases a place and
 then reads the newest parameters, which go to the agent with it, so the lag has the same bound.
@@ -62,20 +64,20 @@ then reads the newest parameters, which go to the agent with it, so the lag has 
 
 import torch
 
-from gmi_drl.comm.channels.agent import AgentEnd
+from gmi_drl.comm.channels.agent_end import AgentEnd
+from gmi_drl.comm.channels.channel_memory import ChannelMemory, create_memory
 from gmi_drl.comm.channels.dispenser import Place
-from gmi_drl.comm.channels.memory import ChannelMemory, create_memory
-from gmi_drl.comm.channels.near_agent import NearAgentEnd
-from gmi_drl.comm.channels.parameters import packed_bytes
+from gmi_drl.comm.channels.local_agent import NearAgentEnd
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.channels.trainer import Batch, TrainerEnd
+from gmi_drl.comm.channels.trainer_end import Batch, TrainerEnd
+from gmi_drl.comm.membership import Renewals
+from gmi_drl.comm.memory import fence
+from gmi_drl.comm.memory.mailbox_memory import Post, PostMemory
+from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.shared_lock import SharedLock
+from gmi_drl.comm.parameters.shared_memory import packed_bytes
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.membership import Renewals
-from gmi_drl.memory import fence
-from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.lock import SharedLock
-from gmi_drl.memory.post import Post, PostMemory
-from gmi_drl.waits import Waits, waits_by_channels
+from gmi_drl.layout.waits import Waits, waits_by_channels
 
 __all__ = [
     "AgentEnd",

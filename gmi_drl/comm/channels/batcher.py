@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from gmi_drl.comm.channels.leases import Leases, agent_of, owner_word, process_of
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.comm.memory.leases import Leases, agent_of, owner_word, process_of
 from gmi_drl.errors import GmiError
 
 

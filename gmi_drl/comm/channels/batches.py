@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
-from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
+from gmi_drl.comm.channels.channel_memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.records import Record
 
 

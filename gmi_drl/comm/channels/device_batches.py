@@ -5,11 +5,11 @@ from torch import Tensor
 
 from gmi_drl.comm.channels.batcher import Batcher
 from gmi_drl.comm.channels.batches import Batches, HostBatches
-from gmi_drl.comm.channels.direct import share_batches
-from gmi_drl.comm.channels.memory import ChannelMemory, kind_views
+from gmi_drl.comm.channels.channel_memory import ChannelMemory, kind_views
+from gmi_drl.comm.channels.gpu_direct import share_batches
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.device.copies import SideCopies
-from gmi_drl.device.upload import await_stream, register, unregister
+from gmi_drl.comm.memory.pinned import await_stream, register, unregister
+from gmi_drl.comm.memory.side_copies import SideCopies
 
 
 class DeviceBatches(Batches):

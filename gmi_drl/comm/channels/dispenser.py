@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
-from gmi_drl.comm.channels.leases import Lease
 from gmi_drl.comm.channels.records import Record, Send
 from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.comm.memory.leases import Lease
 from gmi_drl.errors import UsageError
 
 

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Self
 
 from gmi_drl.errors import UsageError
-from gmi_drl.experience import Kind, RolloutForm
-from gmi_drl.layout import Channels
+from gmi_drl.layout.experience import Kind, RolloutForm
+from gmi_drl.layout.layout import Channels
 
 
 @dataclass(frozen=True)

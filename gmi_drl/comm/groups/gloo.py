@@ -11,15 +11,15 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.group import check_values
-from gmi_drl.comm.groups.polled import Polled
+from gmi_drl.comm.groups.async_work import Polled
 from gmi_drl.comm.loopback import LOOPBACK, require_loopback
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, REDUCE, call_word
+from gmi_drl.comm.memory.rank_table import Peers
+from gmi_drl.comm.memory.segment import LINE_BYTES, map_segment
+from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
-from gmi_drl.membership import Membership
-from gmi_drl.memory.calls import BARRIER, GATHER, REDUCE, call_word
-from gmi_drl.memory.peers import Peers
-from gmi_drl.memory.segment import LINE_BYTES, map_segment
-from gmi_drl.memory.waiting import Waiting
 
 # torch's stubs lag behind: they lack the operations, the options' fields and the store.
 _distributed: Any = torch.distributed

@@ -6,11 +6,11 @@ from typing import TypeVar
 import torch
 
 from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
-from gmi_drl.comm.spots import Spot
-from gmi_drl.device.ipc import MappedDeviceMemory, SharedDeviceMemory
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.cuda_ipc import MappedDeviceMemory, SharedDeviceMemory
+from gmi_drl.comm.memory.rank_slots import RowMemory
+from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.errors import MachineError
-from gmi_drl.membership import Membership
-from gmi_drl.memory.rows import RowMemory
 
 _FAREWELL_S = 2.0
 

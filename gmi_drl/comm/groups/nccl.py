@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gmi_drl.comm.groups.async_work import Polled, in_background
 from gmi_drl.comm.groups.gloo import GlooGroup
-from gmi_drl.comm.groups.polled import Polled, in_background
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.collective_calls import BARRIER, REDUCE, call_word
+from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.membership import Membership
-from gmi_drl.memory.calls import BARRIER, REDUCE, call_word
 
 SEVERAL_PER_GPU = (2, 30)
 """The first NCCL that takes several ranks of a GPU (experimental; its user guide, NCCL_MULTI_RANK_GPU_ENABLE)."""

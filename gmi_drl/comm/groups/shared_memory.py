@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.group import check_values
-from gmi_drl.comm.parts import in_pieces
-from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import Membership
-from gmi_drl.memory.calls import BARRIER, GATHER, call_word
-from gmi_drl.memory.peers import Peers
-from gmi_drl.memory.rows import Rows
-from gmi_drl.memory.segment import LINE_BYTES
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, call_word
+from gmi_drl.comm.memory.rank_slots import Rows
+from gmi_drl.comm.memory.rank_table import Peers
+from gmi_drl.comm.memory.segment import LINE_BYTES
+from gmi_drl.comm.partition import in_pieces
+from gmi_drl.comm.rendezvous import Spot
 
 
 class MemoryGroup:

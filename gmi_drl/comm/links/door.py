@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from select import EPOLLIN, epoll
 
+from gmi_drl.comm.memory.wait_clock import Waiting
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.memory.waiting import Waiting
 
 TOKEN_LETTERS = 32
 HELLO_S = 10.0

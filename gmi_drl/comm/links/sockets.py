@@ -15,12 +15,12 @@ import time
 
 from torch import Tensor
 
-from gmi_drl.comm.links.lookout import LOOK_MS, Awaited, Lookout
-from gmi_drl.comm.links.meeting import Meeting, meet
+from gmi_drl.comm.links.handshake import Meeting, meet
+from gmi_drl.comm.links.liveness import LOOK_MS, Awaited, Lookout
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.collective_calls import mixed_up
+from gmi_drl.comm.memory.wait_clock import Waiting
 from gmi_drl.errors import UsageError
-from gmi_drl.membership import Membership
-from gmi_drl.memory.calls import mixed_up
-from gmi_drl.memory.waiting import Waiting
 
 
 class SocketLink:

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gmi_drl.comm.membership import Renewals
+from gmi_drl.comm.memory import fence
+from gmi_drl.comm.memory.mailbox import Inbox, Outbox
+from gmi_drl.comm.memory.mailbox_memory import Post, PostMemory
+from gmi_drl.comm.memory.notify import Bells
 from gmi_drl.comm.messages.trees import MAX_HEADER_BYTES, Form, decode, encode, filled, raw
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.membership import Renewals
-from gmi_drl.memory import fence
-from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.mailbox import Inbox, Outbox
-from gmi_drl.memory.post import Post, PostMemory
 from gmi_drl.units import human_bytes
 
 _FRAME = struct.Struct("=QQ")  # bytes of the header, and of the tensors
@@ -148,7 +148,7 @@ class Messages:
         Args:
             gmi_id: As of `recv`.
             device: As of `recv`.
-            patience: How many times `hang_s` this waits; see `gmi_drl.waits`.
+            patience: How many times `hang_s` this waits; see `gmi_drl.layout.waits`.
 
         Raises:
             GmiError: As `recv`; PeerSilentError if neither this GMI nor any that it waits for has sent anything.

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.placed import PlacedGroup
-from gmi_drl.comm.reductions.placed import PlacedReduction, sum_shard
+from gmi_drl.comm.groups.device_aware import PlacedGroup
+from gmi_drl.comm.memory.collective_calls import BARRIER
+from gmi_drl.comm.reductions.device_aware import PlacedReduction, sum_shard
 from gmi_drl.comm.reductions.rings import Ring
-from gmi_drl.mapping import leaders
-from gmi_drl.memory.calls import BARRIER
+from gmi_drl.layout.mapping import leaders
 
 _LEADER = 0  # the paper's t: any that every device has would do
 

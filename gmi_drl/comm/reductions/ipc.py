@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.groups.ipc import IpcGroup
+from gmi_drl.comm.memory.pinned import await_stream
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
-from gmi_drl.device.upload import await_stream
 
 
 class IpcReduction(SharedMemoryReduction):

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.groups.gloo import GlooGroup
+from gmi_drl.comm.memory.pinned import Upload, pinned_zeros
 from gmi_drl.comm.reduction import PlainBucket, check_bucket
-from gmi_drl.device.upload import Upload, pinned_zeros
 
 
 class GlooReduction(PlainBucket):

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.groups.shared_memory import MemoryGroup
-from gmi_drl.comm.parts import pieces, shard_bounds
+from gmi_drl.comm.memory.rank_slots import RowMemory, Vectors
+from gmi_drl.comm.partition import pieces, shard_bounds
 from gmi_drl.comm.reductions.rows import RowReduction
-from gmi_drl.memory.rows import RowMemory, Vectors
 
 _BLOCK = 64 * 1024  # floats summed at a time, so that the sum is still in the cache when it is written back
 _LENGTHS = 64  # of which views are kept: a training has a few

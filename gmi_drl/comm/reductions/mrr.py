@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.placed import PlacedGroup
-from gmi_drl.comm.reductions.placed import PlacedReduction
+from gmi_drl.comm.groups.device_aware import PlacedGroup
+from gmi_drl.comm.reductions.device_aware import PlacedReduction
 from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.errors import UsageError
-from gmi_drl.mapping import delegates, mrr_obstacle, rings
+from gmi_drl.layout.mapping import delegates, mrr_obstacle, rings
 
 
 class MultiRingReduction(PlacedReduction):

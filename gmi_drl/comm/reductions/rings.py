@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.links.link import Link
-from gmi_drl.comm.parts import pieces, shard_bounds
+from gmi_drl.comm.partition import pieces, shard_bounds
 
 _PIECE = 64 * 1024  # floats that are passed on before the next come, so that a whole ring is busy with a long vector
 

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.group import Group
-from gmi_drl.comm.parts import in_pieces
+from gmi_drl.comm.memory.collective_calls import REDUCE_SLOT, REDUCE_STAGED, call_word
+from gmi_drl.comm.memory.pinned import Upload, await_stream, register
+from gmi_drl.comm.memory.rank_slots import RowMemory, Vectors
+from gmi_drl.comm.partition import in_pieces
 from gmi_drl.comm.reduction import check_bucket, check_first_bucket
-from gmi_drl.device.upload import Upload, await_stream, register
 from gmi_drl.errors import UsageError
-from gmi_drl.memory.calls import REDUCE_SLOT, REDUCE_STAGED, call_word
-from gmi_drl.memory.rows import RowMemory, Vectors
 
 
 class RowReduction(ABC):

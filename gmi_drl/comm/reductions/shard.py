@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.placed import PlacedGroup
-from gmi_drl.comm.parts import shard_bounds
-from gmi_drl.comm.reductions.placed import PlacedReduction, sum_shard
+from gmi_drl.comm.groups.device_aware import PlacedGroup
+from gmi_drl.comm.memory.collective_calls import BARRIER
+from gmi_drl.comm.partition import shard_bounds
+from gmi_drl.comm.reductions.device_aware import PlacedReduction, sum_shard
 from gmi_drl.comm.reductions.rings import Ring
-from gmi_drl.mapping import rings, shortest
-from gmi_drl.memory.calls import BARRIER
+from gmi_drl.layout.mapping import rings, shortest
 
 
 class ShardedReduction(PlacedReduction):

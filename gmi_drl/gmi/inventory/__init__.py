@@ -4,8 +4,8 @@ from gmi_drl.gmi.inventory.cores import allowed_cores, cgroup_quota
 from gmi_drl.gmi.inventory.gpu import MigDevice, VisibleGpu
 from gmi_drl.gmi.inventory.node import this_node
 from gmi_drl.gmi.inventory.nvml import Driver, driver, nvml_open
-from gmi_drl.gmi.inventory.seen import Seen, gpus_open, gpus_seen, visible_gpus
 from gmi_drl.gmi.inventory.topology import Topology, topology
+from gmi_drl.gmi.inventory.visible_gpus import Seen, gpus_open, gpus_seen, visible_gpus
 
 __all__ = [
     "Driver",

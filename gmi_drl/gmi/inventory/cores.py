@@ -5,7 +5,7 @@ import platform
 from pathlib import Path
 from zlib import crc32
 
-from gmi_drl.cgroups import cgroup_folders, read
+from gmi_drl.hardware.cgroups import cgroup_folders, read
 
 
 def allowed_cores(root: Path = Path("/")) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gmi_drl.gmi.inventory.nvml import told
-from gmi_drl.gpus import find_gpu
+from gmi_drl.hardware.gpus import find_gpu
 from gmi_drl.units import GIB
 
 COMPUTE_MODES = {0: "default", 2: "prohibited", 3: "exclusive process"}

@@ -4,10 +4,10 @@ import platform
 from itertools import groupby
 
 from gmi_drl.gmi.inventory.cores import allowed_cores, siblings_of
-from gmi_drl.gmi.inventory.seen import gpus_open
 from gmi_drl.gmi.inventory.topology import topology
-from gmi_drl.hardware import Cpu, Gpus, Node
-from gmi_drl.host_memory import memory_bytes
+from gmi_drl.gmi.inventory.visible_gpus import gpus_open
+from gmi_drl.hardware.host_memory import memory_bytes
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.units import GIB
 
 

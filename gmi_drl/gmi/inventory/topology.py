@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gmi_drl.gmi.inventory.gpu import VisibleGpu
 from gmi_drl.gmi.inventory.nvml import told
-from gmi_drl.hardware import LinkKind, Links
+from gmi_drl.hardware.node import LinkKind, Links
 
 PATHS = {
     0: "on one board",

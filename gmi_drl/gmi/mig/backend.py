@@ -5,13 +5,13 @@ from contextlib import AbstractContextManager, nullcontext
 
 from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open, visible_gpus
+from gmi_drl.gmi.mig.apply.restore import left_behind
+from gmi_drl.gmi.mig.assign import Given, give, not_cut
 from gmi_drl.gmi.mig.busy import in_use
-from gmi_drl.gmi.mig.given import Given, give, not_cut
 from gmi_drl.gmi.mig.instances import MigInstances
-from gmi_drl.gmi.mig.restore import left_behind
 from gmi_drl.gmi.process import ProcessBackend
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.layout import Layout
 
 
 class MigBackend(ProcessBackend):

@@ -13,7 +13,7 @@ from gmi_drl.gmi.claims import claims_folder, locked
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open
 from gmi_drl.gmi.inventory.nvml import pids_on, told
 from gmi_drl.gmi.mig.driver import MigDriver
-from gmi_drl.gmi.mig.parts import ComputeInstance, MigState
+from gmi_drl.gmi.mig.state import ComputeInstance, MigState
 
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Number of the host's namespace of processes (PROC_PID_INIT_INO in Linux's include/linux/proc_ns.h)."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.inventory.nvml import pids_on
-from gmi_drl.gmi.mig.parts import ComputeInstance, GpuInstance, MigState
+from gmi_drl.gmi.mig.state import ComputeInstance, GpuInstance, MigState
 
 
 def in_words(error: Exception) -> str:

@@ -7,7 +7,7 @@ from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.inventory import nvml_open
 from gmi_drl.gmi.mig.busy import hides_processes, pids_of
 from gmi_drl.gmi.process import ProcessInstances
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 
 LISTED_S = 5.0
 """Until NVML lists a process that has made its context."""

@@ -8,19 +8,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from gmi_drl.backend_refusals import mps_clients
 from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError
 from gmi_drl.gmi.claims import descriptor_of
 from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
-from gmi_drl.gmi.keeper import Keeper
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.control import PROGRAM, Control
-from gmi_drl.gmi.mps.ending import UNDO, Patience, clients, take_away
 from gmi_drl.gmi.mps.folder import Process, control_of, keeper_log, made
+from gmi_drl.gmi.mps.shutdown import UNDO, Patience, clients, take_away
 from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
-from gmi_drl.gmi_environment import NO_GPU, mps_limits
-from gmi_drl.hardware import Node
-from gmi_drl.layout import Layout
+from gmi_drl.gmi.watchdog import Keeper
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.backend_limits import mps_clients
+from gmi_drl.layout.environment import NO_GPU, mps_limits
+from gmi_drl.layout.layout import Layout
 
 OLDEST = 70
 """Volta, sm_70: before, all clients share one address space, and thread percentages do not exist."""

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from gmi_drl.errors import MachineError
-from gmi_drl.gmi_environment import without_mps
+from gmi_drl.layout.environment import without_mps
 
 PROGRAM = "nvidia-cuda-mps-control"
 PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"

@@ -58,7 +58,7 @@ def start(control: Control, gpu: str, flags: Sequence[str] = ()) -> None:
 
 
 def _start_server(control: Control) -> None:
-    """Now, as clients that come while it starts are refused; they try again, too (`device/context.py`)."""
+    """Now, as clients that come while it starts are refused; they try again, too (`comm/memory/cuda_context.py`)."""
     control.start_server(os.getuid())
     deadline = time.monotonic() + START_S
     while control.is_starting() and time.monotonic() < deadline:

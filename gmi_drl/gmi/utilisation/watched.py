@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 
 Watched = dict[str, int]
 """Indices of GPUs in the layout, by the UUID of the GPU or of a MIG device of it, as CUDA_VISIBLE_DEVICES takes it."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gmi_drl.process_signals import held_back
 
-MODULE = "gmi_drl.launch.nodes.agent"
+MODULE = "gmi_drl.launch.nodes.supervisor"
 """What is run on a node, `python -P -m`. Its order is a line of JSON on its standard input, which stays open for as
 long as whoever started it wants it to live."""
 

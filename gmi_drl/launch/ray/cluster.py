@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.launch.ray.own import own_cluster
+from gmi_drl.launch.ray.local_cluster import own_cluster
 from gmi_drl.process_signals import handlers_kept
 
 ADDRESS = "RAY_ADDRESS"

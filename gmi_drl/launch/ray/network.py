@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from statistics import median
 
-from gmi_drl.cluster import Network
 from gmi_drl.comm.links.door import Door, greeting
+from gmi_drl.hardware.cluster import Network
 from gmi_drl.launch.ray.cluster import RayNode
 
 ASKED = 4

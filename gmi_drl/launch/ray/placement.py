@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
 from gmi_drl.launch.ray.cluster import RayNode
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 
 if TYPE_CHECKING:
     from ray.util.placement_group import PlacementGroup

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.rollout import MiniBatch, Rollout
-from gmi_drl.config import ppo_of
-from gmi_drl.roles.actor import Actor
-from gmi_drl.roles.clock import PhaseClock
-from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.config.run_config import ppo_of
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.player import new_agent
+from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.seeds import seed_of, start_of
+from gmi_drl.roles.serving.player import new_agent
+from gmi_drl.roles.training.actor import Actor
+from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.templates.dedicated import chain_of
 
 SENT = (*MiniBatch.__dataclass_fields__, "log_std", "delta", "sums")

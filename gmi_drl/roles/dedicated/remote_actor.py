@@ -3,12 +3,12 @@
 from torch import Tensor
 
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.algo.slot import Slot
-from gmi_drl.config import ppo_of
-from gmi_drl.roles.clock import PhaseClock
-from gmi_drl.roles.dedicated.peer import CLOSE, Peer
-from gmi_drl.roles.learner import Learner
-from gmi_drl.roles.replica import Replica
+from gmi_drl.algo.rollout_slot import Slot
+from gmi_drl.config.run_config import ppo_of
+from gmi_drl.roles.peer import CLOSE, Peer
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.learner import Learner
+from gmi_drl.roles.training.ppo_replica import Replica
 
 
 class RemoteActor:

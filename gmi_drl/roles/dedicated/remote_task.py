@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import PeerDiedError
-from gmi_drl.roles.dedicated.peer import CLOSE, Peer
+from gmi_drl.layout.waits import LOADING_S
+from gmi_drl.roles.peer import CLOSE, Peer
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.tasks.terms import RewardTerms
-from gmi_drl.waits import LOADING_S
 from gmi_drl.workload import TaskSpec
 
 

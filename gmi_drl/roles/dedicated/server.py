@@ -3,12 +3,12 @@
 from contextlib import closing
 from typing import Any
 
-from gmi_drl.config import RunConfig
-from gmi_drl.phases import SIMULATE, WAIT
-from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
-from gmi_drl.roles.server import Server
-from gmi_drl.roles.service import Service
+from gmi_drl.roles.peer import Peer
+from gmi_drl.roles.serving.server import Server
+from gmi_drl.roles.serving.service import Service
+from gmi_drl.run.phases import SIMULATE, WAIT
 from gmi_drl.templates.dedicated import chain_of
 
 

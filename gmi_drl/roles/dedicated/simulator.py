@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gmi_drl.config import RunConfig
-from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.seeds import seed_of, start_of, worlds_seed
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.tasks import Task

@@ -4,14 +4,14 @@ from typing import Any
 
 import torch
 
-from gmi_drl.layout import GMI
-from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.layout.layout import GMI
+from gmi_drl.layout.waits import LOADING_S
 from gmi_drl.roles.dedicated.remote_actor import RemoteReplica
-from gmi_drl.roles.holistic import Holistic
+from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.seeds import seed_of
+from gmi_drl.roles.training.holistic import Holistic
 from gmi_drl.tasks.terms import RewardTerms
 from gmi_drl.templates.dedicated import Chain, chain_of
-from gmi_drl.waits import LOADING_S
 from gmi_drl.workload import TaskSpec
 
 

@@ -17,7 +17,7 @@ from gmi_drl.comm.group import Group
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError, place_of
 from gmi_drl.roles.rsl_rl import version
-from gmi_drl.roles.rsl_rl.classes import find, fitted
+from gmi_drl.roles.rsl_rl.class_check import find, fitted
 from gmi_drl.roles.rsl_rl.shared_statistics import with_shared_statistics
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.config import RunConfig
+from gmi_drl.config.learners import RslRlConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.files import write_atomically
-from gmi_drl.learners import RslRlConfig
-from gmi_drl.roles.agreement import News, Word, agree
 from gmi_drl.roles.rsl_rl.group import GroupRunner
-from gmi_drl.roles.rsl_rl.ledger import Ledger
-from gmi_drl.roles.rsl_rl.packing import pack, unpack
+from gmi_drl.roles.rsl_rl.metrics import Ledger
+from gmi_drl.roles.rsl_rl.state_dict import pack, unpack
+from gmi_drl.roles.training.iteration_stats import News, Word, agree
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv

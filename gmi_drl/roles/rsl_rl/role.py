@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gmi_drl.config.learners import RslRlConfig
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.learners import RslRlConfig
-from gmi_drl.roles.holistic import Holistic
-from gmi_drl.roles.rsl_rl.classes import find
+from gmi_drl.roles.rsl_rl.class_check import find
 from gmi_drl.roles.rsl_rl.group import process_group
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
+from gmi_drl.roles.training.holistic import Holistic
 from gmi_drl.tasks import Task
 
 

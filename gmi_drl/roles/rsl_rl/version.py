@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from gmi_drl.learners.base import release
+from gmi_drl.config.learners.base import release
 
 SHARES_STATISTICS = (5, 5)
 """Since then the observation normalisers of a group take in the observations of all its processes."""

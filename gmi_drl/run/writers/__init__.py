@@ -6,12 +6,12 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from gmi_drl.config.writers import WRITERS
 from gmi_drl.registry import class_at
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row
 from gmi_drl.run.writers.background import Background
 from gmi_drl.run.writers.writer import Writer
-from gmi_drl.writers import WRITERS
 
 __all__ = ["Writers"]
 

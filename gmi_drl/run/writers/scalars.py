@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from gmi_drl.phases import LEARN, PHASE_NAMES, WAIT
 from gmi_drl.run.metrics import Row
+from gmi_drl.run.phases import LEARN, PHASE_NAMES, WAIT
 
 RSL_RL_TAGS = {
     "return_mean": "Train/mean_reward",

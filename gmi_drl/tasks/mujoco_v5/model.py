@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.errors import MachineError
-from gmi_drl.sim.engine import import_mujoco
+from gmi_drl.tasks.sim.engine import import_mujoco
 
 FLOOR = "floor"
 

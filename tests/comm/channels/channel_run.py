@@ -15,9 +15,9 @@ from random import Random
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
+from gmi_drl.comm.memory.notify import Bells
 from gmi_drl.errors import GmiError
-from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.far import AGENT, STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, versions_in, write
 from tests.comm.ranks import FORK

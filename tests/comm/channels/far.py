@@ -4,14 +4,14 @@ import secrets
 import threading
 from contextlib import closing, suppress
 
-from gmi_drl.comm.channels.carrier import Carrier
-from gmi_drl.comm.channels.far_agent import FarAgentEnd
-from gmi_drl.comm.channels.stand_in import StandIn
-from gmi_drl.comm.crossings import AGENT, STAND_IN, member_of
-from gmi_drl.comm.links.meeting import Meeting, listen, meet
+from gmi_drl.comm.channels.proxy import StandIn
+from gmi_drl.comm.channels.proxy_rendezvous import AGENT, STAND_IN, member_of
+from gmi_drl.comm.channels.remote_agent import FarAgentEnd
+from gmi_drl.comm.channels.remote_sender import Carrier
+from gmi_drl.comm.links.handshake import Meeting, listen, meet
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError
-from gmi_drl.waits import waits_by_channels
+from gmi_drl.layout.waits import waits_by_channels
 from tests.comm.ranks import FORK
 
 MEET_S = 60.0

@@ -4,9 +4,9 @@ import torch
 from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import ChannelSizes, packed_bytes
-from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE
-from gmi_drl.experience import RolloutForm
-from gmi_drl.layout import Channels
+from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.layout.layout import Channels
 
 FORM = RolloutForm(horizon=3, num_env=2, num_obs=5, num_actions=2, num_terms=1)
 KINDS = {kind.name: number for number, kind in enumerate(FORM.kinds)}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gmi_drl.comm.channels.memory import GIVEN_BACK, ChannelMemory, is_made
+from gmi_drl.comm.channels.channel_memory import GIVEN_BACK, ChannelMemory, is_made
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
 from tests.comm.channels.channel_run import ANSWER_S, started
 from tests.comm.channels.rollouts_told import sizes_of, some_sizes

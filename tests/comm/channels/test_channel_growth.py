@@ -5,7 +5,7 @@ import time
 import psutil
 import pytest
 
-from gmi_drl.experience import RolloutForm
+from gmi_drl.layout.experience import RolloutForm
 from tests.comm.channels.channel_run import started
 from tests.comm.channels.rollouts_told import FORM, RECORDS, sizes_of
 

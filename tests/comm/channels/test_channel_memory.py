@@ -4,12 +4,12 @@ from itertools import pairwise
 import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.channels.memory import BUFFERS, ChannelMemory
+from gmi_drl.comm.channels.channel_memory import BUFFERS, ChannelMemory
+from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
+from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.record_ring import ring_bytes
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
-from gmi_drl.host_memory import SPARE_BYTES
-from gmi_drl.memory.bells import Bells
-from gmi_drl.memory.post import PostMemory, create_post
-from gmi_drl.memory.ring import ring_bytes
+from gmi_drl.hardware.host_memory import SPARE_BYTES
 from tests.comm.channels.rollouts_told import FORM, sizes_of
 
 
@@ -86,7 +86,7 @@ def test_what_is_no_memory_of_channels_is_refused(descriptor, post):
 
 
 def test_a_lack_of_memory_is_an_error_before_anything_is_taken(descriptor, post, monkeypatch):
-    monkeypatch.setattr("gmi_drl.host_memory.available_bytes", lambda: SPARE_BYTES)
+    monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: SPARE_BYTES)
     with pytest.raises(MachineError, match=r"channels need .* of memory, .* or a smaller max_lag"):
         opened(descriptor, post, sizes_of())
     assert os.fstat(descriptor).st_size == 0

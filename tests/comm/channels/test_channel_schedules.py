@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
 from gmi_drl.errors import PeerDiedError, PeerSilentError
-from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.rollouts_told import (
     FORM,
     KINDS,

@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.channels.leases import ROLLOUTS_OF_ONE
+from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
+from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
 from gmi_drl.errors import PeerDiedError, PeerSilentError
-from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, write
 
 HANG_S, SOON_S = 20.0, 0.05

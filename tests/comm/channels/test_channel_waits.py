@@ -11,12 +11,12 @@ import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.membership import Membership, Renewals
+from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.segment import create_segment
+from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.errors import PeerSilentError
-from gmi_drl.experience import RolloutForm
-from gmi_drl.membership import Membership, Renewals
-from gmi_drl.memory.post import create_post
-from gmi_drl.memory.segment import create_segment
+from gmi_drl.layout.experience import RolloutForm
 from tests.comm.channels.far import Crossing
 from tests.comm.channels.rollouts_told import parameters, sizes_of
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, packed_bytes, trainer_end
-from gmi_drl.comm.channels.far_words import GRANTED, LEASE, OPEN
+from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN
+from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
 from gmi_drl.errors import PeerDiedError
-from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.far import AGENT, Crossing
 from tests.comm.channels.rollouts_told import parameters, send, sizes_of
 
@@ -23,7 +23,7 @@ WOKEN_S = 60
 
 @pytest.fixture(autouse=True)
 def long_naps(monkeypatch):
-    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", NAP_S)
+    monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", NAP_S)
 
 
 class Run:

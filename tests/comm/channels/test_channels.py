@@ -13,8 +13,8 @@ from conftest import open_descriptors
 import gmi_drl.comm.channels as channels
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.records import Record
+from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.rollouts_told import FORM, RECORDS, parameters, rollouts_in, send, sizes_of, write
 
 NOW_S = 0.01  # for what never comes

@@ -7,8 +7,8 @@ import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.device_batches import DeviceBatches
+from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.errors import PeerSilentError
-from gmi_drl.memory.post import create_post
 from tests.comm.channels.rollouts_told import FORM, RECORDS, pieces, rollouts_in, send, sizes_of, write
 
 ROLLOUTS = 3

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.channels.far_words import LEASE, OPEN, PIECE, PIECE_OF, TELL, TO
-from gmi_drl.comm.links.wire import OTHERS
+from gmi_drl.comm.channels.remote_protocol import LEASE, OPEN, PIECE, PIECE_OF, TELL, TO
+from gmi_drl.comm.links.framing import OTHERS
+from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.memory.post import PostMemory, create_post
 from tests.comm.channels.far import STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, versions_in, write
 

@@ -4,9 +4,9 @@ import threading
 import time
 from select import POLLIN, poll
 
-from gmi_drl.comm.channels.far_agent import FarAgentEnd
-from gmi_drl.comm.channels.far_words import GRANT, GRANTED, LEASE, OPEN, ROOM
-from gmi_drl.experience import RolloutForm
+from gmi_drl.comm.channels.remote_agent import FarAgentEnd
+from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, LEASE, OPEN, ROOM
+from gmi_drl.layout.experience import RolloutForm
 from tests.comm.channels.far import STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import sizes_of
 

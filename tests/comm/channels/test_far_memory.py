@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import create_memory, trainer_end
-from gmi_drl.comm.channels.far_agent import FarAgentEnd
-from gmi_drl.comm.channels.far_words import GRANT, GRANTED, ROOM
+from gmi_drl.comm.channels.remote_agent import FarAgentEnd
+from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, ROOM
+from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.errors import GmiError, PeerSilentError
-from gmi_drl.experience import RolloutForm
-from gmi_drl.memory.post import create_post
+from gmi_drl.layout.experience import RolloutForm
 from tests.comm.channels.far import STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import parameters, send, sizes_of, some_sizes
 

@@ -6,9 +6,9 @@ import warnings
 import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.device import context, upload
+from gmi_drl.comm.memory import cuda_context, pinned
+from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.errors import GmiWarning
-from gmi_drl.memory.post import create_post
 from tests.comm.channels.rollouts_told import sizes_of
 from tests.comm.files_as_gpus import Files
 
@@ -21,9 +21,9 @@ class Cuda:
 
     def __init__(self, monkeypatch):
         self.registered, self.code = {}, 0
-        for module in (context, upload):
+        for module in (cuda_context, pinned):
             monkeypatch.setattr(module, "driver", lambda: self)
-        monkeypatch.setattr(upload, "make_current", lambda: None)
+        monkeypatch.setattr(pinned, "make_current", lambda: None)
 
     def cuMemHostRegister_v2(self, address, size, flags):  # noqa: N802
         assert address.value not in self.registered and flags == 0

@@ -12,11 +12,11 @@ import pytest
 from conftest import open_descriptors
 
 from gmi_drl.comm.groups.gloo import GlooGroup
-from gmi_drl.comm.spots import Spots
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.collective_calls import BARRIER
+from gmi_drl.comm.rendezvous import Spots
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.membership import Membership
-from gmi_drl.memory.calls import BARRIER
-from gmi_drl.reductions import MPR_GLOO
+from gmi_drl.layout.reductions import MPR_GLOO
 
 
 @pytest.fixture
@@ -58,9 +58,9 @@ def started(script, rank, spot, *rest):
 
 WITHOUT_LOOPBACK = """
 from gmi_drl.comm.groups.gloo import GlooGroup
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.errors import MachineError
-from gmi_drl.membership import Membership
+from gmi_drl.comm.membership import Membership
 
 try:
     GlooGroup(Membership(0, [range(2)], hang_s=3), Spot(segment=0, store=0))
@@ -81,10 +81,10 @@ HALF_WAY = """
 import json, os, signal, sys
 import torch
 from gmi_drl.comm.groups.gloo import GlooGroup
-from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import Membership
+from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import GmiError
-from gmi_drl.memory.calls import REDUCE, call_word
+from gmi_drl.comm.memory.collective_calls import REDUCE, call_word
 
 rank, spot, fates = int(sys.argv[1]), Spot.from_order(json.loads(sys.argv[2])), json.loads(sys.argv[3])
 member = Membership(rank, [range(len(fates))], hang_s=60)
@@ -163,9 +163,9 @@ LONGER_THAN_GLOO_WAITS = """
 import json, sys, time
 import torch
 from gmi_drl.comm.groups.gloo import GlooGroup
-from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import Membership
-from gmi_drl.memory.calls import BARRIER
+from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.collective_calls import BARRIER
 
 rank = int(sys.argv[1])
 member = Membership(rank, [range(2)], hang_s=5)

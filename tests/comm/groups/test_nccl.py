@@ -11,13 +11,13 @@ import torch
 
 from gmi_drl.comm import open_group
 from gmi_drl.comm.groups import nccl
+from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reductions.nccl import NcclReduction
-from gmi_drl.comm.spots import Spot, Spots
+from gmi_drl.comm.rendezvous import Spot, Spots
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import NCCL_FLAT
+from gmi_drl.layout.reductions import NCCL_FLAT
 from tests.comm.ranks import started
-from tests.comm.reductions.test_placed import contract
+from tests.comm.reductions.test_device_aware import contract
 
 EACH_ON_ITS_OWN = [[0], [1]]
 PREPARE, PROCESS_GROUP = nccl._prepare, nccl._process_group

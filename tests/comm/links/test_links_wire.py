@@ -3,7 +3,7 @@
 import socket
 from select import POLLIN, poll
 
-from gmi_drl.comm.links.wire import OTHERS, Wire
+from gmi_drl.comm.links.framing import OTHERS, Wire
 
 
 def wires():

@@ -11,11 +11,11 @@ from contextlib import ExitStack, closing
 import pytest
 import torch
 
-from gmi_drl.comm.links.meeting import Meeting, listen, meet
+from gmi_drl.comm.links.handshake import Meeting, listen, meet
 from gmi_drl.comm.links.sockets import SocketLink
+from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.membership import Membership
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_of_ranks_that_wait_for_each_other_the_one_is_named_that_does_not(listen
 
 
 def test_a_slow_rank_is_told_of_and_waited_for(listeners, monkeypatch, caplog):
-    monkeypatch.setattr("gmi_drl.memory.waiting.SLOW_S", 0.2)
+    monkeypatch.setattr("gmi_drl.comm.memory.wait_clock.SLOW_S", 0.2)
 
     def job(link):
         if link.rank == 1:
@@ -154,7 +154,7 @@ def test_ranks_that_get_on_with_something_long_are_waited_for(listeners):
 
 
 def test_a_rank_that_waits_elsewhere_for_somebody_slow_is_waited_for(listeners, monkeypatch):
-    monkeypatch.setattr("gmi_drl.comm.links.lookout._ANSWER_S", 0.3)
+    monkeypatch.setattr("gmi_drl.comm.links.liveness._ANSWER_S", 0.3)
 
     def job(link):
         link._lookout._hang_s, heard = 0.7, []

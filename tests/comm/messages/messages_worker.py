@@ -5,8 +5,8 @@ import sys
 
 import torch
 
+from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, Post
 from gmi_drl.comm.messages.messages import Messages
-from gmi_drl.memory.post import PIECE_BYTES, Post
 
 BIG = 5 * PIECE_BYTES  # more than a mailbox of the tests holds
 

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from gmi_drl.comm.membership import Renewals
+from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.wait_clock import Waiting
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import PeerSilentError
-from gmi_drl.membership import Renewals
-from gmi_drl.memory.post import create_post
-from gmi_drl.memory.waiting import Waiting
 
 SIMULATOR, AGENT, TRAINER = range(3)
 LONG = 20  # seconds; every wait here is for 2 at most
@@ -38,7 +38,7 @@ def each_second(monkeypatch):
         events.pop(0)()
         return waiting.seconds
 
-    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", 0.0)
+    monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", 0.0)
     monkeypatch.setattr(Waiting, "look", look)
     return events
 

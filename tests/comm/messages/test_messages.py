@@ -12,9 +12,9 @@ import pytest
 import torch
 from conftest import open_descriptors
 
+from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, create_post
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.memory.post import PIECE_BYTES, create_post
 
 WORKER = Path(__file__).with_name("messages_worker.py")
 MOST_MESSAGES = 8
@@ -76,7 +76,7 @@ def test_a_message_too_many_waits_until_one_is_taken(post):
 
 
 def test_who_waits_is_woken(post, monkeypatch):
-    monkeypatch.setattr("gmi_drl.memory.bells._NAP_S", nap_s := 30.0)  # longer than anything here takes
+    monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", nap_s := 30.0)  # longer than anything here takes
     started = time.monotonic()
     here, there = opened(post), opened(post, 1)
     for _ in range(MOST_MESSAGES):

@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.spots import Spot
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.errors import GmiError, UsageError
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import HOROVOD, REDUCTIONS
+from gmi_drl.layout.reductions import HOROVOD, REDUCTIONS
 
 SIZES = (1, 7, 100_003, 300_007)  # the slot has room for 20_000, the staging area for 131_072
 ROUNDS = 50

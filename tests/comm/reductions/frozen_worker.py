@@ -4,9 +4,9 @@ import json
 import sys
 
 from gmi_drl.comm import open_group
-from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import REDUCTIONS
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.registry import class_at
 
 order = json.loads(sys.argv[1])

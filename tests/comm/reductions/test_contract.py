@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.groups.alone import Alone
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.comm.spots import Spot, Spots
+from gmi_drl.comm.groups.single import Alone
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.rendezvous import Spot, Spots
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import HAR, HOROVOD, MPR_GLOO, MPR_SHM, NONE
+from gmi_drl.layout.reductions import HAR, HOROVOD, MPR_GLOO, MPR_SHM, NONE
 from tests.comm.ranks import METHODS, legal
 
 WORKER = Path(__file__).parent / "contract_worker.py"

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.links.meeting import Meeting, listen
-from gmi_drl.comm.spots import Spot
-from gmi_drl.membership import Membership
-from gmi_drl.memory.segment import create_segment
-from gmi_drl.reductions import REDUCTIONS
+from gmi_drl.comm.links.handshake import Meeting, listen
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.segment import create_segment
+from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.layout.reductions import REDUCTIONS
 from tests.comm.ranks import FORK, legal
 
 CLONE_NEWNET = 0x40000000

@@ -8,14 +8,14 @@ import pytest
 from conftest import open_descriptors
 
 from gmi_drl.comm.groups.ipc import IpcGroup
+from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reductions.ipc import IpcReduction
-from gmi_drl.comm.spots import Spots
+from gmi_drl.comm.rendezvous import Spots
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import IPC
+from gmi_drl.layout.reductions import IPC
 from tests.comm.files_as_gpus import Files
 from tests.comm.ranks import started
-from tests.comm.reductions.test_placed import contract
+from tests.comm.reductions.test_device_aware import contract
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from gmi_drl.comm import open_group
 from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
-from gmi_drl.comm.parts import shard_bounds
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory import cuda_context, pinned
+from gmi_drl.comm.memory.segment import LINE_BYTES, STAGING_BYTES, create_segment, first_slot
+from gmi_drl.comm.partition import shard_bounds
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
-from gmi_drl.comm.spots import Spot
-from gmi_drl.device import context, upload
+from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.errors import GmiWarning, MachineError, PeerSilentError, UsageError
-from gmi_drl.membership import Membership
-from gmi_drl.memory.segment import LINE_BYTES, STAGING_BYTES, create_segment, first_slot
-from gmi_drl.reductions import MPR_SHM
+from gmi_drl.layout.reductions import MPR_SHM
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_a_tensor_that_requires_grad_can_be_reduced(alone):
 
 def test_a_gpu_whose_driver_does_not_register_the_slot_reduces_all_the_same(monkeypatch):
     refusing = SimpleNamespace(cuMemHostRegister_v2=lambda *given: 801, cuGetErrorName=lambda *given: 0)
-    monkeypatch.setattr(upload, "make_current", lambda: None)
-    for module in (context, upload):
+    monkeypatch.setattr(pinned, "make_current", lambda: None)
+    for module in (cuda_context, pinned):
         monkeypatch.setattr(module, "driver", lambda: refusing)
     fd = create_segment(1, 4000)
     with pytest.warns(GmiWarning, match="does not register memory of this host .error 801., so copies .* are slower"):

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from gmi_drl.comm.parts import shard_bounds
+from gmi_drl.comm.partition import shard_bounds
 from tests.comm.ranks import legal, started
 
 NUMEL = 10_007

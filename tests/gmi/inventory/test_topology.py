@@ -3,7 +3,7 @@ import pytest
 
 from gmi_drl.gmi.inventory import gpus_open, this_node, topology
 from gmi_drl.gmi.inventory.topology import islands
-from gmi_drl.linked import best_linked
+from gmi_drl.hardware.links import best_linked
 from tests.gmi.nvml.fake import FakeGpu
 
 A100 = FakeGpu("NVIDIA A100-SXM4-40GB")

@@ -2,9 +2,10 @@
 
 from gmi_drl.gmi import claimed, claims
 from gmi_drl.gmi.inventory import nvml_open
-from gmi_drl.gmi.mig import busy, change, make
+from gmi_drl.gmi.mig import busy
+from gmi_drl.gmi.mig.apply import change, make
 from gmi_drl.gmi.mig.driver import MigDriver
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 from tests.gmi.nvml.fake import FakeGpu
 
 A100 = "NVIDIA A100-SXM4-40GB"

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
-from gmi_drl.gmi.mig.parts import ComputeInstance, GpuInstance, MigState
-from gmi_drl.gpus import gpu_named
+from gmi_drl.gmi.mig.state import ComputeInstance, GpuInstance, MigState
+from gmi_drl.hardware.gpus import gpu_named
 
 GPU = "GPU-0000aaaa-0000-0000-0000-000000000000"
 

@@ -14,9 +14,9 @@ import pytest
 from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.gmi import claim, claimed
 from gmi_drl.gmi.inventory import nvml_open
-from gmi_drl.gmi.mig import restore
+from gmi_drl.gmi.mig.apply import restore
+from gmi_drl.gmi.mig.apply.record import record_file
 from gmi_drl.gmi.mig.driver import MigDriver
-from gmi_drl.gmi.mig.record import record_file
 from tests.conftest import environment
 from tests.gmi.mig.cut_by_mig import A100, cut, cut_a100, keep_to_itself, layout, state
 from tests.gmi.mig.gpus_with_mig import folder_of
@@ -25,7 +25,7 @@ from tests.gmi.nvml.fake import FakeGpu
 LAUNCHER = """
 import os, sys
 from gmi_drl.gmi import claimed
-from gmi_drl.layout import Layout
+from gmi_drl.layout.layout import Layout
 layout = Layout.model_validate_json(sys.argv[1])
 with claimed([layout], "a test", apply_mig=True) as claim, claim.cut(layout):
     if len(sys.argv) == 2 or os.fork():

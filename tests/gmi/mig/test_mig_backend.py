@@ -9,7 +9,7 @@ from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi import backend_for, claim, claimed, this_node
 from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.mig import backend, busy, instances
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 from tests.gmi.mig.cut_by_mig import keep_to_itself
 from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
 from tests.gmi.nvml.fake import FakeGpu

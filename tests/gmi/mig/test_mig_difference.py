@@ -1,7 +1,7 @@
 import pytest
 
-from gmi_drl.gmi.mig.difference import Difference, commands, difference, mode_command
-from gmi_drl.gmi.mig.parts import MigState, Shape
+from gmi_drl.gmi.mig.apply.difference import Difference, commands, difference, mode_command
+from gmi_drl.gmi.mig.state import MigState, Shape
 from tests.gmi.mig.gpus_with_mig import GPU, instance, state
 
 

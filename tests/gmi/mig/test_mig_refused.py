@@ -8,7 +8,8 @@ import pynvml
 import pytest
 
 from gmi_drl.errors import LayoutMismatchError, MachineError
-from gmi_drl.gmi.mig import busy, make
+from gmi_drl.gmi.mig import busy
+from gmi_drl.gmi.mig.apply import make
 from tests.gmi.mig.cut_by_mig import A100, cut, cut_a100, keep_to_itself, layout, state
 from tests.gmi.mig.gpus_with_mig import claimed_by_another_process, folder_of
 from tests.gmi.nvml.fake import FakeGpu

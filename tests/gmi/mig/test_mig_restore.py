@@ -6,15 +6,15 @@ from threading import Timer
 import pynvml
 import pytest
 
-from gmi_drl.backends import MIG
-from gmi_drl.cli import doctor_gpus
+from gmi_drl.cli.doctor import gpus
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.inventory import nvml_open
-from gmi_drl.gmi.mig import restore as restoring
+from gmi_drl.gmi.mig.apply import restore as restoring
+from gmi_drl.gmi.mig.apply.record import Record, boot_id, read_record, record_file, write_record
+from gmi_drl.gmi.mig.apply.restore import left_behind, restore
 from gmi_drl.gmi.mig.driver import MigDriver
-from gmi_drl.gmi.mig.parts import MigState
-from gmi_drl.gmi.mig.record import Record, boot_id, read_record, record_file, write_record
-from gmi_drl.gmi.mig.restore import left_behind, restore
+from gmi_drl.gmi.mig.state import MigState
+from gmi_drl.layout.backends import MIG
 from tests.gmi.mig.cut_by_mig import cut_a100, keep_to_itself
 from tests.gmi.mig.gpus_with_mig import claimed_by_another_process
 from tests.gmi.nvml.fake import FakeGpu
@@ -191,8 +191,8 @@ def test_what_was_left_behind_is_told_until_it_is_restored(machine):
     (machine.root / "root").unlink()
     assert "may not have got back" in left_behind(gpu), "to a user"
     machine.write("root", "")
-    assert str(record_file(gpu)) in doctor_gpus.gpus()[1] and str(record_file(gpu)) in doctor_gpus.backend(MIG)[1]
-    assert restore(record) == [] and left_behind(gpu) == "" == doctor_gpus.gpus()[1]
+    assert str(record_file(gpu)) in gpus.gpus()[1] and str(record_file(gpu)) in gpus.backend(MIG)[1]
+    assert restore(record) == [] and left_behind(gpu) == "" == gpus.gpus()[1]
 
 
 def test_a_busy_instance_keeps_its_idle_compute_instances(machine):

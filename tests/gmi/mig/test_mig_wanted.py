@@ -1,9 +1,9 @@
 import pytest
 
 from gmi_drl.errors import UsageError
-from gmi_drl.exports.devices import CutGpu
-from gmi_drl.gmi.mig.wanted import compute_shape, in_the_way, place_wholes
-from gmi_drl.layout import GMI
+from gmi_drl.gmi.mig.apply.wanted import compute_shape, in_the_way, place_wholes
+from gmi_drl.layout.cut_gpus import CutGpu
+from gmi_drl.layout.layout import GMI
 from tests.gmi.mig.gpus_with_mig import instance, state
 
 

@@ -9,9 +9,9 @@ import signal
 import sys
 import time
 
-from gmi_drl.device.context import driver, make_context
+from gmi_drl.comm.memory.cuda_context import driver, make_context
 from gmi_drl.process_signals import DRAIN
-from gmi_drl.roles.child import drain
+from gmi_drl.roles.main import drain
 
 
 def main(kind: str) -> None:

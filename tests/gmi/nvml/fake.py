@@ -30,8 +30,8 @@ from pathlib import Path
 
 import pytest
 
-from gmi_drl.gpus import gpu_named
-from gmi_drl.mig import place_on
+from gmi_drl.hardware.gpus import gpu_named
+from gmi_drl.hardware.mig_placement import place_on
 
 SONAME = "libnvidia-ml.so.1"
 MIB = 2**20

@@ -7,7 +7,7 @@ import pynvml
 
 from gmi_drl.gmi.utilisation import Sampler, sampler, watched_gpus
 from gmi_drl.gmi.utilisation.readings import Reading, mean
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 from tests.gmi.nvml.fake import FakeGpu
 
 DEADLINE_S = 60.0

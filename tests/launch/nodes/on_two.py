@@ -2,7 +2,7 @@
 
 from conftest import tiny_config
 
-from gmi_drl.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 
 
 def over(*nodes, gmis=2, num_env=8):

@@ -11,15 +11,15 @@ from networks import needs_hosts, two_hosts
 from test_training_on_nodes import processes_of
 from unshared import needs_mounts, unseen
 
-from gmi_drl.config import RunConfig
+from gmi_drl.config.learners import A3CConfig
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
-from gmi_drl.launch.nodes.host import STAND_IN
+from gmi_drl.launch.nodes.node_host import STAND_IN
 from gmi_drl.launch.nodes.starters import SubprocessAgents
-from gmi_drl.launch.resources import STAND_IN_BYTES
 from gmi_drl.launch.restarts import train_on
+from gmi_drl.launch.shared_resources import STAND_IN_BYTES
 from gmi_drl.launch.training import check_trainable, train
-from gmi_drl.layout import GMI, Channels, Device, GmiGroup, Layout
-from gmi_drl.learners import A3CConfig
+from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics

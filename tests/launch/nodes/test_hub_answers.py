@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 from on_two import over
 
+from gmi_drl.comm.links.control import Wire
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError
-from gmi_drl.launch.nodes import hub
-from gmi_drl.launch.nodes.arrivals import Arrival, introduction
-from gmi_drl.launch.nodes.hub import LOST_END_S, RemoteNode, on_nodes
+from gmi_drl.launch.nodes import remote_hosts
+from gmi_drl.launch.nodes.accept import Arrival, introduction
+from gmi_drl.launch.nodes.remote_hosts import LOST_END_S, RemoteNode, on_nodes
 from gmi_drl.launch.nodes.starters import END_S
-from gmi_drl.launch.nodes.wire import Wire
-from gmi_drl.launch.started import LOST
+from gmi_drl.launch.processes.gmi_handle import LOST
 
 LAYOUT = over("a", "b", gmis=1)
 WAIT_S = 60.0
@@ -76,7 +76,7 @@ def test_who_does_not_answer_is_named_with_what_it_was_asked_for(node):
 
 
 def test_a_node_that_is_lost_is_so_at_once_whoever_asks_it_and_whatever_it_has_answered(node, monkeypatch):
-    monkeypatch.setattr(hub, "ENDED_S", 0.1)
+    monkeypatch.setattr(remote_hosts, "ENDED_S", 0.1)
     node.ours.say({"say": "opened"})
     node.lose()
     for _ in range(3):

@@ -3,9 +3,9 @@ import queue
 import pytest
 
 from gmi_drl.errors import GmiError, MachineError
-from gmi_drl.launch.nodes import mirror
-from gmi_drl.launch.nodes.keeper import Keeper
-from gmi_drl.launch.nodes.mirror import Mirror
+from gmi_drl.launch.nodes import folder_upload
+from gmi_drl.launch.nodes.folder_receive import Keeper
+from gmi_drl.launch.nodes.folder_upload import Mirror
 from gmi_drl.run.folder import RunFolder
 
 
@@ -18,7 +18,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 9])
 def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monkeypatch, size):
-    monkeypatch.setattr(mirror, "CHUNK_BYTES", 4)
+    monkeypatch.setattr(folder_upload, "CHUNK_BYTES", 4)
     keeper, file, seen = Keeper(folder), "checkpoints/.000001.draft/learner.safetensors", []
     stale = folder.path / "checkpoints" / ".000001.draft" / ".learner.safetensors.carried"
     stale.parent.mkdir()
@@ -88,7 +88,7 @@ def test_what_is_printed_is_carried_once_and_in_order(folder):
 
 
 def test_a_log_that_cannot_be_read_is_told_once_and_others_are_carried_on(folder, monkeypatch):
-    monkeypatch.setattr(mirror, "LOG_S", 0.01)
+    monkeypatch.setattr(folder_upload, "LOG_S", 0.01)
     said = queue.SimpleQueue()
     with Mirror(folder.path, lambda message, data: said.put((message["gmi"], data))) as made:
         made.watch_log(1)

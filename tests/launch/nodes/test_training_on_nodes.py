@@ -14,7 +14,7 @@ from conftest import children_of, environment, open_descriptors, two_cores
 from on_two import config, over
 
 from gmi_drl.errors import GmiDiedError, GmiError, LayoutMismatchError, MachineError
-from gmi_drl.launch.nodes import hub
+from gmi_drl.launch.nodes import remote_hosts
 from gmi_drl.launch.nodes.starters import SubprocessAgents
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder
@@ -63,7 +63,7 @@ def test_two_nodes_learn_what_one_with_two_devices_learns(tmp_path):
     assert there.state == "done" and learner(there) == learner(here)
     assert len(folder.metrics_file.read_text().splitlines()) == config().iterations
     assert all(folder.log_file(gmi).exists() for gmi in range(4))
-    assert not (folder.path / hub.TOKEN).exists()
+    assert not (folder.path / remote_hosts.TOKEN).exists()
     assert not children_of(os.getpid()) and open_descriptors() <= before
 
 
@@ -167,7 +167,7 @@ def test_what_a_node_refuses_is_told_with_its_name(tmp_path):
 
 
 def test_nodes_with_unlike_versions_are_refused_with_a_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(hub, "differing", lambda by_node: f"torch of {', '.join(by_node)}")
+    monkeypatch.setattr(remote_hosts, "differing", lambda by_node: f"torch of {', '.join(by_node)}")
     with pytest.raises(MachineError, match="unlike versions: install the same on all\ntorch of a, b"):
         trained(tmp_path / "run", over("a", "b"), SubprocessAgents())
     assert not children_of(os.getpid())

@@ -12,7 +12,7 @@ from test_training_on_nodes import learner, trained
 from unshared import needs_mounts, unseen
 
 from gmi_drl.errors import GmiDiedError, MachineError
-from gmi_drl.launch.nodes import keeper
+from gmi_drl.launch.nodes import folder_receive
 from gmi_drl.launch.nodes.starters import MODULE, SubprocessAgents
 from gmi_drl.launch.training import train
 from gmi_drl.run.checkpoint import read_index
@@ -69,7 +69,7 @@ def test_a_disk_that_takes_no_more_at_the_launcher_ends_the_run(tmp_path, monkey
     def full(self, file, offset, data, *, is_last):
         raise MachineError(f"{file} cannot be written: No space left on device")
 
-    monkeypatch.setattr(keeper.Keeper, "take", full)
+    monkeypatch.setattr(folder_receive.Keeper, "take", full)
     with pytest.raises(Exception, match="No space left on device") as caught:
         trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"))
     assert caught.value.exit_code == MachineError.exit_code

@@ -18,16 +18,16 @@ from conftest import children_of, environment, two_cores
 
 from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
 from gmi_drl.files import dump_yaml
-from gmi_drl.launch.ray import agents, nodes_report
-from gmi_drl.launch.ray.agents import ray_agents
+from gmi_drl.launch.ray import report, supervisors
+from gmi_drl.launch.ray.actor import AgentHost
+from gmi_drl.launch.ray.client import driven_agents
 from gmi_drl.launch.ray.cluster import connected, nodes
-from gmi_drl.launch.ray.described import ASSUMED, described_cluster
-from gmi_drl.launch.ray.driven import driven_agents
-from gmi_drl.launch.ray.host import AgentHost
+from gmi_drl.launch.ray.describe import ASSUMED, described_cluster
 from gmi_drl.launch.ray.network import measured_network
 from gmi_drl.launch.ray.placement import Share, assigned_in_time, placed
+from gmi_drl.launch.ray.supervisors import ray_agents
 from gmi_drl.launch.run_role import run_role
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 from tests.launch.nodes.on_two import over
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")
@@ -150,7 +150,7 @@ def test_a_node_without_what_it_takes_tells_why_no_agent_started(joined, monkeyp
     only_here = ModuleType("only_here")
     only_here.Absent = Absent
     monkeypatch.setitem(sys.modules, "only_here", only_here)
-    monkeypatch.setattr("gmi_drl.launch.ray.agents.AgentHost", Absent)
+    monkeypatch.setattr("gmi_drl.launch.ray.supervisors.AgentHost", Absent)
     with ray_agents(layout_over(None), arguments_of) as starter:
         agent = starter.start(None, line({"exit": 3}))
         why = agent.how_it_ended()
@@ -176,7 +176,7 @@ def test_nodes_of_one_host_have_names_of_their_own(joined):
 
 
 def test_every_node_reports_its_versions_and_reaches_the_launcher(joined):
-    reports = nodes_report.report(nodes())
+    reports = report.report(nodes())
     assert [one.fault for one in reports] == ["", ""] and all(one.reaches for one in reports)
     assert reports[0].versions["python"] and reports[0].versions == reports[1].versions
 
@@ -277,7 +277,7 @@ def test_a_role_runs_on_the_node_that_ray_gives(joined, tmp_path):
 
 
 def test_a_layout_without_room_is_refused(joined, monkeypatch):
-    monkeypatch.setattr(agents, "assigned_in_time", partial(assigned_in_time, wait_s=0.0))
+    monkeypatch.setattr(supervisors, "assigned_in_time", partial(assigned_in_time, wait_s=0.0))
     without_room = pytest.raises(LayoutMismatchError, match="no node of the Ray cluster is left for c")
     with without_room, ray_agents(over("a", "b", "c")):
         pass

@@ -5,7 +5,7 @@ import pytest
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.launch.ray.placement import Share, assigned, assigned_in_time, shares_of
-from gmi_drl.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, Device, Layout
 
 
 def node(name, cpus=4, gpus=0, *, here=False):

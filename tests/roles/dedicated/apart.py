@@ -5,11 +5,11 @@ from contextlib import closing, contextmanager
 
 import torch
 
+from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.comm.messages.messages import Messages
-from gmi_drl.memory.post import create_post
-from gmi_drl.roles.dedicated.peer import Peer
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
 from gmi_drl.roles.dedicated.simulator import serve_worlds
+from gmi_drl.roles.peer import Peer
 
 HANG_S = 60.0
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from apart import HANG_S, Mail, mail_of, remote
 
+from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.errors import PeerSilentError, UsageError
-from gmi_drl.memory.post import create_post
-from gmi_drl.roles.dedicated.peer import Peer
+from gmi_drl.roles.peer import Peer
 from gmi_drl.tasks import make
 from gmi_drl.tasks.terms import terms_of
 from gmi_drl.templates.dedicated import step_bytes

@@ -10,13 +10,13 @@ import torch
 import yaml
 from rsl_rl_configs import FOREIGN, KINDS, REFUSED
 
-from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.config import RunConfig
+from gmi_drl.algo.flat_parameters import tensor_digest
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.learners.rsl_rl_file import read_rsl_rl_config
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse
-from gmi_drl.learners.rsl_rl_file import read_rsl_rl_config
-from gmi_drl.roles.agreement import Word
+from gmi_drl.roles.training.iteration_stats import Word
 from gmi_drl.tasks import make
 from gmi_drl.tasks.sim_task import SimTask
 

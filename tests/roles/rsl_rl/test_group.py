@@ -11,14 +11,14 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.reductions.alone import Solo
+from gmi_drl.comm.memory.segment import create_segment
+from gmi_drl.comm.reductions.single import Solo
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.memory.segment import create_segment
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
-from gmi_drl.learners.rsl_rl import runner_config
+from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.roles.rsl_rl import version
 from gmi_drl.roles.rsl_rl.group import GroupRunner, process_group
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
@@ -30,15 +30,15 @@ import os
 import sys
 from pathlib import Path
 import torch
-from gmi_drl.algo.flat import tensor_digest
+from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.spots import Spot
-from gmi_drl.config import RunConfig
-from gmi_drl.learners import PPOConfig, RslRlConfig
-from gmi_drl.learners.rsl_rl import runner_config
-from gmi_drl.membership import Membership
-from gmi_drl.reductions import MPR_SHM
-from gmi_drl.roles.agreement import Word
+from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.learners import PPOConfig, RslRlConfig
+from gmi_drl.config.learners.rsl_rl import runner_config
+from gmi_drl.comm.membership import Membership
+from gmi_drl.layout.reductions import MPR_SHM
+from gmi_drl.roles.training.iteration_stats import Word
 from gmi_drl.roles.rsl_rl.group import process_group
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
 from gmi_drl.roles.rsl_rl.version import installed, text

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import pytest
 from conftest import tiny_config
 
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.learners import PPOConfig
-from gmi_drl.roles.agreement import Word
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.roles.training.iteration_stats import Word
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
-from gmi_drl.learners.rsl_rl import RslRlConfig, runner_config
+from gmi_drl.config.learners.rsl_rl import RslRlConfig, runner_config
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
 
 PPO = PPOConfig(horizon=4, epochs=1, minibatches=2, hidden=(8,))

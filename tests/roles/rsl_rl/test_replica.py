@@ -4,11 +4,11 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.algo.flat import tensor_digest
-from gmi_drl.comm.reductions.alone import Solo
-from gmi_drl.learners import PPOConfig, RslRlConfig
-from gmi_drl.learners.rsl_rl import runner_config
-from gmi_drl.roles.agreement import Word
+from gmi_drl.algo.flat_parameters import tensor_digest
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.learners import PPOConfig, RslRlConfig
+from gmi_drl.config.learners.rsl_rl import runner_config
+from gmi_drl.roles.training.iteration_stats import Word
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")

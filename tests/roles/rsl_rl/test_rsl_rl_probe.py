@@ -3,10 +3,10 @@ import tempfile
 import pytest
 from conftest import started, tiny_config, tiny_layout, two_cores
 
-from gmi_drl.learners import PPOConfig, RslRlConfig
-from gmi_drl.learners.rsl_rl import runner_config
-from gmi_drl.phases import PHASE_NAMES
+from gmi_drl.config.learners import PPOConfig, RslRlConfig
+from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.profiler.session import Session
+from gmi_drl.run.phases import PHASE_NAMES
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.reductions.alone import Solo
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.learners import PPOConfig
 from gmi_drl.errors import GmiWarning
-from gmi_drl.learners import PPOConfig
-from gmi_drl.roles.agreement import Word
-from gmi_drl.roles.replica import Replica
+from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.ppo_replica import Replica
 from gmi_drl.tasks import make
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
@@ -46,7 +46,7 @@ def test_rsl_rl_learns_of_what_is_left(name):
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     from rsl_rl.runners import OnPolicyRunner
 
-    from gmi_drl.learners.rsl_rl import runner_config
+    from gmi_drl.config.learners.rsl_rl import runner_config
 
     with closing(odd(name)) as task:
         torch.manual_seed(0)

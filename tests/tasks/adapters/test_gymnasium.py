@@ -9,8 +9,8 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from gmi_drl.config.task_names import with_arguments
 from gmi_drl.errors import GmiWarning, MachineError, UsageError
-from gmi_drl.task_names import with_arguments
 from gmi_drl.tasks import make
 from gmi_drl.tasks.adapters.base import UNLIMITED_STEPS
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of

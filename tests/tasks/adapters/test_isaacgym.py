@@ -13,9 +13,9 @@ import pytest
 import torch
 from conftest import open_descriptors
 
+from gmi_drl.config.task_names import SIMULATOR_PYTHON
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.task_names import SIMULATOR_PYTHON
 from gmi_drl.tasks.adapters import isaacgym
 from gmi_drl.tasks.adapters.isaacgym import make_task
 from gmi_drl.tasks.adapters.isaacgym_process import STEP_S

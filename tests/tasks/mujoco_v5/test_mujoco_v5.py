@@ -5,7 +5,7 @@ import gymnasium
 import pytest
 import torch
 
-from gmi_drl.config import WarpRoom
+from gmi_drl.config.run_config import WarpRoom
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.tasks import make
 from gmi_drl.tasks.mujoco_v5 import MUJOCO_TASKS, model

@@ -1,0 +1,66 @@
+"""Experience as a learner gets it from agents on other GMIs: rollouts side by side."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from gmi_drl.layout.experience import RolloutForm
+
+
+@dataclass
+class ExperienceBatch:
+    """R rollouts of one form, each tensor `[R, ...]`, of agents whose policies may have been different ones.
+
+    The fields are the kinds of `experience.RolloutForm`, which tells more of them.
+
+    Attributes:
+        obs: Raw observations `[R, T, N, O]`: who learns scales them by its own statistics.
+        action: `[R, T, N, A]`.
+        log_prob: Of the actions, by the policy that acted, `[R, T, N]`.
+        reward: Of the task, not scaled, `[R, T, N]`.
+        done: 1 where an episode ended, `[R, T, N]`.
+        valid: 0 where the simulator went wrong, else 1, `[R, T, N]`.
+        bootstrap: The value that follows a time-out by the agent that acted, 0 elsewhere, `[R, T, N]`.
+        last_obs: Raw ones that followed the last step, `[R, N, O]`.
+        delta: What the observations add to the normaliser, float64 `[R, 1 + 2 O]`.
+        sums: As of `algo.rollout.Rollout`, float64 `[R, 5 + K]`.
+        facts: What an agent tells beside, float64 `[R, NUM_FACTS]`.
+    """
+
+    obs: Tensor
+    action: Tensor
+    log_prob: Tensor
+    reward: Tensor
+    done: Tensor
+    valid: Tensor
+    bootstrap: Tensor
+    last_obs: Tensor
+    delta: Tensor
+    sums: Tensor
+    facts: Tensor
+
+    @classmethod
+    def empty(cls, form: RolloutForm, rollouts: int, device: torch.device) -> Self:
+        """Room for so many rollouts, zeros."""
+        return cls.over(torch.zeros(form.offsets(rollouts)[-1], dtype=torch.uint8, device=device), form, rollouts)
+
+    @classmethod
+    def over(cls, memory: Tensor, form: RolloutForm, rollouts: int) -> Self:
+        """Views into memory, uint8 `[form.offsets(rollouts)[-1]]` or longer, where rollouts lie kind after kind."""
+        parts = pairwise(form.offsets(rollouts))
+        return cls(
+            **{
+                kind.name: memory[begin : begin + rollouts * kind.nbytes]
+                .view(getattr(torch, kind.dtype))
+                .view(rollouts, *kind.shape)
+                for kind, (begin, _) in zip(form.kinds, parts, strict=True)
+            }
+        )
+
+    @property
+    def worlds(self) -> int:
+        """R * N."""
+        return self.last_obs.shape[0] * self.last_obs.shape[1]

@@ -1,0 +1,77 @@
+"""Asynchronous trainings on two cores, as sides of cases: for so many seconds, with what agents and trainers did."""
+
+import time
+from itertools import count
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.benchmarks.case import Sample
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
+from gmi_drl.errors import GmiError
+from gmi_drl.gmi.inventory import this_node
+
+if TYPE_CHECKING:
+    from gmi_drl.config.run_config import RunConfig
+    from gmi_drl.layout.layout import Channels, Layout
+
+CORES = 2
+WARM_UP_S, QUICK_WARM_UP_S = 4.0, 1.0
+FOREVER = 10**9
+
+
+def layout_of(task: str, num_env: int, *, gmis: int = 2, channels: "Channels | None" = None) -> "Layout":
+    """One trainer and the other GMIs as agents, on two cores; more than two GMIs take turns."""
+    from gmi_drl.layout.cut import Cut
+    from gmi_drl.templates import Decoupled
+
+    return on_two_cores(Decoupled(channels=channels), Cut(gmis, num_env, share_cores=gmis > CORES), task=task)
+
+
+def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: float = WARM_UP_S) -> Sample:
+    """Steps per second that were predicted and learnt from; lags are in versions.
+
+    The paper's PPS and TTOP are one number here but for what is under way: room is bounded, and nothing is dropped.
+
+    Raises:
+        GmiError: if fewer than two updates came after the warm-up.
+    """
+    rows = run(layout, config, warm_up_s + seconds)
+    used = [row for row in rows if row[0] >= rows[0][0] + warm_up_s]
+    if len(used) < 2:
+        raise GmiError(f"{len(used)} updates in {seconds:.0f} s are too few to tell a rate")
+    (first_s, first), *_, (last_s, last) = used
+    means = ("lag_mean", "sim_s", "act_s", "wait_s", "fetch_s", "learn_s", "sync_s", "publish_s")
+    details = {name: fmean(row[name] for _, row in used) for name in means}
+    details |= {"lag_max": max(row["lag_max"] for _, row in used), "updates": float(len(used))}
+    return Sample((last["env_steps"] - first["env_steps"]) / (last_s - first_s), details)
+
+
+def run(layout: "Layout", config: "RunConfig", seconds: float) -> "list[tuple[float, dict[str, Any]]]":
+    """Train for so many seconds in a folder that is gone afterwards: each row with when it came."""
+    from gmi_drl.launch.training import train
+    from gmi_drl.run.folder import RunFolder
+
+    rows: list[tuple[float, dict[str, Any]]] = []
+    timed = config.model_copy(update={"time_limit_s": seconds, "iterations": FOREVER})
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
+        folder = RunFolder(Path(path) / "run", stays=False)
+        folder.create()
+        outcome = train(layout, timed, folder, on_row=lambda row: rows.append((time.monotonic(), row)))
+    if outcome.signal is not None:
+        raise SystemExit(128 + outcome.signal)
+    return rows
+
+
+def seeds() -> "count[int]":
+    """1, 2, 3 and so on: seed 0 is what hyper-parameters were chosen on."""
+    return count(1)
+
+
+def obstacle() -> str | None:
+    """Two physical cores, and MuJoCo."""
+    has = len(this_node().cpu.physical)
+    few = None if has >= CORES else f"it needs {CORES} physical cores, this process may use {has}"
+    return few or requirements.package("mujoco", "mujoco")

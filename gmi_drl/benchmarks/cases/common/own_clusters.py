@@ -1,0 +1,61 @@
+"""Ray clusters that a case has to itself, whatever else runs on the machine."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING
+
+import psutil
+
+from gmi_drl.benchmarks.cores import PURPOSE
+
+if TYPE_CHECKING:
+    from gmi_drl.gmi import Claim
+    from gmi_drl.launch.hosts import Laying
+    from gmi_drl.layout.layout import Layout
+
+
+@contextmanager
+def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | Laying]":
+    """The devices of a layout, by this launcher; by Ray on a cluster of our own."""
+    from gmi_drl.launch.launchers import RAY, agents_by
+    from gmi_drl.launch.open_layout import held
+
+    with ExitStack() as life:
+        if launcher == RAY:
+            life.enter_context(own_cluster(layout))
+        agents = life.enter_context(agents_by(launcher, layout))
+        yield life.enter_context(held(layout, PURPOSE, agents))
+
+
+@contextmanager
+def own_cluster(layout: "Layout") -> Iterator[None]:
+    """Have `RAY_ADDRESS` name a cluster of our own: for a layout of several nodes a daemon of each on this machine.
+
+    For one of one node it is the one that a launcher itself makes. Where this process is killed, a guard kills them.
+    """
+    from gmi_drl.launch.processes.reaper import Guard
+    from gmi_drl.launch.ray.cluster import ADDRESS
+    from gmi_drl.launch.ray.local_cluster import OBJECT_STORE_BYTES, folder_of_ray, variable
+    from gmi_drl.launch.ray.placement import shares_of
+
+    if len(layout.nodes) == 1:
+        with variable(ADDRESS, "local"):
+            yield
+        return
+    from ray.cluster_utils import Cluster
+
+    with folder_of_ray() as folder, closing(Guard()) as guard, ExitStack() as life:
+        guard.watch_folder(folder)
+        life.enter_context(variable("RAY_TMPDIR", str(folder)))
+        life.enter_context(variable("RAY_USAGE_STATS_ENABLED", "0"))
+        others = set(psutil.Process().children(recursive=True))
+        cluster = Cluster(shutdown_at_exit=False)
+        life.callback(cluster.shutdown)
+        for share in shares_of(layout).values():
+            cluster.add_node(
+                num_cpus=share.cpus, num_gpus=0, object_store_memory=OBJECT_STORE_BYTES, include_dashboard=False
+            )
+        for daemon in set(psutil.Process().children(recursive=True)) - others:
+            guard.watch_process(daemon.pid)
+        life.enter_context(variable(ADDRESS, cluster.address))
+        yield

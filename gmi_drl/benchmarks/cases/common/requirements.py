@@ -1,0 +1,58 @@
+"""What cases need, as obstacles: None, or what is missing with its remedy. All are cheap."""
+
+import shutil
+from functools import cache
+from importlib.util import find_spec
+
+from gmi_drl.config.physics import has_warp
+from gmi_drl.errors import GmiError
+from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.gmi.utilisation import gpm_obstacle
+from gmi_drl.layout.backends import BACKENDS
+
+
+def package(module: str, extra: str) -> str | None:
+    """A package of an extra."""
+    return None if find_spec(module) else f"it needs {module}: pip install 'gmi-drl[{extra}]'"
+
+
+def cores(count: int) -> str | None:
+    """Cores for this process."""
+    has = len(allowed_cores())
+    return None if has >= count else f"it needs {count} cores, this process may use {has}: widen its affinity or quota"
+
+
+@cache
+def first_gpu() -> tuple[str | None, str | None]:
+    """UUID of the first GPU that this process may use, or why there is none.
+
+    Asked once: listing all cases asks dozens of times, and to open NVML may take a second.
+    """
+    try:
+        gpus = visible_gpus()
+    except GmiError as error:
+        return None, str(error)
+    return (gpus[0].uuid, None) if gpus else (None, "it needs a GPU, NVML shows this process none")
+
+
+def warp_on_gpu() -> str | None:
+    """A GPU, and MuJoCo Warp to simulate on it."""
+    _, missing = first_gpu()
+    return missing or (None if has_warp() else "it needs MuJoCo Warp 4: pip install 'gmi-drl[warp]'")
+
+
+def mps() -> str | None:
+    """What MPS is told by, which comes with the driver."""
+    if "mps" not in BACKENDS.names:
+        return "it needs the backend mps, which this version has not"
+    return (
+        None
+        if shutil.which("nvidia-cuda-mps-control")
+        else "it needs nvidia-cuda-mps-control, which comes with the driver"
+    )
+
+
+def gpm() -> str | None:
+    """Counters of SM activity."""
+    uuid, missing = first_gpu()
+    return missing if uuid is None else gpm_obstacle(uuid)

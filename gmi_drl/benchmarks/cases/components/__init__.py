@@ -1,0 +1,1 @@
+"""Cases that time one part: physics, an update, a reduction, a channel."""

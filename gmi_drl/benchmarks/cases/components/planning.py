@@ -1,0 +1,155 @@
+"""How long a plan for 10,000 GPUs takes."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from uuid import uuid4
+
+from gmi_drl.benchmarks.case import Case, Sample, Sides
+from gmi_drl.errors import GmiError
+
+GPUS = 10_000
+GMIS_EACH = 4
+NODES, GPUS_EACH = 1000, 8
+"""Of the cluster."""
+LIMIT_S = 1.0
+DEADLINE_S = 120.0
+
+UNLIKE = ("A100-SXM4-40GB", "H100-SXM5-80GB", "H200", "B200")
+"""Of 10,000 unlike GPUs each eight are of the next of these models."""
+
+SPEEDS = {1: 200_000, 2: 115_000, GMIS_EACH: 65_000, 8: 20_000}
+"""Made up: steps per second of one GMI, by GMIs on its GPU. `GMIS_EACH` is best."""
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """The scheduler, with the whole command beside it, and the limit. Quick is not other than thorough here."""
+    with tempfile.TemporaryDirectory(prefix="gmi-drl-planning-") as name:
+        folder = Path(name)
+        for name, node in nodes().items():
+            (folder / f"{name}.yaml").write_text(json.dumps(node))  # JSON is YAML, too
+        (folder / "cluster.yaml").write_text(json.dumps(cluster()))
+        (folder / "alike.json").write_text(json.dumps(profile("")))
+        (folder / "unlike.json").write_text(json.dumps(profile(*UNLIKE)))
+
+        def measure() -> Sample:
+            commands = {
+                "command_s": command(folder, "alike", GPUS),
+                "unlike_10000_s": command(folder, "unlike-10000", GPUS),
+                "unlike_1000_s": command(folder, "unlike-1000", GPUS // 10),
+                "cluster_8000_s": command(folder, "alike", NODES * GPUS_EACH, "--cluster", "cluster.yaml"),
+            }
+            return Sample(plan_once(folder), commands)
+
+        yield {"plan 10,000 GPUs": measure, "limit": lambda: Sample(LIMIT_S)}
+
+
+def profile(*models: str) -> dict[str, object]:
+    """A profile file, with points of each of these models."""
+    points = [
+        {"gmis_per_gpu": gmis, "num_env": 4096, "model": model, "runnable": True, "steps_per_second": speed}
+        for model in models
+        for gmis, speed in SPEEDS.items()
+    ]
+    return {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "made up", "points": points}
+
+
+def nodes() -> dict[str, dict[str, object]]:
+    """Node files by name: 10,000 GPUs that are alike, 10,000 and 1,000 that are not."""
+
+    def node(name: str, gpus: object, count: int) -> dict[str, object]:
+        return {"name": name, "gpus": gpus, "cpu": {"cores": 8 * count, "memory_gib": 125 * count}}
+
+    def unlike(count: int) -> dict[str, object]:
+        parts = [{"model": model, "count": 8} for model, _ in zip(cycle(UNLIKE), range(count // 8), strict=False)]
+        return node(f"unlike-{count}", parts, count)
+
+    alike = node("alike", {"model": "H100-SXM5-80GB", "count": GPUS}, GPUS)
+    return {"alike": alike, f"unlike-{GPUS}": unlike(GPUS), f"unlike-{GPUS // 10}": unlike(GPUS // 10)}
+
+
+def cluster() -> dict[str, object]:
+    """A cluster file of nodes that are alike, on a network on which all of them are best."""
+    gpus = {"model": "H100-SXM5-80GB", "count": GPUS_EACH}
+    node = {"name": "eight", "gpus": gpus, "cpu": {"cores": 8 * GPUS_EACH, "memory_gib": 125 * GPUS_EACH}}
+    return {"network": {"gbit_per_s": 1000, "round_trip_ms": 0}, "nodes": [{"count": NODES, "node": node}]}
+
+
+def plan_once(folder: Path) -> float:
+    """Seconds from the node and the profile, read anew, to the layout.
+
+    Raises:
+        GmiError: if it has another number of GMIs than is best.
+    """
+    from gmi_drl import scheduler
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.files import load_yaml
+    from gmi_drl.hardware.node import Node
+    from gmi_drl.scheduler.profile import load_profile
+    from gmi_drl.workload import TASK_SPECS
+
+    task, points = TASK_SPECS["ant"], load_profile(folder / "alike.json")
+    node = load_yaml(Node, folder / "alike.yaml").model_copy(
+        update={"name": uuid4().hex}
+    )  # nothing of it is remembered
+    learner = default_config(task).learner
+    start = time.perf_counter()
+    grid = scheduler.profile_grid(points, node, learner.horizon)
+    layout = scheduler.plan_measured(task, learner, node, points, grid).layout
+    seconds = time.perf_counter() - start
+    _check(len(layout.gmis), GPUS)
+    return seconds
+
+
+def command(folder: Path, name: str, gpus: int, *where: str) -> float:
+    """Seconds of the whole command for the node file of this name, or for where else, with so many GPUs.
+
+    It is from the start of its process to its end, the layout file written.
+
+    Raises:
+        GmiError: if it fails, takes longer than `DEADLINE_S`, or writes another number of GMIs than is best.
+    """
+    where = where or ("--node", f"{name}.yaml")
+    arguments = ["plan", *where, "--profile", f"{name.partition('-')[0]}.json", "-o", "layout.yaml"]
+    line = [sys.executable, "-c", "from gmi_drl.cli import main; main()", *arguments]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GMI_DRL_PLAN_")}
+    start = time.perf_counter()
+    try:
+        run = subprocess.run(line, cwd=folder, env=own, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise GmiError(f"gmi-drl plan has not ended after {DEADLINE_S:.0f} s") from None
+    seconds = time.perf_counter() - start
+    if run.returncode != 0:
+        raise GmiError(f"gmi-drl plan ended with exit code {run.returncode}: {run.stderr.strip()}")
+    _check((folder / "layout.yaml").read_text().count("{id: "), gpus)
+    return seconds
+
+
+def _check(count: int, gpus: int) -> None:
+    if count != gpus * GMIS_EACH:
+        raise GmiError(f"the plan has {count} GMIs where {GPUS * GMIS_EACH} are best: the search is broken")
+
+
+CASE = Case(
+    name="planning",
+    claim="A plan for 10,000 GPUs with 4 GMIs each from a profile, against the limit of one second. `command_s` is the "
+    "whole `gmi-drl plan`, with the start of Python and a file of 40,000 GMIs; `unlike_10000_s` and `unlike_1000_s` "
+    "are the same for as many GPUs of four models, `cluster_8000_s` for a cluster of 1,000 nodes of 8 GPUs, which is "
+    "to be under two seconds.",
+    unit="s",
+    open=open_sides,
+    lower_is_better=True,
+    limits="The profile is made up and has four points: measuring them is not a part of this. The time grows with the "
+    "GMIs. The whole command takes longer than the limit: writing the layout takes more time than finding it.",
+    repeats=7,
+    guard=0.2,
+    floor=0.001,
+)

@@ -1,0 +1,135 @@
+"""One PPO update of ours against rsl_rl's, from the same rollout and weights."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cores import one_core
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gmi_drl.algo.networks import ActorCritic
+    from gmi_drl.algo.rollout import Rollout
+    from gmi_drl.config.learners import PPOConfig
+
+HORIZON, NUM_ENV = 16, 256
+UPDATES, QUICK_UPDATES = 3, 1
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """Both with the same experience, after one update each."""
+    import torch
+
+    from gmi_drl.algo.networks import ActorCritic
+    from gmi_drl.algo.ppo import PPO
+    from gmi_drl.config.learners import PPOConfig
+    from gmi_drl.workload import TASK_SPECS
+
+    config, updates = PPOConfig(), QUICK_UPDATES if quick else UPDATES
+    with one_core():
+        torch.manual_seed(0)
+        policy = ActorCritic(TASK_SPECS["ant"], init_std=1.0)
+        reference = reference_ppo(config, policy, HORIZON, NUM_ENV)
+        rollout, last_value = same_experience(reference, policy, HORIZON, NUM_ENV)
+        rollout.advantages(last_value, config)
+        rollout.normalise_advantages(rollout.advantage.mean().item(), rollout.advantage.std().item())
+        ours = PPO(policy, config)
+
+        def update() -> None:
+            ours.update(rollout, torch.randperm(HORIZON * NUM_ENV))
+            ours.metrics()
+
+        yield {"gmi-drl": _side(update, updates), "rsl_rl": _side(reference.update, updates)}
+
+
+def _side(update: Callable[[], object], count: int) -> Side:
+    """Mean seconds of an update. Learning goes on from one to the next; what it costs does not depend on that."""
+
+    def measure() -> Sample:
+        start = time.perf_counter()
+        for _ in range(count):
+            update()
+        return Sample((time.perf_counter() - start) / count)
+
+    update()
+    return measure
+
+
+def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_env: int) -> Any:
+    """rsl_rl's PPO with our hyper-parameters and a copy of the policy's weights."""
+    import torch
+    from rsl_rl.algorithms import PPO
+    from rsl_rl.models import MLPModel
+    from rsl_rl.storage import RolloutStorage
+    from tensordict import TensorDict
+
+    from gmi_drl.config.learners.rsl_rl import ppo_arguments
+    from gmi_drl.workload import TASK_SPECS
+
+    spec = TASK_SPECS["ant"]
+    obs = TensorDict({"policy": torch.zeros(num_env, spec.num_obs)}, batch_size=[num_env])
+    groups = {"actor": ["policy"], "critic": ["policy"]}
+    gaussian = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "log"}
+    actor = MLPModel(obs, groups, "actor", spec.num_actions, spec.hidden, distribution_cfg=gaussian)
+    critic = MLPModel(obs, groups, "critic", 1, spec.hidden)
+    for ours, theirs in ((policy.actor, actor.mlp), (policy.critic, critic.mlp)):
+        for source, target in zip(ours.parameters(), theirs.parameters(), strict=True):
+            target.data.copy_(source.data)
+    storage = RolloutStorage("rl", num_env, horizon, obs, [spec.num_actions])
+    return PPO(actor, critic, storage, **ppo_arguments(config))
+
+
+def same_experience(reference: Any, policy: "ActorCritic", horizon: int, num_env: int) -> tuple["Rollout", "Tensor"]:
+    """Let the reference act in a made-up world, and record the same experience `[T, N]` in our rollout.
+
+    Returns:
+        The rollout without its advantages, and the values `[N]` of the observations that follow it.
+    """
+    import torch
+    from tensordict import TensorDict
+
+    from gmi_drl.algo.rollout import Rollout
+    from gmi_drl.workload import TASK_SPECS
+
+    spec = TASK_SPECS["ant"]
+    rollout = Rollout(horizon, num_env, spec.num_obs, spec.num_actions, torch.device("cpu"))
+    rollout.valid.fill_(1)
+    with torch.no_grad():
+        rollout.log_std.copy_(policy.log_std)
+        for t in range(horizon):
+            obs = torch.randn(num_env, spec.num_obs)
+            action = reference.act(TensorDict({"policy": obs}, batch_size=[num_env]))
+            reward, time_outs = torch.randn(num_env), torch.rand(num_env) < 0.1
+            dones = time_outs | (torch.rand(num_env) < 0.1)
+            rollout.obs[t], rollout.action[t] = obs, action
+            rollout.mean[t] = policy.actor(obs)
+            rollout.log_prob[t] = policy.log_prob(action, rollout.mean[t])
+            rollout.value[t] = policy.value(obs)
+            rollout.reward[t], rollout.done[t] = reward, dones.float()
+            rollout.bootstrap[t] = rollout.value[t] * time_outs  # rsl_rl's way: `bootstrap: last_value`
+            empty = TensorDict({}, batch_size=[num_env])
+            reference.process_env_step(empty, reward, dones, {"time_outs": time_outs.float()})
+        last_obs = torch.randn(num_env, spec.num_obs)
+        reference.compute_returns(TensorDict({"policy": last_obs}, batch_size=[num_env]))
+        last_value = policy.value(last_obs)
+    return rollout, last_value
+
+
+CASE = Case(
+    name="ppo_update",
+    claim="One PPO update (4 epochs of 4 mini-batches over 256 worlds x 16 steps, Ant's networks) on 1 thread: ours "
+    "against rsl-rl-lib 5.5's, with the same rollout, weights and hyper-parameters.",
+    unit="s",
+    open=open_sides,
+    lower_is_better=True,
+    obstacle=lambda: requirements.package("rsl_rl", "rsl-rl"),
+    limits="The CPU only; collecting the rollout is not in it.",
+    repeats=15,
+    guard=0.7,
+    floor=0.003,
+)

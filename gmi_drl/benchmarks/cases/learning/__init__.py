@@ -1,0 +1,1 @@
+"""Cases that train from nothing and compare returns."""

@@ -1,0 +1,53 @@
+"""What a training returned: the mean over its last episodes, because those of a single moment differ, and the curve."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gmi_drl.benchmarks.case import CURVES, Sample
+from gmi_drl.benchmarks.cases.learning.learning import SECONDS, STEPS, phases_of, wall_s
+from gmi_drl.errors import GmiError
+
+if TYPE_CHECKING:
+    from gmi_drl.run.metrics import Row
+
+LATE = 0.1
+"""The share of the steps, at the end, whose episodes count."""
+
+
+class Ended(NamedTuple):
+    """The episodes that ended within one update, at least one: environment steps and seconds at its end."""
+
+    env_steps: int
+    seconds: float
+    episodes: int
+    return_mean: float
+
+
+def of_rows(seed: int, rows: "list[Row]") -> Sample:
+    """That of a training of ours, by its metrics: not by their moving mean, which is of older episodes, too."""
+    ended = [
+        Ended(row["env_steps"], seconds, int(row["episodes"]), row["return_sum"] / row["episodes"])
+        for row, seconds in zip(rows, wall_s(rows), strict=True)
+        if row["episodes"]
+    ]
+    return summarise(ended, rows[-1]["env_steps"], {"seed": seed, **phases_of(rows)})
+
+
+def summarise(ended: Sequence[Ended], env_steps: int, details: Mapping[str, object]) -> Sample:
+    """The mean return of the late episodes of so many steps, each with the same weight, and the curve of all.
+
+    A training too short for a late episode is judged by its last ones.
+
+    Raises:
+        GmiError: no episode has ended at all.
+    """
+    if not ended:
+        raise GmiError(f"no episode ended in the {env_steps} steps of the training")
+    late = [update for update in ended if update.env_steps > (1 - LATE) * env_steps] or ended[-1:]
+    value = sum(update.episodes * update.return_mean for update in late) / sum(update.episodes for update in late)
+    curves = {
+        STEPS: [update.env_steps for update in ended],
+        SECONDS: [update.seconds for update in ended],
+        "return of an episode": [round(update.return_mean, 2) for update in ended],
+    }
+    return Sample(value, {**details, CURVES: curves})

@@ -1,0 +1,1 @@
+"""Cases after the papers' figures and tables."""

@@ -1,0 +1,168 @@
+"""PPO on gymnasium's Ant-v5: gmi-drl against the libraries that people train it with."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gmi_drl.benchmarks import peers
+from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.sessions import of_layouts
+from gmi_drl.errors import GmiError
+from gmi_drl.gmi.inventory import allowed_cores
+
+if TYPE_CHECKING:
+    from gmi_drl.config.run_config import RunConfig
+    from gmi_drl.layout.layout import Layout
+    from gmi_drl.profiler.session import Measured, Session
+
+TASK = "mujoco:Ant-v5"
+ADAPTED = ("gymnasium:Ant-v5", "envpool:Ant-v5")
+"""The same task through our adapters: gmi-drl without its own physics."""
+
+PEERS = ("sb3", "rllib", "sample_factory", "cleanrl_envpool")
+SAMPLES, EPOCHS, MINIBATCHES, HIDDEN = 2048, 4, 4, (256, 128, 64)
+NUM_ENVS, QUICK_NUM_ENVS = (8, 16, 32, 64, 128, 256, 512, 1024), (16,)
+SWEEP_S, SECONDS, QUICK_SECONDS = 12.0, 30.0, 15.0
+WARM_UP_UPDATES = 2
+
+Setting = tuple[int, int]
+"""Environments in all, and torch threads of each process that learns."""
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """Every side at the setting that a short sweep found best for it; each sample is a training from nothing."""
+    seconds = QUICK_SECONDS if quick else SECONDS
+    adapted = {f"gmi-drl, {task}": _our_side(task, quick, seconds) for task in ADAPTED}
+    theirs = {peer: _peer_side(peer, quick, seconds) for peer in PEERS}
+    yield {"gmi-drl": _our_side(TASK, quick, seconds), **adapted, **theirs}
+
+
+def peer_threads(peer: str) -> list[int]:
+    """What a peer's sweep tries beside one thread. Sample Factory's learner has one, whatever it is told."""
+    cores = len(allowed_cores())
+    return [] if peer == "sample_factory" or cores == 1 else [cores]
+
+
+def our_layout(task: str, num_env: int, cores: int) -> "Layout":
+    """One holistic GMI per core."""
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.layout.layout import GMI, Device, Layout
+    from gmi_drl.templates import TCG_EX
+
+    ids = tuple(range(cores))
+    gmis = tuple(GMI(id=core, num_env=num_env // cores, cores=(core,)) for core in ids)
+    return Layout(
+        task=task,
+        template=TCG_EX.name,
+        devices=(Device(kind="cpu", gmis=gmis),),
+        groups=TCG_EX.groups([ids], this_node().model_copy(update={"gpus": None})),
+    )
+
+
+def our_config(num_env: int) -> "RunConfig":
+    """The peers' hyper-parameters (`benchmarks/peers/settings.py`)."""
+    from gmi_drl.config.learners import PPOConfig
+    from gmi_drl.config.run_config import RunConfig
+
+    learner = PPOConfig(
+        hidden=HIDDEN,
+        horizon=SAMPLES // num_env,
+        epochs=EPOCHS,
+        minibatches=MINIBATCHES,
+        learning_rate=3e-4,
+        schedule="fixed",
+        value_loss_coef=0.5,
+        clip_value_loss=False,
+        max_grad_norm=0.5,
+        init_std=1.0,
+    )
+    return RunConfig(hang_s=60, learner=learner)
+
+
+def fastest(
+    num_envs: Sequence[int], more_threads: Sequence[int], measure: Callable[[Setting], float]
+) -> tuple[Setting, dict[str, float]]:
+    """The best number of environments with one thread, then the best of threads with it; and what each gave."""
+    speeds = {(num_env, 1): measure((num_env, 1)) for num_env in num_envs}
+    num_env, _ = max(speeds, key=lambda setting: speeds[setting])
+    speeds |= {(num_env, threads): measure((num_env, threads)) for threads in more_threads}
+    best = max(speeds, key=lambda setting: speeds[setting])
+    return best, {f"{num_env} environments, {threads} threads": speed for (num_env, threads), speed in speeds.items()}
+
+
+def _our_side(task: str, quick: bool, seconds: float) -> Side:
+    """One GMI on each core, with a thread."""
+
+    def train(num_env: int, seconds: float) -> "Measured":
+        with session(task, num_env) as measuring:
+            return measuring.measure(num_env // len(allowed_cores()), seconds)
+
+    if quick:
+        best, sweep = (QUICK_NUM_ENVS[0], 1), dict[str, float]()
+    else:
+        best, sweep = fastest(NUM_ENVS, (), lambda setting: train(setting[0], SWEEP_S).steps_per_second)
+
+    def measure() -> Sample:
+        measured = train(best[0], seconds)
+        return Sample(measured.steps_per_second, {"num_env": best[0], "threads": 1, "sweep": sweep, **measured.phases})
+
+    return measure
+
+
+@contextmanager
+def session(task: str, num_env: int) -> "Iterator[Session]":
+    """GMIs that train the task with `num_env` environments in all."""
+    layout = our_layout(task, num_env, len(allowed_cores()))
+    with of_layouts({task: layout}, our_config(num_env)) as sessions:
+        yield sessions[task]
+
+
+def _peer_side(peer: str, quick: bool, seconds: float) -> Side:
+    def brief(setting: Setting) -> float:
+        try:
+            return peers.speed(_train(peer, setting, SWEEP_S), warm_up=1)
+        except GmiError:  # too slow for a second update, or not runnable: not the best
+            return 0.0
+
+    if quick:
+        return partial(_measure_peer, peer, (QUICK_NUM_ENVS[0], 1), {}, seconds)
+    return partial(_measure_peer, peer, *fastest(NUM_ENVS, peer_threads(peer), brief), seconds)
+
+
+def _measure_peer(peer: str, best: Setting, sweep: dict[str, float], seconds: float) -> Sample:
+    updates = _train(peer, best, seconds)
+    speed = peers.speed(updates, WARM_UP_UPDATES)
+    details = {"num_env": best[0], "threads": best[1], "sweep": sweep, "return_mean": updates[-1].return_mean}
+    return Sample(speed, {**details, "packages": peers.packages(peer)})
+
+
+def _train(peer: str, setting: Setting, seconds: float) -> list[peers.Update]:
+    return peers.train(peer, num_env=setting[0], threads=setting[1], seconds=seconds)
+
+
+def _obstacle() -> str | None:
+    cores = len(allowed_cores())
+    uneven = f"environments do not divide among {cores} cores: narrow them (taskset) to 1, 2, 4 or 8"
+    packages = (requirements.package(name, name) for name in ("mujoco", "gymnasium", "envpool"))
+    lacks = [*packages, *map(peers.obstacle, PEERS)]
+    return next(filter(None, lacks), uneven if min(NUM_ENVS) % cores else None)
+
+
+CASE = Case(
+    name="ppo_ant_v5",
+    claim="PPO on gymnasium's Ant-v5 (its model, 5 substeps of RK4): environment steps per second while training, each "
+    "library at its best number of environments and threads; 2048 samples an update, 4 epochs of mini-batches of 512, "
+    "separate networks of 256-128-64. gmi-drl with its own batched physics (mujoco:Ant-v5), and the same through its "
+    "adapters.",
+    unit="steps/s",
+    open=open_sides,
+    obstacle=_obstacle,
+    limits="Physics is most of the time and has the same result for all: the gain comes from stepping it in batches, "
+    "from options that change no bit of it, and from one GMI per core. More than 1024 environments, of which "
+    "an update has 2 steps each, were not tried. "
+    "Sample Factory trains asynchronously, the rest do not. gmi-drl normalises observations, the others do not. "
+    "Returns are not compared. Ray's processes leave their parent, so they count as other processes.",
+)

@@ -1,0 +1,94 @@
+"""What it costs to have Ray start the GMIs: the same ones, on the same cores, by turns under Ray and by ourselves."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import psutil
+
+from gmi_drl.benchmarks.case import Case, Sample, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.own_clusters import held_by
+from gmi_drl.benchmarks.cases.sharing import gmis_against_solo
+from gmi_drl.gmi.inventory import this_node
+
+NUM_ENV = 256
+SECONDS, QUICK_SECONDS = 10.0, 1.0
+WARM_UP_S = 1.0
+CORES = 2
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """Both start and end everything for each sample: a cluster that is not needed would be in the way of the other."""
+    seconds = QUICK_SECONDS if quick else SECONDS
+    yield {f"--launcher {name}": partial(measure, name, seconds) for name in ("ray", "local")}
+
+
+def measure(launcher: str, seconds: float) -> Sample:
+    """Steps per second, what starting and ending took, and the CPU seconds of Ray's own processes meanwhile."""
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.launch.launchers import layout_for
+    from gmi_drl.profiler.session import Session
+    from gmi_drl.workload import TASK_SPECS
+
+    layout = layout_for(launcher, gmis_against_solo.layouts()[gmis_against_solo.OURS])
+    session = Session(layout, default_config(TASK_SPECS["ant"]))
+    began_s = time.monotonic()
+    with ExitStack() as life:
+        laying = life.enter_context(held_by(launcher, layout))
+        laid_s = time.monotonic()
+        session.start(laying)
+        life.callback(session.close)
+        started_s = time.monotonic()
+        session.measure(NUM_ENV, WARM_UP_S)
+        cpu_s, before_s = _cpu_of_ray(), time.monotonic()
+        measured = session.measure(NUM_ENV, seconds)
+        cpu_s, wall_s = _cpu_of_ray() - cpu_s, time.monotonic() - before_s
+        ending_s = time.monotonic()
+    return Sample(
+        measured.steps_per_second,
+        {
+            "cluster_and_agent_s": laid_s - began_s,
+            "start_gmis_s": started_s - laid_s,
+            "end_s": time.monotonic() - ending_s,
+            "cpu_of_ray_s": cpu_s,
+            "measured_s": wall_s,
+            "share_of_cores": cpu_s / wall_s / CORES,
+        },
+    )
+
+
+def _cpu_of_ray() -> float:
+    """Of Ray's daemons, of the actor that waits for the agent, and of our process that speaks with them."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        try:
+            command = " ".join(process.cmdline())
+            if "gmi_drl" not in command or "gmi_drl.launch.ray" in command:
+                times = process.cpu_times()
+                total += times.user + times.system
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+def _obstacle() -> str | None:
+    has = len(this_node().cpu.physical)
+    few = None if has >= CORES else f"it needs {CORES} physical cores, this process may use {has}"
+    return few or requirements.package("mujoco", "mujoco") or requirements.package("ray", "ray")
+
+
+CASE = Case(
+    name="ray_overhead",
+    claim="Training Ant by PPO on two GMIs of a core and 256 environments: started by agents on a Ray cluster of one "
+    "node, against started by this machine.",
+    unit="steps/s",
+    open=open_sides,
+    obstacle=_obstacle,
+    reference="Aimed at 0.97, or what Ray's own processes take of the cores (`share_of_cores`) explains the rest",
+    limits="One machine, and a cluster of the case's own, so nothing goes over a network. Ray's processes may also use "
+    "cores that the GMIs have not.",
+    repeats=5,
+)

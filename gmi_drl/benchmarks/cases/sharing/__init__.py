@@ -1,0 +1,1 @@
+"""Cases of several GMIs on one device against one."""

@@ -1,0 +1,82 @@
+"""Two simulators at once on one GPU: on disjoint halves of its SMs in one process, or in two under MPS. An experiment.
+
+Green contexts become a backend only if they win here.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from gmi_drl.benchmarks.case import Case, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.sessions import training_side
+from gmi_drl.benchmarks.cases.common.shared_gpu import PLAIN, WORDS, shared, those_that_run, ways
+from gmi_drl.benchmarks.cases.sharing import green_context_split
+from gmi_drl.benchmarks.cores import PURPOSE
+
+if TYPE_CHECKING:
+    from gmi_drl.hardware.node import Node
+    from gmi_drl.profiler.session import Session
+
+TASK = "ant"
+TOTAL, QUICK_TOTAL = 4096, 8
+SECONDS, QUICK_SECONDS = 2.0, 0.05
+
+ROLES = "gmi_drl.benchmarks.cases.sharing.green_context_roles"
+IN_ONE_PROCESS = {
+    "one simulator with all worlds": "Whole",
+    "two, one after the other": "InTurns",
+    "two on ordinary streams": "OnStreams",
+    "two on green contexts": "OnParts",
+}
+ON_CORES = ("one simulator with all worlds", "two, one after the other")
+"""What needs no streams, and so can be tried without a GPU."""
+
+
+def sessions(node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Session]":
+    """A process for each way, and two under MPS where it is, capped and not."""
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.profiler.session import Session
+    from gmi_drl.templates import TCG
+    from gmi_drl.workload import TASK_SPECS
+
+    config = default_config(TASK_SPECS[TASK])
+    alone = shared(TASK, node, TCG, 1, PLAIN)
+    names = IN_ONE_PROCESS if node.num_gpus else dict.fromkeys(ON_CORES)
+    found = {name: Session(alone, config, role=f"{ROLES}:{IN_ONE_PROCESS[name]}") for name in names}
+    under_mps = [way for way in ways if way != PLAIN]
+    return found | {
+        f"two processes under {WORDS[way]}": Session(shared(TASK, node, TCG, 2, way), config, role=f"{ROLES}:Whole")
+        for way in under_mps
+    }
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """Sides with as many worlds in all; those that do not run are left out."""
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.profiler.sessions import Sessions
+
+    total, seconds = (QUICK_TOTAL, QUICK_SECONDS) if quick else (TOTAL, SECONDS)
+    found = sessions(this_node(), ways())
+    with Sessions(found, PURPOSE) as alive:
+        sides = {
+            name: training_side(alive, name, total // len(session.layout.gmis), seconds)
+            for name, session in found.items()
+        }
+        with those_that_run(sides) as running:
+            yield running
+
+
+CASE = Case(
+    name="green_contexts",
+    claim=f"Physics of {TOTAL} worlds of Ant on one GPU: two simulators in one process on disjoint halves of the SMs "
+    "(green contexts), on ordinary streams, one after the other, and in two processes under MPS, against one simulator "
+    "with all worlds.",
+    unit="steps/s",
+    open=open_sides,
+    obstacle=lambda: requirements.warp_on_gpu() or green_context_split.missing(),
+    limits="An experiment, not a backend. Motors stand still, nobody observes or learns. One Python thread launches "
+    "both simulators' graphs.",
+    is_baseline_first=True,
+)

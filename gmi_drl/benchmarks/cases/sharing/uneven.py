@@ -1,0 +1,83 @@
+"""Synchronous PPO on Ant over two unlike devices: cut alike, so that one waits, and each in its own way."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING
+
+from gmi_drl.benchmarks.case import Case, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.sessions import of_layouts, training_side
+from gmi_drl.gmi.inventory import this_node
+
+if TYPE_CHECKING:
+    from gmi_drl.layout.layout import Layout
+
+OURS = "1 GMI and 3 GMIs, 256 environments each"
+MORE_WORLDS = "1 GMI of each device, 256 and 768 environments, 1 thread"
+ALIKE = "1 GMI of each device, 512 environments each, 1 thread"
+ALIKE_THREADS = "the same with 3 threads on the 3 cores"
+CORES = (1, 3)
+"""Of the two devices."""
+
+SECONDS, QUICK_SECONDS = 6.0, 0.5
+
+
+def layouts() -> "Mapping[str, Layout]":
+    """A device of one core and one of three, with 1024 environments in all. The physics uses all cores of a GMI."""
+    return {
+        OURS: layout_of([256], [256] * 3),
+        MORE_WORLDS: layout_of([256], [768], threads=1),
+        ALIKE: layout_of([512], [512], threads=1),
+        ALIKE_THREADS: layout_of([512], [512]),
+    }
+
+
+def layout_of(*devices: Sequence[int], threads: int | None = None) -> "Layout":
+    """The environments of each device's GMIs, which share its cores evenly; each with so many threads of torch."""
+    from gmi_drl.layout.layout import GMI, Device, Layout
+    from gmi_drl.templates import TCG_EX
+
+    node, ids, made = this_node().model_copy(update={"gpus": None}), count(), []
+    free = iter([physical[0] for physical in node.cpu.physical])  # not two threads of one core
+    for index, (cores, num_envs) in enumerate(zip(CORES, devices, strict=True)):
+        owns = [tuple(next(free) for _ in range(cores // len(num_envs))) for _ in num_envs]
+        gmis = [
+            GMI(id=next(ids), num_env=num_env, cores=own, threads=threads)
+            for num_env, own in zip(num_envs, owns, strict=True)
+        ]
+        made.append(Device(kind="cpu", index=index, gmis=tuple(gmis)))
+    mapping = [[gmi.id for gmi in device.gmis] for device in made]
+    groups = TCG_EX.groups(mapping, node)
+    return Layout(task="ant", template=TCG_EX.name, devices=tuple(made), groups=groups)
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """All layouts alive, one at work at a time."""
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.workload import TASK_SPECS
+
+    sides, seconds = layouts(), QUICK_SECONDS if quick else SECONDS
+    with of_layouts(sides, default_config(TASK_SPECS["ant"])) as sessions:
+        yield {name: training_side(sessions, name, None, seconds) for name in sides}
+
+
+def _obstacle() -> str | None:
+    has, wanted = len(this_node().cpu.physical), sum(CORES)
+    few = None if has >= wanted else f"it needs {wanted} physical cores, this process may use {has}"
+    return few or requirements.package("mujoco", "mujoco")
+
+
+CASE = Case(
+    name="uneven",
+    claim="Training Ant by PPO with 1024 environments in all on two unlike devices, one core and three: each cut in "
+    "its own way, against both cut alike, where the larger waits for the smaller; these at their best number of "
+    "threads, too.",
+    unit="steps/s",
+    open=open_sides,
+    obstacle=_obstacle,
+    limits="The devices are cores of one processor, unlike in their number alone; no unlike GPUs have been measured. "
+    "Beside other work the sides that leave cores idle lose least by it.",
+    repeats=7,
+)

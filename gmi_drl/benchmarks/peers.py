@@ -1,0 +1,130 @@
+"""Trainings by other libraries, each in an environment of its own, which print a line of JSON per update.
+
+`benchmarks/peers/setup.py` makes the environments; the other files there are the drivers, `train_NAME.py` unless a
+case asks for another one.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.roles.main import die_with
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_S = 180.0
+"""How much longer than its training a driver may take to start and to end; the slowest here needs half a minute."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a driver prints after each update.
+
+    Attributes:
+        env_steps: Environment steps so far.
+        wall_s: Seconds so far.
+        return_mean: Of recent episodes; None before one has ended.
+        episodes: How many these are; None where the library does not tell.
+        cores_s: Seconds for which the cores that it may use were busy until then, since the machine's start.
+    """
+
+    env_steps: int
+    wall_s: float
+    return_mean: float | None
+    episodes: int | None = None
+    cores_s: float = 0.0
+
+
+def obstacle(peer: str, driver: str | None = None) -> str | None:
+    """Why this peer cannot be run, with the remedy; None if it can."""
+    if not _driver(peer, driver).is_file():
+        return f"{_driver(peer, driver)} is missing: run it from a checkout of the repository"
+    if not _ready(peer).is_file() or _ready(peer).read_text() != _requirements(peer).read_text():
+        return f"the environment of {peer} is missing or old: python benchmarks/peers/setup.py {peer}"
+    return None
+
+
+def packages(peer: str) -> list[str]:
+    """What is pinned in the environment of a peer."""
+    return [line for line in _requirements(peer).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def train(
+    peer: str, *, num_env: int, threads: int, seconds: float, driver: str | None = None, more: Sequence[str] = ()
+) -> list[Update]:
+    """Train for so many seconds; the updates in order. Nothing of the peer lives on afterwards.
+
+    Args:
+        peer: Whose environment it runs in.
+        num_env: Environments in all.
+        threads: Of torch.
+        seconds: After which the driver ends.
+        driver: File name without `.py`; None for `train_PEER`.
+        more: Arguments of this driver.
+
+    Raises:
+        MachineError: its environment is missing.
+        GmiError: it failed, or was not done `START_S` after its time.
+    """
+    if missing := obstacle(peer, driver):
+        raise MachineError(missing)
+    python = _ready(peer).parent / "bin" / "python"
+    sizes = ["--num-env", num_env, "--threads", threads, "--seconds", seconds]
+    line = [str(part) for part in (python, _driver(peer, driver), *sizes, *more)]
+    parent, cores = os.getpid(), allowed_cores()
+
+    def bind() -> None:
+        """Die with this process, on the same cores as our side, which may be fewer than the affinity has."""
+        die_with(parent)
+        os.sched_setaffinity(0, cores)
+
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=bind
+    )
+    try:
+        printed, complaints = process.communicate(timeout=seconds + START_S)
+    except subprocess.TimeoutExpired:
+        raise GmiError(f"{peer} has not ended {START_S:.0f} s after its {seconds:.0f} s: {' '.join(line)}") from None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode != 0:
+        last = "\n".join(complaints.splitlines()[-5:])
+        raise GmiError(f"{peer} failed with exit code {process.returncode}: {' '.join(line)}\n{last}")
+    return read_updates(printed)
+
+
+def read_updates(printed: str) -> list[Update]:
+    """The updates among what a driver printed; libraries put lines of their own between them."""
+    return [Update(**json.loads(line)) for line in printed.splitlines() if line.startswith('{"env_steps"')]
+
+
+def speed(updates: list[Update], warm_up: int) -> float:
+    """Environment steps per second from the end of update `warm_up` (from 1) to that of the last.
+
+    Raises:
+        GmiError: fewer than one update came after these.
+    """
+    if len(updates) <= warm_up:
+        raise GmiError(f"{len(updates)} updates, {warm_up} of them for warm-up, leave none to measure: give more time")
+    first, last = updates[warm_up - 1], updates[-1]
+    return (last.env_steps - first.env_steps) / (last.wall_s - first.wall_s)
+
+
+def _driver(peer: str, driver: str | None) -> Path:
+    return REPOSITORY / "benchmarks" / "peers" / f"{driver or f'train_{peer}'}.py"
+
+
+def _requirements(peer: str) -> Path:
+    return REPOSITORY / "benchmarks" / "peers" / "requirements" / f"{peer}.txt"
+
+
+def _ready(peer: str) -> Path:
+    return REPOSITORY / ".peers" / peer / "ready.txt"

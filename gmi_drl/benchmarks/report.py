@@ -1,0 +1,184 @@
+"""benchmarks/README.md from the committed results: `python -m gmi_drl.benchmarks.report`, in the repository's root."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from gmi_drl.benchmarks.cases import CASES
+from gmi_drl.benchmarks.plot import DPI, draw_panels
+from gmi_drl.benchmarks.result import Result, load_result
+from gmi_drl.benchmarks.stale import stale
+from gmi_drl.benchmarks.statistics import spread as spread_of
+from gmi_drl.errors import UsageError
+from gmi_drl.files import write_atomically
+from gmi_drl.units import human_value
+from gmi_drl.workload import TASK_SPECS
+
+SETTINGS = ("num_env",)
+FOLDER, PANELS = Path("benchmarks"), "tasks.png"
+STALE = "stale: the code that it measures has changed since; `gmi-drl bench --stale` says where"
+HEAD = """# Benchmarks
+
+Every figure of this project is a case of `gmi-drl bench`; this page is made of its results by `make report`. Sides are
+measured by turns, ours first. A ratio says how many times as good as the other side we are (above 1 is good for us):
+the median over the rounds, with its 95 % bootstrap interval, or with the range where fewer than five rounds give none.
+What a case is: [case.py](../gmi_drl/benchmarks/case.py).
+"""
+
+Results = dict[str, Result]
+"""By the names of the files: a case may have one for each kind of machine, `figure_10` and `figure_10_h100`."""
+
+
+def report(results: Results, folder: Path, stale: Collection[str] = ()) -> str:
+    """The page, in Markdown.
+
+    Args:
+        results: What it shows.
+        folder: Where the results' pictures lie, beside the page as `results/`.
+        stale: Names of the results that are marked as older than the code that they are of.
+    """
+    table = [_row("case", "ours", "against", "ratio", "the paper's or the peer's own figure"), _row(*["---"] * 5)]
+    table += [line for name, result in results.items() for line in _overview(name, result, name in stale)]
+    parts = [HEAD, "\n".join(table) + "\n"]
+    parts += [_learning(found)] if (found := learning_of_tasks(results)) else []
+    sections = (_section(name, result, folder, name in stale) for name, result in results.items())
+    return "\n".join([*parts, *sections, _limits(results)])
+
+
+def detail_medians(result: Result, side: str) -> dict[str, str]:
+    """Medians of those details of a side that are plain numbers in every sample, as text; of settings all values."""
+    import statistics
+
+    column = [sample.details for sample in result.samples[side]]
+    names = [name for name in column[0] if all(_is_number(details.get(name)) for details in column) and name != "seed"]
+    values = {name: [details[name] for details in column] for name in names}
+    return {
+        name: " or ".join(map(str, sorted(set(found))))
+        if name in SETTINGS
+        else human_value(statistics.median(found), _unit(name))
+        for name, found in values.items()
+    }
+
+
+def _overview(name: str, result: Result, is_stale: bool) -> list[str]:
+    """A row per ratio; one per side for a case without."""
+    link, reference = f"[{name}](#{name}){', stale' if is_stale else ''}", result.case.reference or "-"
+    medians = {side: human_value(spread.median, result.case.unit) for side, spread in result.summaries.items()}
+    first, *others = medians
+    if not others:
+        return [_row(link, medians[first], "-", "-", reference)]
+    if result.case.is_baseline_first:
+        baseline = f"{first}, {medians[first]}"
+        return [_row(link, f"{side}, {medians[side]}", baseline, result.against(side), reference) for side in others]
+    if not any(map(result.against, others)):
+        return [_row(link, f"{side}, {median}", "-", "-", reference) for side, median in medians.items()]
+    return [_row(link, medians[first], f"{side}, {medians[side]}", result.against(side), reference) for side in others]
+
+
+def learning_of_tasks(results: Results) -> Results:
+    """The results that show one of our tasks being learnt, by the task's name."""
+    return {task: results[name] for task in TASK_SPECS if (name := f"learning_{task}") in results}
+
+
+def _learning(results: Results) -> str:
+    """What was learnt of each task: medians over the seeds, with the range of the returns."""
+    table = [
+        _row("task", "return, untrained", "trained", "of seeds", "environment steps", "training", "command"),
+        _row(*["---"] * 7),
+    ]
+    for task, result in results.items():
+        (side, spread), *_ = result.summaries.items()
+        details = {name: _median(result, side, name) for name in ("untrained", "env_steps", "training_s")}
+        returns = f"{spread.median:,.0f} ({spread.least:,.0f} to {spread.most:,.0f})"
+        steps, seconds = human_value(details["env_steps"], ""), f"{details['training_s']:.0f} s"
+        count = str(len(result.samples[side]))
+        table.append(_row(task, f"{details['untrained']:,.0f}", returns, count, steps, seconds, f"`{result.command}`"))
+    head = "## The tasks, learnt from nothing\n\nReturns are means of whole episodes, played without noise.\n"
+    return "\n".join([head, *table, "", f"![Reward of a step while training]({PANELS})"]) + "\n"
+
+
+def _median(result: Result, side: str, detail: str) -> float:
+    import statistics
+
+    return float(statistics.median(sample.details[detail] for sample in result.samples[side]))
+
+
+def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
+    """One case: claim, command, numbers, machine, picture."""
+    case = result.case
+    gained = ["SM activity gained"] if result.knows_activity else []
+    head = ["side", "median", "range", result.against_title, *gained, "also"]
+    lines = [
+        f"## {name}",
+        "",
+        case.claim,
+        "",
+        f"    {result.command}",
+        "",
+        _row(*head),
+        _row(*["---"] * len(head)),
+    ]
+    for side, spread in result.summaries.items():
+        median, least, most = (human_value(value, case.unit) for value in (spread.median, spread.least, spread.most))
+        also = ", ".join(f"{name} {text}" for name, text in detail_medians(result, side).items())
+        points = [result.gained(side)] if gained else []
+        lines.append(_row(side, median, f"{least} to {most}", result.against(side), *points, also))
+    lines += ["", f"{result.settings.repeats} rounds on {result.machine.described}."]
+    if result.calibration:
+        lines += ["", f"A loop of the calibration: {_calibration(result)}."]
+    if is_stale:
+        lines += ["", f"**{STALE}**"]
+    if result.machine.warning:
+        lines += ["", f"**{result.machine.warning}**"]
+    if (folder / f"{name}.png").exists():
+        lines += ["", f"![{name}](results/{name}.png)"]
+    return "\n".join(lines) + "\n"
+
+
+def _calibration(result: Result) -> str:
+    """How fast the machine was, to compare with other results."""
+    median, least, most = (human_value(value, "s") for value in spread_of(result.calibration))
+    return f"{median} ({least} to {most})"
+
+
+def _limits(results: Results) -> str:
+    """Where gmi-drl does not help, and what the figures do not say."""
+    slower = [f"- {text}" for name, result in results.items() for text in result.below(1.0, name)]
+    texts = dict.fromkeys(result.case.limits for result in results.values() if result.case.limits)
+    names = {text: ", ".join(name for name, result in results.items() if result.case.limits == text) for text in texts}
+    known = [f"- {names[text]}: {text}" for text in texts]
+    return "\n".join(["## Where gmi-drl does not help, and what the figures do not say", "", *slower, *known]) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _unit(name: str) -> str:
+    """The unit that a detail's name ends with."""
+    return next((unit for unit in ("s", "bytes") if name.endswith(f"_{unit}")), "")
+
+
+def load_results(folder: Path) -> Results:
+    """The results in a folder, in the order of the cases."""
+    order = list(CASES)
+    results = {file.stem: load_result(file) for file in sorted(folder.glob("*.json"))}
+    if old := [name for name, result in results.items() if result.case.name not in CASES]:
+        raise UsageError(f"{folder}: there is no case for the results {', '.join(old)}: delete them")
+    return dict(sorted(results.items(), key=lambda item: order.index(item[1].case.name)))
+
+
+def main() -> None:
+    """Write benchmarks/README.md, and the picture of all tasks being learnt."""
+    folder = FOLDER / "results"
+    results = load_results(folder)
+    write_atomically(FOLDER / "README.md", report(results, folder, stale(results)))
+    if found := learning_of_tasks(results):
+        draw_panels(found).savefig(FOLDER / PANELS, dpi=DPI)
+
+
+if __name__ == "__main__":
+    main()

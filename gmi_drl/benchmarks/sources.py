@@ -1,0 +1,150 @@
+"""The sources of a checkout, or of one of its commits, and what names in them mean today."""
+
+import ast
+import subprocess
+import tarfile
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
+from io import BytesIO
+from pathlib import Path
+
+import gmi_drl
+from gmi_drl.benchmarks.moves import TABLE, Moves, module_of, moves_since
+from gmi_drl.errors import MachineError
+
+PACKAGE = gmi_drl.__name__
+DRIVERS = "benchmarks/peers"
+"""Where other libraries' trainings are; no modules of the package."""
+
+GIT_S = 60.0
+_KINDS = (".py", ".txt")
+
+
+class Sources:
+    """The texts of files, by their paths in the checkout.
+
+    Args:
+        files: Of the package and of the drivers of other libraries; of a commit all Python and text files.
+        moves: What has moved since then.
+    """
+
+    def __init__(self, files: Mapping[str, str], moves: Moves) -> None:
+        self.files, self.moves = files, moves
+        self._paths = {module_of(path): path for path in files}
+
+    def file_of(self, module: str) -> str | None:
+        """The file that a module is; None if it is not here."""
+        return self._paths.get(module)
+
+    def place(self, dotted: str) -> str:
+        """What a full name means, as it is called today: `module:name`; names of others stay as they are.
+
+        A name that a module has from another one is that of the module that defines it.
+        """
+        module, name, more = self._split(dotted)
+        if not module:
+            return dotted
+        defined = handed_on(self.files[self._paths[module]]).get(name, dotted)
+        if defined not in (dotted, f"{module}.{name}"):
+            return self.place(f"{defined}.{more}" if more else defined)
+        module, name = self.moves.now(module, name)
+        return f"{module}:{name}.{more}" if more else f"{module}:{name}"
+
+    @cached_property
+    def modules_today(self) -> dict[str, set[str]]:
+        """The modules that have the code of each file today, by its path."""
+        return {path: self.moves.modules(module) for module, path in self._paths.items()}
+
+    def _split(self, dotted: str) -> tuple[str, str, str]:
+        """The longest part of a full name that is a module, a name in it, and the attributes of that."""
+        parts = dotted.split(".")
+        for count in range(len(parts), 0, -1):
+            module = ".".join(parts[:count])
+            if module in self._paths:
+                return module, *f"{'.'.join(parts[count:])}.".split(".", 1)  # type: ignore[return-value]
+        return "", "", ""
+
+
+def working_tree(root: Path) -> Sources:
+    """The sources as they lie in a checkout."""
+    files = [*(root / PACKAGE).rglob("*.py"), *(root / DRIVERS).rglob("*.*"), *root.glob(TABLE)]
+    return Sources({str(file.relative_to(root)): file.read_text() for file in files}, Moves())
+
+
+def archive_of(root: Path, commit: str) -> bytes:
+    """All files of a commit, as `archived` reads them.
+
+    Raises:
+        MachineError: if the repository does not have it.
+    """
+    return git(root, "archive", "--format=tar", commit)
+
+
+def archived(content: bytes, now: Sources) -> Sources:
+    """The sources of a commit; what has moved since then is read from the table of `now`.
+
+    Raises:
+        MachineError: if that table has a wrong line.
+    """
+    with tarfile.open(fileobj=BytesIO(content)) as archive:
+        members = (member for member in archive if member.isfile() and member.name.endswith(_KINDS))
+        files = {member.name: archive.extractfile(member).read().decode() for member in members}  # type: ignore[union-attr]
+    return Sources(files, moves_since(files, now.files))
+
+
+def git(root: Path, *arguments: str) -> bytes:
+    """What git prints.
+
+    Raises:
+        MachineError: if it fails, or is not here.
+    """
+    line = ["git", "-C", str(root), *arguments]
+    try:
+        return subprocess.run(line, capture_output=True, timeout=GIT_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        told = (getattr(error, "stderr", None) or str(error).encode()).decode().strip()
+        raise MachineError(f"whether results are stale is told by git in a checkout: {told}") from None
+
+
+def bindings(statements: Iterable[ast.AST]) -> tuple[set[str], dict[str, str]]:
+    """The names that statements define, and those that they import, with their full names; not what functions do."""
+    defined: set[str] = set()
+    imported: dict[str, str] = {}
+    waiting = list(statements)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+        elif isinstance(node, ast.Import):
+            names = [(alias.asname, alias.name) for alias in node.names]
+            imported |= {short: full for short, full in names if short}
+            imported |= {full.partition(".")[0]: full.partition(".")[0] for short, full in names if not short}
+        elif isinstance(node, ast.ImportFrom):
+            imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return defined, imported
+
+
+@cache
+def handed_on(source: str) -> dict[str, str]:
+    """Names that a module has from others, with their full names: imported, or by a lazy `__getattr__`."""
+    tree = ast.parse(source)
+    names = bindings(tree.body)[1]
+    if is_lazy(source):
+        for table in (node for node in ast.walk(tree) if isinstance(node, ast.Dict)):
+            pairs = [(text(key), text(value)) for key, value in zip(table.keys, table.values, strict=True) if key]
+            names |= {key: f"{value}.{key}" for key, value in pairs if key and value}
+    return names
+
+
+def is_lazy(source: str) -> bool:
+    """Whether it is a package that hands on names when they are first touched: a `__getattr__` at its first level."""
+    return "\ndef __getattr__(" in source
+
+
+def text(node: ast.AST) -> str:
+    """The text that a node is; empty if it is none."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

@@ -1,0 +1,57 @@
+"""Results whose code has changed since they were measured.
+
+A result is stale if the code that its case depends on (`bench.dependencies`) says other things than at the commit at
+which it was measured (`bench.meaning`), or if that is not known: measured between commits, or at one that this
+repository does not have. Code that has only moved, or was renamed, is the same (`bench.moves`).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gmi_drl.benchmarks.cases import MODULES
+from gmi_drl.benchmarks.dependencies import code_of
+from gmi_drl.benchmarks.meaning import differs
+from gmi_drl.benchmarks.result import Result
+from gmi_drl.benchmarks.sources import Sources, archive_of, archived, git, working_tree
+from gmi_drl.errors import MachineError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def stale(results: Mapping[str, Result], root: Path = ROOT, modules: Mapping[str, str] = MODULES) -> dict[str, str]:
+    """Why each result that is stale is so, in a sentence, by its name.
+
+    Args:
+        results: By the names of their files.
+        root: A checkout with its history.
+        modules: Of the cases, by the cases' names.
+
+    Raises:
+        MachineError: if this is no checkout, or there is no git, or its table of moves has a wrong line.
+    """
+    git(root, "rev-parse", "HEAD")
+    now = working_tree(root)
+    commits = {commit: _sources(root, commit, now) for commit in {result.machine.commit for result in results.values()}}
+    reasons = {
+        name: _reason(result.machine.commit, commits[result.machine.commit], now, modules[result.case.name])
+        for name, result in results.items()
+    }
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _sources(root: Path, commit: str, now: Sources) -> Sources | str:
+    """Those of a commit, or why they are not known."""
+    if not commit or commit.endswith("-dirty"):
+        return "measured with changes that are in no commit"
+    try:
+        content = archive_of(root, commit)
+    except MachineError:
+        return f"measured at {commit}, which is not in this repository"
+    return archived(content, now)
+
+
+def _reason(commit: str, then: Sources | str, now: Sources, module: str) -> str | None:
+    if isinstance(then, str):
+        return then
+    first = next((file for file in sorted(code_of(now, module)) if differs(then, now, file)), None)
+    return f"measured at {commit}; since then {first} has changed" if first else None

@@ -1,0 +1,1 @@
+"""`gmi-drl doctor`: what this machine has and lacks."""

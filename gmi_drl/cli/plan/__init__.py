@@ -1,0 +1,1 @@
+"""`gmi-drl plan`, and the tables and documents that it prints."""

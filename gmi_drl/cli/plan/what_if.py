@@ -1,0 +1,133 @@
+"""`gmi-drl plan --what-if`: machines beside each other, by what was measured of one workload."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gmi_drl.cli.make_plan import Asked, node_of, profile_of, refuse, require_measurable
+from gmi_drl.cli.output import console, named_backend, print_json
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
+from gmi_drl.layout.backends import AUTO
+from gmi_drl.units import human_count, human_money
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gmi_drl.hardware.node import Node
+    from gmi_drl.scheduler.price import Prices
+    from gmi_drl.scheduler.what_if import Case
+
+
+def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", format: str) -> None:
+    """Print the comparison as a table, or as JSON.
+
+    Raises:
+        UsageError: if there is no profile, or options contradict each other.
+        NoFeasiblePlanError: if no machine fits any point of the profile.
+    """
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.launch.task_info import task_spec
+    from gmi_drl.scheduler.what_if import MEASURED, compare
+
+    machines = {"--node": asked.node, "--gpus": asked.gpus, "--cluster": asked.cluster}
+    refuse("--what-if names every machine that is compared", machines)
+    refuse("--what-if compares steps/s", {"--objective": asked.objective})
+    if asked.profile is None:
+        raise UsageError("--what-if goes by what was measured: add --profile FILE, as `gmi-drl profile` writes it")
+    if format not in ("table", "json"):
+        raise UsageError(f"--format {format} tells of one layout, and --what-if makes none: take table or json")
+    if asked.template.purpose != "training" or asked.template.planner:
+        known = "points of a profile are of trainings by GMIs that are alike"
+        raise UsageError(f"--what-if --template {asked.template.name}: {known}: leave --template out")
+    require_measurable(asked)
+    profile = profile_of(asked)
+    spec = task_spec(asked.task)
+    learner = default_config(spec, asked.algo or profile.learner).learner
+    nodes = [node_of(file) for file in files]
+    cases = compare(spec, learner, nodes, profile, prices=prices, keep_batch=asked.keep_batch, template=asked.template)
+    if asked.backend not in (None, AUTO.name):
+        only = named_backend(asked.backend)
+        known = ", ".join(dict.fromkeys(case.backend for case in cases))
+        cases = [case for case in cases if case.backend == only]
+        if not cases:
+            raise NoFeasiblePlanError(f"the profile has no point by {only}, it has {known}")
+    if not any(case.best for case in cases):
+        raise NoFeasiblePlanError("; ".join(f"{case.node.name}, {case.backend}: {case.known_by}" for case in cases))
+    if format == "json":
+        print_json("what-if", {"profile": str(asked.profile), "cases": [_document(case) for case in cases]})
+        return
+    console().print(_table(cases, priced=prices is not None))
+    if any(case.best and case.known_by != MEASURED for case in cases):
+        console().print(f"projected: each GMI is taken to run as it did on {profile.node}", markup=False)
+    if profile.note:
+        console().print(f"the profile says of itself: {profile.note}", markup=False)
+    for line in _verdicts(cases):
+        console().print(line, markup=False)
+
+
+def _table(cases: "Sequence[Case]", *, priced: bool) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, title="steps/s of all GMIs, each machine at its best", title_justify="left", pad_edge=False)
+    for title in ("machine", "GPUs", "backend"):
+        table.add_column(title, overflow="fold")
+    for title in ("GMIs x environments", "steps/s", "x one GMI", *(["cost of 1G steps"] if priced else [])):
+        table.add_column(title, justify="right", overflow="fold", min_width=6)
+    table.add_column("known by", overflow="fold", min_width=9)
+    fastest, cheapest = _fastest(cases), _cheapest(cases)
+    for case in cases:
+        best = case.best
+        cells = ["-", "-", "-"]
+        if best is not None:
+            gain = "-" if case.gain is None else f"{case.gain:.2f}"
+            shape = " / ".join(f"{point.gmis_per_gpu} x {point.num_env}" for point in best.points)
+            shape += ", capped" if best.point.capped else ""
+            cells = [shape, human_count(best.expected), gain]
+        cost = "-" if case.cost is None else human_money(case.cost)
+        style = "bold" if case in (fastest, cheapest) else None
+        where = (case.node.name, _gpus(case.node), case.backend)
+        table.add_row(*where, *cells, *([cost] if priced else []), case.known_by, style=style)
+    return table
+
+
+def _verdicts(cases: "Sequence[Case]") -> list[str]:
+    """Which does most, and which does a billion steps for the least."""
+    fastest, cheapest = _fastest(cases), _cheapest(cases)
+    lines = []
+    if fastest is not None and fastest.best is not None:
+        lines.append(f"most steps/s: {_named(fastest)}, {human_count(fastest.best.expected)}")
+    if cheapest is not None and cheapest.cost is not None:
+        lines.append(f"least for a billion steps: {_named(cheapest)}, {human_money(cheapest.cost)}")
+    return lines
+
+
+def _fastest(cases: "Sequence[Case]") -> "Case | None":
+    return max(cases, key=lambda case: case.best.expected if case.best else 0.0, default=None)
+
+
+def _cheapest(cases: "Sequence[Case]") -> "Case | None":
+    return min((case for case in cases if case.cost is not None), key=lambda case: case.cost or 0.0, default=None)
+
+
+def _named(case: "Case") -> str:
+    return f"{case.node.name} by {case.backend}"
+
+
+def _gpus(node: "Node") -> str:
+    return " + ".join(f"{part.count} x {part.model.removeprefix('NVIDIA ')}" for part in node.gpu_models) or "none"
+
+
+def _document(case: "Case") -> dict[str, object]:
+    point = None if case.best is None else case.best.point.model_dump(mode="json")
+    by_model = case.best.by_model if case.best else ()
+    return {
+        "node": case.node.name,
+        "gpus": [part.model_dump(mode="json") for part in case.node.gpu_models],
+        "backend": case.backend,
+        "point": point,
+        "by_model": {model: one.model_dump(mode="json") for model, one in by_model} or None,
+        "steps_per_second": None if case.best is None else case.best.expected,
+        "gain_over_one_gmi": case.gain,
+        "cost_per_billion_steps": case.cost,
+        "known_by": case.known_by,
+    }

@@ -1,0 +1,1 @@
+"""`gmi-drl train`, and what it refuses."""

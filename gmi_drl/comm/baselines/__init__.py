@@ -1,0 +1,1 @@
+"""torch.distributed's and Horovod's own groups and reductions, to compare with."""

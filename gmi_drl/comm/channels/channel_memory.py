@@ -1,0 +1,212 @@
+"""The memory of the channels: one memfd of a run, in which experience, its queues and the parameters lie.
+
+After the header, whole pages each: words of the run, a word for each agent, a table for each trainer, a ring for each
+agent and trainer, two buffers of parameters, and for each trainer `max_lag + 1` batches.
+"""
+
+import fcntl
+import mmap
+import os
+import struct
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.record_ring import ring_bytes
+from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, create_empty
+from gmi_drl.errors import MachineError, UsageError
+
+LEASED = 0
+"""The word of a trainer's table that changes under the lock: places that were leased."""
+
+GIVEN_BACK = LINE_BYTES // 8
+"""The word of a trainer's table that it alone writes: places that are free again."""
+
+HEARD = GIVEN_BACK + 1
+"""The next word, which the trainer alone writes, too: it changes whenever the trainer shows that it is not silent."""
+
+HANDLE = 2 * GIVEN_BACK
+"""From here the words by which direct agents map the batches on its GPU (`direct.py`)."""
+
+SHARED = 3 * GIVEN_BACK - 1
+"""The word that says that they can."""
+
+OWNERS = 3 * GIVEN_BACK
+"""From here a word for each place, who has leased it, and then one for each agent: see `ChannelMemory.unmapped`."""
+
+BUFFERS = 2
+
+_HEADER = struct.Struct("8sq")  # magic, bytes of the sizes that follow as JSON
+_MAGIC = b"gmi-chn1"
+_CLOSED, _HOLDER, _PARAMETERS = 0, LINE_BYTES // 8, 2 * LINE_BYTES // 8  # lines of the run's words
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def create_memory() -> int:
+    """The memory of a run's channels, empty: the first trainer gives it its size.
+
+    Returns a descriptor for the GMIs to inherit. A launcher, which does without torch, calls `create_empty` itself.
+    """
+    return create_empty("gmi-drl-channels")
+
+
+class ChannelMemory:
+    """The channels' memory in this process, and where in it is what.
+
+    The first trainer sizes it, once and for all (it is sealed), and tells the others, who wait for that.
+
+    Attributes:
+        predecessors: Of each agent, the processes that it had before its present one; the agents write it.
+
+    Args:
+        descriptor: Of `create_memory`; it stays the caller's to close, when this is of no more use.
+        sizes: Of all that lies in it.
+        bells: Of this GMI.
+
+    Raises:
+        UsageError: If the descriptor is something else, or the memory was made for other sizes.
+        MachineError: If there is not enough memory.
+        PeerDiedError: If the first trainer ended before it had made it.
+        PeerSilentError: If it has not made it within `hang_s`.
+    """
+
+    def __init__(self, descriptor: int, sizes: ChannelSizes, bells: Bells) -> None:
+        self.sizes = sizes
+        self._plan()
+        maker = sizes.trainers[0]
+        if bells.own == maker:
+            self._make(descriptor)
+            for peer in (*sizes.agents, *sizes.trainers[1:]):
+                bells.ring(peer)
+        else:
+            bells.wait(lambda: is_made(descriptor), maker, "made the memory of the channels")
+            self._check(descriptor)
+        self.memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        self._run = self._words(self._run_at, 4 * LINE_BYTES)
+        self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
+        self.parameter_words = self._run[_PARAMETERS:]
+        self.predecessors = self._words(self._predecessors_at, 8 * len(sizes.agents))
+        self._tables = [self._table(trainer) for trainer in range(len(sizes.trainers))]
+        self._pages = [self._pages_of(trainer) for trainer in range(len(sizes.trainers))]
+        self._batches: list[list[Tensor]] = [
+            [row[: sizes.batch_bytes] for row in pages.view(sizes.batches, self.batch_stride)] for pages in self._pages
+        ]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a trainer has said that no more experience is needed."""
+        return bool(self._run[_CLOSED])
+
+    @property
+    def heard(self) -> tuple[int, ...]:
+        """The `HEARD` of all trainers, by rank."""
+        return tuple(table[HEARD] for table in self._tables)
+
+    def close_experience(self) -> None:
+        """Say so."""
+        self._run[_CLOSED] = 1
+
+    def table(self, trainer: int) -> memoryview:
+        """The words of a trainer, by rank: `LEASED`, `GIVEN_BACK`, `HEARD`, and from `OWNERS` its places."""
+        return self._tables[trainer]
+
+    def unmapped(self, trainer: int) -> memoryview:
+        """A word for each agent, by its place in the sizes: whether it has done with a trainer's memory of the GPU."""
+        first = OWNERS + self.sizes.places
+        return self.table(trainer)[first : first + len(self.sizes.agents)]
+
+    def ring_at(self, agent: int, trainer: int) -> int:
+        """Where the ring from an agent to a trainer begins, by their places in the sizes."""
+        return self._rings_at + (agent * len(self.sizes.trainers) + trainer) * ring_bytes(self.sizes.ring_records)
+
+    def parameters(self, buffer: int) -> Tensor:
+        """A buffer of parameters, uint8."""
+        return self._bytes(
+            self._parameters_at + buffer * _in_pages(self.sizes.parameter_bytes), self.sizes.parameter_bytes
+        )
+
+    def batch(self, trainer: int, batch: int) -> Tensor:
+        """The memory of a batch, uint8: kind after kind, `[R, *kind.shape]` each."""
+        return self._batches[trainer][batch]
+
+    def pages(self, trainer: int) -> Tensor:
+        """All batches of a trainer, uint8 `[batches * batch_stride]`: whole pages, which CUDA can register."""
+        return self._pages[trainer]
+
+    def _plan(self) -> None:
+        sizes = self.sizes
+        self._table_bytes = _in_pages(8 * (OWNERS + sizes.places + len(sizes.agents)))
+        self._run_at = _in_pages(_HEADER.size + len(sizes.text.encode()))
+        self._predecessors_at = self._run_at + _in_pages(4 * LINE_BYTES)
+        self._tables_at = self._predecessors_at + _in_pages(8 * len(sizes.agents))
+        self._rings_at = self._tables_at + len(sizes.trainers) * self._table_bytes
+        pairs = len(sizes.agents) * len(sizes.trainers)
+        self._parameters_at = self._rings_at + _in_pages(pairs * ring_bytes(sizes.ring_records))
+        self._batches_at = self._parameters_at + BUFFERS * _in_pages(sizes.parameter_bytes)
+        self.batch_stride = _in_pages(sizes.batch_bytes)
+        self.nbytes = self._batches_at + len(sizes.trainers) * sizes.batches * self.batch_stride
+
+    def _make(self, descriptor: int) -> None:
+        remedy = "use fewer agents or environments, or a smaller max_lag"
+        text = self.sizes.text.encode()
+        try:
+            if os.fstat(descriptor).st_size:
+                raise UsageError(f"descriptor {descriptor} is not the empty memory of create_memory")
+            allocate(descriptor, 0, self.nbytes, "channels", remedy)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+            os.pwrite(descriptor, text, _HEADER.size)
+            os.pwrite(descriptor, _HEADER.pack(_MAGIC, len(text)), 0)  # last: who sees it sees all
+        except OSError as error:
+            raise MachineError(f"no memory for channels: {error.strerror}: {remedy}") from error
+
+    def _check(self, descriptor: int) -> None:
+        _, count = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
+        if difference := self.sizes.difference(os.pread(descriptor, count, _HEADER.size).decode()):
+            raise UsageError(f"the channels' memory was made for other sizes than this GMI's: {difference}")
+
+    def _table(self, trainer: int) -> memoryview:
+        return self._words(self._tables_at + trainer * self._table_bytes, self._table_bytes)
+
+    def _pages_of(self, trainer: int) -> Tensor:
+        nbytes = self.sizes.batches * self.batch_stride
+        return self._bytes(self._batches_at + trainer * nbytes, nbytes)
+
+    def _words(self, start: int, count: int) -> memoryview:
+        return memoryview(self.memory)[start : start + count].cast("q")
+
+    def _bytes(self, start: int, count: int) -> Tensor:
+        return torch.frombuffer(self.memory, dtype=torch.uint8, count=count, offset=start)
+
+
+def kind_views(sizes: ChannelSizes, batch: Tensor) -> dict[str, Tensor]:
+    """The kinds in a batch's memory, by name: `[R, *kind.shape]`, such as `[R, T, N, O]`."""
+    return {
+        kind.name: batch[start : start + sizes.rollouts * kind.nbytes]
+        .view(_DTYPES[kind.dtype])
+        .view(sizes.rollouts, *kind.shape)
+        for kind, start in zip(sizes.form.kinds, sizes.offsets, strict=False)
+    }
+
+
+def is_made(descriptor: int) -> bool:
+    """Whether the first trainer has made the memory of `create_memory`.
+
+    Raises:
+        UsageError: If the descriptor is something else.
+    """
+    try:
+        magic = os.pread(descriptor, len(_MAGIC), 0)
+    except OSError as error:
+        raise UsageError(
+            f"descriptor {descriptor} is not the channels' memory: {error.strerror} (see pass_fds)"
+        ) from error
+    if magic.strip(b"\0") not in (b"", _MAGIC):
+        raise UsageError(f"descriptor {descriptor} is not the channels' memory")
+    return magic == _MAGIC
+
+
+def _in_pages(count: int) -> int:
+    return -(-count // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -1,0 +1,138 @@
+"""The end of an agent that shares the memory of its trainers' host."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.agent_end import AgentEnd
+from gmi_drl.comm.channels.channel_memory import ChannelMemory, kind_views
+from gmi_drl.comm.channels.gpu_direct import MappedBatches
+from gmi_drl.comm.channels.records import Record
+from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE, Lease, Leases
+from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.pinned import register, unregister
+from gmi_drl.comm.memory.record_ring import RingWriter
+from gmi_drl.comm.memory.shared_lock import SharedLock
+from gmi_drl.comm.parameters.shared_memory import Parameters
+
+ROOM = "made room for experience"
+"""What an agent waits for, in errors."""
+
+
+class NearAgentEnd(AgentEnd):
+    """See `AgentEnd`: places are written where trainers read them.
+
+    Places in the host's memory that an agent on a GPU writes are registered with CUDA, so it copies by DMA; not yet run
+    on one.
+
+    Attributes:
+        patience: How many times `hang_s` trainers are waited for.
+    """
+
+    def __init__(
+        self,
+        memory: ChannelMemory,
+        lock: SharedLock,
+        bells: Bells,
+        device: torch.device,
+        predecessors: int,
+        patience: int,
+    ) -> None:
+        super().__init__(sizes := memory.sizes)
+        self.rollouts = predecessors * ROLLOUTS_OF_ONE
+        self.parameters = Parameters(memory, bells, patience)
+        self._memory, self._lock, self._bells = memory, lock, bells
+        self.patience = patience
+        self._index = sizes.agents.index(bells.own)
+        memory.predecessors[self._index] = predecessors
+        for trainer in sizes.trainers:
+            bells.ring(trainer)  # they may wait for just this one
+        self._leases = Leases(memory, lock)
+        self._rings = [
+            RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)
+            for trainer in range(len(sizes.trainers))
+        ]
+        self._mapped = {
+            trainer: MappedBatches(memory, trainer, device, bells)
+            for trainer in range(len(sizes.trainers))
+            if bells.own in sizes.direct_to(trainer)
+        }
+        ways = range(len(sizes.trainers)) if device.type == "cuda" else ()
+        written = [memory.pages(trainer) for trainer in ways if trainer not in self._mapped]
+        self._registered = [pages for pages in written if register(pages)]
+        self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
+        self._leased: Lease | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more experience is needed."""
+        return self._memory.is_closed
+
+    def lease_now(self) -> Lease | None:
+        """Take the next place if there is one, and count it as a rollout's. The trainer's queue has room for all of it.
+
+        More than one rollout may be leased and not sent yet: room for each stays reserved until its records are sent.
+
+        Raises:
+            PeerDiedError: If a trainer has ended.
+        """
+        ended = self._bells.look(self.sizes.trainers)  # before it is seen whether they said that it ends
+        if ended and not self._memory.is_closed:
+            self._bells.check(ended[0], "trained on what is sent")
+        records = self.sizes.rollout_records
+        with_room = [trainer for trainer, ring in enumerate(self._rings) if ring.has_room(records)]
+        leased = self._leases.lease(self._index, self.rollouts, with_room)
+        if leased is not None:
+            self.rollouts += 1
+            self._rings[leased.trainer].reserve(records)
+        return leased
+
+    def send(self, trainer: int, record: Record) -> None:
+        """Tell a trainer, by rank, of steps that are in a place. Room in its queue was reserved at the lease."""
+        self._rings[trainer].put(*record)
+        self._bells.ring(self.sizes.trainers[trainer])
+
+    @property
+    def heard(self) -> object:
+        """What changes whenever a trainer shows that it is not silent."""
+        return self._memory.heard
+
+    def bytes_of(self, trainer: int, record: Record) -> memoryview:
+        """Where the steps of a record are, in a place of the host's memory that was leased."""
+        batch, row = divmod(record.place % self.sizes.places, self.sizes.rollouts)
+        numbers: memoryview = self._memory.batch(trainer, batch).numpy().data
+        return numbers[self.sizes.span(record.kind, row, record.first, record.last)]
+
+    def close(self) -> None:
+        """See `AgentEnd`."""
+        self._views.clear()
+        for mapped in self._mapped.values():
+            mapped.close()
+        for pages in self._registered:
+            unregister(pages)
+        self._bells.close()
+        self._lock.close()
+
+    def _next_lease(self) -> Lease | None:
+        if not self._is_served():
+            with self._waiting():
+                self._bells.wait_for(self._is_served, self.sizes.trainers, ROOM, self.patience, lambda: self.heard)
+        return self._leased
+
+    def _is_served(self) -> bool:
+        """Whether a place was free, or none is needed any more."""
+        self._leased = self.lease_now()
+        return self._leased is not None or self._memory.is_closed
+
+    def _send(self, trainer: int, record: Record) -> None:
+        self.send(trainer, record)
+
+    def _views_of(self, lease: Lease) -> dict[str, Tensor]:
+        slot = lease.place % self.sizes.places
+        key = (lease.trainer, slot)
+        if key not in self._views:
+            batch, place = divmod(slot, self.sizes.rollouts)
+            mapped = self._mapped.get(lease.trainer)
+            memory = mapped.batches[batch] if mapped else self._memory.batch(lease.trainer, batch)
+            kinds = kind_views(self.sizes, memory)
+            self._views[key] = {name: view[place] for name, view in kinds.items()}
+        return self._views[key]

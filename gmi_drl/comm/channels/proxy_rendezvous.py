@@ -1,0 +1,101 @@
+"""Agents that send experience to trainers on another host, and where each of them is met there: by its stand-in.
+
+The trainers of a pool share a host, which has the memory of its channels. A stand-in is a process of that host which
+does there what an agent of another one says by a connection (`comm.channels.stand_in`).
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from gmi_drl.comm.links.handshake import Meeting, listen
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.errors import MachineError
+from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.pools import far_agents
+
+AGENT, STAND_IN = 0, 1
+"""The ranks of a crossing. A rank calls those below it, so a stand-in learns at once that its agent died early."""
+
+
+def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
+    """Whether two GMIs share a host."""
+    return layout.device_of(gmi_id).node == layout.device_of(other).node
+
+
+def can_hear(layout: Layout, gmi_id: int, other: int) -> bool:
+    """Whether messages of another GMI come to one: it, or who stands in for it and passes them on, is on its host."""
+    if are_on_one_node(layout, gmi_id, other):
+        return True
+    pool = far_agents(layout).get(other)
+    return pool is not None and pool.node == layout.device_of(gmi_id).node
+
+
+def crossing_of(gmi_id: int) -> str:
+    """What the crossing of an agent is called where groups have their names, which have no spaces."""
+    return f"channels of GMI {gmi_id}"
+
+
+def member_of(gmi_id: int, rank: int, home: str | None, hang_s: float) -> Membership:
+    """One end of the crossing of an agent, as errors name both."""
+    names = f"GMI {gmi_id}", f"the stand-in of GMI {gmi_id} with its trainers on node {home}"
+    return Membership(rank, [[AGENT], [STAND_IN]], names, hang_s)
+
+
+class Crossings:
+    """The ends of crossings that are on one host: where they listen, and their spots.
+
+    To be closed when those who use them are started, like `Spots`.
+
+    Args:
+        layout: Of all GMIs.
+        node: The host's name in it.
+        host: The address by which other nodes reach it.
+
+    Attributes:
+        guests: The agents of other hosts for which somebody stands in here.
+
+    Raises:
+        MachineError: If there are too many descriptors.
+    """
+
+    def __init__(self, layout: Layout, node: str | None, host: str) -> None:
+        far = far_agents(layout)
+        self.guests = tuple(gmi_id for gmi_id, pool in far.items() if pool.node == node)
+        sent = [gmi_id for gmi_id in far if layout.device_of(gmi_id).node == node]
+        self._meetings: dict[int, int] = {}
+        with ExitStack() as undone:
+            try:
+                self._listeners: dict[int, socket.socket] = {
+                    gmi_id: undone.enter_context(listen(host)) for gmi_id in (*self.guests, *sent)
+                }
+            except OSError as error:
+                why = f"agents of other nodes have no place to meet: {error.strerror} (ulimit -n)"
+                raise MachineError(f"{why}: use fewer agents") from error
+            self._life = undone.pop_all()
+
+    @property
+    def addresses(self) -> dict[str, dict[int, tuple[str, int]]]:
+        """Where each end of this host listens, by the crossing's name and its rank."""
+        ranks = {gmi_id: STAND_IN if gmi_id in self.guests else AGENT for gmi_id in self._listeners}
+        return {crossing_of(gmi_id): {ranks[gmi_id]: one.getsockname()} for gmi_id, one in self._listeners.items()}
+
+    def meet(self, meetings: Mapping[str, Meeting]) -> None:
+        """Tell them where both ends listen."""
+        for gmi_id in self._listeners:
+            self._meetings[gmi_id] = written = meetings[crossing_of(gmi_id)].written()
+            self._life.callback(os.close, written)
+
+    def spots(self, gmi_id: int) -> dict[str, Spot]:
+        """That of an agent of this host, or of its stand-in, by the crossing's name; none where it crosses nothing."""
+        if gmi_id not in self._listeners:
+            return {}
+        return {
+            crossing_of(gmi_id): Spot(listener=self._listeners[gmi_id].fileno(), meeting=self._meetings.get(gmi_id))
+        }
+
+    def close(self) -> None:
+        """Close the descriptors; who has inherited them keeps theirs."""
+        self._life.close()

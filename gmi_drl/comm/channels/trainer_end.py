@@ -1,0 +1,261 @@
+"""The trainer's end of the channels."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.channels.batcher import Batcher
+from gmi_drl.comm.channels.batches import Batches
+from gmi_drl.comm.channels.channel_memory import HEARD, ChannelMemory
+from gmi_drl.comm.channels.device_batches import open_batches
+from gmi_drl.comm.channels.gpu_direct import see_off
+from gmi_drl.comm.channels.records import Record
+from gmi_drl.comm.membership import Renewals
+from gmi_drl.comm.memory.leases import Leases, agent_of
+from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.record_ring import RingReader
+from gmi_drl.comm.memory.shared_lock import SharedLock
+from gmi_drl.comm.parameters.shared_memory import Parameters
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.layout.waits import FIRST_HAND
+
+FAREWELL_S = 2.0
+"""As long at most a trainer stays for agents that have mapped its memory, when it could end."""
+
+ENDED = "experience ended"
+"""Why rollouts were dropped that nobody needed any more."""
+
+
+def death_of(gmi_id: int) -> str:
+    """Why those were that an agent left unfinished."""
+    return f"GMI {gmi_id} ended"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """R rollouts, until they are given back.
+
+    Attributes:
+        number: From 0; as many updates came before it.
+        agents: The id of the GMI that each rollout is of.
+        views: `[R, *kind.shape]` of each kind, by name, on the trainer's device.
+        memory: All of it, uint8: kind after kind, as of `RolloutForm.offsets`.
+    """
+
+    number: int
+    agents: tuple[int, ...]
+    views: dict[str, Tensor]
+    memory: Tensor
+
+
+class TrainerEnd:
+    """What a trainer receives, and the parameters, which its first one publishes. One thread uses it at a time.
+
+    Attributes:
+        parameters: `publish` is for the first trainer.
+        dropped: Rollouts that were leased and not trained on, by cause.
+        dropped_steps: The steps of these that had arrived.
+        wait_s: Seconds waited so far for experience.
+    """
+
+    def __init__(
+        self,
+        memory: ChannelMemory,
+        lock: SharedLock,
+        bells: Bells,
+        device: torch.device,
+        *,
+        awaits_successors: bool,
+        renewals: Renewals,
+    ) -> None:
+        self.parameters = Parameters(memory, bells, FIRST_HAND)
+        self.dropped: Counter[str] = Counter()
+        self.dropped_steps: Counter[str] = Counter()
+        self.wait_s = 0.0
+        self._memory, self._lock, self._bells = memory, lock, bells
+        self._sizes = sizes = memory.sizes
+        self._rank = rank = sizes.trainers.index(bells.own)
+        self._leases = Leases(memory, lock)
+        self._batcher = Batcher(sizes, self._leases, rank)
+        self._batches: Batches = open_batches(memory, rank, self._batcher, device)
+        self._rings = {
+            gmi: RingReader(memory.memory, memory.ring_at(agent, rank), sizes.ring_records)
+            for agent, gmi in enumerate(sizes.agents)
+        }
+        self._living = list(sizes.agents)
+        self._predecessors = [0] * len(sizes.agents)  # as far as this one knows
+        self._awaits_successors = awaits_successors
+        self._spoilt: dict[int, int] = {}  # places that nobody may write any more, and whose they were
+        self._renewals = renewals
+        renewals.heard.append(self._renew)  # who waits for this one waits for whom it waits for
+        self._ring_agents()  # direct ones wait for what is shared
+        self._number = 0  # of the batch that is or will be trained on
+        self._is_out = self._is_ended = False
+
+    def take(self) -> Batch:
+        """The next batch, when all its rollouts have come. It is the trainer's until `give_back`.
+
+        Raises:
+            UsageError: If the last one was not given back.
+            PeerDiedError: If no agent is left, and none will succeed it, or a direct one has left a rollout of the
+                batch unfinished.
+            PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send, or
+                no successor of any has come for as long.
+            GmiError: If another trainer has ended the experience.
+        """
+        if self._is_out:
+            raise UsageError(f"batch {self._number} was not given back, and so the next one cannot be taken")
+        began = time.perf_counter()
+        try:
+            self._bells.look(self._living)
+            self._look()
+            while missing := self._batcher.missing(self._number):
+                self._await_more(missing)
+        finally:
+            self.wait_s += time.perf_counter() - began
+        self._is_out = True
+        owners = (self._leases.owner(self._rank, place) for place in self._batcher.places_of(self._number))
+        agents = tuple(self._sizes.agents[agent_of(owner)] for owner in owners)
+        memory, views = self._batches.whole(self._number % self._sizes.batches)
+        return Batch(self._number, agents, views, memory)
+
+    def give_back(self) -> None:
+        """Let agents use the room of the batch again, after it was trained on and the new version was published.
+
+        The first trainer has published it by then; the others wait for that.
+
+        Raises:
+            UsageError: If there is no such batch, or not one version was published for each update.
+            PeerDiedError: If the first trainer has ended before it published.
+            PeerSilentError: If it has not published for `hang_s`.
+        """
+        if not self._is_out:
+            raise UsageError("there is no batch to give back: take one first")
+        versions = self._number + 2  # the first one, and one for each update
+        if self._bells.own != self._sizes.trainers[0]:
+            self.parameters.await_published(versions)
+        elif (published := self.parameters.published()) != versions:
+            text = f"batch {self._number} was given back after {published} versions, not {versions}"
+            raise UsageError(f"{text}: publish one before all updates, and one after each")
+        self._batches.give_back(self._number % self._sizes.batches)
+        self._batcher.give_back(self._number)
+        self._number += 1
+        self._is_out = False
+        self._leases.give_back(self._rank, self._number * self._sizes.rollouts)
+        self._ring_agents()
+
+    def end_experience(self) -> None:
+        """Say that no more is needed: agents then lease nothing more. What has not been trained on is dropped."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._leases.end()
+        self._bells.look(self._living)
+        self._look()
+        first = (self._number + self._is_out) * self._sizes.rollouts
+        left = set(range(first, self._leases.leased(self._rank))).difference(self._spoilt)
+        self._drop([place for place in left if self._leases.owner(self._rank, place)], ENDED)
+        self._ring_agents()
+        for trainer in self._sizes.trainers:
+            self._bells.ring(trainer)
+
+    def close(self) -> None:
+        """Stop watching the agents, when those that have mapped memory of this process have done with it."""
+        self._batches.close()
+        see_off(self._memory, self._rank, self._bells, FAREWELL_S)
+        self._bells.close()
+        self._lock.close()
+
+    def _await_more(self, missing: list[int]) -> None:
+        if self._memory.is_closed:
+            raise GmiError(
+                f"the experience that GMI {self._bells.own} waits for was ended, by itself or another trainer"
+            )
+        if spoilt := [self._spoilt[place] for place in missing if place in self._spoilt]:
+            raise PeerDiedError(
+                f"GMI {spoilt[0]} ended while it wrote into GMI {self._bells.own}'s memory of the GPU. Its kernels may "
+                "still do that, so the place stays unused, and its batch will not be whole: its log says why it ended"
+            )
+        if not self._living:
+            self._await_successor()
+            return
+        self._bells.look(self._living)  # whoever ends wakes us
+        owner = agent_of(self._leases.owner(self._rank, missing[0]))  # who leased first is due first
+        due = list(self._living) if owner < 0 else [self._sizes.agents[owner]]
+        self._bells.wait_for(lambda: not self._look().isdisjoint(due) or self._memory.is_closed, due, "sent experience")
+
+    def _await_successor(self) -> None:
+        agents = ", ".join(map(str, self._sizes.agents))
+        text = f"all agents (GMIs {agents}) ended while GMI {self._bells.own} waited for experience"
+        if not self._awaits_successors:
+            raise PeerDiedError(text)
+        hang_s = self._bells.hang_s
+        if not self._bells.doze(lambda: bool(self._look()) or self._memory.is_closed, hang_s):
+            raise PeerSilentError(f"{text}, and none has come in their place for {hang_s:g} s (hang_s)")
+
+    def _look(self) -> set[int]:
+        """Take in what has come; the agents of which anything has, that have ended, or that have a successor."""
+        # Known before the queues are read: what was sent until then counts.
+        ended, succeeded = self._bells.ended(self._living), self._succeeded()
+        heard = {gmi for gmi, ring in self._rings.items() if ring.has_more()}
+        for gmi in heard:
+            self._take_in(gmi)
+        if heard:
+            self._renew()
+            for tell in self._renewals.tell:
+                tell()
+        for gmi in ended:
+            self._living.remove(gmi)
+            self._reclaim(gmi, processes=self._predecessors[self._sizes.agents.index(gmi)] + 1)
+        for gmi, predecessors in succeeded.items():
+            self._reclaim(gmi, processes=predecessors)
+            self._welcome(gmi, predecessors)
+        return heard.union(ended, succeeded)
+
+    def _renew(self) -> None:
+        """Show the agents that this trainer is not silent."""
+        self._memory.table(self._rank)[HEARD] += 1
+
+    def _succeeded(self) -> dict[int, int]:
+        """The agents as which another process has come, with how many were before it."""
+        now = self._memory.predecessors.tolist()
+        if now == self._predecessors:
+            return {}
+        return {gmi: now[n] for n, gmi in enumerate(self._sizes.agents) if now[n] != self._predecessors[n]}
+
+    def _welcome(self, gmi: int, predecessors: int) -> None:
+        self._predecessors[self._sizes.agents.index(gmi)] = predecessors
+        self._bells.watch_anew(gmi)
+        if gmi not in self._living:
+            self._living.append(gmi)
+        self._bells.ring(gmi)  # it was none of those that are told of room
+
+    def _take_in(self, gmi: int) -> None:
+        agent = self._sizes.agents.index(gmi)
+        for record in map(Record._make, self._rings[gmi].take_all()):
+            is_kind_whole = self._batcher.arrive(agent, record)
+            self._batches.arrived(gmi, record, is_kind_whole)
+        self._bells.ring(gmi)  # it may wait for room
+
+    def _reclaim(self, gmi: int, processes: int) -> None:
+        unfinished = self._batcher.unfinished(self._sizes.agents.index(gmi), processes)
+        places = [place for place in unfinished if place not in self._spoilt]
+        self._drop(places, death_of(gmi))
+        if gmi in self._sizes.direct_to(self._rank):  # a server of MPS goes on with what its client has launched
+            self._spoilt.update(dict.fromkeys(places, gmi))
+            return
+        self._batcher.forget(places)
+        self._leases.give_up(self._rank, places)
+        self._ring_agents()
+
+    def _drop(self, places: list[int], cause: str) -> None:
+        if places:
+            self.dropped[cause] += len(places)
+            self.dropped_steps[cause] += sum(map(self._batcher.steps_come, places))
+
+    def _ring_agents(self) -> None:
+        for gmi in self._living:
+            self._bells.ring(gmi)

@@ -1,0 +1,73 @@
+"""A group whose ranks know on which device each is: they share memory within a device, and a link joins all."""
+
+import zlib
+from contextlib import ExitStack, closing
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.group import check_values
+from gmi_drl.comm.groups.local_ranks import Neighbours
+from gmi_drl.comm.links.handshake import Meeting
+from gmi_drl.comm.links.sockets import SocketLink
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, OPEN, call_word
+from gmi_drl.comm.rendezvous import Spot
+
+
+class PlacedGroup:
+    """A `Group` that meets over its link; the ranks of a device share rows for the numbers of a reduction.
+
+    Args:
+        member: This process.
+        spot: With the segment of this device's ranks, its listener and the meeting.
+
+    Attributes:
+        mapping: The ranks of each device.
+        link: To all ranks.
+        neighbours: What this rank shares with those of its device.
+
+    Raises:
+        UsageError: If meeting or segment are not for this group, or other ranks have another plan of it.
+        PeerDiedError, PeerSilentError: If another rank does not come.
+    """
+
+    def __init__(self, member: Membership, spot: Spot) -> None:
+        assert spot.segment is not None and spot.listener is not None and spot.meeting is not None
+        self.rank = member.rank
+        self.size = member.size
+        self.mapping = member.mapping
+        with ExitStack() as opened:
+            self.link = opened.enter_context(closing(SocketLink(member, Meeting.read(spot.meeting), spot.listener)))
+            self.neighbours = opened.enter_context(closing(Neighbours(self.link, member, spot.segment)))
+            self.link.meet(call_word(OPEN, self._plan()))
+            opened.pop_all()  # `close` does it
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds at the link, which does not tell waiting from moving data, and waiting for neighbours."""
+        return self.link.wait_s + self.neighbours.wait_s
+
+    def gather(self, values: Tensor) -> Tensor:
+        """The vectors of all ranks; see `Group`."""
+        check_values(values)
+        everyone = torch.empty(self.size, values.numel(), dtype=torch.float64, device="cpu")
+        everyone[self.rank] = values.detach()
+        self.link.meet(call_word(GATHER, values.numel()))
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        self.link.move(dict.fromkeys(others, everyone[self.rank]), {rank: everyone[rank] for rank in others})
+        return everyone
+
+    def barrier(self) -> None:
+        """Wait for all; see `Group`."""
+        self.link.meet(BARRIER)
+
+    def close(self) -> None:
+        """Leave the others; see `Group`."""
+        self.neighbours.close()
+        self.link.close()
+
+    def _plan(self) -> int:
+        """What must be the same on all ranks, lest they wait for what nobody sends: the mapping, and the slots."""
+        mapping = [list(ranks) for ranks in self.mapping]
+        return zlib.crc32(repr((mapping, self.neighbours.rows.slots.shape[1])).encode())

@@ -1,0 +1,28 @@
+"""A group of one: nobody to wait for."""
+
+from torch import Tensor
+
+from gmi_drl.comm.group import check_values
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.rendezvous import Spot
+
+
+class Alone:
+    """The `Group` of one process."""
+
+    def __init__(self, member: Membership | None = None, spot: Spot | None = None) -> None:
+        """Takes what every group takes, of which nothing is needed."""
+        self.rank = 0
+        self.size = 1
+        self.wait_s = 0.0
+
+    def gather(self, values: Tensor) -> Tensor:
+        """A copy as `[1, n]`; see `Group`."""
+        check_values(values)
+        return values.detach().clone().unsqueeze(0)
+
+    def barrier(self) -> None:
+        """Nobody to wait for."""
+
+    def close(self) -> None:
+        """Nothing to give back."""

@@ -1,0 +1,189 @@
+"""Where the GMIs of a host leave each other messages: a mailbox for each ordered pair of them, a bell for each."""
+
+import mmap
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from gmi_drl.comm.memory.segment import LINE_BYTES, allocate
+from gmi_drl.errors import MachineError, UsageError
+
+PIECE_BYTES = 256 * 1024  # what a mailbox grows by, and what is copied at a time; stays in the L2 cache; whole pages
+MOST_MESSAGES = 64
+MOST_BYTES = 64 * 2**20
+
+_HEADER = struct.Struct("8sqqq")  # magic, GMIs, most_messages, most_bytes; then of all GMIs: ids, processes, news
+_MAGIC = b"gmi-msg3"
+_WORD_BYTES = 8
+_CONTROL_LINES = 2  # of a mailbox, one for each end; the order of its pieces comes after them
+
+ORDER = _CONTROL_LINES * LINE_BYTES // _WORD_BYTES
+"""Its place among the words of a mailbox."""
+
+
+@dataclass(frozen=True)
+class Post:
+    """What the GMIs of a host inherit: a descriptor of the memory, and one of a bell (an eventfd) for each, by its id.
+
+    Nothing of it has a name, and all of it ends with its last holder. A post serves one launch once.
+    """
+
+    memory: int
+    bells: Mapping[int, int]
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """All of them."""
+        return (self.memory, *self.bells.values())
+
+    def close(self) -> None:
+        """Close the descriptors; who has inherited them keeps theirs."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def create_post(gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES) -> Post:
+    """Mailboxes for all ordered pairs of some GMIs, of one host.
+
+    A mailbox takes no memory until it is used. It then grows by pieces up to what was ever under way in it,
+    `most_bytes` and a piece at most, and keeps that.
+
+    Args:
+        gmis: Their ids, one at least.
+        most_messages: That may be under way in a mailbox.
+        most_bytes: The same of bytes, in whole pieces of `PIECE_BYTES`.
+
+    Raises:
+        UsageError: If a number is not positive, or `most_bytes` no multiple of `PIECE_BYTES`.
+        MachineError: If there is not enough memory, or there are too many descriptors.
+    """
+    size = len(gmis)
+    if min(size, most_messages, most_bytes) < 1 or most_bytes % PIECE_BYTES:
+        numbers = f"not {size}, {most_messages} and {most_bytes}"
+        raise UsageError(f"a post needs GMIs, most_messages and pieces of {PIECE_BYTES} bytes, each >= 1, {numbers}")
+    remedy = "use fewer GMIs"
+    with ExitStack() as undone:
+        try:
+            memory = os.memfd_create("gmi-drl-post", os.MFD_CLOEXEC)
+            undone.callback(os.close, memory)
+            allocate(memory, 0, _table_bytes(size), "mailboxes", remedy)
+            os.ftruncate(memory, _table_bytes(size) + size**2 * _mailbox_bytes(most_bytes))
+            os.pwrite(memory, _HEADER.pack(_MAGIC, size, most_messages, most_bytes), 0)
+            os.pwrite(memory, struct.pack(f"={size}q", *gmis), _HEADER.size)
+            bells: dict[int, int] = {}
+            for gmi in gmis:
+                bells[gmi] = bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+                undone.callback(os.close, bell)
+        except OSError as error:
+            raise MachineError(f"no mailboxes for {size} GMIs: {error.strerror}: {remedy}") from error
+        undone.pop_all()
+    return Post(memory, bells)
+
+
+class PostMemory:
+    """The memory of a post in this process: who its GMIs are, their processes, words and pieces of mailboxes.
+
+    Args:
+        descriptor: Of `create_post`; it stays the caller's to close, when this is of no more use.
+
+    Attributes:
+        memory: All of it, of which only a small part is real.
+        most_messages: That may be under way in a mailbox.
+        most_bytes: The same of bytes.
+
+    Raises:
+        UsageError: If the descriptor is something else.
+        MachineError: If this process has no room in its address space (`ulimit -v`).
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        try:
+            header = os.pread(descriptor, _HEADER.size, 0)
+        except OSError as error:
+            text = f"descriptor {descriptor} is not the memory of a post: {error.strerror} (see pass_fds)"
+            raise UsageError(text) from error
+        magic, size, self.most_messages, self.most_bytes = _HEADER.unpack(header.ljust(_HEADER.size, b"\0"))
+        if magic != _MAGIC:
+            raise UsageError(f"descriptor {descriptor} is not the memory of a post")
+        self._descriptor, self._size = descriptor, int(size)
+        try:
+            self.memory = mmap.mmap(descriptor, 0)
+        except OSError as error:
+            text = f"mailboxes of {self._size} GMIs cannot be mapped: {error.strerror} (ulimit -v)"
+            raise MachineError(f"{text}: use fewer GMIs") from error
+        words = memoryview(self.memory)[: _table_bytes(self._size)].cast("q")[_HEADER.size // _WORD_BYTES :]
+        self._places = {gmi: place for place, gmi in enumerate(words[: self._size])}
+        self._pids, self._news = (words[part * self._size : (part + 1) * self._size] for part in (1, 2))
+
+    def pid(self, gmi: int) -> int:
+        """The process of a GMI; 0 before it has come."""
+        return int(self._pids[self._places[gmi]])
+
+    def set_pid(self, gmi: int, pid: int) -> None:
+        """Tell the others of the process of a GMI."""
+        self._pids[self._places[gmi]] = pid
+
+    def news(self, gmi: int) -> int:
+        """When the last message came of which a GMI knows (`time.monotonic_ns`); 0 before any."""
+        return int(self._news[self._places[gmi]])
+
+    def set_news(self, gmi: int, at_ns: int) -> None:
+        """Show the others that a GMI knows of a message that came then."""
+        self._news[self._places[gmi]] = at_ns
+
+    def words(self, sender: int, receiver: int) -> memoryview:
+        """The words of a mailbox: a line of its sender, one of its receiver, and from `ORDER` the order of pieces.
+
+        They are made real: both ends call this before anything else.
+
+        Raises:
+            MachineError: If there is not enough memory.
+        """
+        start, count = self._mailbox(sender, receiver), _control_bytes(self.most_bytes)
+        allocate(self._descriptor, start, count, "mailboxes", "use fewer GMIs")
+        return memoryview(self.memory)[start : start + count].cast("q")
+
+    def room(self, sender: int, receiver: int) -> tuple[int, int]:
+        """Where the pieces of a mailbox lie: the first byte, and how many bytes."""
+        return self._mailbox(sender, receiver) + _control_bytes(self.most_bytes), _room_bytes(self.most_bytes)
+
+    def grow(self, sender: int, receiver: int, piece: int) -> None:
+        """Make the memory of one piece of a mailbox real, before anybody writes there.
+
+        Raises:
+            MachineError: If there is not enough; without this the kernel would end a process by SIGBUS.
+        """
+        start, _ = self.room(sender, receiver)
+        remedy = "send less before it is taken, or use fewer GMIs"
+        allocate(self._descriptor, start + piece * PIECE_BYTES, PIECE_BYTES, "messages", remedy)
+
+    def _mailbox(self, sender: int, receiver: int) -> int:
+        index = self._places[sender] * self._size + self._places[receiver]
+        return _table_bytes(self._size) + index * _mailbox_bytes(self.most_bytes)
+
+
+def piece_count(most_bytes: int) -> int:
+    """Pieces of a mailbox: what is under way may begin and end within one."""
+    return most_bytes // PIECE_BYTES + 1
+
+
+def _table_bytes(size: int) -> int:
+    return _in_pages(_HEADER.size + 3 * _WORD_BYTES * size)
+
+
+def _mailbox_bytes(most_bytes: int) -> int:
+    return _control_bytes(most_bytes) + _room_bytes(most_bytes)
+
+
+def _control_bytes(most_bytes: int) -> int:
+    return _in_pages(_CONTROL_LINES * LINE_BYTES + _WORD_BYTES * piece_count(most_bytes))
+
+
+def _room_bytes(most_bytes: int) -> int:
+    return piece_count(most_bytes) * PIECE_BYTES
+
+
+def _in_pages(count: int) -> int:
+    return -(-count // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -1,0 +1,191 @@
+"""How a GMI sleeps until a peer has done something, or has ended."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from select import POLLIN, POLLOUT, poll
+
+from gmi_drl.comm.memory.mailbox_memory import Post, PostMemory
+from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
+
+_NAP_S = 0.5  # at most, so that `Waiting`, which takes what is longer than a second for a standstill, counts all
+
+
+class Bells:
+    """The bell of one GMI, which others ring when they have changed what it may wait for, and theirs.
+
+    Nobody spins: who waits sleeps until its bell rings or the peer's process ends. A ring tells not what has changed.
+    A GMI may have several of these, for messages and channels, which one thread uses: who waits looks before it sleeps.
+
+    Args:
+        post: Whose bells; they stay the caller's to close.
+        memory: The same post's, where processes leave their ids.
+        own: The id of this GMI.
+        hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
+    """
+
+    def __init__(self, post: Post, memory: PostMemory, own: int, hang_s: float) -> None:
+        self.own = own
+        self._bells, self._memory, self.hang_s = post.bells, memory, hang_s
+        self._pidfds: dict[int, int] = {}  # of peers that have come: peer by descriptor
+        self._watched: set[int] = set()  # these, and those that had ended before
+        self._ended: set[int] = set()
+        self._poll = poll()
+        self._poll.register(self._bells[own], POLLIN)
+        memory.set_pid(own, os.getpid())
+        for peer in self._bells:
+            if peer != own:
+                self.ring(peer)  # who waits for us already can watch us now
+
+    def ring(self, peer: int) -> None:
+        """Wake a peer, or let it not fall asleep: to be called after what it may wait for has changed."""
+        os.eventfd_write(self._bells[peer], 1)
+
+    def wait(self, is_done: Callable[[], bool], peer: int, deed: str) -> None:
+        """Sleep until a peer has done something: `wait_for` with one peer."""
+        self.wait_for(is_done, (peer,), deed)
+
+    def wait_for(
+        self,
+        is_done: Callable[[], bool],
+        peers: Sequence[int],
+        deed: str,
+        patience: float = 1,
+        news: Callable[[], object] = lambda: 0,
+    ) -> None:
+        """Sleep until peers have done something. What they did before one of them ended counts.
+
+        Args:
+            is_done: Whether they have.
+            peers: The ids of their GMIs, one at least.
+            deed: What, for errors: "sent a message".
+            patience: How many times `hang_s` this waits; see `gmi_drl.layout.waits`.
+            news: The wait begins anew whenever this changes.
+
+        Raises:
+            PeerDiedError: If the process of one has ended.
+            PeerSilentError: If they have not done it within that time.
+        """
+        if is_done():
+            return
+        waiting, most_s = Waiting(), patience * self.hang_s
+        while True:
+            left_s = most_s - waiting.seconds
+            lost = self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
+            if is_done():
+                return
+            if lost:
+                raise self._ended_error(lost[0], deed)
+            waiting.renew_by(news())
+            waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {deed}")
+            if waiting.look() > most_s:
+                here = "lives but" if all(map(self._memory.pid, peers)) else "is not here yet and"
+                waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience:g} x hang_s'})"
+                text = f"{self._all_named(peers)} {here} has not {deed} for {waited} while GMI {self.own} waited"
+                raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
+
+    def check(self, peer: int, deed: str) -> None:
+        """Raise `PeerDiedError` if a peer has ended, who now will never have done something."""
+        if self._sleep((peer,), 0.0):
+            raise self._ended_error(peer, deed)
+
+    def heed(self, descriptor: int, *, is_sending: bool = False) -> None:
+        """Let whoever waits here wake, too, while something can be read of this, or its other end is gone.
+
+        Args:
+            descriptor: One that may have been given before.
+            is_sending: Whether something waits to be written to it: then also while it takes any.
+        """
+        self._poll.register(descriptor, POLLIN | POLLOUT * is_sending)
+
+    def ignore(self, descriptor: int) -> None:
+        """Do so no more."""
+        self._poll.unregister(descriptor)
+
+    def look(self, peers: Sequence[int]) -> list[int]:
+        """Those of some peers whose processes have ended by now."""
+        return self._sleep(peers, 0.0)
+
+    def ended(self, peers: Sequence[int]) -> list[int]:
+        """Those of some peers of which this has been seen, by waiting for them or for others, or by looking."""
+        return [peer for peer in peers if peer in self._ended]
+
+    def doze(self, is_done: Callable[[], bool], most_s: float) -> bool:
+        """Sleep until it is done, but not for longer than so, whoever ends meanwhile; whether it is."""
+        waiting = Waiting()
+        while not (done := is_done()) and waiting.look() < most_s:
+            self._sleep((), _NAP_S)
+        return done
+
+    def watch_anew(self, peer: int) -> None:
+        """Watch another process from now on, which has come as this peer after one that ended."""
+        self._ended.discard(peer)
+        self._watched.discard(peer)
+        for pidfd in [pidfd for pidfd, watched in self._pidfds.items() if watched == peer]:
+            self._poll.unregister(pidfd)
+            os.close(pidfd)
+            del self._pidfds[pidfd]
+        self._watch(peer)
+
+    def see_off(
+        self, peers: Sequence[int], most_s: float, has_left: Callable[[int], bool] = lambda peer: False
+    ) -> None:
+        """Wait until all these have left, or their processes have ended, but not for longer than so."""
+        waiting = Waiting()
+        while waiting.look() < most_s:
+            left = [peer for peer in peers if peer not in self._ended and not has_left(peer)]
+            if not left:
+                return
+            self._sleep(left, _NAP_S)
+
+    def close(self) -> None:
+        """Stop watching the peers."""
+        for pidfd in self._pidfds:
+            self._poll.unregister(pidfd)
+            os.close(pidfd)
+        self._pidfds.clear()
+        self._watched.clear()
+
+    def _sleep(self, peers: Sequence[int], seconds: float) -> list[int]:
+        """Until the own bell rings or one that is watched ends, or for so long; those of the peers that have ended.
+
+        Not at all if one of them has ended already.
+        """
+        for peer in peers:
+            self._watch(peer)
+        for descriptor, _ in self._poll.poll(0 if self.ended(peers) else math.ceil(1000 * seconds)):
+            if descriptor == self._bells[self.own]:
+                with suppress(BlockingIOError):
+                    os.eventfd_read(descriptor)
+            elif descriptor in self._pidfds:
+                self._poll.unregister(descriptor)
+                os.close(descriptor)
+                self._ended.add(self._pidfds.pop(descriptor))
+        return self.ended(peers)
+
+    def _watch(self, peer: int) -> None:
+        """Let the end of a peer wake this process, once it has come."""
+        if peer in self._watched or not self._memory.pid(peer):
+            return
+        try:
+            pidfd = os.pidfd_open(self._memory.pid(peer))
+        except ProcessLookupError:
+            self._ended.add(peer)
+        except OSError as error:
+            raise MachineError(f"{self._named(peer)} cannot be watched: {error.strerror} (ulimit -n)") from error
+        else:
+            self._pidfds[pidfd] = peer
+            self._poll.register(pidfd, POLLIN)
+        self._watched.add(peer)
+
+    def _ended_error(self, peer: int, deed: str) -> PeerDiedError:
+        return PeerDiedError(f"{self._named(peer)} ended and has not {deed} for GMI {self.own}: its log says why")
+
+    def _all_named(self, peers: Sequence[int]) -> str:
+        return ", ".join(map(self._named, peers))
+
+    def _named(self, peer: int) -> str:
+        pid = self._memory.pid(peer)
+        return f"GMI {peer} (process {pid})" if pid else f"GMI {peer}"

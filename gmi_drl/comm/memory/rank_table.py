@@ -1,0 +1,204 @@
+"""The table that the ranks of a group share: who they are, how far they have come and what for."""
+
+import mmap
+import os
+import time
+from select import POLLIN, poll
+from typing import NoReturn
+
+from gmi_drl.comm.membership import Membership
+from gmi_drl.comm.memory.collective_calls import BARRIER, CALL_BITS, mixed_up
+from gmi_drl.comm.memory.fence import order_loads, publish
+from gmi_drl.comm.memory.segment import LINE_BYTES
+from gmi_drl.comm.memory.wait_clock import Waiting, is_stopped
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
+
+_LINE_WORDS = LINE_BYTES // 8
+_PID, _LEFT, _RENEWED = 2, 3, 4  # their places in a line, after the two arrivals
+_LAP = 2**15  # an even number, which arrivals are counted up to: nobody is more than one ahead of another
+_SPINS = 200  # reads of a counter (about 10 us) before the core is offered to others
+_YIELD_S = 0.02
+_NAP_MS = 1
+_LAST_BREATH_MS = 1000
+
+
+class Peers:
+    """The ranks of a group: each has one line of shared memory with its last two arrivals, its pid and whether it left.
+
+    An arrival is one word, the count of arrivals and what the rank came for, so both are seen at once. It is published
+    (`fence.publish`): who has met the others sees all that they stored before, such as their pids. Even and odd
+    ones have a word each: a rank which is already at its next barrier has visibly passed this one, and what it came
+    for can still be read. It comes to the one after that only when all have read this one.
+
+    Args:
+        memory: Zeroed when the first rank comes; `size` lines from `offset`.
+        offset: Bytes before the first line.
+        member: This process.
+
+    Raises:
+        PeerSilentError: If a peer has not opened its table within `hang_s`.
+    """
+
+    def __init__(self, memory: mmap.mmap, offset: int, member: Membership) -> None:
+        rank, size = member.rank, member.size
+        self._member = member
+        self._me = member.name(rank)
+        self._spins = _SPINS if member.spins else 1
+        self._words = memoryview(memory)[offset : offset + size * LINE_BYTES].cast("q")
+        self._others = [peer for peer in range(size) if peer != rank]
+        self._places = [[(peer, peer * _LINE_WORDS + parity) for peer in self._others] for parity in range(2)]
+        self._own = rank * _LINE_WORDS
+        self._count = self._arrival = 0
+        self._poll = poll()
+        self._watched: dict[int, int] = {}  # pidfd -> rank
+        self._dead: set[int] = set()
+        self._words[self._own + _PID] = os.getpid()
+        member.renewals.tell.append(self._renew)
+        self.meet()
+        try:
+            for peer in self._others:
+                self._watch(peer)
+        except BaseException:
+            self.close()
+            raise
+
+    def meet(self, call: int = BARRIER) -> None:
+        """Arrive and wait for all: a spinning barrier that gives way when it takes long.
+
+        Args:
+            call: What this rank comes for (`call_word`).
+
+        Raises:
+            UsageError: If another comes for something else. All ranks raise it.
+            PeerDiedError: If a rank that is waited for has ended.
+            PeerSilentError: If one has not arrived within `hang_s`.
+        """
+        self._count = count = self._count + 1
+        words, parity = self._words, count % 2
+        self._arrival = arrival = count % _LAP << CALL_BITS | call
+        publish(words, self._own + parity, arrival)
+        for _, place in self._places[parity]:
+            for _ in range(self._spins):
+                if words[place] == arrival:
+                    break
+            else:
+                self._meet_patiently()
+                break
+        order_loads()  # what the others stored before they arrived is read after this
+
+    def _meet_patiently(self) -> None:
+        started = time.perf_counter()
+        waiting: Waiting | None = None
+        while self.late():
+            if time.perf_counter() - started < _YIELD_S:
+                os.sched_yield()
+            else:
+                waiting = waiting or Waiting()
+                self.check(waiting, _NAP_MS)
+        if any(self._words[place] != self._arrival for _, place in self._places[self._count % 2]):
+            calls = [word % 2**CALL_BITS for word in self._words[self._count % 2 :: _LINE_WORDS]]
+            raise UsageError(mixed_up(calls, self._member))
+
+    def late(self) -> list[int]:
+        """The ranks that have arrived less often than this one."""
+        words, count = self._words, self._arrival >> CALL_BITS
+        return [peer for peer, place in self._places[self._count % 2] if words[place] >> CALL_BITS != count]
+
+    def check(self, waiting: Waiting, nap_ms: int = 0) -> None:
+        """Look once whether it makes sense to go on waiting for the others.
+
+        Args:
+            waiting: Begun when the waiting began.
+            nap_ms: Milliseconds to sleep meanwhile; a death ends the sleep.
+
+        Raises:
+            PeerDiedError: If a late rank has ended.
+            PeerSilentError: If `hang_s` have passed.
+        """
+        self._notice_deaths(nap_ms)
+        late = self.late()
+        if dead := [peer for peer in late if peer in self._dead]:
+            raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
+        if waiting.renew_by(tuple(self._words[peer * _LINE_WORDS + _RENEWED] for peer in self._others)):
+            for heard in self._member.renewals.heard:
+                heard()
+        waiting.tell_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
+        if waiting.look() > self._member.hang_s:
+            waited = f"for {self._member.hang_s:g} s (hang_s) while {self._me} waited"
+            raise PeerSilentError(f"{self._silence(late)} {waited}: see what it does, or raise hang_s")
+
+    def _renew(self) -> None:
+        """Show the others that this rank is not silent."""
+        self._words[self._own + _RENEWED] += 1
+
+    def any_dead(self) -> bool:
+        """Whether `check` has seen that a rank ended, arrived or not."""
+        return bool(self._dead)
+
+    def raise_lost(self, reason: str) -> NoReturn:
+        """Say who has ended after a transport reported the loss of a peer, who may take a moment to die.
+
+        Args:
+            reason: What the transport said.
+
+        Raises:
+            PeerDiedError: Always.
+        """
+        self._notice_deaths(0 if self._dead else _LAST_BREATH_MS)
+        if self._dead:
+            raise PeerDiedError(f"{self._named(sorted(self._dead))} ended while {self._me} reduced with it: {reason}")
+        raise PeerDiedError(f"a peer of {self._me} has left the group: {reason}")
+
+    def leave(self, most_s: float) -> None:
+        """Wait until all others leave, too, or have ended, but not for long: some may not know that they should.
+
+        Args:
+            most_s: Seconds after which this rank goes all the same.
+        """
+        publish(self._words, self._own + _LEFT, 1)
+        waiting = Waiting()
+        while self._staying() and waiting.look() < most_s:
+            self._notice_deaths(_NAP_MS)
+
+    def close(self) -> None:
+        """Stop watching."""
+        for pidfd in self._watched:
+            os.close(pidfd)
+        self._watched.clear()
+        self._poll = poll()
+
+    def _silence(self, late: list[int]) -> str:
+        """Who does what, when nothing was heard: where all have arrived, one of them stands still half-way."""
+        if late:
+            return f"{self._named(late)} lives but has not arrived"
+        stopped = [peer for peer in self._others if is_stopped(self._pid(peer))]
+        if stopped:
+            return f"{self._named(stopped)} has been stopped half-way"
+        return f"one of {self._named(self._others)} lives but has not gone on"
+
+    def _staying(self) -> bool:
+        left = [peer for peer in self._others if self._words[peer * _LINE_WORDS + _LEFT]]
+        return not self._dead.issuperset(set(self._others).difference(left))
+
+    def _watch(self, peer: int) -> None:
+        try:
+            pidfd = os.pidfd_open(self._pid(peer))
+        except ProcessLookupError:
+            self._dead.add(peer)
+            return
+        except OSError as error:
+            raise MachineError(f"{self._named([peer])} cannot be watched: {error.strerror} (ulimit -n)") from error
+        self._watched[pidfd] = peer
+        self._poll.register(pidfd, POLLIN)
+
+    def _notice_deaths(self, nap_ms: int) -> None:
+        for pidfd, _ in self._poll.poll(nap_ms):
+            self._dead.add(self._watched[pidfd])
+            self._poll.unregister(pidfd)
+
+    def _pid(self, peer: int) -> int:
+        return self._words[peer * _LINE_WORDS + _PID]
+
+    def _named(self, peers: list[int]) -> str:
+        pids = {peer: self._pid(peer) or "not yet here" for peer in peers}
+        return ", ".join(f"{self._member.name(peer)} (process {pid})" for peer, pid in pids.items())

@@ -1,0 +1,62 @@
+"""A lock that processes share, and that is free again when the one that holds it ends."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.errors import PeerSilentError
+
+_NAP_S = 0.0001  # it is held for microseconds, unless its holder was stopped
+
+
+class SharedLock:
+    """An exclusive lock of the kernel's (flock) on a file that is open here anew: what is inherited would share it.
+
+    A process that forks while it holds the lock lends it to its child; `subprocess` does not, which closes it.
+
+    Args:
+        descriptor: Of the file, such as a memfd; it stays the caller's.
+        holder: A word of shared memory in which the holder leaves its id, plus 1.
+        own: The id of this GMI.
+        hang_s: Seconds after which who holds it counts as silent; only those count in which this process ran.
+    """
+
+    def __init__(self, descriptor: int, holder: memoryview, own: int, hang_s: float) -> None:
+        self._descriptor = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
+        self._holder, self._own, self._hang_s = holder, own, hang_s
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it for the time of a `with` block.
+
+        Raises:
+            PeerSilentError: If another has held it for `hang_s`.
+        """
+        if not self._take():
+            self._await()
+        self._holder[0] = self._own + 1
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Be done with it."""
+        os.close(self._descriptor)
+
+    def _take(self) -> bool:
+        with suppress(BlockingIOError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    def _await(self) -> None:
+        waiting = Waiting()
+        while not self._take():
+            if waiting.look() > self._hang_s:
+                held = f"GMI {self._holder[0] - 1} has held a lock for {self._hang_s:g} s (hang_s)"
+                raise PeerSilentError(f"{held} while GMI {self._own} waited for it: was it stopped?")
+            time.sleep(_NAP_S)

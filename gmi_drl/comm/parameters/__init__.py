@@ -1,0 +1,1 @@
+"""Parameters that a trainer publishes and agents read."""

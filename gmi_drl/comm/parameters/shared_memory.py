@@ -1,0 +1,136 @@
+"""The parameters that go back to who acts: one writes, many read, the latest wins, and nobody waits for a reader.
+
+Two buffers take turns. The writer says in a word of the buffer which publication it is about to write there, writes,
+and then counts the publication. Who reads takes the buffer of the last one that was counted, and looks at its word
+afterwards: where a later one was begun there the copy may be torn, and is made again, of the newer one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from torch import Tensor
+
+from gmi_drl.comm.channels.channel_memory import BUFFERS, ChannelMemory
+from gmi_drl.comm.memory.fence import fence, order_loads, publish
+from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.errors import GmiError, UsageError
+
+_COUNT, _BEGUN, _VERSION = 0, 1, 1 + BUFFERS  # the last two are for each buffer
+_ALIGNED = 64
+_MOST_READS = 10_000
+
+
+def packed_bytes(tensors: Iterable[Tensor]) -> int:
+    """Bytes of tensors one after the other, each in lines of its own: `ChannelSizes.parameter_bytes`."""
+    return sum(_in_lines(tensor) for tensor in tensors)
+
+
+class Parameters:
+    """The parameters of a run and whatever travels with them, such as the normaliser's statistics.
+
+    Args:
+        memory: Of the channels.
+        bells: Of this GMI. The first trainer is the one that publishes.
+        patience: How many times `hang_s` they are waited for.
+    """
+
+    def __init__(self, memory: ChannelMemory, bells: Bells, patience: int) -> None:
+        self._memory, self._words, self._bells, self._patience = memory, memory.parameter_words, bells, patience
+        self._buffers = [memory.parameters(buffer) for buffer in range(BUFFERS)]
+        self._writer, *others = memory.sizes.trainers
+        self._told = (*memory.sizes.agents, *others)
+
+    def publish(self, version: int, tensors: Sequence[Tensor]) -> None:
+        """Let all have these from now on.
+
+        Args:
+            version: One more than that of the last ones; the first may be any from 0.
+            tensors: Of any number, shape and dtype, which are the same each time, on any device; those on a GPU are
+                waited for.
+
+        Raises:
+            UsageError: If another GMI publishes, the version is another one, or the tensors take other room than
+                they were given.
+        """
+        if self._bells.own != self._writer:
+            raise UsageError(f"GMI {self._writer} publishes the parameters, not GMI {self._bells.own}")
+        newest = self.newest_version()
+        if version != (version if newest is None else newest + 1) or version < 0:
+            raise UsageError(f"version {version} was published after {newest}: versions count updates")
+        count = self._words[_COUNT] + 1
+        buffer = count % BUFFERS
+        self._words[_BEGUN + buffer] = count
+        fence()
+        for part, tensor in parts_of(self._buffers[buffer], tensors):
+            part.copy_(tensor)
+        self._words[_VERSION + buffer] = version
+        publish(self._words, _COUNT, count)
+        for peer in self._told:
+            self._bells.ring(peer)
+
+    def newest_version(self) -> int | None:
+        """That were published last; None before the first."""
+        count = self._words[_COUNT]
+        return self._words[_VERSION + count % BUFFERS] if count else None
+
+    def published(self) -> int:
+        """How often any were."""
+        return int(self._words[_COUNT])
+
+    def await_published(self, count: int) -> None:
+        """Wait until they were so often.
+
+        Raises:
+            PeerDiedError: If the first trainer has ended before.
+            PeerSilentError: If it has not done it in that time, in which no trainer has heard anything.
+        """
+        self._bells.wait_for(
+            lambda: self.published() >= count,
+            (self._writer,),
+            "published parameters",
+            self._patience,
+            lambda: self._memory.heard,
+        )
+
+    def read_into(self, tensors: Sequence[Tensor]) -> int:
+        """Copy the newest ones, which this waits for only before the first; errors as of `await_published`.
+
+        Args:
+            tensors: Like those that were published, on any device.
+
+        Returns:
+            Their version.
+
+        Raises:
+            UsageError: If the tensors take other room.
+        """
+        self.await_published(1)
+        for _ in range(_MOST_READS):
+            count = self._words[_COUNT]
+            buffer = count % BUFFERS
+            order_loads()
+            version: int = self._words[_VERSION + buffer]
+            for part, tensor in parts_of(self._buffers[buffer], tensors):
+                tensor.copy_(part)
+            order_loads()
+            if self._words[_BEGUN + buffer] == count:
+                return version
+        raise GmiError(f"parameters were published so fast that none of {_MOST_READS} copies of them was whole")
+
+
+def parts_of(memory: Tensor, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each tensor and where it lies in a memory, uint8, in which all of them are packed.
+
+    Raises:
+        UsageError: If the tensors take other room.
+    """
+    if (wanted := packed_bytes(tensors)) != memory.numel():
+        raise UsageError(f"these parameters take {wanted} bytes, the channels have room for {memory.numel()}")
+    start = 0
+    for tensor in tensors:
+        part = memory[start : start + tensor.numel() * tensor.element_size()]
+        start += _in_lines(tensor)
+        yield part.view(tensor.dtype).view(tensor.shape), tensor.detach()
+
+
+def _in_lines(tensor: Tensor) -> int:
+    return -(-tensor.numel() * tensor.element_size() // _ALIGNED) * _ALIGNED

@@ -1,0 +1,19 @@
+"""The reduction of a group of one: nothing to sum."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.groups.single import Alone
+from gmi_drl.comm.reduction import PlainBucket, check_bucket
+
+
+class Solo(PlainBucket):
+    """The `Reduction` of a group of one: a sum over one rank is the vector itself."""
+
+    def __init__(self, group: Alone | None = None, device: torch.device | str = "cpu") -> None:
+        self.group = group or Alone()
+        super().__init__(device)
+
+    def reduce(self, bucket: Tensor) -> None:
+        """Check the tensor and leave it as it is; see `Reduction`."""
+        check_bucket(bucket)

@@ -1,0 +1,145 @@
+"""Where the ranks of a group meet: made by who starts them, inherited by descriptor."""
+
+import os
+import secrets
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from gmi_drl.comm.links.handshake import Meeting, listen
+from gmi_drl.comm.memory.segment import create_empty, create_segment, create_table
+from gmi_drl.errors import MachineError
+from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.reduction_method import ReductionMethod
+
+
+@dataclass(frozen=True)
+class Spot:
+    """What one rank has of it. Which of these, `ReductionMethod.meets_in` says; all stay the caller's to close.
+
+    Args:
+        segment: Descriptor of shared memory (`memory.segment.create_segment`), or of a table of the ranks alone
+            (`memory.segment.create_table`) beside a store.
+        store: Descriptor of an empty file in memory (`memory.segment.create_empty`), the same one for all ranks, in
+            which a store of torch's may be.
+        listener: Descriptor of a socket at which this rank listens (`meeting.listen`).
+        meeting: Descriptor of what all are told of each other (`Meeting.written`).
+    """
+
+    segment: int | None = None
+    store: int | None = None
+    listener: int | None = None
+    meeting: int | None = None
+
+    @property
+    def descriptors(self) -> dict[str, int]:
+        """Those that there are, by their names here."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
+
+    def to_order(self) -> dict[str, int]:
+        """As JSON."""
+        return dict(self.descriptors)
+
+    @classmethod
+    def from_order(cls, order: Mapping[str, Any]) -> Self:
+        """What `to_order` has written, in the process that has inherited it."""
+        return cls(**order)
+
+    def lacks(self, method: ReductionMethod) -> list[str]:
+        """What a method needs of it that is not there."""
+        return [name for name in NEEDS[method.meets_in] if getattr(self, name) is None]
+
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "nothing": (),
+    "segment": ("segment",),
+    "store": ("segment", "store"),
+    "links": ("segment", "listener", "meeting"),
+}
+"""By `ReductionMethod.meets_in`. Ranks that meet by links share a segment with those of their device alone."""
+
+
+class Spots:
+    """The spots of a group's ranks on this host: of all, unless told otherwise.
+
+    Ranks of several hosts meet when all of their hosts have been told of all `addresses` by `meet`. To be closed when
+    the ranks are started: from then on nobody answers for a rank that has ended before it came.
+
+    Args:
+        method: How they reduce.
+        mapping: The ranks of each device.
+        slot_bytes: Shared memory for each rank; longer vectors are reduced in pieces.
+        ranks: Those of this host, where others are elsewhere.
+        host: The address of this host by which the others reach it.
+
+    Raises:
+        MachineError: If there is no room for the shared memory, or there are too many descriptors.
+    """
+
+    def __init__(
+        self,
+        method: ReductionMethod,
+        mapping: MappingList,
+        slot_bytes: int,
+        *,
+        ranks: Collection[int] | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._host = host
+        self._segments: dict[int, int] = {}  # by rank
+        self._listeners: dict[int, socket.socket] = {}
+        self._store: int | None = None
+        self._meeting: int | None = None
+        try:
+            everyone = sorted(rank for device in mapping for rank in device)
+            self._make(method, mapping, slot_bytes, everyone if ranks is None else sorted(ranks))
+            if ranks is None and self._listeners:
+                self.meet(Meeting(tuple(self.addresses[rank] for rank in everyone), secrets.token_hex(16)))
+        except OSError as error:
+            self.close()
+            raise MachineError(
+                f"a group has no place to meet: {error.strerror} (ulimit -n): use fewer groups"
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def __getitem__(self, rank: int) -> Spot:
+        """The one of a rank."""
+        listener = self._listeners.get(rank)
+        at = listener.fileno() if listener else None
+        return Spot(segment=self._segments.get(rank), store=self._store, listener=at, meeting=self._meeting)
+
+    @property
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        """Where ranks of this host listen; none where they meet in something else."""
+        return {rank: listener.getsockname() for rank, listener in self._listeners.items()}
+
+    def meet(self, meeting: Meeting) -> None:
+        """Tell the ranks of this host of all others."""
+        self._meeting = meeting.written()
+
+    def close(self) -> None:
+        """Close the descriptors; who has inherited them keeps theirs."""
+        for segment in set(self._segments.values()):
+            os.close(segment)
+        for listener in self._listeners.values():
+            listener.close()
+        for descriptor in (self._store, self._meeting):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._segments, self._listeners, self._store, self._meeting = {}, {}, None, None
+
+    def _make(self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, own: Sequence[int]) -> None:
+        needs = NEEDS[method.meets_in]
+        if "segment" in needs:
+            for ranks in mapping if method.meets_in == "links" else [own]:
+                if set(ranks) & set(own):  # a device is of one host
+                    made = create_table(len(ranks)) if "store" in needs else create_segment(len(ranks), slot_bytes)
+                    self._segments |= dict.fromkeys(ranks, made)
+        if "store" in needs:
+            self._store = create_empty("gmi-drl-store")
+        if "listener" in needs:
+            for rank in own:
+                self._listeners[rank] = listen(self._host)

@@ -1,0 +1,130 @@
+"""The configuration of rsl_rl's runner and PPO as a learner of ours."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from gmi_drl.config.learners.base import LearnerConfig
+from gmi_drl.config.learners.ppo import PPOConfig
+from gmi_drl.config.learners.rsl_rl_file import RslRlSection, algorithm_of, read_rsl_rl_config, unknown_groups
+from gmi_drl.config.learners.rsl_rl_keys import RUNNER
+from gmi_drl.config.learners.rsl_rl_parts import Algorithm
+from gmi_drl.config.settings import RUN
+from gmi_drl.workload import TaskSpec
+
+USUAL_HIDDEN = (256, 256, 256)
+"""rsl_rl's own where a network does not say."""
+
+
+class RslRlConfig(LearnerConfig):
+    """rsl-rl-lib's `OnPolicyRunner` on each GMI."""
+
+    kind: Annotated[Literal["rsl_rl"], RUN] = "rsl_rl"
+
+    runner: Annotated[RslRlSection, RUNNER]
+    """rsl_rl's `train_cfg`, as `--rsl-rl-config FILE` reads it."""
+
+    @classmethod
+    def for_task(cls, task: TaskSpec) -> Self:
+        """Our settings for the task in rsl_rl's terms."""
+        ours = PPOConfig.for_task(task)
+        return cls(runner=runner_config(ours), reward_scale=ours.reward_scale)
+
+    @property
+    def horizon(self) -> int:
+        """See `LearnerConfig`."""
+        return int(self.runner["num_steps_per_env"])
+
+    @property
+    def epochs(self) -> int:
+        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        return self._algorithm.num_learning_epochs
+
+    @property
+    def minibatches(self) -> int:
+        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        return self._algorithm.num_mini_batches
+
+    @property
+    def learning_rate(self) -> float:
+        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        return self._algorithm.learning_rate
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """See `LearnerConfig`. Convolutions and memories are not counted."""
+        both = (tuple(network.get("hidden_dims") or USUAL_HIDDEN) for network in self._networks)
+        return max(both, key=sum)
+
+    def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
+        """See `LearnerConfig`. The sizes of other groups of observations than `policy` are not known.
+
+        Nor what networks other than MLPs keep: hidden states of memories `[T, N, H]`, convolutions. Groups that worlds
+        offer and no network names are stored, too, and not counted.
+        """
+        groups = {group for named in self.runner["obs_groups"].values() for group in named}
+        others = [network for network in self._networks if network["class_name"] != "MLPModel"]
+        return None if others or groups - {"policy"} else super().memory_bytes(task, num_env)
+
+    @property
+    def own_logger(self) -> str | None:
+        """See `LearnerConfig`."""
+        return "learner.runner.logger" if self.runner.get("logger") else None
+
+    def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
+        """See `LearnerConfig`: its networks see groups that there are."""
+        return [] if groups is None else unknown_groups(self.runner, groups)
+
+    @property
+    def _networks(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.runner["actor"], self.runner["critic"]
+
+    @property
+    def _algorithm(self) -> Algorithm:
+        return algorithm_of(self.runner)
+
+
+def read_over(learner: RslRlConfig, path: Path) -> dict[str, Any]:
+    """What a file of rsl_rl's says, to be laid over the configuration of a run (`config.apply_settings`).
+
+    Raises:
+        UsageError: if it is no such file.
+    """
+    runner, settings = read_rsl_rl_config(path)
+    return {**settings, "learner": learner.model_dump() | {"runner": runner}}
+
+
+def runner_config(config: PPOConfig) -> dict[str, Any]:
+    """Our networks, normalisation and hyper-parameters as the configuration of rsl_rl's `OnPolicyRunner`."""
+    network = {
+        "class_name": "MLPModel",
+        "hidden_dims": list(config.hidden),
+        "activation": config.activation,
+        "obs_normalization": True,
+    }
+    gaussian = {"class_name": "GaussianDistribution", "init_std": config.init_std, "std_type": "log"}
+    return {
+        "num_steps_per_env": config.horizon,
+        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "actor": {**network, "distribution_cfg": gaussian},
+        "critic": dict(network),
+        "algorithm": {"class_name": "PPO", **ppo_arguments(config)},
+    }
+
+
+def ppo_arguments(config: PPOConfig) -> dict[str, Any]:
+    """Our hyper-parameters as arguments of rsl_rl's PPO."""
+    return {
+        "num_learning_epochs": config.epochs,
+        "num_mini_batches": config.minibatches,
+        "clip_param": config.clip,
+        "gamma": config.gamma,
+        "lam": config.lam,
+        "value_loss_coef": config.value_loss_coef,
+        "use_clipped_value_loss": config.clip_value_loss,
+        "entropy_coef": config.entropy_coef,
+        "learning_rate": config.learning_rate,
+        "max_grad_norm": config.max_grad_norm,
+        "schedule": config.schedule,
+        "desired_kl": config.desired_kl,
+    }

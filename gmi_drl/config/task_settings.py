@@ -1,0 +1,65 @@
+"""Which settings the simulator of a task takes: what it cannot do is refused before anything is started."""
+
+from gmi_drl.config.physics import Physics, usual_physics
+from gmi_drl.config.run_config import WarpRoom
+from gmi_drl.config.task_names import ForeignTask
+from gmi_drl.errors import UsageError
+from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS, TaskSpec
+
+MEASURED_ROOM = WarpRoom()
+"""Of each task, where nobody asks for another."""
+
+
+def check_settings(
+    task: TaskSpec | ForeignTask, *, on_gpu: bool, physics: Physics | None, room: WarpRoom, tells_terms: bool
+) -> None:
+    """Refuse settings of `RunConfig` that are not for this task.
+
+    Args:
+        task: As `find_task` gives it.
+        on_gpu: Whether its tensors live there.
+        physics: What is asked for.
+        room: Warp's.
+        tells_terms: Whether the terms of its reward are asked for.
+
+    Raises:
+        UsageError: with the reason and what to leave out.
+    """
+    if not isinstance(task, ForeignTask):
+        check_physics(task.name, task.name in MUJOCO_SPECS, on_gpu=on_gpu, physics=physics, room=room)
+        return
+    if physics is not None or room != MEASURED_ROOM:
+        raise UsageError(
+            f"physics and warp are for the tasks of gmi-drl; {task.name} brings its own simulator: leave them out"
+        )
+    if tells_terms:
+        raise UsageError(
+            f"reward_terms are of the tasks of gmi-drl; {task.name} does not tell what a reward is of: leave it out"
+        )
+
+
+def check_physics(name: str, as_stepped: bool, *, on_gpu: bool, physics: Physics | None, room: WarpRoom) -> None:
+    """As `check_settings`, for a task of ours, which is read `as_stepped` (`TaskDefinition`) or not."""
+    if as_stepped and (physics == "warp" or room != MEASURED_ROOM):
+        raise UsageError(
+            f"{name} is as gymnasium has it within 1e-6, which MuJoCo Warp's float32 cannot be: leave physics and warp "
+            "out"
+        )
+    if room != MEASURED_ROOM and (physics or usual_physics(on_gpu)) != "warp":
+        raise UsageError(
+            "warp.nconmax and warp.njmax are for MuJoCo Warp, but the physics here is native: leave them out"
+        )
+
+
+def missing_warp(task: TaskSpec | ForeignTask, *, on_gpu: bool, physics: Physics | None) -> str:
+    """That CPU cores simulate a task beside a GPU, because MuJoCo Warp is missing, with the remedy; empty elsewhere.
+
+    Args:
+        task: As `find_task` gives it.
+        on_gpu: Whether its tensors live there.
+        physics: What is asked for.
+    """
+    is_ours = task in TASK_SPECS.values()
+    if not is_ours or not on_gpu or physics is not None or usual_physics(on_gpu) == "warp":
+        return ""
+    return "MuJoCo Warp is not installed, so CPU cores simulate: pip install 'gmi-drl[warp]'"

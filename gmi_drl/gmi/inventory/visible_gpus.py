@@ -1,0 +1,96 @@
+"""The GPUs that this process may use, as CUDA_VISIBLE_DEVICES has it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from gmi_drl.errors import MachineError
+from gmi_drl.gmi.inventory.cuda_visible_devices import VARIABLE, choose
+from gmi_drl.gmi.inventory.gpu import VisibleGpu, as_gpu, describe
+from gmi_drl.gmi.inventory.nvml import WITHOUT, Driver, driver_of, nvml_open
+
+
+class Seen(NamedTuple):
+    """What was seen at one moment.
+
+    `gpus` are those that may be used, in their order; `note` says what is odd about CUDA_VISIBLE_DEVICES; `driver` is
+    None where there is none.
+    """
+
+    gpus: tuple[VisibleGpu, ...] = ()
+    note: str = ""
+    driver: Driver | None = None
+
+
+def visible_gpus() -> list[VisibleGpu]:
+    """The GPUs that this process may use, in their order, as they are now; none where there is no driver.
+
+    MIG devices that CUDA_VISIBLE_DEVICES names are GPUs here. CUDA shows a process the first of them alone; here are
+    all, as each GMI is a process of its own and sees one.
+
+    Raises:
+        MachineError: if the driver does not answer, or a GPU that may be used is lost.
+        UsageError: if CUDA_VISIBLE_DEVICES names a device twice.
+    """
+    return list(gpus_seen().gpus)
+
+
+def gpus_seen() -> Seen:
+    """As `visible_gpus`, with what else belongs to it."""
+    with gpus_open() as (_, seen):
+        return seen
+
+
+@contextmanager
+def gpus_open() -> Iterator[tuple[Any, Seen]]:
+    """As `gpus_seen`, with NVML open for further questions; None if there is no driver, or no GPU may be used."""
+    text = os.environ.get(VARIABLE)
+    if text is not None and text.strip() in ("", "-1"):  # whoever wants no GPU does not depend on a driver
+        yield None, Seen()
+        return
+    with nvml_open() as nvml:
+        yield nvml, Seen() if nvml is None else _seen(nvml, text)
+
+
+class _Unusable(NamedTuple):
+    """A GPU of which NVML tells nothing: what to call it, and why."""
+
+    name: str
+    reason: str
+
+
+def _seen(nvml: Any, text: str | None) -> Seen:
+    driver = driver_of(nvml)
+    here = _gpus_here(nvml, driver.version)
+    known = {gpu.uuid: gpu for gpu in here if isinstance(gpu, VisibleGpu)}
+    broken = {gpu.name: gpu.reason for gpu in here if isinstance(gpu, _Unusable)}
+    names: dict[str, str] = {}
+    for gpu in list(known.values()):
+        for device in gpu.mig_devices:
+            known[device.uuid] = as_gpu(device, gpu)
+            names |= {device.uuid: device.uuid, device.legacy_name: device.uuid}
+    order = [gpu.uuid if isinstance(gpu, VisibleGpu) else gpu.name for gpu in here]
+    choice = choose(text, order, names)
+    for name in choice.names:
+        if name in broken:
+            others = ",".join(uuid for uuid in order if uuid in known)
+            remedy = f"leave it out: {VARIABLE}={others}" if others else WITHOUT
+            raise MachineError(f"{name} does not answer (NVML: {broken[name]}): reboot, or {remedy}")
+    return Seen(tuple(known[name] for name in choice.names), choice.note, driver)
+
+
+def _gpus_here(nvml: Any, version: str) -> list[VisibleGpu | _Unusable]:
+    """The GPUs that this process may open, in NVML's order.
+
+    A container that is given some GPUs may not open the others, which CUDA does not count either.
+    """
+    here: list[VisibleGpu | _Unusable] = []
+    for number in range(nvml.nvmlDeviceGetCount()):
+        try:
+            here.append(describe(nvml, nvml.nvmlDeviceGetHandleByIndex(number), number, version))
+        except nvml.NVMLError_NoPermission:
+            continue
+        except nvml.NVMLError as error:
+            here.append(_Unusable(f"GPU {number}", str(error)))
+    return here

@@ -1,0 +1,1 @@
+"""Cuts a GPU by MIG as a layout says, and restores it."""

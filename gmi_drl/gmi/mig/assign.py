@@ -1,0 +1,101 @@
+"""Which MIG device each GMI of a layout gets, of those that are there."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from gmi_drl.gmi.inventory import MigDevice, VisibleGpu
+from gmi_drl.layout.layout import GMI, Device, Layout
+
+Given = dict[int, str]
+"""UUIDs of MIG devices, by the ids of GMIs."""
+
+
+def give(
+    layout: Layout, gpus: Sequence[VisibleGpu], in_use: Mapping[str, str], *, parts: bool
+) -> tuple[Given, list[str]]:
+    """A MIG device for each GMI, and why some have none; idle ones first, of these the largest.
+
+    Args:
+        layout: Of these GMIs. One that names a `mig_profile` gets an instance of that, others any.
+        gpus: What this process may use, in its order. One that is a MIG device itself is all that its GMIs may have.
+        in_use: Who uses MIG devices, by UUID.
+        parts: Whether compute instances of one GPU instance are wanted (`mig-ci`), or whole GPU instances.
+    """
+    given, reasons = Given(), list[str]()
+    for device in layout.devices:
+        if device.kind == "gpu" and device.index < len(gpus):
+            found, reason = _give(device, gpus[device.index], in_use, parts)
+            given |= found
+            reasons += [reason] if reason else []
+    return given, reasons
+
+
+def not_cut(layout: Layout, gpus: Sequence[VisibleGpu], obstacle: Callable[[VisibleGpu, int], str]) -> list[str]:
+    """Why devices of a layout cannot be cut by MIG."""
+    reasons = []
+    for device in layout.devices:
+        if device.kind != "gpu":
+            reasons.append(f"{device.kind} {device.index} is no GPU, and MIG cuts GPUs: take another --backend")
+        elif device.index < len(gpus) and (reason := obstacle(gpus[device.index], len(device.gmis))):
+            reasons.append(f"GPU {device.index} ({gpus[device.index].model}) {reason}")
+    return reasons
+
+
+def _give(device: Device, gpu: VisibleGpu, in_use: Mapping[str, str], parts: bool) -> tuple[Given, str]:
+    if gpu.mig is None and not gpu.parent:
+        return {}, ""  # that it has no MIG is told by `not_cut`
+    groups = _groups(gpu, parts)
+    idle_first = [sorted(group, key=lambda one: (one.uuid in in_use, _smallness(one))) for group in groups]
+    found = [_match(device.gmis, group) for group in idle_first] or [(Given(), list(device.gmis))]
+    best, missing = min(found, key=lambda one: (len(one[1]), sum(uuid in in_use for uuid in one[0].values())))
+    busy = [f"{uuid} is in use by {in_use[uuid]}" for uuid in best.values() if uuid in in_use]
+    if busy:
+        return {}, f"GPU {device.index} ({gpu.model}): {'; '.join(busy)}: wait for it"
+    if missing:
+        return {}, _lack(device, gpu, missing, [one for group in groups for one in group])
+    return best, ""
+
+
+def _groups(gpu: VisibleGpu, parts: bool) -> list[list[MigDevice]]:
+    """The MIG devices among which the GMIs of a GPU may be: those of one GPU instance, or all that are whole ones."""
+    if gpu.parent:
+        return [[itself(gpu)]]
+    if not parts:
+        return [[one for one in gpu.mig_devices if "c." not in one.profile]]
+    instances = dict.fromkeys(one.gpu_instance for one in gpu.mig_devices)
+    return [[one for one in gpu.mig_devices if one.gpu_instance == number] for number in instances]
+
+
+def itself(gpu: VisibleGpu) -> MigDevice:
+    """A MIG device that CUDA_VISIBLE_DEVICES has chosen as a GPU."""
+    profile = gpu.model.partition(" MIG ")[2]
+    numbers = gpu.gpu_instance or 0, gpu.compute_instance or 0
+    return MigDevice(gpu.uuid, profile, *numbers, gpu.sms, gpu.memory_gib, gpu.used_bytes, "")
+
+
+def _match(gmis: Sequence[GMI], devices: Sequence[MigDevice]) -> tuple[Given, list[GMI]]:
+    """What each GMI gets, those that name a profile first; and the GMIs that get none."""
+    left, given, missing = list(devices), Given(), list[GMI]()
+    for gmi in sorted(gmis, key=lambda gmi: gmi.mig_profile is None):
+        found = next((one for one in left if gmi.mig_profile in (None, one.profile)), None)
+        if found is None:
+            missing.append(gmi)
+        else:
+            left.remove(found)
+            given[gmi.id] = found.uuid
+    return given, missing
+
+
+def _lack(device: Device, gpu: VisibleGpu, missing: Sequence[GMI], there: Sequence[MigDevice]) -> str:
+    wanted = ", ".join(f"GMI {gmi.id}" + (f" ({gmi.mig_profile})" if gmi.mig_profile else "") for gmi in missing)
+    if gpu.parent:
+        only = f"CUDA_VISIBLE_DEVICES shows this MIG device ({there[0].profile}) alone"
+        return f"GPU {device.index} ({gpu.model}) has no MIG instance for {wanted}: {only}"
+    has = ", ".join(one.profile for one in there) or ("none" if gpu.mig else "none, as MIG mode is off")
+    return (
+        f"GPU {device.index} ({gpu.model}) has no MIG instance for {wanted}, it has {has}: ask for other GMIs, or let "
+        "`--apply-mig` make them (as root)"
+    )
+
+
+def _smallness(device: MigDevice) -> tuple[int, float]:
+    return -(device.sms or 0), -device.memory_gib

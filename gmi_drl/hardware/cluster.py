@@ -1,0 +1,164 @@
+"""Several machines and the network between them: a *cluster file*."""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gmi_drl.errors import UsageError
+from gmi_drl.files import FileModel, load_yaml
+from gmi_drl.hardware.node import Cpu, CpuDevices, Gpus, Node
+from gmi_drl.hardware.speeds import LINK, OF_CORES, Speed, Speeds
+
+
+class Network(FileModel):
+    """What joins the nodes, every two of them alike.
+
+    `gbit_per_s` is what a node sends or receives at most, `round_trip_ms` what an answer takes.
+    """
+
+    gbit_per_s: Annotated[float, Field(gt=0)]
+    round_trip_ms: Annotated[float, Field(ge=0)]
+
+    @property
+    def speed(self) -> Speed:
+        """Of a link that leaves its node: a round takes one way, and what sockets take anyway."""
+        one_way_s = self.round_trip_ms / 2000
+        return Speed(round_s=OF_CORES[LINK].round_s + one_way_s, bytes_per_second=self.gbit_per_s * 1e9 / 8)
+
+
+class Nodes(FileModel):
+    """`count` machines that are alike: described here, or in a node `file`, by its path from the cluster file."""
+
+    count: Annotated[int, Field(ge=1, le=100_000)] = 1
+    node: Node | None = None
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def _is_told_once(self) -> Self:
+        if (self.node is None) == (self.file is None):
+            raise ValueError("nodes are described by `node` or by `file`, one of them")
+        return self
+
+    @property
+    def kind(self) -> Node:
+        """One of them."""
+        assert self.node is not None
+        return self.node
+
+    def cut_by(self, cores: int) -> "Nodes":
+        """Those of more cores than so many are several devices of so many."""
+        count = self.kind.cpu.cores // cores
+        cpus = CpuDevices(cores_each=cores, count=count) if count > 1 else None
+        return Nodes(count=self.count, node=self.kind.model_copy(update={"cpus": cpus}))
+
+
+class Cluster(FileModel):
+    """A cluster file (`version: 1`)."""
+
+    version: Literal[1] = 1
+    name: str = "cluster"
+    network: Network
+    nodes: Annotated[tuple[Nodes, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _each_named_once(self) -> Self:
+        if any(part.node is None for part in self.nodes):
+            return self  # in files that are not read yet
+        names = Counter(name for name, _ in self.named())
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"nodes of one name: {', '.join(twice)}: give their kinds others")
+        return self
+
+    @property
+    def count(self) -> int:
+        """Machines in all."""
+        return sum(part.count for part in self.nodes)
+
+    def named(self) -> Iterator[tuple[str, Node]]:
+        """Each machine by a name of its own: the one of its kind, with a number where there are several."""
+        for part in self.nodes:
+            if part.count == 1:
+                yield part.kind.name, part.kind
+            else:
+                yield from ((f"{part.kind.name}-{number}", part.kind) for number in range(part.count))
+
+    @cached_property
+    def in_devices(self) -> "Cluster":
+        """The same, its devices alike: a node that has k times as many cores as the smallest is k devices.
+
+        So each GMI has as many cores, and as many environments, and a larger node more GMIs. Nodes with GPUs, and
+        those of cores that are alike, stay as they are.
+
+        Raises:
+            UsageError: if cores are not multiples of the smallest node's, or nodes say themselves how they are cut.
+        """
+        if any(part.kind.num_gpus for part in self.nodes):
+            return self
+        sizes = sorted({part.kind.cores_of_a_device for part in self.nodes})
+        if len(sizes) == 1:
+            return self
+        said, least = f"{self.name} has nodes of {' and '.join(map(str, sizes))} cores", sizes[0]
+        if any(part.kind.cpus for part in self.nodes):
+            raise UsageError(f"{said}, which `cpus` of theirs cuts otherwise: leave that out")
+        if any(size % least for size in sizes):
+            raise UsageError(f"{said}: take such whose cores are multiples of the smallest's, {least}")
+        return self.model_copy(update={"nodes": tuple(part.cut_by(least) for part in self.nodes)})
+
+    @property
+    def devices_by_node(self) -> tuple[int, ...]:
+        """How many devices each machine has."""
+        return tuple(part.kind.num_devices for part in self.nodes for _ in range(part.count))
+
+    @cached_property
+    def whole(self) -> Node:
+        """All of them as if they were one machine: how many devices of which models, cores and memory there are.
+
+        Raises:
+            UsageError: if some have GPUs and others none, or of those without the cores are not as `in_devices` wants.
+        """
+        kinds = [part.kind for part in self.nodes]
+        cores = sum(part.count * part.kind.cpu.cores for part in self.nodes)
+        memory_gib = sum(part.count * part.kind.cpu.memory_gib for part in self.nodes)
+        architectures = {kind.cpu.architecture for kind in kinds}
+        if len(architectures) > 1:
+            raise UsageError(f"{self.name} has processors of {' and '.join(sorted(architectures))}: take nodes of one")
+        cpu = Cpu(cores=cores, memory_gib=memory_gib, architecture=architectures.pop())
+        if all(kind.num_gpus for kind in kinds):
+            counts: dict[Gpus, int] = {}
+            for part in self.nodes:
+                for model in part.kind.used_models:
+                    alone = model.model_copy(update={"count": 1})
+                    counts[alone] = counts.get(alone, 0) + part.count * model.count
+            gpus = tuple(model.model_copy(update={"count": count}) for model, count in counts.items())
+            return Node(name=self.name, gpus=gpus if len(gpus) > 1 else gpus[0], link="pcie", cpu=cpu)
+        if any(kind.num_gpus for kind in kinds):
+            raise UsageError(f"{self.name} has nodes with GPUs and nodes without: make a cluster file of each")
+        alike = self.in_devices
+        cpus = CpuDevices(cores_each=alike.nodes[0].kind.cores_of_a_device, count=sum(alike.devices_by_node))
+        return Node(name=self.name, cpus=cpus, cpu=cpu)
+
+    def speeds(self, within: Speeds | None) -> Speeds:
+        """Of the ways between GMIs: those `within` a node, but for links, which leave it."""
+        return {**(within or OF_CORES), LINK: self.network.speed}
+
+
+def load_cluster(path: Path) -> Cluster:
+    """Read and check a cluster file and the node files that it names.
+
+    Raises:
+        UsageError: with every mistake in it.
+    """
+    cluster = load_yaml(Cluster, path)
+    nodes = tuple(
+        part if part.file is None else Nodes(count=part.count, node=load_yaml(Node, path.parent / part.file))
+        for part in cluster.nodes
+    )
+    cluster = cluster.model_copy(update={"nodes": nodes})
+    names = [part.kind.name for part in nodes]
+    if len(set(names)) < len(names):
+        raise UsageError(f"{path}: kinds of nodes need names of their own, these are {', '.join(names)}")
+    return cluster

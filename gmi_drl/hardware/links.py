@@ -1,0 +1,45 @@
+"""Which GPUs of a node are best linked: NVLink islands, the pairs of a bridge. Pure.
+
+A set of GPUs that reduce with each other goes at the pace of its slowest link, so that four GPUs of one island are
+better than two of each of two.
+"""
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from gmi_drl.errors import UsageError
+from gmi_drl.hardware.node import KINDS, LinkKind, Links, Node
+from gmi_drl.units import counted
+
+
+def link_between(node: Node, one: int, other: int) -> LinkKind:
+    """What connects two GPUs of a node, by index."""
+    return next((links.kind for links in node.links if {one, other} <= set(links.gpus)), node.link)
+
+
+def slowest_link(node: Node, gpus: Iterable[int]) -> LinkKind:
+    """The worst link between any two of these GPUs; "none" for a single one."""
+    return max((link_between(node, *pair) for pair in combinations(gpus, 2)), key=KINDS.index, default="none")
+
+
+def best_linked(node: Node, count: int) -> tuple[int, ...]:
+    """So many GPUs with the best links between them, by index, ascending.
+
+    Of several islands that have room it is the smallest, so that the larger stay whole; where none has, the best and
+    largest are taken whole, one after the other.
+
+    Raises:
+        UsageError: If the node has fewer GPUs.
+    """
+    if count > node.num_gpus:
+        verb = "is" if count == 1 else "are"
+        remedy = "ask for as many at most" if node.num_gpus else "ask for none"
+        raise UsageError(f"{counted(count, 'GPU')} {verb} asked for, {node.name} has {node.num_gpus}: {remedy}")
+    islands = sorted(node.links, key=lambda links: (KINDS.index(links.kind), len(links.gpus)))
+    for links in islands:
+        if len(links.gpus) >= count:
+            return tuple(sorted(links.gpus)[:count])
+    largest: list[Links] = sorted(islands, key=lambda links: (KINDS.index(links.kind), -len(links.gpus)))
+    in_order = [gpu for links in largest for gpu in sorted(links.gpus)]
+    chosen = list(dict.fromkeys([*in_order, *range(node.num_gpus)]))[:count]
+    return tuple(sorted(chosen))

@@ -1,0 +1,192 @@
+"""The hardware that a plan is made for: this machine's, or another's, described in a node file."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate, combinations
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Field, model_validator
+
+from gmi_drl.files import FileModel
+from gmi_drl.hardware.gpus import find_gpu
+
+IN_ORDER = ("x86_64", "AMD64")
+"""Processors that keep the order of stores, and that of loads; large copies of theirs alone need a fence."""
+
+FENCED = (*IN_ORDER, "aarch64")
+"""Processors on which processes may share memory, because `memory.fence` knows a fence; on others gradients go by gloo.
+
+Nothing has been run on aarch64 (Grace) yet.
+"""
+
+LinkKind = Literal["nvswitch", "nvlink", "pcie", "none"]
+"""What lies between two GPUs, the best first: NVLinks through a switch, NVLinks, PCIe alone; nothing where there is
+one GPU. MIG devices have none between them."""
+
+KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
+"""Best first."""
+
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
+
+
+class Gpus(FileModel):
+    """`count` GPUs of one model, e.g. `{model: A100-SXM4-40GB, count: 8, memory_gib: 40}`.
+
+    Without `memory_gib` they have what the catalogue (`hardware/gpus.py`) says of the model. Of one that is not in
+    there a plan cannot tell what is too large.
+    """
+
+    model: str
+    count: Count
+    memory_gib: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def known_memory_gib(self) -> float | None:
+        """Memory of each, as told or as catalogued; None if neither."""
+        if self.memory_gib is None and (gpu := find_gpu(self.model)) is not None:
+            return gpu.memory_gib
+        return self.memory_gib
+
+
+class CpuDevices(FileModel):
+    """Cores cut into `count` devices of `cores_each`, for nodes without GPUs."""
+
+    cores_each: Count
+    count: Count
+
+
+class Cpu(FileModel):
+    """The host: cores that may be used, and memory in GiB.
+
+    `siblings` groups the indices of cores that are hardware threads of one physical core; None: each is its own.
+    `architecture` is what `uname -m` says.
+    """
+
+    cores: Count
+    memory_gib: Annotated[float, Field(gt=0)]
+    siblings: tuple[tuple[int, ...], ...] | None = None
+    architecture: str = "x86_64"
+
+    @model_validator(mode="after")
+    def _siblings_cover_the_cores(self) -> Self:
+        if self.siblings is not None and sorted(c for group in self.siblings for c in group) != list(range(self.cores)):
+            raise ValueError(f"siblings must hold each core 0..{self.cores - 1} once, got {self.siblings}")
+        return self
+
+    @cached_property
+    def physical(self) -> tuple[tuple[int, ...], ...]:
+        """Core indices by physical core, in order of the first index."""
+        return tuple(sorted(self.siblings)) if self.siblings is not None else tuple(zip(range(self.cores)))
+
+
+class Links(FileModel):
+    """GPUs of which every two are linked so, by index, e.g. `{gpus: [0, 1, 2, 3], kind: nvlink}`."""
+
+    gpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)]
+    kind: LinkKind
+
+
+class Node(FileModel):
+    """One machine (a *node file*, `version: 1`).
+
+    GPU indices count within `CUDA_VISIBLE_DEVICES`, through `gpus` in its order; core indices within what the process
+    may use. `links` are the GPUs that are linked better than by `link`, which connects the rest. Only the GPUs in
+    `used` are planned with; None: all.
+    """
+
+    version: Literal[1] = 1
+    name: str
+    gpus: Gpus | tuple[Gpus, ...] | None = None
+    cpus: CpuDevices | None = None
+    used: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
+    link: LinkKind = "none"
+    links: tuple[Links, ...] = ()
+    cpu: Cpu
+
+    @model_validator(mode="after")
+    def _devices_fit_the_cores(self) -> Self:
+        if self.cpus is not None and self.cpus.cores_each * self.cpus.count > self.cpu.cores:
+            wanted = f"{self.cpus.count} x {self.cpus.cores_each} cores"
+            raise ValueError(f"cpus asks for {wanted}, cpu.cores has {self.cpu.cores}")
+        return self
+
+    @model_validator(mode="after")
+    def _used_gpus_exist(self) -> Self:
+        count = len(self.model_of_each_gpu)
+        if self.used is not None and (list(self.used) != sorted(set(self.used)) or self.used[-1] >= count):
+            raise ValueError(f"used must list indices of its {count} GPUs, ascending, each once, got {list(self.used)}")
+        return self
+
+    @model_validator(mode="after")
+    def _links_name_each_pair_once(self) -> Self:
+        count, named = len(self.model_of_each_gpu), set[tuple[int, int]]()
+        for links in self.links:
+            if KINDS.index(links.kind) >= KINDS.index(self.link):
+                raise ValueError(f"links of kind {links.kind} are no better than `link: {self.link}`: leave them out")
+            if missing := [gpu for gpu in links.gpus if gpu >= count]:
+                raise ValueError(f"links name GPU {missing[0]}, the node has {count}")
+            for pair in combinations(sorted(links.gpus), 2):
+                if pair in named or pair[0] == pair[1]:
+                    raise ValueError(f"links name GPUs {pair[0]} and {pair[1]} twice")
+                named.add(pair)
+        return self
+
+    def only(self, gpus: Iterable[int]) -> "Node":
+        """The same node, of which a plan uses only the GPUs with these indices."""
+        return self.model_copy(update={"used": tuple(sorted(gpus))})
+
+    @property
+    def gpu_indices(self) -> Sequence[int]:
+        """Of the GPUs that are used, ascending."""
+        return range(sum(part.count for part in self.gpu_models)) if self.used is None else self.used
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs that are used."""
+        return len(self.gpu_indices)
+
+    @property
+    def model_of_each_gpu(self) -> tuple[str, ...]:
+        """The model of each GPU, as it is written, by index."""
+        return tuple(part.model for part in self.gpu_models for _ in range(part.count))
+
+    @property
+    def num_devices(self) -> int:
+        """What is cut: its GPUs that are used, or else its parts of cores, or else all cores as one."""
+        return self.num_gpus or (self.cpus.count if self.cpus else 1)
+
+    @property
+    def cores_of_a_device(self) -> int:
+        """Of a node without GPUs."""
+        return self.cpus.cores_each if self.cpus else self.cpu.cores
+
+    @property
+    def gpu_memory_gib(self) -> float | None:
+        """Memory of the smallest GPU that is used; None if there is none or a model's is not known."""
+        sizes = [part.known_memory_gib for part in self.used_models]
+        known = [size for size in sizes if size is not None]
+        return min(known) if known and len(known) == len(sizes) else None
+
+    @property
+    def gpu_models(self) -> tuple[Gpus, ...]:
+        """Its GPUs, a part for each model, in the order of their indices; empty if there are none."""
+        return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()
+
+    @property
+    def used_counts(self) -> Counter[str]:
+        """How many GPUs of each model are used, by the name that the node gives it."""
+        counts = Counter[str]()
+        for part in self.used_models:
+            counts[part.model] += part.count
+        return counts
+
+    @property
+    def used_models(self) -> tuple[Gpus, ...]:
+        """As `gpu_models`, of those that are used."""
+        if self.used is None:
+            return self.gpu_models
+        ends = list(accumulate(part.count for part in self.gpu_models))
+        counts = Counter(bisect_right(ends, index) for index in self.used)
+        return tuple(self.gpu_models[place].model_copy(update={"count": counts[place]}) for place in sorted(counts))

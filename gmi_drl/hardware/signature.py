@@ -1,0 +1,54 @@
+"""What a layout remembers of the machine that it was planned for, and what differs on another one."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from gmi_drl.files import FileModel
+from gmi_drl.hardware.gpus import find_gpu
+from gmi_drl.hardware.node import Node
+from gmi_drl.units import counted
+
+
+class MadeFor(FileModel):
+    """A machine: its name, GPUs by model (`{A100-SXM4-40GB: 8}`), and cores that could be used."""
+
+    name: str
+    gpus: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    cores: Annotated[int, Field(ge=1)]
+
+
+def made_for(node: Node) -> MadeFor:
+    """What a layout remembers of its node."""
+    gpus: Counter[str] = Counter()
+    for part in node.gpu_models:
+        gpus[part.model] += part.count
+    return MadeFor(name=node.name, gpus=dict(gpus), cores=node.cpu.cores)
+
+
+def differences(planned: MadeFor, here: MadeFor) -> str | None:
+    """What differs on another machine, in a line; None if nothing that counts does: its name is none of that.
+
+    The order of its models counts, as each may have been cut in its own way.
+    """
+    parts = []
+    if list(_models(planned.gpus).items()) != list(_models(here.gpus).items()):
+        parts.append(f"{_said(planned.gpus)}, here {_said(here.gpus)}")
+    if planned.cores != here.cores:
+        parts.append(f"{counted(planned.cores, 'core')}, here {here.cores}")
+    return f"was made for {planned.name} with {'; '.join(parts)}" if parts else None
+
+
+def _models(gpus: Mapping[str, int]) -> Counter[str]:
+    """By the catalogue's names, as one model has several."""
+    known: Counter[str] = Counter()
+    for model, count in gpus.items():
+        gpu = find_gpu(model)
+        known[gpu.name if gpu else model] += count
+    return known
+
+
+def _said(gpus: Mapping[str, int]) -> str:
+    return " and ".join(f"{count} x {model}" for model, count in gpus.items()) or "no GPU"

@@ -1,0 +1,125 @@
+"""The agent of a node: `python -m gmi_drl.launch.nodes.supervisor NAME`, started by an `AgentStarter` and nobody else.
+
+Its order is the first line of its standard input, `{"launcher": [HOST, PORT], "token": …}`. It ends with all that it
+has started when its input ends, the launcher has gone, or nothing was heard of it for `PATIENCE_S`.
+"""
+
+import json
+import os
+import queue
+import selectors
+import socket
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.comm.links.control import Message, Wire
+from gmi_drl.errors import GmiError
+from gmi_drl.launch.nodes.accept import introduction
+from gmi_drl.launch.nodes.node_host import Host
+from gmi_drl.launch.nodes.versions import versions_here
+from gmi_drl.process_signals import leave_to_launcher
+
+CONNECT_S = 30.0
+PATIENCE_S = 30.0
+"""Of silence of the launcher, which its user may have stopped for a moment."""
+
+
+def main() -> int:
+    """Obey one launcher until the end."""
+    leave_to_launcher()
+    order = json.loads(sys.stdin.buffer.readline() or b"{}")
+    if not order:
+        return 1  # whoever started it has gone
+    node, (host, port) = sys.argv[1], order["launcher"]
+    try:
+        connection = socket.create_connection((host, port), timeout=CONNECT_S)
+        cpus = sorted(os.sched_getaffinity(0))
+        connection.sendall(introduction(order["token"], node, _machine(), cpus, versions_here()))
+    except OSError as error:
+        remedy = "nodes must reach it at any port (`gmi-drl doctor --cluster ray`)"
+        sys.exit(f"the launcher at {host}, port {port}, cannot be reached from here: {error}: {remedy}")
+    connection.settimeout(None)
+    Agent(node, connection).obey()
+    return 0
+
+
+class Agent:
+    """Carries words between the launcher and what it has on this host.
+
+    Args:
+        node: Its name in the layout.
+        connection: To the launcher, which knows already who this is.
+    """
+
+    def __init__(self, node: str, connection: socket.socket) -> None:
+        self._address = connection.getsockname()[0]
+        self._orders = queue.SimpleQueue[tuple[Message, bytes] | None]()
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wire = Wire(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S)
+        self._selector = selectors.DefaultSelector()
+        self._host = Host(node, self._address, self._selector, self._wire.say)
+
+    def obey(self) -> None:
+        """Do as the launcher says, and tell it what becomes of the GMIs, until the end."""
+        self._selector.register(self._bell, selectors.EVENT_READ, None)
+        threading.Thread(target=self._watch_input, daemon=True).start()
+        self._wire.begin()
+        try:
+            while self._look():
+                pass
+        finally:
+            self._host.close()
+            self._wire.close()
+
+    def leave(self) -> None:
+        """End as soon as may be."""
+        self._orders.put(None)
+        os.eventfd_write(self._bell, 1)
+
+    def _hear(self, message: Message, data: bytes) -> None:
+        self._orders.put((message, data))
+        os.eventfd_write(self._bell, 1)
+
+    def _watch_input(self) -> None:
+        with suppress(OSError):
+            while os.read(sys.stdin.fileno(), 1):  # unbuffered: a buffer's lock would be held when Python ends
+                pass
+        self.leave()
+
+    def _look(self) -> bool:
+        for key, _ in self._selector.select():
+            if key.data is not None:
+                self._host.look(*key.data)
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        while True:
+            try:
+                order = self._orders.get_nowait()
+            except queue.Empty:
+                return True
+            if order is None:
+                return False
+            self._do(*order)
+
+    def _do(self, message: Message, data: bytes) -> None:
+        try:
+            answer = self._host.do(message, data)
+        except GmiError as error:
+            answer = {"say": "refused", "message": str(error), "exit_code": error.exit_code}
+        except Exception as error:  # the launcher tells it to its user
+            answer = {"say": "refused", "message": f"{type(error).__name__}: {error}", "exit_code": 1}
+        if answer is not None:
+            self._wire.say(answer)
+
+
+def _machine() -> str:
+    """What agents of one machine have in common and those of others have not: containers of it, too."""
+    boot: Any = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return str(boot)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The processes of this host: start, watch, restart and end GMIs."""

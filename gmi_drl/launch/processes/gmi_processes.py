@@ -1,0 +1,311 @@
+"""The processes of a layout: started together, watched together, ended together."""
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.gmi import Instances
+from gmi_drl.launch.closing import Closing
+from gmi_drl.launch.processes.children import Children
+from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
+from gmi_drl.launch.processes.gmi_restarts import Succession
+from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.pools import far_agents
+from gmi_drl.roles.launcher.connection import decode, encode
+from gmi_drl.roles.launcher.protocol import (
+    Attached,
+    Closed,
+    Done,
+    Failed,
+    GMIWord,
+    LauncherWord,
+    OnDevice,
+    Proved,
+    Ready,
+    Report,
+    Warned,
+    Wrote,
+    said_by_gmi,
+)
+from gmi_drl.roles.launcher.resources import Resources
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.process_names import gmi_of, is_stand_in, name_of, stand_in_of
+
+TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
+START_S = 120.0  # until a process must have imported torch and reported
+FIRST_WORD_S = 1200.0  # until a role is ready or reports: simulators load, and kernels are compiled, for minutes
+GRACE_S = 3.0  # until a process whose role is done must have ended, before its group is killed
+DRAIN_S = 10.0  # the same where killing one may harm others, see `Instances.drains`
+BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
+SHOWN = 200  # bytes of a message that is not understood
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A GMI says that it is ready, reports, or has written a shard. Its other words are the launcher's own affair."""
+
+    gmi_id: int
+    word: Ready | Report | Wrote
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Nothing has come for a moment, or all that came has been told: time to look at the clock and at signals."""
+
+
+Event = Heard | Tick
+
+
+class GMIProcesses:
+    """One process per GMI, each with its environment complete, its log, what it shares and one line to here.
+
+    So has each that stands in for an agent of another host than its trainers': it is supervised as any GMI. The number
+    of a process tells which it is (`process_names`): the id of a GMI, or that of who stands in for one.
+
+    A `with` block is their life: however it ends, no process is left, nor what the processes started.
+
+    Args:
+        layout: What to start; its file in the run folder is what the processes read.
+        roles: Location of each GMI's role, by its id: `FILE.py:CLASS` or `MODULE:CLASS`.
+        params: Keyword arguments of `GMI_run` (JSON).
+        folder: The run folder.
+        instances: What the devices of this layout are cut into.
+        start: Starts one GMI.
+        hang_s: Deadline of every wait between GMIs.
+        resources: What they share, by their ids; it must be open until all have started, for who is succeeded longer.
+        environment: Variables that differ from what the backend gives; None takes one away.
+        succession: Whose processes are started again when they die, once a role has reported; None: nobody's.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        roles: Mapping[int, str],
+        params: Mapping[str, Any],
+        folder: RunFolder,
+        instances: Instances,
+        start: Starter,
+        *,
+        hang_s: float,
+        resources: Mapping[int, Resources],
+        environment: Mapping[str, str | None],
+        succession: Succession | None = None,
+    ) -> None:
+        self.layout, self.folder, self.instances = layout, folder, instances
+        self._results: dict[int, Any] = {}
+        order = {
+            "params": dict(params),
+            "layout": str(folder.layout_file),
+            "run_folder": str(folder.path),
+            "meeting": str(folder.meeting),
+            "hang_s": hang_s,
+            "drains": instances.drains,
+            "agents_are_succeeded": succession is not None,
+        }
+        self._succession = succession
+        self._children = Children(order, roles, folder, instances, start, resources=resources, environment=environment)
+        self._starting, self._failed, self._closing = dict[int, Waiting](), set[int](), Closing(layout.task)
+        self._has_told = False  # the role of any GMI
+
+    def __enter__(self) -> Self:
+        self._children.open()
+        try:
+            for gmi in self.layout.gmis:
+                self._add(gmi.id)
+            for gmi_id in far_agents(self.layout):
+                self._add(stand_in_of(gmi_id))
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def results(self) -> dict[int, Any]:
+        """What the roles have returned, by the ids of the GMIs that are done."""
+        return {number: result for number, result in self._results.items() if not is_stand_in(number)}
+
+    def say(self, number: int, word: LauncherWord) -> None:
+        """Send a word to one GMI; one that has ended does not hear it."""
+        self._children[number].say(encode(word))
+
+    def events(self, silence_s: float = math.inf) -> Iterator[Event]:
+        """What roles say as it comes, until all GMIs are done, and a tick at least every `TICK_S`.
+
+        Args:
+            silence_s: How long all GMIs together may say nothing; `START_S` at least, before a first role is ready or
+                reports `FIRST_WORD_S`.
+
+        Raises:
+            GmiDiedError: when a GMI dies.
+            GmiError: when one fails or cannot be understood, or none is heard of in time; all name the GMI and its log.
+        """
+        heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
+        while self._is_anybody_awaited():
+            words, error = self._receive(TICK_S)
+            for number, word in words:
+                heard = Waiting()
+                if isinstance(word, Ready | Report | Wrote):
+                    self._has_told = True
+                    yield Heard(number, word)
+                    heard = Waiting()  # what the caller took its time for is not the GMIs' silence
+            if error is not None:
+                raise error
+            self._check_silence(heard.look(), silence_s)
+            yield Tick()
+
+    def _is_anybody_awaited(self) -> bool:
+        """Whether a GMI is not done; a successor that still loads when all others are is of no more use."""
+        return any(gmi.id not in self._results and not self._children.predecessors[gmi.id] for gmi in self.layout.gmis)
+
+    def _check_silence(self, silent_s: float, silence_s: float) -> None:
+        late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
+        if late:
+            raise GmiError(f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}")
+        if silent_s > max(silence_s, START_S if self._has_told else FIRST_WORD_S):
+            where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
+            raise GmiError(f"no GMI has been heard of for {silent_s:.0f} s{where}")
+
+    def end(self) -> None:
+        """End every process with its group. Who is done or has failed closes its worlds first, who drains has time."""
+        try:
+            closing = self._results.keys() | self._failed
+            for number, child in self._children.items():
+                if number not in closing:
+                    child.ask_to_end()
+            self._closing.wait({number: self._children[number] for number in sorted(closing)})
+            deadline = time.monotonic() + (DRAIN_S if self.instances.drains else GRACE_S)
+            for child in self._children.values():
+                child.exit_code(deadline - time.monotonic())
+        finally:  # also when Ctrl-C cuts the waiting short
+            self._children.kill()
+
+    def _add(self, number: int) -> None:
+        self._children.add(number)
+        self._starting[number] = Waiting()
+
+    def _receive(self, wait_s: float) -> tuple[list[tuple[int, GMIWord]], GmiError | None]:
+        """Words that have come within `wait_s`, and how a GMI failed, after which all that was said is heard.
+
+        Complaints about peers give way to the peers' own errors.
+        """
+        received, deadline = list[tuple[int, GMIWord]](), time.monotonic() + wait_s
+        error, complaint = None, None
+        deaths = dict[int, GmiDiedError]()
+        while True:
+            ready = self._children.wait(0.0 if error else max(0.0, deadline - time.monotonic()))
+            for number, has_ended in ready:
+                try:
+                    word = self._read(number, has_ended)
+                except GmiDiedError as failure:
+                    deaths.setdefault(failure.gmi_id, failure)  # its line and its process tell of it, both
+                    continue
+                except GmiError as failure:
+                    error = error or failure
+                    continue
+                match word:
+                    case Failed(blames_peer=True):
+                        complaint = complaint or self._failure(number, word)
+                        deadline = time.monotonic() + BLAME_S
+                    case Failed():
+                        error = error or self._failure(number, word)
+                    case None:
+                        pass
+                    case _:
+                        received.append((number, word))
+            if deaths:  # not while what was ready is read: a successor may get the same descriptors
+                error = error or self._succeed(deaths, complaint)
+                deaths.clear()
+            is_late = time.monotonic() >= deadline
+            if error and (is_late or not ready):
+                return received, error
+            if not error and (is_late or (received and complaint is None)):
+                return received, complaint
+
+    def _succeed(self, deaths: Mapping[int, GmiDiedError], complaint: GmiError | None) -> GmiError | None:
+        """Start others in the places of all that have died; the first death, if one of them ends the run."""
+        first, *_ = deaths.values()
+        others_are_done = any(not self._may_be_succeeded(number) for number in self.results)
+        if complaint or others_are_done or not self._has_told or not all(map(self._may_be_succeeded, deaths)):
+            return first
+        for number, death in deaths.items():
+            assert self._succession is not None  # as it may be succeeded
+            if not self._succession.restarts.take(death, "started again alone"):
+                return death
+            self._children.replace(number)
+            self._starting[number] = Waiting()
+        return None
+
+    def _may_be_succeeded(self, number: int) -> bool:
+        return self._succession is not None and number in self._succession.gmis
+
+    def _read(self, number: int, has_ended: bool) -> GMIWord | None:
+        """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
+
+        Both are watched, since what a role has started may hold the line open.
+        """
+        child = self._children[number]
+        if number in self._failed:
+            return None
+        data = child.receive()
+        if not data:
+            if data is None and not has_ended:
+                return None
+            self._children.ignore(child.exit_fd if has_ended else child.line_fd)
+            if number not in self._results:
+                raise self._death(number)
+            if has_ended:
+                self.instances.release([child.pid])
+                child.end()
+            return None
+        word = self._understood(number, data)
+        match word:
+            case Attached():
+                self.instances.prove_attached(number, child.pid)
+                self._starting.pop(number, None)
+                self._starting = {other: Waiting() for other in self._starting}  # a slow machine is slow for all
+            case OnDevice():
+                self.instances.prove_on_device(number, child.pid)
+                self.say(number, Proved())
+            case Done(result):
+                self._results[number] = result
+            case Warned(message):
+                self._closing.warn(number, message)
+            case Closed():
+                self._closing.heard(number, word)
+            case Failed():  # that the line ends now is no news
+                self._children.ignore(child.line_fd)
+                self._children.ignore(child.exit_fd)
+                self._failed.add(number)
+        return word
+
+    def _understood(self, number: int, data: bytes) -> GMIWord:
+        try:
+            return said_by_gmi(decode(data))
+        except ValueError as error:
+            text = f"{name_of(number)} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
+            raise GmiError(f"{text}{self._log_of(number)}") from None
+
+    def _failure(self, number: int, word: Failed) -> GmiError:
+        """The error that a GMI has told of, with the exit code that it asks for."""
+        error = GmiError(f"{name_of(number)}: {word.message}{self._log_of(number, word.message)}")
+        error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
+        return error
+
+    def _death(self, number: int) -> GmiError:
+        child = self._children[number]
+        code = child.exit_code(GRACE_S)
+        text = f"{name_of(number)} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(number)}"
+        return GmiDiedError(text, gmi_of(number), None if code == UNKNOWN else code)
+
+    def _log_of(self, number: int, message: str = "") -> str:
+        return log_of(self._children[number], message, stays=self.folder.stays)

@@ -1,0 +1,180 @@
+"""The sizes of any task, without its simulator in this process, and whether a learner can learn it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from contextlib import closing, suppress
+from functools import cache, partial
+from select import select
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from gmi_drl import errors
+from gmi_drl.config.learners import LEARNERS, LearnerConfig
+from gmi_drl.config.run_config import RunConfig, default_config
+from gmi_drl.config.task_names import CLOSE_S, DESCRIPTION_SCHEMA, ForeignTask, find_task
+from gmi_drl.errors import GmiError, GmiWarning, UsageError
+from gmi_drl.launch.group_leader import KILLED_S, GroupLeader
+from gmi_drl.launch.processes.reaper import Guard
+from gmi_drl.process_signals import held_back
+from gmi_drl.roles.main import die_with
+from gmi_drl.workload import TaskSpec
+
+DESCRIBE_S = 1200.0
+"""How long a simulator may take to start and make one world: Isaac Lab takes a minute or two, and mjlab compiles its
+kernels the first time, which takes minutes on a busy core.
+
+More than `isaacgym_process.START_S`, since an adapter that gives its simulator up knows better what went wrong.
+"""
+
+LOG_LINES = 5
+"""Of each of the simulator's outputs."""
+
+READ_BYTES = 64 * 1024
+"""Of what it prints at once. As much is kept of what came before, more than an answer has."""
+
+
+def task_spec(name: str) -> TaskSpec:
+    """The sizes of a task. A foreign one is made in a process of its own to be asked, once in the life of this one.
+
+    Then a line on stderr tells what is being made, since that may take minutes.
+
+    Args:
+        name: See `task_names.find_task`.
+
+    Raises:
+        UsageError: there is no such task, or none that can be trained.
+        MachineError: the simulator is not installed.
+        GmiError: the process failed or took longer than `DESCRIBE_S`.
+    """
+    found = find_task(name)
+    return _ask(found.name) if isinstance(found, ForeignTask) else found
+
+
+def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
+    """A task's sizes, and the configuration of a new run of it by a kind of learner on this machine.
+
+    Raises:
+        UsageError: if there is no such task or learner, or the one is not for the other.
+        MachineError: if what the learner needs is not installed, which is found out before the task's simulator is
+            started, or if that one is not.
+    """
+    LEARNERS.find(kind).require()
+    spec = task_spec(task)
+    config = default_config(spec, kind)
+    require_learnable(config.learner, task)
+    return spec, config
+
+
+def require_learnable(learner: LearnerConfig, task: str) -> None:
+    """Refuse a task that a learner says it cannot learn (`LearnerConfig.check`).
+
+    Raises:
+        UsageError: with every mistake.
+    """
+    groups = None if isinstance(find_task(task), ForeignTask) else ["policy"]
+    if mistakes := learner.check(task_spec(task), groups):
+        raise UsageError("; ".join(mistakes))
+
+
+@cache
+def _ask(name: str) -> TaskSpec:
+    with suppress(OSError):  # a terminal that is gone
+        print(f"making {name}...", file=sys.stderr, flush=True)
+    with closing(Guard()) as guard, TemporaryFile() as complaints:
+        child = _Describing(name, complaints)
+        guard.watch(child.pid)
+        try:
+            answer = child.answer()
+            if "spec" in answer:
+                child.require_closed()
+        finally:
+            child.end()
+            child.close()
+    if "error" in answer:
+        kind: type[GmiError] = getattr(errors, answer["error"]["kind"], GmiError)
+        raise kind(answer["error"]["message"])
+    return TaskSpec(**answer["spec"] | {"hidden": tuple(answer["spec"]["hidden"])})
+
+
+class _Describing(GroupLeader):
+    """A process of `tasks.describe`.
+
+    Args:
+        name: Of the task.
+        complaints: Takes what it prints on stderr.
+    """
+
+    def __init__(self, name: str, complaints: IO[bytes]) -> None:
+        self.name, self._complaints, self._printed = name, complaints, b""
+        command = [sys.executable, "-u", "-P", "-m", "gmi_drl.tasks.describe", name]
+        self._command = " ".join(command)
+        with held_back():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                process_group=0,
+                preexec_fn=partial(die_with, os.getpid()),
+            )
+        super().__init__(process)
+        assert process.stdout is not None
+        self._pipe = process.stdout
+
+    def answer(self) -> dict[str, Any]:
+        """What it answers. Reading ends there: what the simulator has started may hold the pipe open for longer.
+
+        Raises:
+            GmiError: it has ended without an answer, or not answered within `DESCRIBE_S`.
+        """
+        deadline, pipe = time.monotonic() + DESCRIBE_S, self._pipe.fileno()
+        while True:
+            ready, _, _ = select([pipe, self.exit_fd], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready or time.monotonic() > deadline:  # one that prints without end is always ready
+                late = f"{self.name} has not been made within {DESCRIBE_S:.0f} s; try it: {self._command}"
+                raise GmiError(late + self._last_words())
+            read = os.read(pipe, READ_BYTES) if pipe in ready else b""
+            self._printed = self._printed[-READ_BYTES:] + read
+            if answer := _last_answer(self._printed.decode(errors="replace")):
+                return answer
+            if not read:
+                code = self.exit_code(KILLED_S)
+                words = f"{self.name} cannot be made, exit code {code}: {self._command}"
+                raise GmiError(words + self._last_words())
+
+    def require_closed(self) -> None:
+        """Let it close its task for at most `CLOSE_S`. Warns if it does not, or fails to."""
+        code = self.exit_code(CLOSE_S)
+        if code is None:
+            late = f"{self.name} has not closed within {CLOSE_S:g} s: its process is killed"
+            warnings.warn(late, GmiWarning, stacklevel=1)
+        elif code:
+            words = f"{self.name} failed to close, exit code {code}: {self._command}{self._last_words()}"
+            warnings.warn(words, GmiWarning, stacklevel=1)
+
+    def close(self) -> None:
+        """See `GroupLeader.close`."""
+        self._pipe.close()
+        super().close()
+
+    def _last_words(self) -> str:
+        """The end of each output, to come after a message."""
+        self._complaints.seek(0)
+        ends = [
+            output.decode(errors="replace").splitlines()[-LOG_LINES:]
+            for output in (self._printed, self._complaints.read())
+        ]
+        return "".join(f"\n  | {line}" for lines in ends for line in lines)
+
+
+def _last_answer(printed: str) -> dict[str, Any]:
+    """What `tasks.describe` answered, among what the simulator printed; empty if nothing."""
+    for line in printed.splitlines(keepends=True)[::-1]:
+        if line.startswith(f'{{"schema": "{DESCRIPTION_SCHEMA}"') and line.endswith("\n"):
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+    return {}

@@ -1,0 +1,78 @@
+"""Which GPUs a backend cannot cut into so many GMIs, by what is known of their models: for plans of described nodes.
+
+Each takes a model, the GMIs of each GPU and the memory of a GMI, and says why not; None if it can, or the model is in
+no catalogue. What this machine lacks beside that, backends find out themselves (`gmi.Backend.check`).
+"""
+
+from collections.abc import Callable
+
+from gmi_drl.hardware.gpus import Gpu, find_gpu
+from gmi_drl.hardware.mig_compute import even_size
+from gmi_drl.hardware.mig_placement import even, most
+from gmi_drl.hardware.mig_profiles import MigProfile
+from gmi_drl.units import GIB, human_bytes, human_gib
+
+Refuses = Callable[[str, int, int], str | None]
+
+MPS_CLIENTS = 48
+"""Of one GPU; 60 from CUDA 13.1 on (https://docs.nvidia.com/deploy/mps, "Limitations")."""
+
+MOST_SLICES = 7
+"""Compute slices of a GPU that the catalogue does not have."""
+
+
+def mps_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
+    """MPS needs Volta or newer, as all GPUs of the catalogue are, and has so many clients."""
+    most = mps_clients(model)
+    return f"MPS has at most {most} clients of {model}, not {gmis}" if gmis > most else None
+
+
+def mps_clients(model: str) -> int:
+    """The most clients of MPS on a GPU, or on a MIG device, which NVML calls `GPU MIG PROFILE`.
+
+    Of a MIG device they are fewer "proportionally to the compute instance size" (NVIDIA Multi-Instance GPU User Guide,
+    "CUDA Concurrency Mechanisms"): here by the compute slices in its name, of all that the GPU has.
+    """
+    gpu, _, profile = model.partition(" MIG ")
+    if not profile:
+        return MPS_CLIENTS
+    known = find_gpu(gpu)
+    profiles = known.mig if known else ()
+    return MPS_CLIENTS * int(profile[0]) // max((one.slices for one in profiles), default=MOST_SLICES)
+
+
+def mig_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
+    """MIG needs a GPU that has it, as many equal instances, and in each of them the memory of a GMI."""
+    gpu = find_gpu(model)
+    if gpu is None:
+        return None
+    if not gpu.mig:
+        return _no_mig(gpu)
+    profile = even(gpu.mig, gmis)
+    if profile is None:
+        return f"{gpu.name} has at most {max(map(most, gpu.mig))} MIG instances, not {gmis}"
+    return _too_small(profile, memory_bytes)
+
+
+def mig_ci_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
+    """As MIG, of compute instances of one GPU instance, which have its memory in common."""
+    gpu = find_gpu(model)
+    if gpu is None:
+        return None
+    if not gpu.mig:
+        return _no_mig(gpu)
+    fitting = [profile for profile in gpu.mig if even_size(profile, gmis)]
+    if not fitting:
+        largest = max(profile.slices for profile in gpu.mig)
+        return f"an instance of {gpu.name} has at most {largest} compute instances, not {gmis}"
+    return _too_small(max(fitting, key=lambda profile: profile.size), gmis * memory_bytes)
+
+
+def _no_mig(gpu: Gpu) -> str:
+    return f"{gpu.name} ({gpu.architecture}) has no MIG"
+
+
+def _too_small(profile: MigProfile, memory_bytes: int) -> str | None:
+    if profile.memory_gib is None or memory_bytes <= profile.memory_gib * GIB:
+        return None
+    return f"{human_bytes(memory_bytes)} are more than the {human_gib(profile.memory_gib)} of a {profile.name}"

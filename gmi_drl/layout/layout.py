@@ -1,0 +1,313 @@
+"""The layout: which GMIs a run has, on which device, with which roles. What `plan` writes, `train` reads."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from itertools import chain
+from operator import attrgetter
+from typing import Annotated, ClassVar, Literal, Self, get_args
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gmi_drl.files import FileModel, known
+from gmi_drl.hardware.signature import MadeFor
+from gmi_drl.layout.backends import BACKENDS, PROCESS, Limit
+from gmi_drl.layout.mapping import by_device
+from gmi_drl.layout.reductions import NONE, REDUCTIONS, refusal
+from gmi_drl.workload import MOST_ENVIRONMENTS
+
+Role = Literal["simulator", "agent", "trainer"]
+HOLISTIC: tuple[Role, ...] = ("simulator", "agent", "trainer")
+"""The roles of a holistic training GMI (paper section 5.1, TCG_EX)."""
+
+ITS_OWN_REDUCTION = "each group has its own reduction: `groups: {trainers: {members: [0, 1], reduction: MPR-shm}}`"
+"""What became of version 1's groups, lists of members, which had one reduction."""
+
+
+@lru_cache
+def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
+    """Roles are a set: the order in which a file has them does not count. Remembered, as most GMIs have the same."""
+    if twice := {role for role in roles if roles.count(role) > 1}:
+        raise ValueError(f"given twice: {', '.join(sorted(twice))}")
+    return tuple(role for role in HOLISTIC if role in roles)
+
+
+class GMI(FileModel):
+    """One GPU multiplexing instance: a share of a device, run by one process.
+
+    `num_env` counts the environments of this GMI; `cores` are indices within those that the launching process may use.
+    `threads` are torch's: None for one per core. The physics uses all cores anyway. `share` of its device,
+    `memory_limit_bytes` of the device's memory and `mig_profile` (`1g.10gb`) are for backends that enforce them; a GMI
+    without one has no such limit.
+    """
+
+    id: Annotated[int, Field(ge=0)]
+    roles: Annotated[tuple[Role, ...], AfterValidator(_in_order)] = HOLISTIC
+    num_env: Annotated[int, Field(ge=0, le=MOST_ENVIRONMENTS)] = 0
+    cores: tuple[Annotated[int, Field(ge=0)], ...]
+    threads: Annotated[int, Field(ge=1)] | None = None
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    memory_limit_bytes: Annotated[int, Field(ge=1)] | None = None
+    mig_profile: str | None = None
+
+    @property
+    def torch_threads(self) -> int:
+        """Threads of torch."""
+        return self.threads or len(self.cores)
+
+
+class Device(FileModel):
+    """A GPU (`index` within CUDA_VISIBLE_DEVICES) or a set of cores, with the GMIs that it is cut into.
+
+    `node` is the machine that has it, in a layout over several; None: the one where the layout is opened.
+    """
+
+    node: str | None = None
+    kind: Literal["cpu", "gpu"]
+    index: Annotated[int, Field(ge=0)] = 0
+    gmis: Annotated[tuple[GMI, ...], Field(min_length=1)]
+
+
+class GmiGroup(FileModel):
+    """GMIs that act together; a member's place is its rank. `reduction` is how their gradients are summed."""
+
+    members: Annotated[tuple[int, ...], Field(min_length=1)]
+    reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
+
+
+class Channels(FileModel):
+    """How what agents see reaches trainers (paper section 4.2), where a layout has these on GMIs of their own.
+
+    Under `MCC` experience goes in a channel for each kind, by as many steps at a time as make a transfer. Under `UCC`
+    every tensor goes by itself, on one queue, as it is produced: the paper's baseline. `max_lag` is the one knob for
+    how far the policy that acted may lie behind the one that learns from it, in versions: it sets how many rollouts
+    have room, and an agent that finds none waits. With `on_gpu` agents on the GPU of a trainer write into its memory
+    there, if the backend lets them map it (CUDA IPC); else experience goes through the host.
+    """
+
+    mode: Literal["MCC", "UCC"] = "MCC"
+    max_lag: Annotated[int, Field(ge=0)] = 2
+    transfer_bytes: Annotated[int, Field(ge=1)] = 2**20
+    on_gpu: bool = True
+
+
+class Projection(FileModel):
+    """What a plan expects of the layout. `measured` is False when nothing was run for it."""
+
+    measured: bool
+    steps_per_second: float | None = None
+    memory_bytes: int | None = None
+
+
+class Layout(FileModel):
+    """A layout file (`version: 2`). What learns, and how, is not here but in `config.yaml`.
+
+    Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
+    names of letters, digits, `_` and `-`. Which `template` it is by is looked up where that matters. `share_cores` lets
+    GMIs have the same cores, where they take turns: slow, but so more of them than cores can be tried at all.
+    `channels` join agents with trainers on other GMIs.
+    `made_for` is the node that it was planned for, which another one is compared with. Devices of several machines
+    name theirs (`node`); the indices of GPUs and cores then count within each.
+    """
+
+    former: ClassVar[Mapping[str, str]] = {
+        "reduction": ITS_OWN_REDUCTION,
+        "groups": ITS_OWN_REDUCTION,
+        "algo": "the configuration says what learns: `--algo`",
+    }
+    version: Literal[2] = 2
+    task: str | None = None
+    template: str | None = None
+    backend: Annotated[str, known(BACKENDS)] = PROCESS.name
+    share_cores: bool = False
+    devices: Annotated[tuple[Device, ...], Field(min_length=1)]
+    groups: dict[str, GmiGroup] = Field(default_factory=dict)
+    channels: Channels | None = None
+    made_for: MadeFor | None = None
+    projection: Projection | None = None
+    reasons: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        # In the bulk: a layout may have 80,000 GMIs.
+        parts = (
+            self._id_mistakes,
+            self._part_mistakes,
+            self._core_mistakes,
+            self._limit_mistakes,
+            self._group_mistakes,
+        )
+        mistakes = [mistake for part in parts for mistake in part()]
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+        return self
+
+    def _id_mistakes(self) -> list[str]:
+        ids = [gmi.id for gmi in self.gmis]
+        mistakes = [] if ids == list(range(len(ids))) else [f"GMI ids must be 0..{len(ids) - 1}, each once, got {ids}"]
+        devices = Counter((device.node, device.kind, device.index) for device in self.devices)
+        twice = [
+            f"device {kind} {index}{_on(node)} is listed {n} times"
+            for (node, kind, index), n in devices.items()
+            if n > 1
+        ]
+        return mistakes + twice + self._node_mistakes()
+
+    def _node_mistakes(self) -> list[str]:
+        if self.nodes == (None,):
+            return []
+        wrong = [node for node in self.nodes if node is None or not re.fullmatch(r"[A-Za-z0-9_.-]+", node)]
+        return [f"every device names its node, by letters, digits, _, . and -, not {node!r}" for node in wrong]
+
+    def _part_mistakes(self) -> list[str]:
+        idle = [gmi.id for gmi in self.gmis if not gmi.cores]
+        empty = [gmi.id for gmi in self.gmis if gmi.num_env == 0 and "simulator" in gmi.roles]
+        return [f"GMI {gmi} has no cores: even a GMI on a GPU needs one to drive it" for gmi in idle] + [
+            f"GMI {gmi} has the simulator's role, so num_env must be at least 1" for gmi in empty
+        ]
+
+    def _core_mistakes(self) -> list[str]:
+        if self.share_cores:
+            return []
+        return list(chain.from_iterable(self._cores_given_twice(node) for node in self.nodes))
+
+    def _cores_given_twice(self, node: str | None) -> list[str]:
+        gmis = [gmi for device in self.devices_on(node) for gmi in device.gmis]
+        given = list(chain.from_iterable(gmi.cores for gmi in gmis))
+        if len(set(given)) == len(given):
+            return []
+        owners: dict[int, list[int]] = {}
+        for gmi in gmis:
+            for core in gmi.cores:
+                owners.setdefault(core, []).append(gmi.id)
+        shared = {core: sorted(ids) for core, ids in owners.items() if len(ids) > 1}
+        return [
+            f"core {core}{_on(node)} is given to GMIs {ids}: give each its own, or say `share_cores: true`"
+            for core, ids in shared.items()
+        ]
+
+    def _limit_mistakes(self) -> list[str]:
+        limits = sorted(set(get_args(Limit)) - BACKENDS.find(self.backend).enforces)
+        return [
+            f"GMI {gmi.id} has a {limit}, which backend {self.backend!r} does not enforce: "
+            "leave it out or cut by a backend that does"
+            for gmi in self.gmis
+            for limit in limits
+            if getattr(gmi, limit) is not None
+        ]
+
+    def _group_mistakes(self) -> list[str]:
+        mistakes = []
+        ids = {gmi.id for gmi in self.gmis}
+        for name, group in self.groups.items():
+            if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+                mistakes.append(f"group {name!r}: its name must be letters, digits, _ and -: files have it")
+            once = set(group.members)
+            if len(once) != len(group.members) or not once <= ids:
+                mistakes.append(f"group {name!r} must list existing GMIs, each once, got {list(group.members)}")
+            elif mistake := self._reduction_mistake(group):
+                mistakes.append(f"group {name!r}: {mistake}")
+        return mistakes
+
+    def _reduction_mistake(self, group: GmiGroup) -> str | None:
+        kind, *others = {self._device_by_gmi[gmi_id].kind for gmi_id in group.members}
+        if others:
+            return "its GMIs are on cpu and gpu, which round differently: make a group of each kind"
+        if len(group.members) == 1:
+            return None
+        mapping = by_device(group.members, self._place_of)
+        hosts = len({self._device_by_gmi[gmi_id].node for gmi_id in group.members})
+        method = REDUCTIONS.find(group.reduction)
+        if method.maps_memory and not BACKENDS.find(self.backend).maps_memory:
+            apart = f"GMIs of backend {self.backend!r} cannot"
+            return f"reduction {method.name!r} maps memory of other GMIs, which {apart}: use MPR-shm"
+        return refusal(method, mapping, kind, hosts)
+
+    @cached_property
+    def gmis(self) -> tuple[GMI, ...]:
+        """All GMIs, by id."""
+        return tuple(sorted((gmi for device in self.devices for gmi in device.gmis), key=attrgetter("id")))
+
+    @property
+    def num_env(self) -> int:
+        """Environments of all GMIs together."""
+        return sum(gmi.num_env for gmi in self.gmis)
+
+    def with_role(self, role: Role) -> tuple[GMI, ...]:
+        """The GMIs that have a role, by id."""
+        return tuple(gmi for gmi in self.gmis if role in gmi.roles)
+
+    def device_of(self, gmi_id: int) -> Device:
+        """The device that a GMI is a part of."""
+        return self._device_by_gmi[gmi_id]
+
+    def ranks_by_device(self, group: str) -> list[list[int]]:
+        """The mapping list of a group, with ranks: places in its members.
+
+        Where it is over several machines all GMIs of one count as on one device: they share its memory, and what leaves
+        it is to be little.
+        """
+        members = self.groups[group].members
+        return by_device(range(len(members)), lambda rank: self._place_of(members[rank]))
+
+    @cached_property
+    def nodes(self) -> tuple[str | None, ...]:
+        """The machines that it is over, in the order of their devices; `(None,)` for a layout of one."""
+        return tuple(dict.fromkeys(device.node for device in self.devices))
+
+    def devices_on(self, node: str | None) -> tuple[Device, ...]:
+        """Those of one machine."""
+        return self._devices_by_node[node]
+
+    def part_on(self, node: str | None) -> tuple["Layout", tuple[int, ...]]:
+        """What one machine is cut into: a layout of that machine alone, without groups, and the ids of its GMIs here.
+
+        Its own ids count from 0.
+        """
+        ids = tuple(sorted(gmi.id for device in self.devices_on(node) for gmi in device.gmis))
+        own = {gmi_id: number for number, gmi_id in enumerate(ids)}
+        devices = tuple(
+            device.model_copy(
+                update={"node": None, "gmis": tuple(gmi.model_copy(update={"id": own[gmi.id]}) for gmi in device.gmis)}
+            )
+            for device in self.devices_on(node)
+        )
+        part = Layout(
+            task=self.task,
+            template=self.template,
+            backend=self.backend,
+            share_cores=self.share_cores,
+            devices=devices,
+        )
+        return part, ids
+
+    def _place_of(self, gmi_id: int) -> str | int:
+        device = self._device_by_gmi[gmi_id]
+        return device.index if device.node is None else device.node
+
+    @cached_property
+    def _devices_by_node(self) -> dict[str | None, tuple[Device, ...]]:
+        by_node: dict[str | None, list[Device]] = {}
+        for device in self.devices:
+            by_node.setdefault(device.node, []).append(device)
+        return {node: tuple(devices) for node, devices in by_node.items()}
+
+    @cached_property
+    def _device_by_gmi(self) -> dict[int, Device]:
+        return {gmi.id: device for device in self.devices for gmi in device.gmis}
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of what decides the run: the projection, the reasons and what it was made for are left out.
+
+        So are values at their defaults, written out or not: a field that a later version adds changes no digest.
+        """
+        decisive = self.model_dump(mode="json", exclude={"made_for", "projection", "reasons"}, exclude_defaults=True)
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _on(node: str | None) -> str:
+    return f" on node {node}" if node else ""

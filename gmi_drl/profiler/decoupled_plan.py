@@ -1,0 +1,137 @@
+"""A plan for asynchronous training on this machine: measure what acts and what learns, each by itself, and divide.
+
+What was chosen then runs with both sides at once, for what to expect of it. Machines like this one are each divided as
+it is, with the sums between them by the model of their network.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gmi_drl.config.run_config import RunConfig, a3c_of
+from gmi_drl.errors import NoFeasiblePlanError
+from gmi_drl.hardware.cluster import Cluster
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.layout import Channels, Projection
+from gmi_drl.profiler.budget import budget_of
+from gmi_drl.profiler.identical_machines import Machines, require_alike
+from gmi_drl.profiler.measured_plan import known_speeds
+from gmi_drl.profiler.memory_check import LESS_IN_CHANNELS
+from gmi_drl.profiler.rates import Rates, both_at_once, rates_here
+from gmi_drl.scheduler import Plan
+from gmi_drl.scheduler.agent_trainer_split import AS_GOOD, Division, chosen, divisions
+from gmi_drl.scheduler.memory import shortage
+from gmi_drl.scheduler.search import Grid
+from gmi_drl.templates import DECOUPLED, devices_of, more_gmis
+from gmi_drl.units import human_count
+from gmi_drl.workload import TaskSpec
+
+TOLD = 3
+"""Divisions that the reasons tell of."""
+
+
+def plan_here(
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    grid: Grid,
+    *,
+    seconds: float,
+    fresh: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+    remarks: Sequence[str] = (),
+    cluster: Cluster | None = None,
+) -> Plan:
+    """Measure both sides and choose. The arguments are those of `profiler.planning.plan_here`.
+
+    With a `cluster` it is for all of its machines, which are like this one, or for one where more are no faster.
+
+    Raises:
+        NoFeasiblePlanError: if nothing was measured that leaves a GMI to train.
+        LayoutMismatchError: if a device is in use.
+        UsageError: if a machine of the cluster is another one than this.
+    """
+    if cluster is not None:
+        require_alike(cluster, node)
+    cuts = _with_two_gmis(grid, node)
+    budget = budget_of(seconds, task, config, node, tell)
+    speeds = known_speeds(task, config, node, cuts, budget, template=DECOUPLED, fresh=fresh, tell=tell)
+    rates = rates_here(task, config, node, cuts, budget, fresh=fresh, tell=tell)
+    machines, ways, compared = _as_many_as_pay(Machines(task, config, speeds, node), cluster, rates)
+    best = chosen(ways)
+    ran, told = both_at_once(best, machines, budget)
+    tell(told)
+    why = [*remarks, *compared, *_reasons(machines, best, ways), told, *_foretold(ran)]
+    return _plan(machines, ran, [way for way in ways if way is not best], why)
+
+
+def _with_two_gmis(grid: Grid, node: Node) -> Grid:
+    """The cuts that leave a GMI to act beside one that trains.
+
+    Raises:
+        NoFeasiblePlanError: if there is none.
+    """
+    devices, _ = devices_of(node)
+    several = [cut for cut in grid if devices * cut.gmis_per_gpu > 1]
+    if not several:
+        raise NoFeasiblePlanError(f"{node.name} has no room for an agent and a trainer: {more_gmis(DECOUPLED.name, 2)}")
+    return several
+
+
+def _as_many_as_pay(one: Machines, cluster: Cluster | None, rates: Rates) -> tuple[Machines, list[Division], list[str]]:
+    """All machines of a cluster, or one where more are no faster; the ways to divide each, and how they compare."""
+    ways = _ways(one, rates)
+    if cluster is None:
+        return one, ways, []
+    many = replace(one, cluster=cluster)
+    ways_of_many = _ways(many, rates)
+    alone, together = chosen(ways).expected, chosen(ways_of_many).on(many.count).expected
+    why = [f"one node alone does {human_count(alone)} steps/s, all {many.count} do {human_count(together)}"]
+    return (one, ways, why) if alone >= together else (many, ways_of_many, why)
+
+
+def _ways(machines: Machines, rates: Rates) -> list[Division]:
+    """Those to divide each of the machines whose GMIs and channels the host holds, the fastest first.
+
+    Raises:
+        NoFeasiblePlanError: if it holds none, with the numbers of the fastest.
+    """
+    learner = a3c_of(machines.config)
+    ways = divisions(machines.node, rates.acting, rates.learning, learner, machines.waits)
+    points = {point.cut: point for point in rates.acting}
+
+    def short(way: Division) -> str | None:
+        rollouts = learner.rollouts_of(way.agents, way.trainers)
+        channels = way.trainers * learner.batches_bytes(machines.task, Channels(), rollouts, way.cut.num_env)
+        point, gmis = points[way.cut], way.agents + way.trainers
+        return shortage(machines.node, gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes, channels)
+
+    roomy = [way for way in ways if short(way) is None]
+    if ways and not roomy:
+        raise NoFeasiblePlanError(f"{ways[0].described}, but {short(ways[0])}: {LESS_IN_CHANNELS}")
+    return roomy
+
+
+def _reasons(machines: Machines, best: Division, ways: Sequence[Division]) -> list[str]:
+    """What was chosen, by what, and from what."""
+    why = [f"measured on this machine, each side while the other rested: {best.described}"]
+    if machines.count > 1:
+        why.append(f"so is each of {machines.count} nodes divided, whose trainers sum their gradients")
+    if best is not ways[0]:
+        why.append(f"at least {AS_GOOD:.0%} of the most, with fewer environments, whose steps teach more")
+    return why + [f"besides: {way.described}" for way in ways[:TOLD] if way is not best]
+
+
+def _foretold(ran: Division) -> list[str]:
+    """What was expected of the choice beside what it did, if it ran."""
+    if ran.error is None:
+        return []
+    speeds = f"{human_count(ran.expected)} steps/s were expected, {human_count(ran.steps_per_second)} ran"
+    return [f"by the rates of sides that rested {speeds}: an error of {ran.error:+.1%}"]
+
+
+def _plan(machines: Machines, best: Division, others: Sequence[Division], why: list[str]) -> Plan:
+    """The layout of the choice; all divisions as they are over all machines."""
+    learner, (choice, *rest) = machines.config.learner, [way.on(machines.count) for way in (best, *others)]
+    projection = Projection(measured=True, steps_per_second=choice.steps_per_second)
+    layout = machines.layout(best, projection, why)
+    return Plan(layout, horizon=learner.horizon, learner=learner.kind, divisions=(choice, *rest))

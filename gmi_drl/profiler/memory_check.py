@@ -1,0 +1,131 @@
+"""Whether the environments of a training fit into memory: found out before it starts."""
+
+from collections.abc import Callable
+from math import ceil, inf
+
+from gmi_drl.config.learners import OUR_PPO
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.errors import GmiError, LayoutMismatchError
+from gmi_drl.gmi import backend_for
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import Layout
+from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.measurable import measurable
+from gmi_drl.profiler.points import SMALL, PointMeasurer
+from gmi_drl.profiler.speeds import remembered_speeds
+from gmi_drl.scheduler.memory import SPARE, fit, shortage
+from gmi_drl.scheduler.profile import ProfilePoint
+from gmi_drl.templates import backend_refusal, template_of
+from gmi_drl.units import GIB, human_bytes, human_gib
+from gmi_drl.workload import TaskSpec
+
+PLENTY_BYTES = 2**20
+"""More than an environment of any task here takes, beside what is learnt from it: what fits so is not measured."""
+
+FIXED_BYTES = 2**30
+"""More than a process takes without environments and networks."""
+
+LESS_IN_CHANNELS = "let agents have fewer environments, or lower learner.rollouts or max_lag in the layout's channels"
+"""The remedy where channels are too large."""
+
+
+def require_room(
+    layout: Layout, config: RunConfig, task: TaskSpec, node: Node, tell: Callable[[str], None] = lambda line: None
+) -> None:
+    """Refuse a training that would run out of memory.
+
+    Where a MiB for each environment and what its learner takes (`LearnerConfig.memory_bytes`) do not fit, or cannot be
+    reckoned, one GMI is run with few environments, unless that is remembered, and a line through what it took is held
+    against the memory. Where our PPO was run in a learner's place, what that one takes beyond it is added. Channels
+    have a size that is known, so they are refused where they do not fit even without the GMIs.
+
+    Args:
+        layout: Where it would train.
+        config: How.
+        task: What.
+        node: This machine.
+        tell: Told if it takes a while, and why nothing is known where few environments do not run.
+
+    Raises:
+        LayoutMismatchError: with what is needed and what there is.
+    """
+    if backend_for(layout).check(node, layout):
+        return  # of another machine: that is refused where the devices are claimed
+    size = max(len(device.gmis) for device in layout.devices)
+    most = max(gmi.num_env for gmi in layout.gmis)
+    learner = config.learner
+    batches = learner.channels_bytes(layout, task)
+    channels = batches * len(layout.with_role("trainer"))
+    if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
+        raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
+    worlds = learner.worlds_of(layout) if layout.channels else most
+    learning = learner.memory_bytes(task, worlds)
+    if learning is None:
+        tell(f"what {learner.kind} keeps cannot be reckoned: measuring how much memory a few environments take")
+    else:
+        generous = FIXED_BYTES + PLENTY_BYTES * most + learning
+        if _shortage(layout, node, generous + (batches if node.num_gpus else 0), generous, channels) is None:
+            return
+        much = f"{layout.num_env} environments are many"
+        if channels and _shortage(layout, node, generous, generous) is None:
+            much = f"channels of {human_bytes(channels)} are large ({LESS_IN_CHANNELS})"
+        if template_of(layout).probe(OUR_PPO) is None:
+            tell(f"{much}; GMIs of {layout.template} are unlike, so none is measured")
+            return
+        tell(f"{much}: measuring how much memory a few take")
+    try:
+        config = measurable(task, config, template_of(layout), tell)
+        points = _points_of_few(layout, task, config, node, size)
+    except GmiError as error:  # it measures on the first device, busy perhaps; the training says what concerns it
+        tell(f"the memory is not known: {error}")
+        return
+    device = fit((point.num_env, point.memory_bytes) for point in points)
+    host = fit((point.num_env, point.host_bytes) for point in points)
+    if device is None or host is None:
+        return  # nothing here tells how much is taken
+    # What a learner says that it takes beyond the one that stands for it; on a CPU the host's memory is the device's.
+    beyond = max(0, (learning or 0) - (config.learner.memory_bytes(task, most) or 0))
+    why = _shortage(layout, node, device(most) + beyond, host(most))
+    if why is not None:
+        each = max(device.bytes_per_env, host.bytes_per_env)
+        more = f", and {human_bytes(beyond)} by what {learner.kind} says of itself" if beyond else ""
+        raise LayoutMismatchError(
+            f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
+            f"{human_bytes(device.fixed_bytes)} without any{more}): give each fewer, with --num-env or in the layout"
+        )
+
+
+def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, channel_bytes: int = 0) -> str | None:
+    """Why the GMIs of a layout have no room, if each takes so much; of profiles that it names nothing is reckoned."""
+    size = max(len(device.gmis) for device in layout.devices)
+    if all(gmi.mig_profile is None for gmi in layout.gmis):
+        why = backend_refusal(node, Cut(size, layout.gmis[0].num_env, layout.backend), memory_bytes)
+        if why is not None:
+            return why
+    return shortage(node, len(layout.gmis), size, memory_bytes, host_bytes, channel_bytes)
+
+
+def _gpu_shortage(layout: Layout, node: Node, batches: int) -> str | None:
+    """Why a GPU has no room for the batches of channels, which each of its trainers copies to it."""
+    if node.gpu_memory_gib is None:
+        return None
+    most = max(sum("trainer" in gmi.roles for gmi in device.gmis) for device in layout.devices) * batches
+    if most <= (1 - SPARE) * node.gpu_memory_gib * GIB:
+        return None
+    return f"batches of channels would take {human_bytes(most)} of a GPU's {human_gib(node.gpu_memory_gib)}"
+
+
+def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:
+    """What a GMI takes with few environments. Raises GmiError, with the reason, where they do not run."""
+    template = template_of(layout)
+    cache = Cache(task, config, node, template=template)
+    cuts = [Cut(size, few, layout.backend) for few in SMALL]
+    speeds = remembered_speeds(node, [layout.backend])  # as a plan would, whose points are remembered
+    with PointMeasurer(task, config, node, cache, cuts, Budget(inf), speeds=speeds, template=template) as measure:
+        for cut in cuts:
+            point = measure(cut)
+            if point is not None and not point.runnable:
+                raise GmiError(point.reason)
+        return measure.points

@@ -1,0 +1,1 @@
+"""Experience that is kept: in files."""

@@ -1,0 +1,161 @@
+"""Experience read back: as transitions in any order, or as blocks in the order of time."""
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.files.block import TENSORS, Block
+from gmi_drl.replay.files.index import ExperienceIndex, Shard, read_index
+
+OPEN = 64
+"""Shards that are mapped into memory at once."""
+
+
+class ExperienceDataset(Dataset[dict[str, Tensor]]):
+    """The transitions in a folder that `gmi-drl serve --experience FOLDER` has written.
+
+    Item i is a dict: `obs` `[O]`, `action` `[A]`, `reward` `[]`, `next_obs` `[O]`, `terminated` and `truncated` (bool
+    `[]`). Steps that are no transitions are left out. Transitions are in the order of GMIs, then of steps, then of
+    worlds; a `torch.utils.data.DataLoader` shuffles and stacks them. Where the simulator tells no last observations
+    (`knows_final_obs` False) `next_obs` of an episode's end is `obs`.
+
+    Shards are mapped, not loaded: memory is what the system keeps of the files. The digest of a shard is checked when
+    a process first opens it. What is changed while it is mapped is not noticed.
+
+    Args:
+        folder: With an `index.json`; shards that it does not name are no part of it.
+
+    Attributes:
+        index: What the experience is of, and its shards.
+
+    Raises:
+        UsageError: if it is no such folder, or a shard is missing or of another length; later, naming the file, when a
+            shard is found to be broken.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.index: ExperienceIndex = read_index(self.folder)
+        self._shards = [(gmi_id, shard) for gmi_id, gmi in sorted(self.index.gmis.items()) for shard in gmi.shards]
+        self._ends = list(accumulate(shard.transitions for _, shard in self._shards))
+        self._open: OrderedDict[int, _OpenShard] = OrderedDict()
+        self._checked = set[int]()
+        for _, shard in self._shards:
+            path = self.folder / shard.file
+            if not path.is_file():
+                raise UsageError(f"{path} is missing")
+            if path.stat().st_size != shard.bytes:
+                raise UsageError(f"{path} has {path.stat().st_size} bytes, it was written with {shard.bytes}")
+
+    @property
+    def knows_final_obs(self) -> bool:
+        """Whether `next_obs` of an episode's end is what the simulator saw there."""
+        return all(shard.knows_final_obs for _, shard in self._shards)
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(f"transition {index} of {len(self)}")
+        number = bisect_right(self._ends, place)
+        return self._opened(number).transition(place - (self._ends[number - 1] if number else 0))
+
+    def blocks(self, gmi_id: int) -> Iterator[Block]:
+        """All that a GMI has seen, in the order of time, shard after shard; each goes on where the last ended.
+
+        Raises:
+            UsageError: if there is no such GMI, or a shard is broken.
+        """
+        if gmi_id not in self.index.gmis:
+            raise UsageError(f"{self.folder} has experience of GMIs {sorted(self.index.gmis)}, none of GMI {gmi_id}")
+        for number, (of, _) in enumerate(self._shards):
+            if of == gmi_id:
+                yield self._opened(number).block
+
+    def __getstate__(self) -> dict[str, object]:
+        """For workers of a DataLoader, which map files by themselves."""
+        return {**self.__dict__, "_open": OrderedDict()}
+
+    def _opened(self, number: int) -> "_OpenShard":
+        """The shard of this number, mapped; the one that was not asked for the longest gives way."""
+        if number not in self._open:
+            gmi_id, shard = self._shards[number]
+            path = self.folder / shard.file
+            if number not in self._checked:
+                _check_digest(path, shard.sha256)
+                self._checked.add(number)
+            block = _mapped(path, shard, self.index, self.index.gmis[gmi_id].num_env)
+            self._open[number] = _OpenShard(block)
+            if len(self._open) > OPEN:
+                self._open.popitem(last=False)
+        self._open.move_to_end(number)
+        return self._open[number]
+
+
+class _OpenShard:
+    """A block whose transitions are found by their number."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self._ended_at: list[int] = (block.final_at[:, 0] * block.num_env + block.final_at[:, 1]).tolist()
+        gaps = (~block.valid).flatten().nonzero().flatten().tolist()
+        self._before_gap = [place - gaps_before for gaps_before, place in enumerate(gaps)]  # so many transitions
+
+    def transition(self, number: int) -> dict[str, Tensor]:
+        block = self.block
+        place = number + bisect_right(self._before_gap, number)
+        step, world = divmod(place, block.num_env)
+        end = bisect_left(self._ended_at, place)
+        if end < len(self._ended_at) and self._ended_at[end] == place:
+            next_obs = block.final_obs[end]
+        else:
+            next_obs = block.obs[step + 1, world] if step + 1 < block.steps else block.last_obs[world]
+        return {
+            "obs": block.obs[step, world].clone(),
+            "action": block.action[step, world].clone(),
+            "reward": block.reward[step, world].clone(),
+            "next_obs": next_obs.clone(),
+            "terminated": block.terminated[step, world].clone(),
+            "truncated": block.truncated[step, world].clone(),
+        }
+
+
+def _check_digest(path: Path, sha256: str) -> None:
+    try:
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    if digest != sha256:
+        raise UsageError(f"{path} was changed since it was written")
+
+
+def _mapped(path: Path, shard: Shard, index: ExperienceIndex, num_env: int) -> Block:
+    """A shard as the index tells of it, mapped."""
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in TENSORS}
+    except (OSError, SafetensorError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    each = (shard.steps, num_env)
+    shapes = {name: each for name in ("reward", "terminated", "truncated", "valid")} | {
+        "obs": (*each, index.num_obs),
+        "action": (*each, index.num_actions),
+        "last_obs": (num_env, index.num_obs),
+        "final_obs": (shard.ends, index.num_obs),
+        "final_at": (shard.ends, 2),
+    }
+    for name, shape in shapes.items():
+        if tuple(tensors[name].shape) != shape:
+            raise UsageError(f"{path}: {name} is {tuple(tensors[name].shape)}, the index says {shape}")
+    return Block(**tensors, knows_final_obs=shard.knows_final_obs)

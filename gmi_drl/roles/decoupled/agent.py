@@ -1,0 +1,123 @@
+"""The agent of asynchronous training: simulator and policy on one GMI, and nobody who learns (section 5.1)."""
+
+import time
+from contextlib import closing
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.agent import Agent
+from gmi_drl.comm.channels import AgentEnd
+from gmi_drl.config.run_config import a3c_of
+from gmi_drl.layout.experience import FACTS
+from gmi_drl.roles.decoupled.channel_setup import channel_sizes
+from gmi_drl.roles.decoupled.rollout_writer import Recording, recording_of
+from gmi_drl.roles.decoupled.startup import tell_of_worlds
+from gmi_drl.roles.decoupled.trainer_connection import way_to_trainers
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.seeds import seed_of, start_of
+from gmi_drl.roles.serving.player import new_agent
+from gmi_drl.roles.training.actor import Actor
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.worlds import make_worlds
+from gmi_drl.run.phases import ACT, SIMULATE
+from gmi_drl.tasks.terms import terms_of
+
+
+class ExperienceAgent(DRL_role):
+    """Plays one rollout after another with the newest policy, until the trainers want no more."""
+
+    def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
+        """Returns how many rollouts were sent.
+
+        Args:
+            resume: The checkpoint that the trainers go on from; the worlds of an agent begin anew.
+        """
+        config, start, way = self.mgr.configure(), start_of(resume), way_to_trainers(self.mgr)
+        nth = f" {self.mgr.predecessors}" if self.mgr.predecessors else ""  # a successor draws anew
+        task_seed = seed_of(config, start, self.GMI_id, f"task{nth}")
+        torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
+        task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, task_seed)
+        tell_of_worlds(self, task, way)
+        terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
+        agent, vector = new_agent(task.spec, config, device)
+        noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
+        actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, vector)
+        sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
+        recording = recording_of(sizes, device)
+        with closing(way.open(sizes)) as end:
+            return {"rollouts": Playing(actor, newest, recording, end).play_on()}
+
+
+class Playing:
+    """An actor that fills places, and follows the policy.
+
+    Args:
+        actor: With an agent that somebody else trains.
+        newest: Version of that agent.
+        recording: Into places.
+        end: Of the channels.
+    """
+
+    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd) -> None:
+        self.actor, self.newest, self.recording, self.end = actor, newest, recording, end
+        self.clock = PhaseClock(actor.task.device)
+        self._sent, self._told_wait_s, self._fetch_s = 0, 0.0, 0.0
+
+    def play_on(self) -> int:
+        """Fill places until there are no more; how many were."""
+        while (place := self.end.lease()) is not None:
+            began_s = time.perf_counter()
+            self.newest.take_from(self.end)  # after the lease, which is what bounds the lag
+            self._fetch_s = time.perf_counter() - began_s
+            self.recording.begin(place)
+            self.clock.start()
+            self.actor.play(self.recording.rollout, self.clock, self.recording.after_step)
+            self._judge()
+            self.recording.end(self._facts())
+        return self._sent
+
+    @torch.no_grad()
+    def _judge(self) -> None:
+        """The density of what was done, by the policy that did it, and values where they take time-outs' place."""
+        rollout, agent = self.recording.rollout, self.actor.agent
+        if self.actor.config.bootstrap == "last_value":  # says where a value is wanted
+            rollout.bootstrap.mul_(agent.value(rollout.obs))
+        rollout.log_prob.copy_(agent.policy.log_prob(rollout.action, rollout.mean))
+        self.clock.mark(ACT.name)
+
+    def _facts(self) -> Tensor:
+        self._sent += 1
+        phases = self.clock.read()
+        waited_s, self._told_wait_s = self.end.wait_s - self._told_wait_s, self.end.wait_s
+        facts = {
+            "version": self.newest.version or 0,
+            "sim_s": phases[SIMULATE.name],
+            "act_s": phases[ACT.name],
+            "wait_s": waited_s,
+            "fetch_s": self._fetch_s,
+        }
+        return torch.tensor([float(facts[name]) for name in FACTS], dtype=torch.float64)
+
+
+class Newest:
+    """The newest version of a policy, in an agent that somebody else trains.
+
+    Args:
+        agent: Of this process.
+        vector: Which its parameters are views of.
+    """
+
+    def __init__(self, agent: Agent, vector: Tensor) -> None:
+        self._agent = agent
+        self._statistics = torch.zeros_like(agent.normaliser.statistics)
+        self.parameters = [vector, self._statistics]
+        self.version: int | None = None
+
+    def take_from(self, end: AgentEnd) -> None:
+        """Take it, if it is newer than what is here; the first one is waited for."""
+        if self.version is not None and end.parameters.newest_version() == self.version:
+            return
+        self.version = end.parameters.read_into(self.parameters)
+        self._agent.normaliser.load(self._statistics)

@@ -1,0 +1,68 @@
+"""The ends of the channels that a GMI of a decoupled layout holds."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from gmi_drl.comm.channels import ChannelSizes, TrainerEnd, packed_bytes, trainer_end
+from gmi_drl.config.run_config import RunConfig, a3c_of
+from gmi_drl.layout.backends import BACKENDS
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.layout.layout import Device, Layout
+from gmi_drl.layout.pools import Pool, pool_of
+from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.workload import TaskSpec
+
+
+def channel_sizes(
+    mgr: GMI_manager, config: RunConfig, spec: TaskSpec, num_terms: int, parameters: Sequence[Tensor]
+) -> ChannelSizes:
+    """What all ends of a pool reckon by.
+
+    All trainers of a layout learn from as many rollouts in an update, however many agents each pool has.
+
+    Args:
+        mgr: Of one of its GMIs.
+        config: Of the run.
+        spec: The task's sizes.
+        num_terms: Terms of the reward that are told.
+        parameters: What goes back, for its size.
+    """
+    layout = mgr.layout
+    assert layout.channels is not None  # as its template has checked
+    agents, trainers, pool = layout.with_role("agent"), layout.with_role("trainer"), pool_of(layout, mgr.gmi.id)
+    form = RolloutForm(config.learner.horizon, agents[0].num_env, spec.num_obs, spec.num_actions, num_terms)
+    return ChannelSizes(
+        form,
+        a3c_of(config).rollouts_of(len(agents), len(trainers)),
+        pool.agents,
+        pool.trainers,
+        layout.channels,
+        packed_bytes(parameters),
+        direct_agents(layout, pool),
+    )
+
+
+def direct_agents(layout: Layout, pool: Pool) -> tuple[tuple[int, ...], ...]:
+    """For each trainer of a pool the agents that write into its memory on their GPU (`comm.channels.direct`)."""
+
+    def device_of(gmi_id: int) -> Device | None:
+        device = layout.device_of(gmi_id)
+        return device if device.kind == "gpu" else None
+
+    assert layout.channels is not None
+    if not layout.channels.on_gpu or not BACKENDS.find(layout.backend).maps_memory:
+        return ()
+    direct = tuple(
+        tuple(agent for agent in pool.agents if device_of(agent) is device_of(trainer) is not None)
+        for trainer in pool.trainers
+    )
+    return direct if any(direct) else ()
+
+
+def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:
+    """That of a trainer."""
+    memory = mgr.channel_memory
+    return trainer_end(
+        *memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_succeeded, renewals=mgr.renewals
+    )

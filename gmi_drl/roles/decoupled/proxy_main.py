@@ -1,0 +1,70 @@
+"""The process that stands in for an agent of another host (`comm.channels.stand_in`).
+
+`python -m gmi_drl.roles.decoupled.proxy_main DESCRIPTOR NAME`, started on the host of the trainers by its agent and
+nobody else, and supervised as a GMI is. The descriptor is that of a file with the order, `{"gmi": 3, ...}`; the name is
+for those who look at processes.
+"""
+
+import json
+import sys
+import traceback
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.process_signals import leave_to_launcher
+from gmi_drl.roles.main import describe, die_with
+
+
+def main() -> int:
+    """Meet the agent and do as it says, until it ends; tell the launcher how that went."""
+    with open(int(sys.argv[1])) as paper:
+        order = json.load(paper)
+    leave_to_launcher()
+    die_with(order["parent"])
+
+    from gmi_drl.errors import GmiError
+    from gmi_drl.roles.launcher.connection import Line
+    from gmi_drl.roles.launcher.protocol import Attached, Done
+
+    line = Line(order["line"])
+    line.deliver(Attached())
+    try:
+        _stand_in(order)
+    except Exception as error:
+        if not isinstance(error, GmiError):
+            traceback.print_exc()
+        line.deliver(describe(error))
+        return 1
+    line.deliver(Done(None))
+    return 0
+
+
+def _stand_in(order: dict[str, Any]) -> None:
+    """Everything that needs torch."""
+    import torch
+
+    from gmi_drl.comm.channels.proxy import StandIn
+    from gmi_drl.comm.channels.proxy_rendezvous import AGENT, STAND_IN, crossing_of, member_of
+    from gmi_drl.comm.links.handshake import Meeting, meet
+    from gmi_drl.comm.messages.messages import Messages
+    from gmi_drl.files import load_yaml
+    from gmi_drl.layout.layout import Layout
+    from gmi_drl.layout.waits import waits_of
+    from gmi_drl.roles.launcher.resources import Resources
+
+    torch.set_num_threads(1)
+    gmi_id, hang_s = order["gmi"], order["hang_s"]
+    waits = waits_of(load_yaml(Layout, Path(order["layout"])))
+    resources = Resources.from_order(order["resources"])
+    spot, post, memory = resources.spots[crossing_of(gmi_id)], resources.post, resources.channels
+    assert post is not None and memory is not None and spot.meeting is not None and spot.listener is not None
+    messages = Messages(post, gmi_id, hang_s)  # trainers can see this process end from now on
+    member = member_of(gmi_id, STAND_IN, order["home"], hang_s)
+    wire = meet(member, Meeting.read(spot.meeting), spot.listener)[AGENT]
+    with closing(StandIn(wire, memory, post, gmi_id, hang_s, messages.send, waits)) as stand_in:
+        stand_in.serve()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

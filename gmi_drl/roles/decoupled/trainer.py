@@ -1,0 +1,42 @@
+"""The trainer of asynchronous training: learns from what agents on other GMIs send (section 5.1, Figure 6b)."""
+
+from typing import Any
+
+from gmi_drl.roles.decoupled.a3c_replica import TrainingReplica, make_a3c, published_of
+from gmi_drl.roles.decoupled.channel_setup import channel_sizes, open_trainer_end
+from gmi_drl.roles.decoupled.startup import hear_of_worlds, tell_of_room
+from gmi_drl.roles.decoupled.update_stats import Agreement
+from gmi_drl.roles.training.holistic import Holistic
+from gmi_drl.tasks.terms import RewardTerms
+
+
+class Trainer(Holistic):
+    """Updates, reports and saves as a holistic GMI does, without worlds of its own."""
+
+    replica: TrainingReplica
+
+    def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
+        """See `Holistic`. An iteration is an update of all trainers, and makes a version of the policy."""
+        result = super().GMI_run(resume)
+        self.replica.publish()  # where nothing was left to do: agents may wait for a first version
+        self.replica.end.end_experience()
+        self.replica.end.close()
+        return result
+
+    def set_up_replica(self, start: int) -> None:
+        """See `Holistic`: the first agent of its pool tells what its worlds are."""
+        spec, names = hear_of_worlds(self)
+        device = self.mgr.device
+        self.terms = RewardTerms(names, device) if names else None
+        a3c = make_a3c(spec, self.config, self.reduction, device)
+        sizes = channel_sizes(self.mgr, self.config, spec, len(names), published_of(a3c))
+        agents = [gmi.id for gmi in self.mgr.layout.with_role("agent")]
+        self.replica = TrainingReplica(
+            a3c,
+            open_trainer_end(self.mgr, sizes),
+            Agreement(self.reduction.group, agents),
+            version=start,
+            last=self.config.iterations,
+            publishes=self.GMI_id == sizes.trainers[0],
+        )
+        tell_of_room(self)

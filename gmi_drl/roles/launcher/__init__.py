@@ -1,0 +1,1 @@
+"""What a GMI and its launcher tell each other."""

@@ -1,0 +1,1 @@
+"""Roles that measure iterations for plans and profiles."""

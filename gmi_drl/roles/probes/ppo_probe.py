@@ -1,0 +1,48 @@
+"""The probe of our PPO."""
+
+from typing import ClassVar
+
+from gmi_drl.roles.probes.probe import ReplicaProbe
+from gmi_drl.roles.training.learner import Learner
+from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.tasks import Task
+
+
+class PPOProbe(ReplicaProbe):
+    """Measures `Replica`, as `Holistic` trains it.
+
+    The learner stays when the number of environments changes, so that walking it upward costs one start-up in all.
+    """
+
+    replica: Replica | None = None
+    learner_class: ClassVar[type[Learner]] = Learner
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """See `Probe`."""
+        assert self.replica is not None
+        return self.replica.warm_up_iterations
+
+    def leave_worlds(self) -> None:
+        """See `Probe`."""
+        if self.replica is not None:
+            self.replica.leave_worlds()
+
+    def make_replica(self, task: Task) -> Replica:
+        """See `ReplicaProbe`; without worlds yet."""
+        return Replica(
+            task.spec,
+            self.config,
+            self.mgr.reduction(self.group),
+            sample_share=self.sample_share,
+            device=self.mgr.device,
+            seed=self.seed("learner"),
+            learner_class=self.learner_class,
+        )
+
+    def enter_worlds(self, task: Task) -> None:
+        """See `Probe`."""
+        if self.replica is None:
+            self.replica = self.make_replica(task)
+        self.replica.learner.ppo.sample_share = self.sample_share
+        self.replica.enter_worlds(task, self.seed("agent"))

@@ -1,0 +1,42 @@
+"""The probe of serving: worlds and an agent that nobody trains, measured (paper section 5.2)."""
+
+import gc
+from collections.abc import Callable
+
+import torch
+
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.config.run_config import acting_of
+from gmi_drl.roles.probes.probe import Probe
+from gmi_drl.roles.serving.service import Service
+from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.run.phases import PHASE_NAMES
+from gmi_drl.tasks import Task
+
+
+class ServingProbe(Probe):
+    """An iteration is a block of `horizon` steps, as many as a training takes in one. Nothing is agreed on."""
+
+    service: Service | None = None
+
+    def iterate(self, decide: Callable[[], Word]) -> Word:
+        """See `Probe`."""
+        assert self.service is not None
+        self.service.play(self.config.learner.horizon)
+        return decide()
+
+    def phases(self) -> dict[str, float]:
+        """See `Probe`."""
+        assert self.service is not None
+        return dict.fromkeys(PHASE_NAMES, 0.0) | self.service.phases()
+
+    def leave_worlds(self) -> None:
+        """See `Probe`."""
+        self.service = None
+        gc.collect()  # what was made for them may be part of cycles
+
+    def enter_worlds(self, task: Task) -> None:
+        """See `Probe`."""
+        agent = make_agent(task.spec, acting_of(self.config), self.mgr.device, seed=self.config.seed)
+        noise = torch.Generator(self.mgr.device).manual_seed(self.seed("agent"))
+        self.service = Service(task, agent, noise, cuda_graphs=self.config.cuda_graphs)

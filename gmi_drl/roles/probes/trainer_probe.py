@@ -1,0 +1,72 @@
+"""The probe of a trainer: updates by experience that nobody has sent, measured for plans."""
+
+from collections.abc import Callable
+
+import torch
+
+from gmi_drl.algo.a3c import A3C
+from gmi_drl.algo.agent import Agent, make_agent
+from gmi_drl.algo.experience_batch import ExperienceBatch
+from gmi_drl.config.run_config import a3c_of
+from gmi_drl.cuda_graph import WARM_UP_CALLS
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.roles.probes.probe import Probe
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.worlds import close_worlds
+from gmi_drl.run.phases import PHASE_NAMES
+from gmi_drl.tasks import Task
+
+
+class TrainerProbe(Probe):
+    """An iteration is one update by a rollout of as many worlds, whose numbers are noise."""
+
+    batch: ExperienceBatch | None = None
+
+    def iterate(self, decide: Callable[[], Word]) -> Word:
+        """See `Probe`."""
+        assert self.batch is not None
+        self._clock.start()
+        self._a3c.update(self.batch)
+        self._clock.mark("learn_s")
+        return decide()
+
+    def phases(self) -> dict[str, float]:
+        """See `Probe`."""
+        return dict.fromkeys(PHASE_NAMES, 0.0) | self._clock.read()
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """See `Probe`: a first update takes its memory, and so tells nothing of how many fit into a time."""
+        return WARM_UP_CALLS + 1 if self.mgr.device.type == "cuda" and self.config.cuda_graphs else 2
+
+    def leave_worlds(self) -> None:
+        """See `Probe`."""
+        self.batch = None
+
+    def enter_worlds(self, task: Task) -> None:
+        """See `Probe`: the worlds tell their sizes and are closed."""
+        close_worlds(self.mgr.worlds)
+        spec, learner, device = task.spec, a3c_of(self.config), self.mgr.device
+        agent = make_agent(spec, learner, device, seed=self.config.seed)
+        self._clock = PhaseClock(device)
+        self._a3c = A3C(agent.policy, agent.normaliser, learner, cuda_graphs=self.config.cuda_graphs)
+        form = RolloutForm(learner.horizon, task.num_env, spec.num_obs, spec.num_actions)
+        self.batch = made_up(form, agent)
+
+
+@torch.no_grad()
+def made_up(form: RolloutForm, agent: Agent) -> ExperienceBatch:
+    """One rollout of noise, in which the agent itself has acted.
+
+    Actions that it would never do make gradients of subnormal numbers, whose products take longer.
+    """
+    device = agent.normaliser.mean.device
+    batch, noise = ExperienceBatch.empty(form, 1, device), torch.Generator(device).manual_seed(0)
+    for numbers in (batch.obs, batch.action, batch.reward, batch.last_obs):
+        numbers.normal_(generator=noise)
+    batch.valid.fill_(1.0)
+    action, mean = agent.policy.act(agent.normaliser(batch.obs), batch.action)
+    batch.action.copy_(action)
+    batch.log_prob.copy_(agent.policy.log_prob(action, mean))
+    return batch

@@ -1,0 +1,1 @@
+"""Roles that act without learning: serve, play, record."""

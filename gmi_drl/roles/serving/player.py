@@ -1,0 +1,135 @@
+"""Playing: what a run has learnt acts in worlds of its own, and nothing is learnt."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.agent import Agent, make_agent
+from gmi_drl.algo.flat_parameters import FlatParameters
+from gmi_drl.config.learners import OurConfig
+from gmi_drl.config.run_config import RunConfig, acting_of
+from gmi_drl.errors import UsageError
+from gmi_drl.layout.layout import Layout
+from gmi_drl.roles.training.checkpointer import LEARNER_PART
+from gmi_drl.run import checkpoint
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import Task
+from gmi_drl.workload import TaskSpec
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of a world; `ended` is how, "running" if it has not."""
+
+    world: int
+    total: float
+    length: int
+    ended: Literal["terminated", "truncated", "bad", "running"]
+
+
+def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
+    """The task that a run has learnt.
+
+    Raises:
+        UsageError: if its policy is not one that an `Agent` can act by.
+    """
+    if layout.task is None:
+        raise UsageError(f"{folder.path}: its layout names no task: nothing to play")
+    if not isinstance(config.learner, OurConfig):
+        kind = config.learner.kind
+        raise UsageError(f"{folder.path} was trained by {kind}: play its files with its own tools (rsl_rl: model_*.pt)")
+    return layout.task
+
+
+def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
+    """The agent that a run begins with, on the CPU."""
+    return new_agent(spec, config, CPU)[0]
+
+
+def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: torch.device = CPU) -> Agent:
+    """The agent of a run's newest checkpoint; a training may go on meanwhile.
+
+    Raises:
+        UsageError: There is none, it is broken, the task has changed since, or its sizes are not those of the task and
+            the configuration.
+    """
+    folder.require_task(spec)
+    agent, parameters = new_agent(spec, config, device)
+    iteration, learner = newest_learner(folder)
+    saved = learner["parameters"]
+    if saved.shape != parameters.shape:
+        raise UsageError(
+            f"{folder.path} holds {saved.numel()} parameters, but {spec.name} with layers of {config.learner.hidden} "
+            f"has {parameters.numel()}: play it with the version that trained it (versions.json)"
+        )
+    parameters.copy_(saved)
+    agent.normaliser.load(learner["normaliser"])
+    return replace(agent, iteration=iteration)
+
+
+class Player:
+    """Lets an agent act, and keeps the episodes.
+
+    Args:
+        task: On the CPU.
+        agent: With the task's sizes.
+        noise: Generator of the noise; None to act by the mean.
+    """
+
+    def __init__(self, task: Task, agent: Agent, noise: torch.Generator | None = None) -> None:
+        self.task, self.agent, self.noise = task, agent, noise
+        self.finished: list[Episode] = []
+        self._total = torch.zeros(task.num_env, dtype=torch.float64)
+        self._length = torch.zeros(task.num_env, dtype=torch.int64)
+
+    def step(self) -> None:
+        """One control step of all worlds."""
+        shape = (self.task.num_env, self.task.spec.num_actions)
+        noise = None if self.noise is None else torch.randn(shape, generator=self.noise)
+        _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
+        self._total += reward * info["valid"]
+        self._length += info["valid"]
+        ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else a step that began an episode
+        for world in ended.nonzero().flatten().tolist():
+            how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[world] else "truncated"
+            self._end(world, "bad" if info["bad"][world] else how)
+
+    def running(self) -> list[Episode]:
+        """The episodes that have not ended, one of each world."""
+        totals, lengths = self._total.tolist(), self._length.tolist()
+        return [Episode(world, total, lengths[world], "running") for world, total in enumerate(totals)]
+
+    def _end(self, world: int, how: Literal["terminated", "truncated", "bad"]) -> None:
+        self.finished.append(Episode(world, self._total[world].item(), int(self._length[world]), how))
+        self._total[world], self._length[world] = 0, 0
+
+
+def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
+    """As a run begins, and the vector that its parameters are views of, in the order that checkpoints have."""
+    agent = make_agent(spec, acting_of(config), device, seed=config.seed)
+    flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=partial(torch.zeros, device=device))
+    return agent, flat.vector
+
+
+def newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
+    """Iteration and learner of the newest checkpoint, read again if training replaced it meanwhile."""
+    saved = checkpoint.list_checkpoints(folder.checkpoints)
+    if not saved:
+        raise UsageError(f"{folder.path} has no complete checkpoint yet: a training saves its first at once")
+    return _read(saved[-1]) or newest_learner(folder)
+
+
+def _read(saved: Path) -> tuple[int, dict[str, Tensor]] | None:
+    """None if the checkpoint has gone."""
+    try:
+        return checkpoint.read_index(saved)["iteration"], checkpoint.read_part(saved, LEARNER_PART)
+    except UsageError:
+        if saved.exists():
+            raise
+        return None

@@ -1,0 +1,96 @@
+"""The serving role: a learnt policy acts in the worlds of a GMI (TCG, paper section 5.1)."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.replay.files import Shard, ShardFiles, step_bytes
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
+from gmi_drl.roles.seeds import worlds_seed
+from gmi_drl.roles.serving.latency import Latencies
+from gmi_drl.roles.serving.player import load_agent
+from gmi_drl.roles.serving.recorder import Recorder
+from gmi_drl.roles.serving.service import Service
+from gmi_drl.roles.worlds import make_worlds
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.phases import ACT, SIMULATE, WAIT
+from gmi_drl.tasks import Task
+
+WAIT_S = 1.0
+REPORT_S = 1.0
+
+
+class Server(DRL_role):
+    """Plays the policy in its run folder: says when it is ready, waits for the others, then serves in blocks."""
+
+    def GMI_run(
+        self, steps: int, seed: int, stochastic: bool, experience: str | None = None, shard_bytes: int = 0
+    ) -> dict[str, Any]:
+        """Serve so many control steps, or until the launcher says stop. Returns what was done.
+
+        GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`. Into the folder `experience`, if any, go
+        shards of about `shard_bytes`.
+        """
+        config, own_seed = self.mgr.configure(), worlds_seed(seed, self.number)
+        torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
+        task = self.make_task(config, own_seed)
+        agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
+        noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
+        recorder = None if experience is None else self._recorder(task, steps, Path(experience), shard_bytes)
+        service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs, recorder=recorder)
+        self.mgr.line.deliver(Ready())
+        return self._serve(service, steps if self._may_start() else 0, config.learner.horizon, recorder)
+
+    def _recorder(self, task: Task, steps: int, folder: Path, shard_bytes: int) -> Recorder:
+        def tell(shard: Shard) -> None:
+            self.mgr.line.deliver(Wrote(shard.model_dump()))
+
+        in_shard = max(1, shard_bytes // (step_bytes(task.spec) * task.num_env))
+        return Recorder(task, min(in_shard, steps), ShardFiles(folder, self.GMI_id, tell))
+
+    @property
+    def number(self) -> int:
+        """Which of those that serve this is."""
+        return self.GMI_id
+
+    def make_task(self, config: RunConfig, seed: int) -> Task:
+        """The worlds to serve."""
+        return make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)
+
+    def phases(self, service: Service) -> dict[str, float]:
+        """Seconds of the last block by phase. Waits for the device, once."""
+        return {**service.phases(), WAIT.name: 0.0}
+
+    def _may_start(self) -> bool:
+        """Wait until all GMIs are ready, so that they serve side by side."""
+        while True:
+            for word in self.mgr.line.await_words(WAIT_S):
+                return word == Start()
+
+    def _serve(self, service: Service, steps: int, block: int, recorder: Recorder | None) -> dict[str, Any]:
+        done, told_s, started_s = 0, time.monotonic(), time.monotonic()
+        phases: dict[str, float] = {phase.name: 0.0 for phase in (SIMULATE, ACT, WAIT)}
+        latencies = Latencies()
+        while done < steps and Stop() not in self.mgr.line.words():
+            now = min(block, steps - done, recorder.room if recorder else block)
+            service.play(now)
+            done += now
+            for name, seconds in self.phases(service).items():
+                phases[name] += seconds
+            latencies.add(service.latencies())
+            if recorder and not recorder.room:
+                recorder.flush()
+            if time.monotonic() - told_s > REPORT_S:
+                told_s = time.monotonic()
+                self.mgr.report({"steps": done})
+        ended_s = time.monotonic()  # what the disk still takes is no part of serving
+        if recorder:
+            recorder.close()
+        episodes, returns, lengths, bad = service.sums.tolist()
+        sums = {"episodes": int(episodes), "return_sum": returns, "length_sum": lengths, "bad": int(bad)}
+        times = {"started_s": started_s, "ended_s": ended_s, "latencies": latencies.to_json()}
+        return {"num_env": service.task.num_env, "steps": done, **times, **phases, **sums}

@@ -1,0 +1,1 @@
+"""Roles that simulate, act and learn on one GMI, and their parts."""

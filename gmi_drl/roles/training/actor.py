@@ -1,0 +1,129 @@
+"""The actor: simulator and agent take turns on one GMI, `horizon` times (paper section 5.1, stage i)."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.agent import Agent
+from gmi_drl.algo.rollout import Rollout
+from gmi_drl.algo.rollout_slot import Slot
+from gmi_drl.config.learners import OurConfig
+from gmi_drl.cuda_graph import Captured
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.policy_step import Acting
+from gmi_drl.run.checkpoint import prefixed, with_prefix
+from gmi_drl.tasks import Task
+from gmi_drl.tasks.terms import terms_of
+
+
+class Actor:
+    """Fills slots with judged rollouts; nothing within the horizon waits for the device.
+
+    First episodes, which are cut short to stagger them, count like others, as with rsl_rl.
+
+    Args:
+        task: The worlds, already on their first observation.
+        agent: Who acts and judges, whoever trains it, if anybody does.
+        config: Horizon, and how to judge; of any learner.
+        generator: Of the noise, on the task's device.
+        cuda_graphs: Replay what the agent does as CUDA graphs, on a GPU.
+
+    Attributes:
+        running_episodes: Returns and lengths so far of the episodes that have not ended, `[2, N]`.
+        terms: Of the rewards, where the task tells them.
+    """
+
+    def __init__(
+        self, task: Task, agent: Agent, config: OurConfig, generator: torch.Generator, *, cuda_graphs: bool = True
+    ) -> None:
+        self.task, self.agent, self.config, self.generator = task, agent, config, generator
+        self.cuda_graphs = cuda_graphs
+        self.running_episodes = torch.zeros(2, task.num_env, device=task.device)
+        self._act = Acting(task, agent, cuda_graphs=cuda_graphs)
+        self._final_obs = torch.zeros_like(task.obs)
+        self._final_value = torch.zeros(task.num_env, device=task.device)
+        self._value_final_obs = Captured(self._value, task.device, is_on=cuda_graphs)
+        self._judge = partial(agent.judge, config=config)
+        self.terms = terms_of(task)
+        self._stagger()
+
+    def make_slot(self) -> Slot:
+        """Room for a rollout of this actor."""
+        task = self.task
+        sizes = self.config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions
+        num_terms = len(self.terms.names) if self.terms else 0
+        return Slot(Rollout(*sizes, task.device, num_terms), cuda_graphs=self.cuda_graphs)
+
+    def collect(self, slot: Slot, clock: PhaseClock) -> None:
+        """Play `horizon` steps into the slot and judge them; the time of judging is left to the mark that follows."""
+        self.play(slot.rollout, clock)
+        slot.run(self._judge)
+
+    @torch.no_grad()
+    def play(self, rollout: Rollout, clock: PhaseClock, after_step: Callable[[int], None] = lambda t: None) -> None:
+        """Play `horizon` steps into a rollout, which nobody judges; `after_step` is called with each of them."""
+        act = self._act
+        rollout.bootstrap.zero_()
+        rollout.sums.zero_()
+        noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
+        for t in range(self.config.horizon):
+            act(noise[t])
+            rollout.obs[t], rollout.action[t], rollout.mean[t] = act.obs, act.action, act.mean
+            clock.mark("act_s")
+            _, reward, terminated, truncated, info = self.task.step(act.action)
+            clock.mark("sim_s")
+            rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, info["valid"]
+            rollout.sums[4] += info["bad"].sum()
+            self._bootstrap(rollout.bootstrap[t], truncated & info["valid"], info["final_obs"])
+            after_step(t)
+        self._sum_up(rollout)
+        rollout.delta.copy_(self.agent.normaliser.delta(rollout.obs))
+        rollout.last_obs.copy_(self.task.obs)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What the next rollout depends on, beside the agent: the task's state, the generator, running episodes."""
+        own = {"episode": self.running_episodes, "generator": self.generator.get_state()}
+        return prefixed("task", self.task.state_dict()) | own
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`, bit-identically; with new episodes where the task could give no state."""
+        worlds = with_prefix("task", state)
+        self.task.load_state_dict(worlds)
+        self.generator.set_state(state["generator"])
+        self.running_episodes.copy_(state["episode"])
+        if not worlds:
+            self.running_episodes.zero_()
+            self._stagger()
+
+    def _stagger(self) -> None:
+        """Let first episodes time out at different steps, as rsl_rl can: else worlds that never fall end together."""
+        if self.task.counts_by_itself:
+            return
+        steps = (0, self.task.spec.episode_steps)
+        shape = self.task.episode_length.shape
+        self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))
+
+    def _value(self) -> None:
+        self._final_value.copy_(self.agent.value(self._final_obs))
+
+    def _bootstrap(self, into: Tensor, timed_out: Tensor, final_obs: Tensor) -> None:
+        """The value that follows a time-out, `into` a step's `[N]` (`bootstrap: final_obs`)."""
+        if self.config.bootstrap == "last_value":
+            into.copy_(timed_out)  # times the value, which is known after the horizon
+        elif timed_out.device.type != "cpu" or timed_out.any():  # asking a GPU would wait for it
+            self._final_obs.copy_(final_obs)
+            self._value_final_obs()
+            torch.mul(self._final_value, timed_out, out=into)
+
+    def _sum_up(self, rollout: Rollout) -> None:
+        """Keep the running returns and lengths, and sum up the episodes that ended well or badly but not wrongly."""
+        so_far = torch.stack((rollout.reward, torch.ones_like(rollout.reward)), 1)  # [T, 2, N]
+        for now, goes_on in zip(so_far, 1 - rollout.done, strict=True):
+            torch.mul(now.add_(self.running_episodes), goes_on, out=self.running_episodes)
+        ended = rollout.done * rollout.valid
+        sums = (so_far * ended[:, None]).sum((0, 2), dtype=torch.float64)
+        rollout.sums[:4] = torch.stack((rollout.reward.double().sum(), ended.sum(), *sums))
+        if self.terms:
+            rollout.sums[5:] = self.terms.pop_sums()

@@ -1,0 +1,134 @@
+"""The holistic role: simulator, agent and trainer on one GMI (TCG_EX, paper section 5.1, Figure 6a)."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gmi_drl.algo.rollout import sample_share_of
+from gmi_drl.layout.layout import GMI
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.launcher.protocol import Stop
+from gmi_drl.roles.seeds import seed_of
+from gmi_drl.roles.training.checkpointer import Checkpointer
+from gmi_drl.roles.training.iteration_stats import News, Word
+from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.replica import AnyReplica
+from gmi_drl.roles.worlds import make_worlds
+from gmi_drl.run.checkpoint import read_index
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import Task
+from gmi_drl.tasks.terms import terms_of
+
+
+class Holistic(DRL_role):
+    """Trains a policy together with the other GMIs of its group: iterate, report, save."""
+
+    replica: AnyReplica
+
+    def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
+        """Train until the iterations are done, or the launcher says stop. Returns where the run stands.
+
+        Args:
+            resume: The checkpoint to go on from, within the run folder.
+        """
+        saved = self.mgr.run_folder / resume if resume else None
+        index = read_index(saved) if saved else {"iteration": 0, "env_steps": 0}
+        iteration, self.env_steps = index["iteration"], index["env_steps"]
+        self._set_up(iteration)
+        if saved:
+            self.checkpointer.restore(self.replica, saved, index)
+        self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None)
+        word = Word.GO_ON
+        while iteration < self.config.iterations and word is not Word.STOP:
+            iteration += 1
+            news = self.replica.iterate(self._decide)
+            self._report(iteration, news)
+            word = news.word
+            if word is Word.STOP or self.checkpointer.is_due(iteration):
+                self.checkpointer.save(self.replica, iteration, self.env_steps)
+        return {"iteration": iteration, "stopped": word is Word.STOP}
+
+    def _set_up(self, start: int) -> None:
+        """Make the parts of this GMI for iterations after `start`."""
+        self.folder = RunFolder(self.mgr.run_folder)
+        self.config = self.mgr.configure()
+        self.reduction = self.mgr.reduction(self.group)
+        self.checkpointer = Checkpointer(
+            self.mgr.home(), self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export
+        )
+        self.set_up_replica(start)
+
+    def set_up_replica(self, start: int) -> None:
+        """Make worlds, and what trains in them. Policies start alike, worlds and noise do not."""
+        task_seed = self.seed(start, "task")
+        torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
+        task = make_worlds(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
+        self.terms = terms_of(task)
+        self.replica = self.make_replica(task, start)
+
+    def seed(self, start: int, purpose: str) -> int:
+        """What this GMI draws from for a purpose ("task", "agent", "learner") in iterations after `start`."""
+        return seed_of(self.config, start, self.GMI_id, purpose)
+
+    def make_replica(self, task: Task, start: int) -> AnyReplica:
+        """The replica that trains in these worlds from iteration `start` on. A subclass may bring another learner."""
+        replica = Replica(
+            task.spec,
+            self.config,
+            self.reduction,
+            sample_share=self.sample_share,
+            device=self.mgr.device,
+            seed=self.seed(start, "learner"),
+        )
+        replica.enter_worlds(task, self.seed(start, "agent"))
+        return replica
+
+    def export(self, folder: Path, iteration: int) -> Sequence[Path]:
+        """Write what other tools read into the run's folder, beside a checkpoint; on rank 0. A subclass may.
+
+        Returns:
+            The files.
+        """
+        return ()
+
+    @property
+    def sample_share(self) -> float:
+        """Samples that this GMI learns from divided by those of the whole group."""
+        members = [self.mgr.layout.gmis[gmi_id] for gmi_id in self.group.members]
+        group = [self.divided(self.num_env_of(gmi)) for gmi in members]
+        mine = self.divided(self.num_env_of(self.mgr.gmi))
+        return sample_share_of(mine, group, self.config.learner.minibatches)
+
+    def num_env_of(self, gmi: GMI) -> int:
+        """The worlds from which a GMI of the group learns."""
+        return gmi.num_env
+
+    def divided(self, num_env: int) -> int:
+        """How many things of so many environments are dealt out to the mini-batches: transitions."""
+        return num_env * self.config.learner.horizon
+
+    def _decide(self) -> Word:
+        """What rank 0 says to all: the launcher's word, which knows of signals and of the time."""
+        return Word.STOP if Stop() in self.mgr.line.words() else Word.GO_ON
+
+    def _report(self, iteration: int, news: News) -> None:
+        """One row to the launcher. Waits for the device, once."""
+        steps = self.config.learner.steps_of(self.mgr.layout)
+        self.env_steps += steps
+        row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
+        row["clock_s"] = time.monotonic()
+        if self.reduction.group.rank == 0:
+            row |= {
+                "reward_mean": news.reward_sum / steps,
+                "episodes": news.episodes,
+                "return_sum": news.return_sum,
+                "length_sum": news.length_sum,
+                "bad_worlds": news.bad_worlds,
+                **self.replica.metrics(),
+                **news.told,
+                **({"reward_terms": self.terms.means(news.term_sums, steps)} if self.terms else {}),
+            }
+        self.mgr.report(row)

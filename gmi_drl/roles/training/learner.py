@@ -1,0 +1,77 @@
+"""The learner: what becomes of rollouts (paper section 5.1, stages ii and iii)."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.algo.ppo import PPO
+from gmi_drl.algo.rollout import Rollout
+from gmi_drl.comm.reduction import Reduction
+from gmi_drl.config.run_config import RunConfig, ppo_of
+from gmi_drl.roles.training.iteration_stats import News
+from gmi_drl.workload import TaskSpec
+
+
+class Learner:
+    """Trains an agent by PPO; those of a group hold the same one, bit by bit.
+
+    Args:
+        spec: The task's sizes.
+        config: Of the run.
+        reduction: Of the group.
+        sample_share: Samples that this GMI learns from divided by those of the whole group.
+        device: Where everything lives.
+        seed: Of the order in which it learns from its samples.
+
+    Attributes:
+        agent: What is trained, in place. An actor on the same GMI may act with this very one.
+    """
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        config: RunConfig,
+        reduction: Reduction,
+        *,
+        sample_share: float,
+        device: torch.device,
+        seed: int,
+    ) -> None:
+        self.spec, self.group, self.device = spec, reduction.group, device
+        self.agent = make_agent(spec, ppo_of(config), device, seed=config.seed)
+        self.ppo = PPO(
+            self.agent.policy,
+            ppo_of(config),
+            sample_share=sample_share,
+            reduce=reduction.reduce,
+            make_bucket=reduction.bucket,
+            cuda_graphs=config.cuda_graphs,
+        )
+        self.generator = torch.Generator(device).manual_seed(seed)
+
+    def update(self, rollout: Rollout, news: News) -> None:
+        """Learn from a judged rollout, gradients summed over the group, then scale as what all have seen asks for."""
+        rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
+        self.ppo.update(rollout, self.shuffled(rollout))
+        self.agent.normaliser.merge(news.deltas)
+
+    def shuffled(self, rollout: Rollout) -> Tensor:
+        """A random order `[T * N]` of its transitions."""
+        return torch.randperm(rollout.transitions, generator=self.generator, device=self.device)
+
+    def metrics(self) -> dict[str, float]:
+        """Losses of the last update and the learning rate. Synchronises with the host."""
+        return self.ppo.metrics()
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Go on with another learning rate."""
+        self.ppo.learning_rate.fill_(rate)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What all learners of a group hold alike; the order of samples, `generator`, is each one's own."""
+        return {**self.ppo.state_dict(), "normaliser": self.agent.normaliser.statistics}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`."""
+        self.agent.normaliser.load(state["normaliser"])
+        self.ppo.load_state_dict(state)

@@ -1,0 +1,136 @@
+"""One iteration end to end: actor and learner of a GMI joined directly, by a slot that both use in turns (TCG_EX).
+
+act     `horizon` times: agent.sample(obs) -> task.step(action) -> slot            roles/training/actor.py
+        values, log-densities and advantages of all steps at once                  algo/agent.py
+agree   one exchange of sums, of moments and of rank 0's word                      roles/training/iteration_stats.py
+learn   epochs x mini-batches: gradient -> sum over the group -> Adam       roles/training/learner.py, algo/ppo.py
+"""
+
+import gc
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.rollout_slot import Slot
+from gmi_drl.comm.reduction import Reduction
+from gmi_drl.config.run_config import RunConfig, ppo_of
+from gmi_drl.cuda_graph import WARM_UP_CALLS
+from gmi_drl.roles.training.actor import Actor
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.iteration_stats import News, Word, agree
+from gmi_drl.roles.training.learner import Learner
+from gmi_drl.tasks import Task
+from gmi_drl.workload import TaskSpec
+
+
+class AnyActor(Protocol):
+    """What a replica needs of an actor, be it here or on another GMI."""
+
+    def make_slot(self) -> Slot:
+        """Room for a rollout."""
+
+    def collect(self, slot: Slot, clock: PhaseClock) -> None:
+        """Fill a slot with a judged rollout."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What the next rollout depends on, beside the learner."""
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`."""
+
+
+class Replica:
+    """Holds the same learner as the other GMIs of its group, and worlds of its own. For arguments see `Learner`.
+
+    A probe may have it learn by a `learner_class` of its own.
+    """
+
+    actor: AnyActor
+    slot: Slot
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        config: RunConfig,
+        reduction: Reduction,
+        *,
+        sample_share: float,
+        device: torch.device,
+        seed: int,
+        learner_class: type[Learner] = Learner,
+    ) -> None:
+        self.config, self.device = config, device
+        self.learner = learner_class(spec, config, reduction, sample_share=sample_share, device=device, seed=seed)
+        self.clock = PhaseClock(device)
+        self.sync_s = 0.0
+
+    def enter_worlds(self, task: Task, seed: int) -> None:
+        """Act in these worlds from now on; `seed` is of the noise."""
+        noise = torch.Generator(self.device).manual_seed(seed)
+        self.act_by(Actor(task, self.learner.agent, ppo_of(self.config), noise, cuda_graphs=self.config.cuda_graphs))
+
+    def act_by(self, actor: AnyActor) -> None:
+        """Learn from this actor from now on."""
+        self.actor, self.slot = actor, actor.make_slot()
+
+    def iterate(self, decide: Callable[[], Word]) -> News:
+        """Act, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""
+        actor, learner, rollout = self.actor, self.learner, self.slot.rollout
+        self.clock.start()
+        waited_s = learner.group.wait_s
+
+        # Act: simulator and agent take turns, then the agent judges what came of it
+        actor.collect(self.slot, self.clock)
+
+        # Agree: what every GMI must know alike
+        news = agree(learner.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
+
+        # Learn: every mini-batch's gradients are summed over the group
+        learner.update(rollout, news)
+        self.clock.mark("learn_s")
+        self.sync_s = learner.group.wait_s - waited_s
+        return news
+
+    def leave_worlds(self) -> None:
+        """Let go of the worlds, which somebody else closes, and of all that was made for them."""
+        del self.actor, self.slot
+        self.learner.ppo.release()
+        gc.collect()  # an actor is part of a cycle
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """Iterations until each is like the next: first calls choose kernels, and on a GPU graphs are made."""
+        return WARM_UP_CALLS + 1 if self.device.type == "cuda" and self.config.cuda_graphs else 1
+
+    def phases(self) -> dict[str, float]:
+        """Seconds of the last iteration by phase (`phases.PHASES`). Waits for the device, once."""
+        phases = self.clock.read()
+        phases["learn_s"] -= self.sync_s
+        return {**phases, "sync_s": self.sync_s}
+
+    def metrics(self) -> dict[str, float]:
+        """Losses of the last update and the learning rate. Synchronises with the host."""
+        return self.learner.metrics()
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Go on with another learning rate."""
+        self.learner.set_learning_rate(rate)
+
+    def learner_state(self) -> dict[str, Tensor]:
+        """What all replicas must hold alike."""
+        return self.learner.state_dict()
+
+    def load_learner_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `learner_state`."""
+        self.learner.load_state_dict(state)
+
+    def worlds_state(self) -> dict[str, Tensor]:
+        """What this replica alone holds: its worlds, its noise, its running episodes and the order of its samples."""
+        return {**self.actor.state_dict(), "learner_generator": self.learner.generator.get_state()}
+
+    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `worlds_state`, bit-identically."""
+        self.learner.generator.set_state(state["learner_generator"])
+        self.actor.load_state_dict(state)

@@ -1,0 +1,1 @@
+"""What a plan expects of a layout, formula by formula (`plan --explain`)."""

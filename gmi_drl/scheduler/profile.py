@@ -1,0 +1,120 @@
+"""Profile files: what was measured of a workload on a node, as points of (GMIs per GPU, environments per GMI)."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from gmi_drl.files import FileModel, known, load_json
+from gmi_drl.hardware.speeds import Speed
+from gmi_drl.layout.backends import BACKENDS, PROCESS
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.reductions import NONE, REDUCTIONS
+from gmi_drl.scheduler.noise_scale import NoiseScale
+from gmi_drl.workload import MOST_ENVIRONMENTS
+
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class Phases(FileModel):
+    """Seconds of one iteration of a GMI, by phase (`phases.PHASES`)."""
+
+    sim_s: NotNegative
+    act_s: NotNegative
+    learn_s: NotNegative
+    sync_s: NotNegative
+
+
+class ProfilePoint(FileModel):
+    """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
+
+    `model` is the GPU that it was measured on, by any name that `hardware/gpus.py` knows; empty: all that the node has,
+    or cores. `backend` is what cut the device, `capped` whether each GMI could use no more than an equal part of it
+    (`GMI.share`), `reduction` how all GMIs of the device reduced meanwhile: `none` where one was measured alone, or
+    where it is not known. `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI
+    of cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the standard error of
+    the mean time of an iteration over that mean; 0: not known.
+    """
+
+    gmis_per_gpu: Annotated[int, Field(ge=1)]
+    num_env: Annotated[int, Field(ge=1, le=MOST_ENVIRONMENTS)]
+    backend: Annotated[str, known(BACKENDS)] = PROCESS.name
+    capped: bool = False
+    reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
+    model: str = ""
+    runnable: bool
+    steps_per_second: NotNegative = 0.0
+    relative_error: NotNegative = 0.0
+    memory_bytes: Annotated[int, Field(ge=0)] = 0
+    host_bytes: Annotated[int, Field(ge=0)] = 0
+    phases: Phases | None = None
+    reason: str = ""
+
+    @property
+    def cut(self) -> Cut:
+        """How the device was cut."""
+        return Cut(self.gmis_per_gpu, self.num_env, self.backend, capped=self.capped)
+
+    @model_validator(mode="after")
+    def _can_be_capped(self) -> Self:
+        if self.capped and not BACKENDS.find(self.backend).caps:
+            raise ValueError(f"capped: backend {self.backend!r} holds no GMI to a share: leave it out")
+        return self
+
+
+class Profile(FileModel):
+    """A profile file: JSON, `schema: gmi-drl/profile/2`. `note` says where its numbers come from.
+
+    `learner` is the kind of learner that was measured (`learner.kind` of a configuration). `speeds` are those of the
+    ways between GMIs of its node, by the backend that cuts them, `noise` the gradient noise scale of task and learner;
+    None where nobody has measured them. Earlier files have the speeds of plain sharing alone, without its name.
+    """
+
+    former: ClassVar[Mapping[str, str]] = {"algo": "`learner`"}
+    schema_: Annotated[Literal["gmi-drl/profile/2"], Field(alias="schema")] = "gmi-drl/profile/2"
+    task: str
+    learner: str
+    node: str
+    note: str = ""
+    speeds: dict[Annotated[str, known(BACKENDS)], dict[str, Speed]] | None = None
+    noise: NoiseScale | None = None
+    points: tuple[ProfilePoint, ...]
+
+    @field_validator("speeds", mode="before")
+    @classmethod
+    def _by_backend(cls, speeds: Any) -> Any:
+        """Speeds of an earlier file under the backend that they are of."""
+        every = speeds.values() if isinstance(speeds, dict) else ()
+        is_earlier = any(isinstance(one, dict) and "round_s" in one for one in every)
+        return {PROCESS.name: speeds} if is_earlier else speeds
+
+    @model_validator(mode="after")
+    def _each_cut_once(self) -> Self:
+        cuts = Counter((point.cut, point.model) for point in self.points)
+        if twice := [str(cut) for (cut, _), count in cuts.items() if count > 1]:
+            raise ValueError(f"points (GMIs per device x environments) given twice: {', '.join(twice)}")
+        return self
+
+    def point(self, cut: Cut) -> ProfilePoint | None:
+        """What was measured of a cut, of the first model that has it; None where nothing was."""
+        return next((point for point in self.points if point.cut == cut), None)
+
+
+def dump_profile(profile: Profile) -> str:
+    """A profile as the text of its file: one line for each point."""
+    told = profile.model_dump(mode="json", by_alias=True, exclude={"points"}, exclude_none=True)
+    facts = json.dumps(told, indent=1, ensure_ascii=False)
+    points = ",\n".join(f"  {point.model_dump_json(exclude_defaults=True)}" for point in profile.points)
+    return f'{facts.removesuffix("}").rstrip()},\n "points": [\n{points}\n ]\n}}\n'
+
+
+def load_profile(path: Path) -> Profile:
+    """Read and check a profile file.
+
+    Raises:
+        UsageError: with every mistake in it.
+    """
+    return load_json(Profile, path, "profile")

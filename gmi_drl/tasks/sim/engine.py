@@ -1,0 +1,54 @@
+"""What all simulators need of MuJoCo itself: the package, its warnings, its stages, its memory."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gmi_drl.errors import MachineError
+from gmi_drl.tasks.sim.base import STATE_FIELDS
+
+_logger = logging.getLogger(__name__)
+
+
+def import_mujoco() -> tuple[Any, Any]:
+    """The packages `mujoco` and `mujoco.batch`. Raises MachineError where they cannot be imported."""
+    try:
+        import mujoco
+        from mujoco import batch
+    except ImportError as error:
+        raise MachineError(
+            f"The physics needs mujoco 4, which cannot be imported ({error}). Install it with: "
+            "pip install 'gmi-drl[mujoco]'"
+        ) from error
+    return mujoco, batch
+
+
+def send_warnings_to_logging(mujoco: Any) -> None:
+    """Without a handler MuJoCo writes MUJOCO_LOG.TXT into the working directory. A handler of the user's stays."""
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_logger.warning)
+
+
+def stage_to_refresh(mujoco: Any, model: Any, fields: Sequence[str]) -> int:
+    """The stage (mjtStage) to compute after the last substep, so that `fields` are what `Sim.step` promises.
+
+    None where only the state and acceleration sensors are read: those are current anyway, and the position and
+    velocity stages cost a fifth of an Ant's step.
+    """
+    if "cfrc_ext" in fields:
+        return int(mujoco.mjtStage.mjSTAGE_ACC.value)
+    acceleration_only = (model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC).all()
+    current = STATE_FIELDS | {"sensordata"} if acceleration_only else STATE_FIELDS
+    stage = mujoco.mjtStage.mjSTAGE_NONE if current.issuperset(fields) else mujoco.mjtStage.mjSTAGE_VEL
+    return int(stage.value)
+
+
+def warp_bytes(device: torch.device) -> int:
+    """Memory of this GPU that Warp holds in this process, unknown to torch; 0 where Warp or its pool is not used."""
+    warp: Any = sys.modules.get("warp")
+    if warp is None or not warp.is_mempool_enabled(place := warp.device_from_torch(device)):
+        return 0
+    return int(warp.get_mempool_used_mem_current(place))

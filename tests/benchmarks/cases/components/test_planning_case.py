@@ -1,0 +1,26 @@
+import pytest
+
+from gmi_drl.benchmarks.cases.components import planning
+from gmi_drl.errors import GmiError
+from gmi_drl.files import parse
+from gmi_drl.hardware.node import Node
+
+
+def test_a_plan_and_its_command_are_timed_against_a_limit():
+    with planning.CASE.open(True) as sides:
+        ours, limit = (side() for side in sides.values())
+    assert list(sides) == ["plan 10,000 GPUs", "limit"] and planning.CASE.lower_is_better
+    assert ours.value > 0 and limit.value == 1.0
+    assert set(ours.details) == {"command_s", "unlike_10000_s", "unlike_1000_s", "cluster_8000_s"}
+    assert min(ours.details.values()) > 0
+
+
+def test_a_command_that_fails_is_no_measurement(tmp_path):
+    with pytest.raises(GmiError, match=r"exit code 2: .*no such file"):
+        planning.command(tmp_path, "alike", 8)
+
+
+def test_unlike_gpus_are_of_four_models_by_turns():
+    node = parse(Node, planning.nodes()["unlike-1000"], "node")
+    assert node.num_gpus == 1000 and len({part.model for part in node.gpu_models}) == 4
+    assert all(part.known_memory_gib for part in node.gpu_models)

@@ -1,0 +1,45 @@
+import os
+from pathlib import Path
+from statistics import median
+
+import pytest
+from conftest import children_of, two_cores
+
+from gmi_drl.benchmarks.case import CURVES
+from gmi_drl.benchmarks.cases.components import reductions
+from gmi_drl.benchmarks.report import load_results
+from gmi_drl.benchmarks.runner import run_case
+from gmi_drl.hardware.speeds import OF_CORES
+from gmi_drl.layout.reductions import by_speed
+
+RESULTS = Path(__file__).parents[4] / "benchmarks" / "results"
+
+
+@two_cores
+def test_every_legal_reduction_is_measured_at_every_length(monkeypatch):
+    monkeypatch.setattr(reductions, "NUMELS", (100, reductions.TOLD))
+    monkeypatch.setattr(reductions, "REDUCES", (8, 8))
+    case = reductions.CASES[reductions.SHAPES.index((1, 1))]
+    result = run_case(case, repeats=1, quick=True)
+    assert next(iter(result.samples)) == "MPR-shm" and list(result.samples)[-1] == reductions.FREE_GLOO
+    assert {"MPR-gloo", "MRR", "HAR", "SHARD"} < result.samples.keys()
+    for (sample,) in result.samples.values():
+        assert 0 < sample.value == pytest.approx(sample.details[CURVES]["ms"][1] / 1000)
+    assert not children_of(os.getpid())
+
+
+def test_shapes_are_all_ways_in_which_two_to_four_gmis_are_on_devices():
+    assert {count: sum(sum(shape) == count for shape in reductions.SHAPES) for count in (2, 3, 4)} == {2: 2, 3: 3, 4: 5}
+    assert reductions.mapping_of((1, 3)) == [[0], [1, 2, 3]]
+    names = [case.name for case in reductions.CASES]
+    assert names[1] == "reductions_1_1" and len(set(names)) == len(reductions.SHAPES)
+
+
+@pytest.mark.parametrize("shape", reductions.SHAPES, ids=str)
+def test_the_models_choice_is_within_a_tenth_of_the_fastest_that_was_measured(shape):
+    samples = load_results(RESULTS)[reductions.name_of(shape)].samples
+    rounds = {name: [sample.details[CURVES]["ms"] for sample in some] for name, some in samples.items()}
+    times = {name: [median(column) for column in zip(*rows, strict=True)] for name, rows in rounds.items()}
+    for place, numel in enumerate(reductions.NUMELS):
+        (_, choice), *_ = by_speed(reductions.mapping_of(shape), 4 * numel, OF_CORES, "cpu", "x86_64")
+        assert times[choice.name][place] <= 1.1 * min(row[place] for row in times.values())

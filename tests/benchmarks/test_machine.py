@@ -1,0 +1,69 @@
+import os
+import subprocess
+import sys
+import time
+
+import pynvml
+import pytest
+
+from gmi_drl.benchmarks.machine import Watch, busy_s, commit, own_s
+from gmi_drl.gmi import allowed_cores
+from tests.benchmarks.toy import toy_machine
+from tests.gmi.nvml.fake import FakeGpu
+
+BURN = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+
+
+def test_the_machine_is_described():
+    machine = Watch().machine()
+    assert machine.cores == len(allowed_cores()) and machine.cpu and machine.memory_bytes > 2**20
+    assert 0 <= machine.busy <= 1 and machine.versions["torch"] and len(machine.load_after) == 3
+    assert machine.torch in machine.described
+
+
+def test_a_driver_that_fails_loses_no_result(fake_nvml):
+    fake_nvml.add(FakeGpu())
+    watch = Watch()
+    assert watch.machine().gpus == ("NVIDIA H200 (driver 580.95.05)",)
+    fake_nvml.fail("nvmlDeviceGetName", pynvml.NVML_ERROR_GPU_IS_LOST)
+    (gpu,) = watch.machine().gpus
+    assert gpu.startswith("unknown: GPU 0 does not answer")
+
+
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_the_time_of_children_is_ours(is_waited_for):
+    before = own_s()
+    code = BURN if is_waited_for else BURN + "\nprint(1, flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.wait(60) if is_waited_for else child.stdout.readline()
+        assert own_s() - before >= 0.45
+        child.stdin.close()
+
+
+def test_the_time_of_cores_passes_with_work():
+    cores = os.sched_getaffinity(0)
+    before = busy_s(cores)
+    end = time.process_time() + 0.5
+    while time.process_time() < end:
+        pass
+    assert busy_s(cores) - before >= 0.2 and busy_s(set()) == 0  # the kernel samples: it may miss a part
+
+
+def test_what_others_do_is_told_apart(monkeypatch):
+    """To another Watch, whose own time is that of this test alone, a child is another process."""
+    monkeypatch.setattr("gmi_drl.benchmarks.machine.own_s", time.process_time)
+    watch = Watch()
+    subprocess.run([sys.executable, "-c", BURN], check=True, timeout=60)
+    machine = watch.machine()
+    assert machine.busy > 0
+
+
+def test_a_quiet_machine_is_not_warned_about():
+    assert toy_machine(busy=0.01).warning is None
+    assert "took 20% of the cores" in toy_machine(busy=0.2).warning
+
+
+def test_outside_its_repository_there_is_no_commit(monkeypatch, tmp_path):
+    assert commit().removesuffix("-dirty").isalnum()
+    monkeypatch.setattr("gmi_drl.benchmarks.machine.PACKAGE", tmp_path)
+    assert commit() == ""

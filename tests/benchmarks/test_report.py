@@ -1,0 +1,79 @@
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gmi_drl.benchmarks.case import Sample
+from gmi_drl.benchmarks.report import STALE, detail_medians, load_results, report
+from gmi_drl.benchmarks.result import write_result
+from gmi_drl.benchmarks.runner import run_case
+from gmi_drl.errors import UsageError
+from tests.benchmarks.toy import toy_case
+
+ROOT = Path(__file__).parent.parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def test_the_committed_page_is_what_the_results_give():
+    results = load_results(RESULTS)
+    page = (ROOT / "benchmarks" / "README.md").read_text()
+    marked = {name for name in results if f"[{name}](#{name}), stale |" in page}  # when it was made
+    assert page == report(results, RESULTS, marked), "benchmarks/README.md is not of these results: run `make report`"
+
+
+def test_a_page_says_what_was_measured_where_and_what_does_not_help(tmp_path):
+    (tmp_path / "toy.png").touch()
+    good = run_case(toy_case(reference="the paper: 1.9x", limits="Only a toy."), repeats=3)
+    bad = run_case(toy_case(name="slow", lower_is_better=True, limits="Only a toy."), repeats=3)
+    alone = run_case(toy_case({"ours": (5.0,)}, name="alone"), repeats=1)
+    page = report({"toy": good, "slow": bad, "alone": alone, "alone_elsewhere": alone}, tmp_path)
+    assert "| [toy](#toy) | 3 steps/s | theirs, 1 steps/s | 2.00x (range 1.50-4.00) | the paper: 1.9x |" in page
+    assert "| [alone](#alone) | 5 steps/s | - | - | - |" in page
+    assert "| [alone_elsewhere](#alone_elsewhere) | 5 steps/s" in page and "\n## alone_elsewhere\n" in page
+    assert "gmi-drl bench toy --repeats 3" in page and good.machine.described in page and "A toy | for tests." in page
+    assert "![toy](results/toy.png)" in page and "![slow]" not in page
+    _, limits = page.split("## Where gmi-drl does not help")
+    assert "- slow: 0.50x (range 0.25-0.67)" in limits and "toy: 2.00x" not in limits
+    assert "- toy, slow: Only a toy." in limits
+
+
+def test_results_that_are_stale_are_marked(tmp_path):
+    result = run_case(toy_case(), repeats=3)
+    page = report({"toy": result, "toy_elsewhere": result}, tmp_path, {"toy"})
+    assert "| [toy](#toy), stale | 3 steps/s" in page and "| [toy_elsewhere](#toy_elsewhere) | 3 steps/s" in page
+    assert page.count(f"**{STALE}**") == 1 and page.index(STALE) < page.index("## toy_elsewhere")
+
+
+def test_a_result_without_a_case_is_refused(tmp_path):
+    write_result(run_case(toy_case(), repeats=1), tmp_path / "toy.json")
+    with pytest.raises(UsageError, match="no case for the results toy"):
+        load_results(tmp_path)
+
+
+def test_of_settings_all_values_are_shown():
+    values = iter((512, 4096, 512))
+
+    @contextmanager
+    def open_sides(quick):
+        yield {"ours": lambda: Sample(1.0, {"num_env": next(values), "copy_s": 0.002})}
+
+    result = run_case(toy_case(open=open_sides, compared=False), repeats=3)
+    assert detail_medians(result, "ours") == {"num_env": "512 or 4096", "copy_s": "2.0 ms"}
+
+
+def test_details_that_are_numbers_are_shown_with_their_unit():
+    assert detail_medians(run_case(toy_case(), repeats=2), "ours") == {"copy_s": "2.0 ms"}
+
+
+def test_a_baseline_and_activity_have_their_columns(tmp_path):
+    result = run_case(toy_case(is_baseline_first=True), repeats=3)
+    samples = {
+        side: tuple(sample.model_copy(update={"details": {"sm_util": used}}) for sample in column)
+        for (side, column), used in zip(result.samples.items(), (80.0, 50.0), strict=True)
+    }
+    page = report({"toy": result.model_copy(update={"samples": samples})}, tmp_path)
+    assert "| [toy](#toy) | theirs, 1 steps/s | ours, 3 steps/s | 0.50x (range 0.25-0.67) | - |" in page
+    assert "| side | median | range | its ratio to ours | SM activity gained | also |" in page
+    assert (
+        "| theirs | 1 steps/s | 1 steps/s to 2 steps/s | 0.50x (range 0.25-0.67) | -30.0 points | sm_util 50 |" in page
+    )

@@ -1,0 +1,78 @@
+import pytest
+import yaml
+from conftest import tiny_layout
+
+from gmi_drl.cli.train.checks import Given, check, configured
+from gmi_drl.config.learners.rsl_rl import runner_config
+from gmi_drl.config.run_config import default_config
+from gmi_drl.errors import UsageError
+from gmi_drl.workload import TASK_SPECS
+
+NOTHING = dict.fromkeys(Given.__dataclass_fields__) | {"set": (), "launcher": "local", "apply_mig": False}
+OURS = default_config(TASK_SPECS["ant"])
+THEIRS = default_config(TASK_SPECS["ant"], "rsl_rl")
+
+
+def given(*settings, **more):
+    return Given(**NOTHING | {"set": settings} | more)
+
+
+@pytest.fixture
+def agent_file(tmp_path):
+    """Writes a file of rsl_rl's with more keys."""
+
+    def write(**more):
+        path = tmp_path / "agent.yaml"
+        path.write_text(yaml.dump(runner_config(OURS.learner) | more))
+        return path
+
+    return write
+
+
+def test_settings_of_a_run_by_rsl_rls_names_are_those_of_the_run():
+    names = ("max_iterations=2", "seed=7", "save_interval=5")
+    config = configured(THEIRS, given(*(f"learner.runner.{name}" for name in names)))
+    assert (config.iterations, config.seed, config.checkpoint_every) == (2, 7, 5)
+    assert not {"max_iterations", "seed", "save_interval"} & set(config.learner.runner)
+
+
+def test_the_command_line_counts_before_the_file(agent_file):
+    path = agent_file(max_iterations=3, seed=5)
+    config = configured(THEIRS, given("learner.runner.max_iterations=2", rsl_rl_config=path))
+    assert (config.iterations, config.seed) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("base", "more", "settings", "message"),
+    [
+        (OURS, {"iterations": 16}, ["iterations=15"], "iterations is given twice, as 16 and as 15"),
+        (THEIRS, {"seed": 1}, ["learner.runner.seed=2"], "seed is given twice, as 1 and as 2"),
+        (OURS, {}, ["learner.runner.seed=2"], "learner.runner: unknown key"),
+        (OURS, {}, ["learner.schedule=fixed", "learner.desired_kl=0.1"], "no effect without schedule adaptive"),
+        (THEIRS, {}, ["learner.runner.device=cpu"], "learner.runner.device: the layout says where"),
+        (THEIRS, {}, ["learner.runner.resume=true"], "a run goes on by `train --resume RUN`"),
+        (THEIRS, {}, ["learner.runner.max_iteration=2"], "max_iteration: rsl_rl's runner has no such key"),
+        (THEIRS, {}, ["learner.runner.algorithm.schedule=banana"], "algorithm.schedule: Input should be 'adaptive'"),
+        (THEIRS, {}, ["learner.runner={num_steps_per_env: 4, seed: 3}"], "learner.runner.seed is seed of the run"),
+    ],
+)
+def test_what_would_be_without_effect_is_refused(base, more, settings, message):
+    with pytest.raises(UsageError, match=message):
+        configured(base, given(*settings, **more))
+
+
+def test_a_setting_for_gpus_is_told_where_there_are_cores_alone(capsys):
+    for tf32, words in ((True, ["tf32 has no effect here: cores compute in float32"]), (False, [])):
+        config = OURS.model_copy(update={"tf32": tf32})
+        check(tiny_layout(1), config, "local", apply_mig=False, has_run_here=True)
+        assert capsys.readouterr().err.splitlines() == words
+
+
+def test_what_users_of_rsl_rl_have_in_their_files_without_effect_is_told(agent_file, capsys):
+    path = agent_file(device="cuda:0", resume=True, load_run=".*", experiment_name="flat", run_name="", odd=1)
+    configured(THEIRS, given(rsl_rl_config=path))
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition("learner.runner.")[2].partition(":")[0] for line in said] == [
+        *("resume", "load_run", "device", "experiment_name", "odd")
+    ]
+    assert all(line.startswith(f"{path}: no effect here: ") for line in said)

@@ -1,0 +1,91 @@
+import os
+from contextlib import closing
+
+import pytest
+from conftest import open_descriptors
+
+from gmi_drl.comm.channels.proxy_rendezvous import (
+    AGENT,
+    STAND_IN,
+    Crossings,
+    are_on_one_node,
+    can_hear,
+    crossing_of,
+)
+from gmi_drl.comm.links.handshake import Meeting
+from gmi_drl.errors import MachineError
+from gmi_drl.layout.layout import GMI, Channels, Device, Layout
+
+ACTS, TRAINS = ("simulator", "agent"), ("trainer",)
+
+
+def over(channels=True, **nodes):
+    """A layout with GMIs of these roles on each node."""
+    ids = iter(range(10))
+    devices = [
+        Device(
+            node=node,
+            kind="cpu",
+            gmis=tuple(GMI(id=next(ids), roles=one, num_env=int("simulator" in one), cores=(0,)) for one in roles),
+        )
+        for node, roles in nodes.items()
+    ]
+    return Layout(share_cores=True, devices=tuple(devices), channels=Channels() if channels else None)
+
+
+LAYOUT = over(a=[ACTS], b=[ACTS, TRAINS], c=[ACTS, ACTS])
+TWO_POOLS = over(a=[ACTS, TRAINS], b=[ACTS, TRAINS], c=[ACTS, ACTS])
+
+
+def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
+    trainer = 2
+    assert [can_hear(LAYOUT, trainer, gmi) for gmi in range(5)] == [True] * 5
+    assert [are_on_one_node(LAYOUT, trainer, gmi) for gmi in range(5)] == [False, True, True, False, False]
+    for reaches in (can_hear, are_on_one_node):
+        assert [reaches(LAYOUT, 3, gmi) for gmi in range(5)] == [False, False, False, True, True]
+    assert [can_hear(TWO_POOLS, trainer, 4) for trainer in (1, 3)] == [True, False]
+    assert [can_hear(TWO_POOLS, trainer, 5) for trainer in (1, 3)] == [False, True]
+
+
+def test_both_ends_of_a_crossing_are_told_of_each_other():
+    before = open_descriptors()
+    hosts = {node: Crossings(LAYOUT, node, "127.0.0.1") for node in "abc"}
+    assert {node: one.guests for node, one in hosts.items()} == {"a": (), "b": (0, 3, 4), "c": ()}
+    addresses = {node: one.addresses for node, one in hosts.items()}
+    assert addresses["a"].keys() == {crossing_of(0)} and addresses["c"].keys() == {crossing_of(3), crossing_of(4)}
+    meetings = {}
+    for name, of_home in addresses["b"].items():
+        (other,) = [addresses[node][name] for node in "ac" if name in addresses[node]]
+        meetings[name] = Meeting((other[AGENT], of_home[STAND_IN]), "t" * 32)
+    for one in hosts.values():
+        one.meet(meetings)
+    for gmi, node in ((0, "a"), (3, "c")):
+        for end in (hosts[node], hosts["b"]):
+            (spot,) = end.spots(gmi).values()
+            assert Meeting.read(spot.meeting) == meetings[crossing_of(gmi)] and os.fstat(spot.listener)
+    assert hosts["a"].spots(3) == hosts["b"].spots(1) == hosts["c"].spots(0) == {}
+    for one in hosts.values():
+        one.close()
+    assert open_descriptors() == before
+
+
+def test_each_stand_in_is_on_the_host_of_its_agents_trainers():
+    hosts = {node: Crossings(TWO_POOLS, node, "127.0.0.1") for node in "abc"}
+    assert {node: one.guests for node, one in hosts.items()} == {"a": (4,), "b": (5,), "c": ()}
+    told = {node: [(name, *ranks) for name, ranks in one.addresses.items()] for node, one in hosts.items()}
+    assert told["a"] == [(crossing_of(4), STAND_IN)] and told["b"] == [(crossing_of(5), STAND_IN)]
+    assert told["c"] == [(crossing_of(4), AGENT), (crossing_of(5), AGENT)]
+    for one in hosts.values():
+        one.close()
+
+
+def test_nothing_is_left_where_descriptors_are_too_few(monkeypatch):
+    before = open_descriptors()
+    monkeypatch.setattr(
+        "gmi_drl.comm.channels.proxy_rendezvous.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open"))
+    )
+    with pytest.raises(MachineError, match=r"no place to meet: Too many open \(ulimit -n\): use fewer agents"):
+        Crossings(LAYOUT, "b", "127.0.0.1")
+    with closing(Crossings(over(a=[ACTS, TRAINS]), "a", "127.0.0.1")) as none:
+        assert none.addresses == {}
+    assert open_descriptors() == before

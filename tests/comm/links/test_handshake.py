@@ -1,0 +1,95 @@
+"""Who is let in where ranks of a group, and both ends of a crossing, meet."""
+
+import secrets
+import socket
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from gmi_drl.comm.channels.proxy_rendezvous import member_of
+from gmi_drl.comm.links.door import greeting
+from gmi_drl.comm.links.handshake import Meeting, listen, meet
+from gmi_drl.comm.membership import Membership
+from gmi_drl.errors import MachineError, PeerDiedError
+
+TOKEN, WRONG = secrets.token_hex(16), secrets.token_hex(16)
+
+DOORS = {
+    "group": lambda rank: Membership(rank, [[0], [1]], hang_s=60.0),
+    "crossing": lambda rank: member_of(3, rank, "home", 60.0),
+}
+
+
+def said_by(rank, token, pid=1):
+    """What a rank of two says first."""
+    return greeting(token, struct.pack("<IIQ", rank, 2, pid))
+
+
+@pytest.fixture(params=DOORS)
+def member(request):
+    return DOORS[request.param]
+
+
+@pytest.fixture
+def listeners():
+    with listen() as first, listen() as second:
+        yield [first, second]
+
+
+def met(member, listeners):
+    """What each rank has of the other."""
+    meeting = Meeting(tuple(one.getsockname() for one in listeners), TOKEN)
+    with ThreadPoolExecutor(2) as pool:
+        wires = list(pool.map(lambda rank: meet(member(rank), meeting, listeners[rank].fileno()), range(2)))
+    for of_rank in wires:
+        for wire in of_rank.values():
+            wire.close()
+    return [list(of_rank) for of_rank in wires]
+
+
+def test_a_stranger_in_the_form_of_a_rank_with_a_wrong_token_is_turned_away(member, listeners):
+    with socket.create_connection(listeners[0].getsockname()) as stranger:
+        stranger.sendall(said_by(1, WRONG))
+        assert met(member, listeners) == [[1], [0]]
+        stranger.settimeout(60)
+        with suppress(ConnectionResetError):  # what it had said was not read to its end
+            assert stranger.recv(1) == b""
+
+
+def test_whoever_answers_with_a_wrong_token_is_no_rank(member, listeners):
+    meeting = Meeting(tuple(one.getsockname() for one in listeners), TOKEN)
+    with ThreadPoolExecutor(1) as pool:
+        meets = pool.submit(meet, member(1), meeting, listeners[1].fileno())
+        accepted, _ = listeners[0].accept()
+        with accepted:
+            accepted.sendall(said_by(0, WRONG))
+            with pytest.raises(PeerDiedError, match="it does not have the token; its log says why"):
+                meets.result(60)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [said_by(0, TOKEN), said_by(2, TOKEN), greeting(TOKEN, b""), greeting(TOKEN, b"x" * 16)],
+    ids=["rank 0", "no such rank", "no rank", "a rank of nonsense"],
+)
+def test_who_has_the_token_and_is_no_rank_above_is_turned_away(listeners, said):
+    with socket.create_connection(listeners[0].getsockname()) as stranger:
+        stranger.sendall(said)
+        assert met(DOORS["group"], listeners) == [[1], [0]]
+
+
+def test_silent_strangers_displace_no_rank_and_nobody_can_connect_after_the_last(member, listeners):
+    with ExitStack() as life:
+        for _ in range(200):
+            life.enter_context(socket.create_connection(listeners[0].getsockname()))
+        assert met(member, listeners) == [[1], [0]]
+        for listener in listeners:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(listener.getsockname())
+
+
+def test_an_address_that_this_machine_has_not_is_told():
+    with pytest.raises(MachineError, match=r"nobody can listen at 192\.0\.2\.1: Cannot assign .*: is its interface up"):
+        listen("192.0.2.1")

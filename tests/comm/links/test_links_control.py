@@ -1,0 +1,117 @@
+import queue
+import socket
+import threading
+
+import pytest
+
+from gmi_drl.comm.links import control as module
+from gmi_drl.comm.links.control import Wire
+
+
+class End:
+    """One end of a connection, with what it hears."""
+
+    def __init__(self, connection, **more):
+        self.connection, self.heard, self.lost = connection, queue.Queue(), queue.Queue()
+        self.suspected = queue.Queue()
+        said = lambda message, data: self.heard.put((message, data))  # noqa: E731
+        self.wire = Wire(connection, said, self.lost.put, self.suspected.put, **more)
+
+
+@pytest.fixture
+def pair():
+    """Two ends over TCP; the second is not yet wired."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        there = socket.create_connection(listener.getsockname())
+        here, _ = listener.accept()
+    end = End(here, patience_s=0.6)
+    end.wire.begin()
+    yield end, there
+    end.wire.close()
+    there.close()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(module, "SUSPECT_S", 0.3)
+    monkeypatch.setattr(module, "BEAT_S", 0.1)
+    monkeypatch.setattr(module, "_LOOK_S", 0.05)
+
+
+def test_words_arrive_in_order_with_their_bytes(pair):
+    end, there = pair
+    other = End(there)
+    other.wire.begin()
+    senders = [
+        threading.Thread(target=other.wire.say, args=({"say": "many", "n": n}, bytes([n]) * n)) for n in range(9)
+    ]
+    for sender in senders:
+        sender.start()
+    got = sorted((end.heard.get(timeout=10) for _ in senders), key=lambda pair: pair[0]["n"])
+    assert got == [({"say": "many", "n": n}, bytes([n]) * n) for n in range(9)]
+    other.wire.say({"say": "first"})
+    other.wire.say({"say": "second"})
+    assert [end.heard.get(timeout=10)[0]["say"] for _ in range(2)] == ["first", "second"]
+    other.wire.close()
+    assert end.lost.get(timeout=10) == "it has closed the connection"
+
+
+def test_what_is_done_about_a_message_is_no_silence_of_the_other_end(pair):
+    end, there = pair
+    slow = threading.Event()
+    end.wire._hear = lambda message, data: slow.wait(2 * end.wire._patience_s)  # a disk that stands still
+    other = End(there)
+    other.wire.begin()
+    other.wire.say({"say": "keep"})
+    with pytest.raises(queue.Empty):
+        end.lost.get(timeout=3 * end.wire._patience_s)
+    other.wire.close()
+
+
+def test_beats_keep_a_connection_on_which_nothing_is_said(pair):
+    end, there = pair
+    other = End(there)
+    other.wire.begin()
+    with pytest.raises(queue.Empty):
+        end.lost.get(timeout=1.5)
+    assert end.heard.empty() and end.suspected.empty()
+    other.wire.close()
+
+
+def test_silence_is_suspected_once_and_then_given_up(pair):
+    end, _ = pair
+    assert end.suspected.get(timeout=10) > 0.3
+    assert "nothing has been heard of it" in end.lost.get(timeout=10)
+    assert end.suspected.empty() and end.lost.empty()
+
+
+def test_what_is_no_message_of_ours_ends_the_connection(pair):
+    end, there = pair
+    there.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    assert "is none of ours" in end.lost.get(timeout=10)
+
+
+def test_who_closes_is_told_of_nothing_more(pair):
+    end, there = pair
+    end.wire.close()
+    there.close()
+    with pytest.raises(queue.Empty):
+        end.lost.get(timeout=0.8)
+
+
+@pytest.mark.parametrize("which", ["_hear", "_suspect"])
+def test_an_end_that_fails_itself_gives_the_other_up_and_says_why(pair, which):
+    end, there = pair
+
+    def fail(*told):
+        raise KeyError("say")
+
+    setattr(end.wire, which, fail)
+    if which == "_hear":
+        other = End(there)
+        other.wire.begin()
+        other.wire.say({"x": 1})
+    assert end.lost.get(timeout=10) == "its connection failed at this end: KeyError: 'say'"
+    if which == "_hear":
+        assert other.lost.get(timeout=10) == "it has closed the connection"
+        other.wire.close()

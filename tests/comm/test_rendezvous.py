@@ -1,0 +1,62 @@
+import os
+import stat
+from contextlib import closing
+
+import pytest
+from conftest import open_descriptors
+
+from gmi_drl.comm.links.handshake import Meeting
+from gmi_drl.comm.memory.segment import map_segment
+from gmi_drl.comm.rendezvous import Spot, Spots
+from gmi_drl.errors import MachineError
+from gmi_drl.layout.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
+
+UNEVEN = [[0, 1], [4, 2, 3]]
+
+
+def test_ranks_of_links_share_memory_within_their_device_alone():
+    before = open_descriptors()
+    with closing(Spots(HAR, UNEVEN, 4000)) as spots:
+        segments = [spots[rank].segment for rank in range(5)]
+        assert segments[0] == segments[1] != segments[2] == segments[3] == segments[4]
+        assert map_segment(segments[0], 2) and map_segment(segments[2], 3)
+        (meeting,) = {spots[rank].meeting for rank in range(5)}
+        assert len(set(Meeting.read(meeting).addresses)) == 5 and len(Meeting.read(meeting).token) == 32
+        assert all(stat.S_ISSOCK(os.fstat(spots[rank].listener).st_mode) for rank in range(5))
+    assert open_descriptors() == before
+
+
+def test_others_share_one_segment_or_a_table_and_a_store():
+    before = open_descriptors()
+    with (
+        closing(Spots(MPR_SHM, UNEVEN, 4000)) as shared,
+        closing(Spots(MPR_GLOO, UNEVEN, 1)) as gloo,
+    ):
+        for spots in (shared, gloo):
+            assert len({spots[rank].segment for rank in range(5)}) == 1 and map_segment(spots[0].segment, 5)
+        assert len({gloo[rank].store for rank in range(5)}) == 1 and os.fstat(gloo[0].store).st_size == 0
+        assert set(shared[0].descriptors) == {"segment"} and set(gloo[0].descriptors) == {"segment", "store"}
+        assert os.fstat(gloo[0].segment).st_size < 2**16 < os.fstat(shared[0].segment).st_size, "a table has no slots"
+    assert open_descriptors() == before
+
+
+def test_an_order_tells_of_a_spot():
+    spot = Spot(segment=5, store=6, meeting=7)
+    assert spot.to_order() == {"segment": 5, "store": 6, "meeting": 7}
+    assert Spot.from_order(spot.to_order()) == spot and Spot.from_order({}) == Spot()
+
+
+def test_what_a_method_lacks_is_known():
+    assert Spot().lacks(NONE) == [] and Spot(segment=3).lacks(HAR) == ["listener", "meeting"]
+
+
+def test_nothing_is_left_of_spots_that_cannot_be(monkeypatch):
+    before = open_descriptors()
+    monkeypatch.setattr(
+        "gmi_drl.comm.rendezvous.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open files"))
+    )
+    with pytest.raises(MachineError, match=r"no place to meet: Too many open files \(ulimit -n\): use fewer groups"):
+        Spots(HAR, UNEVEN, 4000)
+    with pytest.raises(MachineError, match="use fewer GMIs"):
+        Spots(MPR_SHM, UNEVEN, 2**50)
+    assert open_descriptors() == before

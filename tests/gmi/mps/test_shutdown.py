@@ -1,0 +1,61 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gmi_drl.gmi.mps import shutdown
+from gmi_drl.gmi.mps.folder import control_of
+from gmi_drl.gmi.mps.shutdown import Patience, end_clients
+
+DRAINS = """
+import os, signal, sys, time
+def drain(number, frame):
+    signal.signal(number, signal.SIG_IGN)
+    time.sleep(1)
+    os._exit(7)
+signal.signal(signal.SIGTERM, drain if sys.argv[1] == "drains" else signal.SIG_DFL)
+print(flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Start a process with the mark of a folder, which drains for a second or not at all."""
+    processes = []
+
+    def start(kind):
+        environment = os.environ | control_of(tmp_path, 0).environment
+        command = [sys.executable, "-c", DRAINS, kind]
+        processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE))
+        processes[-1].stdout.readline()
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_client_that_drains_is_given_its_time(started, tmp_path):
+    process = started("drains")
+    end_clients(tmp_path, [], Patience())
+    assert process.wait(60) == 7
+
+
+def test_what_fails_on_the_way_keeps_nobody_alive(started, tmp_path, monkeypatch):
+    def fail(*given):
+        raise RuntimeError("as it was told")
+
+    monkeypatch.setattr(shutdown, "take_away", fail)
+    process = started("deaf")
+    with pytest.raises(RuntimeError, match="as it was told"):
+        shutdown.undo({"folder": str(tmp_path)})
+    assert process.wait(60) == -9
+
+
+def test_the_keeper_has_more_time_than_all_steps_take():
+    seconds = Patience(drain_s=1, take_s=2, quit_s=3, leave_s=4, term_s=5, killed_s=6)
+    assert seconds.undo_s > 1 + 2 + 3 + 4 + 5 + 6 + 6

@@ -1,0 +1,69 @@
+import secrets
+import socket
+from contextlib import ExitStack, suppress
+from types import SimpleNamespace
+
+import pytest
+
+from gmi_drl.comm.links.door import greeting
+from gmi_drl.errors import MachineError
+from gmi_drl.launch.nodes import accept as module
+from gmi_drl.launch.nodes.accept import arrivals, introduction
+
+LIVES = SimpleNamespace(why_gone=lambda: None)
+RIGHT, WRONG = secrets.token_hex(16), secrets.token_hex(16)
+
+
+def hello(token, node="a"):
+    return introduction(token, node, "m", [0], {})
+
+
+@pytest.fixture
+def listener():
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def dial(listener, data):
+    connection = socket.create_connection(listener.getsockname())
+    connection.settimeout(60)
+    connection.sendall(data)
+    return connection
+
+
+def test_who_knows_the_token_comes_and_strangers_are_turned_away(listener):
+    strangers = [
+        dial(listener, data)
+        for data in (
+            hello(WRONG),
+            b"GET / HTTP/1.1\r\n\r\n",
+            hello(RIGHT, "elsewhere"),
+            greeting(RIGHT, b"[]"),
+            greeting(RIGHT, b"[" * 60000),
+        )
+    ]
+    with dial(listener, hello(RIGHT)):
+        (arrival,) = arrivals(listener, RIGHT, {"a": LIVES})
+    assert (arrival.node, arrival.machine, arrival.cpus) == ("a", "m", [0])
+    for stranger in strangers:
+        with suppress(ConnectionResetError):  # what it had said was not read to its end
+            assert stranger.recv(1) == b""
+    for one in (*strangers, arrival.connection):
+        one.close()
+
+
+def test_who_does_not_come_in_time_is_named(listener, monkeypatch):
+    monkeypatch.setattr(module, "ARRIVE_S", 0.3)
+    with pytest.raises(MachineError, match="not come within 0 s: node a, b: do they reach"):
+        list(arrivals(listener, RIGHT, {"a": LIVES, "b": LIVES}))
+
+
+def test_silent_strangers_delay_nobody_and_nobody_can_connect_after_the_last(listener):
+    with ExitStack() as life:
+        for _ in range(100):
+            life.enter_context(socket.create_connection(listener.getsockname()))
+        agents = [life.enter_context(dial(listener, hello(RIGHT, node))) for node in "ab"]
+        came = [life.enter_context(one.connection) for one in arrivals(listener, RIGHT, dict.fromkeys("ab", LIVES))]
+        assert {one.getpeername() for one in came} == {one.getsockname() for one in agents}
+        with pytest.raises(ConnectionRefusedError):
+            dial(listener, hello(RIGHT))

@@ -1,0 +1,34 @@
+"""What an agent tells of the GMIs on its host."""
+
+import errno
+from types import SimpleNamespace
+
+import pytest
+
+from gmi_drl.launch import closing
+from gmi_drl.launch.closing import Closing
+from gmi_drl.launch.nodes.node_host import Host
+from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
+from gmi_drl.roles.launcher.connection import decode, encode
+from gmi_drl.roles.launcher.protocol import Failed, Keep, said_by_gmi
+
+
+def _full(gmi_id, file):
+    raise OSError(errno.ENOSPC, "no space left")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_gmi_whose_node_fails_in_its_place_is_not_waited_for_and_asked_to_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(closing, "CLOSE_S", 0.2)
+    monkeypatch.setattr(closing, "EXIT_S", 0.1)
+    to_node = []
+    gmi = RemoteGMI(3, "a", 7, tmp_path / "log", lambda message: to_node.append(message["say"]))
+    hears = {"said": gmi.said, "line_ended": gmi.said}
+    host = Host("a", "127.0.0.1", None, lambda message, data=b"": hears[message["say"]](data))
+    host._mirror = SimpleNamespace(carry=_full)
+    host._carry(3, None, encode(Keep("shard")))  # the GMI waits for `Kept` now
+    word = said_by_gmi(decode(gmi.receive()))
+    assert word == Failed("it cannot be carried: [Errno 28] no space left", 4, blames_peer=False)
+    Closing("ant").wait({3: gmi})
+    assert to_node == ["ask_to_end"]
+    gmi.close()

@@ -1,0 +1,62 @@
+import select
+from types import SimpleNamespace
+
+from on_two import over
+
+from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
+from gmi_drl.launch.nodes.remote_hosts import cpus_of, joined
+from gmi_drl.launch.processes.gmi_handle import LOST
+from gmi_drl.run.process_names import stand_in_of
+
+LAYOUT = over("a", "b", gmis=1)
+
+
+def node(name, machine, cpus):
+    return SimpleNamespace(name=name, machine=machine, cpus=cpus)
+
+
+def nodes(*some):
+    return {one.name: one for one in some}
+
+
+def test_agents_of_unlike_machines_have_all_their_cpus_each():
+    found = cpus_of(LAYOUT, nodes(node("a", "x", [0, 1]), node("b", "y", [4, 5])))
+    assert found == {"a": {"cpus": [0, 1], "claims": True}, "b": {"cpus": [4, 5], "claims": True}}
+
+
+def test_agents_of_one_machine_have_parts_of_their_own_where_there_are_enough():
+    found = cpus_of(LAYOUT, nodes(node("a", "x", [3, 4, 5]), node("b", "x", [3, 4, 5])))
+    assert found == {"a": {"cpus": [3], "claims": True}, "b": {"cpus": [4], "claims": True}}
+
+
+def test_where_there_are_too_few_they_take_turns_under_one_claim():
+    found = cpus_of(LAYOUT, nodes(node("a", "x", [3]), node("b", "x", [3])))
+    assert found == {"a": {"cpus": [3], "claims": True}, "b": {"cpus": [3], "claims": False}}
+
+
+def test_containers_of_one_machine_have_the_cpus_of_their_own():
+    found = cpus_of(LAYOUT, nodes(node("a", "x", [0, 1]), node("b", "x", [2, 3])))
+    assert found == {"a": {"cpus": [0, 1], "claims": True}, "b": {"cpus": [2, 3], "claims": True}}
+
+
+def test_all_ranks_are_told_in_their_order_where_each_listens():
+    told = [{"trainers": {"1": ["10.0.0.2", 2]}}, {"trainers": {"0": ["10.0.0.1", 1]}}]
+    first, second = joined(told), joined(told)
+    addresses, token = first["trainers"]
+    assert addresses == [["10.0.0.1", 1], ["10.0.0.2", 2]]
+    assert len(token) == 32 and token != second["trainers"][1]
+    assert joined([{"trainers": {}}, {}]) == {}
+
+
+def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_others(tmp_path):
+    """The layout has these on another node, without which a run would go on."""
+    said = []
+    processes = [RemoteGMI(number, "a", 7, tmp_path / "log", said.append) for number in (0, stand_in_of(2))]
+    for process in processes:
+        process.was_lost("its agent was killed")
+        process.end()
+    fds = [fd for process in processes for fd in (process.line_fd, process.exit_fd)]
+    assert select.select(fds, [], [], 0)[0] == fds[:2]
+    assert [process.exit_code(0) for process in processes] == [LOST, LOST] and said == []
+    for process in processes:
+        process.close()

@@ -1,0 +1,240 @@
+"""Processes that are started in the place of others, as their launcher has it; processes are pairs of sockets here."""
+
+import os
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import open_descriptors, tiny_layout
+
+from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.launch.processes import gmi_processes as module
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses, Heard
+from gmi_drl.launch.processes.gmi_restarts import Restarts, Succession, kept_open
+from gmi_drl.roles.launcher.connection import encode, line_pair
+from gmi_drl.roles.launcher.protocol import Attached, Done, Failed, Report
+from gmi_drl.roles.launcher.resources import Resources
+from gmi_drl.run.folder import RunFolder
+
+AGENT, TRAINER = 0, 1
+
+
+class Pretended:
+    """A `StartedGMI` without a process: a test says what it says, and ends it."""
+
+    where, log = "", Path("nowhere")
+
+    def __init__(self, number, order):
+        self.pid, self.order, self.code = 10**9 + number, order, None
+        self._line, self._theirs = line_pair()
+        self._line.setblocking(False)
+        self.exit_fd, self._exit = os.pipe()
+        self.is_ended = False
+
+    @property
+    def line_fd(self):
+        return self._line.fileno()
+
+    def tell(self, *words):
+        for word in words:
+            self._theirs.send(encode(word))
+        return self
+
+    def die(self, code=-9):
+        self.code = code
+        self._theirs.close()
+        os.close(self._exit)
+
+    def receive(self):
+        try:
+            return self._line.recv(1 << 16)
+        except BlockingIOError:
+            return None
+
+    def say(self, message):
+        pass
+
+    def exit_code(self, wait_s):
+        return self.code
+
+    def ask_to_end(self):
+        os.fstat(self.exit_fd)  # EBADF if it is closed
+
+    def end(self):
+        self.is_ended = True
+
+    def close(self):
+        self._line.close()
+        os.close(self.exit_fd)
+        with suppress(OSError):
+            self.die()
+
+    def last_words(self, most):
+        return []
+
+
+class Launched:
+    """An agent that may be succeeded, and a trainer."""
+
+    def __init__(self, processes, started, told):
+        self.processes, self.started, self.told = processes, started, told
+
+    def newest(self, number):
+        return next(one for one in reversed(self.started) if one.order["gmi"] == number)
+
+    def heard(self):
+        """What comes until nothing more does: rows."""
+        events = islice(self.processes.events(silence_s=60), 6)  # a tick at least between any two
+        return [event.word.row for event in events if isinstance(event, Heard)]
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TICK_S", 0.02)
+    monkeypatch.setattr(module, "BLAME_S", 0.02)
+
+    @contextmanager
+    def begin(restarts=2, starts=10):
+        folder, started, told = RunFolder(tmp_path / "run"), [], []
+        folder.create()
+
+        def start(order, environment, log, resources):
+            if len(started) == starts:
+                raise OSError(12, "Cannot allocate memory")
+            started.append(Pretended(len(started), order))
+            return started[-1]
+
+        layout, succession = tiny_layout(2), Succession(frozenset({AGENT}), Restarts(restarts, told.append))
+        resources = {gmi: Resources() for gmi in (AGENT, TRAINER)}
+        instances = SimpleNamespace(
+            drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
+        )
+        rest = folder, instances, start
+        with GMIProcesses(
+            layout, {}, {}, *rest, hang_s=60, resources=resources, environment={}, succession=succession
+        ) as processes:
+            launched = Launched(processes, started, told)
+            for number in (AGENT, TRAINER):
+                launched.newest(number).tell(Attached())
+            yield launched
+        assert all(one.is_ended for one in started)
+
+    return begin
+
+
+def test_another_process_is_told_how_many_were_before_it(launch):
+    with launch() as run:
+        run.newest(TRAINER).tell(Report({"a": 1}))
+        assert run.heard() == [{"a": 1}]
+        for predecessors in (1, 2):
+            run.newest(AGENT).die()
+            assert run.heard() == []
+            assert run.newest(AGENT).order["predecessors"] == predecessors
+        assert len(run.started) == 4 and run.started[0].is_ended and run.newest(TRAINER).order["agents_are_succeeded"]
+        assert [line.rpartition("again alone, ")[2] for line in run.told] == ["1 restart left", "0 restarts left"]
+        run.newest(AGENT).tell(Attached()).die()
+        with pytest.raises(GmiDiedError, match=r"GMI 0 .* SIGKILL"):
+            run.heard()
+
+
+def test_before_a_role_has_reported_nobody_is_succeeded(launch):
+    with launch() as run:
+        run.newest(AGENT).die()
+        with pytest.raises(GmiDiedError, match="GMI 0"):
+            run.heard()
+        assert len(run.started) == 2 and run.told == []
+
+
+def lose_another(run):
+    run.newest(AGENT).die()
+    run.newest(TRAINER).die()
+
+
+def complain(run):
+    run.newest(TRAINER).tell(Failed(message="GMI 0 is silent", exit_code=1, blames_peer=True))
+    run.newest(AGENT).die()
+
+
+@pytest.mark.parametrize("end", [lose_another, complain])
+def test_where_the_run_ends_all_the_same_no_restart_is_wasted(launch, end):
+    with launch() as run:
+        run.newest(TRAINER).tell(Report({}))
+        run.heard()
+        end(run)
+        with pytest.raises(GmiError, match=r"GMI [01]"):
+            run.heard()
+        assert len(run.started) == 2 and run.told == []
+
+
+class Clock:
+    """`Waiting` by a clock that a test sets."""
+
+    now_s = 0.0
+
+    def __init__(self):
+        self.began_s = Clock.now_s
+
+    def look(self):
+        return Clock.now_s - self.began_s
+
+
+def test_a_successor_has_a_time_to_start_of_its_own_and_is_late_though_others_go_on(launch, monkeypatch):
+    monkeypatch.setattr(module, "Waiting", Clock)
+    with launch() as run:
+        run.newest(TRAINER).tell(Report({}))
+        events = run.processes.events(silence_s=1e6)
+        assert any(isinstance(event, Heard) for event in islice(events, 6))
+        Clock.now_s += module.START_S + 1  # in which nobody has said anything
+        run.newest(AGENT).die()
+        assert len(list(islice(events, 6))) == 6 and len(run.started) == 3
+        Clock.now_s += module.START_S + 1
+        run.newest(TRAINER).tell(Report({}))
+        with pytest.raises(GmiError, match=r"GMI 0 has not started within 120 s"):
+            list(islice(events, 6))
+
+
+def test_when_all_others_are_done_a_successor_that_still_loads_is_not_waited_for(launch):
+    with launch() as run:
+        run.newest(TRAINER).tell(Report({}))
+        run.heard()
+        run.newest(AGENT).die()
+        run.heard()
+        run.newest(TRAINER).tell(Done(result={}))
+        assert len(list(islice(run.processes.events(), 50))) < 50, "it ends"
+        assert run.processes.results == {TRAINER: {}}
+
+
+def test_when_others_are_done_nobody_is_started(launch):
+    with launch() as run:
+        run.newest(TRAINER).tell(Report({}), Done(result={}))
+        run.heard()
+        run.newest(AGENT).die()
+        with pytest.raises(GmiDiedError, match="GMI 0"):
+            run.heard()
+        assert run.told == []
+
+
+def test_a_successor_that_cannot_be_started_is_an_error_and_all_others_are_ended(launch):
+    before = open_descriptors()
+    with pytest.raises(OSError, match="Cannot allocate memory"), launch(starts=2) as run:
+        run.newest(TRAINER).tell(Report({}))
+        run.heard()
+        run.newest(AGENT).die()
+        run.heard()
+    assert open_descriptors() == before
+
+
+def test_what_is_kept_open_are_all_descriptors_of_the_same_things():
+    before, post = open_descriptors(), create_post(range(2))
+    resources = {0: Resources(post=post, channels=os.memfd_create("channels")), 1: Resources(post=post)}
+    with kept_open(resources, [0]) as kept:
+        post.close()
+        os.close(resources[0].channels)
+        assert list(kept) == [0] and len(kept[0].descriptors) == len(resources[0].descriptors) == 4
+        assert not kept[0].descriptors & resources[0].descriptors
+        assert all(os.fstat(descriptor) for descriptor in kept[0].descriptors)
+        assert os.readlink(f"/proc/self/fd/{kept[0].channels}").startswith("/memfd:channels")
+    assert open_descriptors() == before

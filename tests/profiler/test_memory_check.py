@@ -1,0 +1,131 @@
+import pytest
+from conftest import tiny_config, tiny_layout
+from toys import install_backend
+
+from gmi_drl.config.learners import A3CConfig, PPOConfig, RslRlConfig
+from gmi_drl.config.run_config import default_config
+from gmi_drl.errors import GmiError, LayoutMismatchError
+from gmi_drl.gmi.claims import claim
+from gmi_drl.gmi.inventory import this_node
+from gmi_drl.hardware.node import Gpus, Node
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import Channels
+from gmi_drl.profiler import memory_check
+from gmi_drl.profiler.memory_check import require_room
+from gmi_drl.profiler.session import Session
+from gmi_drl.templates import TCG, Decoupled
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+
+
+def node_with(memory_gib):
+    node = this_node()
+    return Node(name=node.name, cpu=node.cpu.model_copy(update={"memory_gib": memory_gib}))
+
+
+def test_what_would_fit_anyway_is_not_measured(monkeypatch):
+    monkeypatch.setattr(memory_check, "PointMeasurer", None)
+    require_room(tiny_layout(gmis=1, num_env=1024), tiny_config(), ANT, node_with(4.0))
+
+
+def test_a_policy_of_a3c_is_served_where_nobody_trains():
+    serving = TCG.lay_out(ANT, this_node(), Cut(1, 64))
+    require_room(serving, default_config(ANT, "a3c"), ANT, node_with(4.0))
+
+
+def test_wide_networks_are_a_reason_to_measure():
+    told, config = [], tiny_config()
+    wide = config.model_copy(update={"learner": config.learner.model_copy(update={"hidden": (8192,) * 3})})
+    with claim(["core-0"], "another training"):  # so that nothing is measured here
+        for some in (config, wide):
+            told.append("wide" if some is wide else "narrow")
+            require_room(tiny_layout(gmis=1, num_env=1024), some, ANT, node_with(3.0), told.append)
+    assert told[:2] == ["narrow", "wide"] and "measuring" in told[2]
+
+
+def test_too_many_environments_are_refused_by_what_a_few_take():
+    told = []
+    with pytest.raises(LayoutMismatchError, match=r"500000 environments in a GMI.*of the host's 4\.0 GiB.*--num-env"):
+        require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(), ANT, node_with(4.0), told.append)
+    assert told == ["500000 environments are many: measuring how much memory a few take"]
+    require_room(tiny_layout(gmis=1, num_env=8192), tiny_config(), ANT, node_with(4.0))  # remembered, and it fits
+
+
+def test_what_a_learner_takes_beyond_our_ppo_in_its_place_is_added(monkeypatch):
+    stand_in = tiny_config()
+    monkeypatch.setattr(memory_check, "measurable", lambda *given: stand_in)  # as for one without a probe
+    theirs = stand_in.model_copy(update={"learner": RslRlConfig.for_task(ANT)})
+    monkeypatch.setattr(RslRlConfig, "memory_bytes", lambda self, task, num_env: num_env * 2**21)
+    told = []
+    require_room(tiny_layout(gmis=1, num_env=1000), theirs, ANT, node_with(4.0), told.append)
+    assert told == ["1000 environments are many: measuring how much memory a few take"]  # and it fits
+    with pytest.raises(LayoutMismatchError, match=r"of the host's 4\.0 GiB.*[GM]iB by what rsl_rl says of itself"):
+        require_room(tiny_layout(gmis=1, num_env=2000), theirs, ANT, node_with(4.0))
+
+
+def test_what_cannot_be_reckoned_is_measured(monkeypatch):
+    monkeypatch.setattr(PPOConfig, "memory_bytes", lambda self, task, num_env: None)
+    told = []
+    require_room(tiny_layout(gmis=1, num_env=8), tiny_config(), ANT, node_with(64.0), told.append)
+    assert told == ["what ppo keeps cannot be reckoned: measuring how much memory a few environments take"]
+
+
+def test_channels_that_have_no_room_are_refused_by_their_size():
+    layout = Decoupled(1, Channels(max_lag=99)).lay_out(ANT, node_with(4.0), Cut(2, 1024))
+    config = tiny_config(learner=A3CConfig(horizon=32))
+    told = r"2 GMIs and .* of channels would take .* of the host's 819\.2 MiB: .*environments.*rollouts.*max_lag"
+    with pytest.raises(LayoutMismatchError, match=told):
+        require_room(layout, config, ANT, node_with(0.8))
+    require_room(layout, config, ANT, node_with(8.0))
+
+
+def test_what_fits_but_for_its_channels_is_told(monkeypatch):
+    layout, told = Decoupled(1, Channels(max_lag=99)).lay_out(ANT, node_with(4.0), Cut(2, 64)), []
+    for max_lag in (0, 1000):
+        layout = layout.model_copy(update={"channels": Channels(max_lag=max_lag)})
+        require_room(layout, tiny_config(learner=A3CConfig(horizon=32)), ANT, node_with(2.6), told.append)
+        assert len(told) == (1 if max_lag else 0)
+    assert "GMIs of decoupled are unlike, so none is measured" in told[0]
+
+
+def test_on_a_gpu_channels_are_told_to_be_the_cause_where_they_are():
+    cpu, gpus = this_node().cpu.model_copy(update={"memory_gib": 64.0}), (Gpus(model="A100", count=1, memory_gib=16.0),)
+    node, config = Node(name="n", cpu=cpu, gpus=gpus), tiny_config(learner=A3CConfig(horizon=32))
+
+    def told(max_lag, num_env=4096):
+        lines, layout = [], Decoupled(1, Channels(max_lag=max_lag)).lay_out(ANT, node, Cut(2, num_env))
+        require_room(layout, config, ANT, node, lines.append)
+        return lines
+
+    assert told(1) == []
+    assert "channels of 11.0 GiB are large (let agents have fewer environments" in told(300)[0]
+    assert "8000 environments are many" in told(1, num_env=8000)[0]
+    with pytest.raises(
+        LayoutMismatchError, match=r"batches of channels would take .* of a GPU's 16\.0 GiB: let agents"
+    ):
+        told(999)
+
+
+def test_a_few_are_cut_as_the_layout_is(install):
+    toy = install_backend(install)
+    with pytest.raises(LayoutMismatchError, match="of the host's"):
+        require_room(tiny_layout(gmis=1, num_env=500_000, backend="toy"), tiny_config(), ANT, node_with(4.0))
+    assert toy.cuts == 1
+
+
+def test_what_cannot_be_measured_is_told_and_not_refused():
+    layout, told = tiny_layout(gmis=1, num_env=500_000), []
+    with claim(["core-0"], "another training"):
+        require_room(layout, tiny_config(seed=5), ANT, node_with(4.0), told.append)
+    assert "the memory is not known" in told[1] and "another training" in told[1]
+
+
+def test_why_a_few_environments_do_not_run_is_told(monkeypatch):
+    def fails(self, num_env, seconds, **more):
+        raise GmiError("GMI 0: no such joint")
+
+    monkeypatch.setattr(Session, "measure", fails)
+    told = []
+    require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(seed=6), ANT, node_with(4.0), told.append)
+    assert told[1:] == ["the memory is not known: GMI 0: no such joint"]

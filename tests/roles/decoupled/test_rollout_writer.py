@@ -1,0 +1,87 @@
+"""What an agent plays lies in the place that it has leased, whichever way it got there."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed_bytes, trainer_end
+from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
+from gmi_drl.layout.layout import Channels
+from gmi_drl.roles.decoupled.rollout_writer import ByStep, InPlace, Whole, recording_of
+
+FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=1)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=["MCC", "UCC"])
+def ends(request):
+    parameters = [torch.zeros(3)]
+    sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(mode=request.param), packed_bytes(parameters))
+    post, memory = create_post(range(2)), create_memory()
+    trainer = trainer_end(memory, post, 1, sizes, 5.0)
+    agent = agent_end(memory, post, 0, sizes, 5.0)
+    trainer.parameters.publish(0, parameters)
+    yield SimpleNamespace(agent=agent, trainer=trainer, sizes=sizes)
+    agent.close()
+    trainer.close()
+    post.close()
+    os.close(memory)
+
+
+def play(recording):
+    """Fill the rollout as an actor and its judge do; copies of what was written."""
+    rollout, told = recording.rollout, {}
+    for t in range(FORM.horizon):
+        for name in ("obs", "action", "reward", "done", "valid"):
+            getattr(rollout, name)[t] = torch.randn_like(getattr(rollout, name)[t])
+        recording.after_step(t)
+    for name in ("log_prob", "bootstrap", "last_obs", "delta", "sums"):
+        getattr(rollout, name).copy_(torch.randn_like(getattr(rollout, name)))
+    for kind in FORM.kinds:
+        if kind.name != "facts":
+            told[kind.name] = getattr(rollout, kind.name).clone()
+    return told
+
+
+@pytest.mark.parametrize("kind", [InPlace, ByStep, Whole])
+def test_a_trainer_gets_what_was_played(ends, kind):
+    recording = kind(ends.sizes, CPU)
+    for _ in range(2):
+        recording.begin(ends.agent.lease())
+        told = play(recording)
+        facts = torch.rand(NUM_FACTS, dtype=torch.float64)
+        recording.end(facts)
+        batch = ends.trainer.take()
+        for name, tensor in {**told, "facts": facts}.items():
+            assert torch.equal(batch.views[name][0], tensor), name
+        ends.trainer.parameters.publish(batch.number + 1, [torch.zeros(3)])
+        ends.trainer.give_back()
+
+
+def test_on_a_cpu_nothing_is_copied(ends):
+    recording = recording_of(ends.sizes, CPU)
+    place = ends.agent.lease()
+    recording.begin(place)
+    for name in ("obs", "action", "reward", "log_prob", "bootstrap", "last_obs", "delta", "sums"):
+        assert getattr(recording.rollout, name).data_ptr() == place.views[name].data_ptr()
+
+
+def test_elsewhere_a_step_is_sent_as_it_is_produced_under_ucc_alone(ends):
+    recording = recording_of(ends.sizes, torch.device("meta"))
+    assert type(recording) is {"MCC": Whole, "UCC": ByStep}[ends.sizes.channels.mode]
+
+
+def test_copies_are_waited_for_together_and_before_they_are_told_of(ends, monkeypatch):
+    recording, ring, told = ByStep(ends.sizes, CPU), ends.agent._rings[0], []
+    monkeypatch.setattr("gmi_drl.roles.decoupled.rollout_writer.await_stream", lambda device: told.append(ring._count))
+    place = ends.agent.lease()
+    recording.begin(place)
+    play(recording)
+    recording.end(torch.rand(NUM_FACTS, dtype=torch.float64))
+    of_step = 5 if ends.sizes.channels.mode == "UCC" else 0  # under MCC a transfer is a whole rollout
+    after_steps = {"UCC": 5 * FORM.horizon, "MCC": 5}[ends.sizes.channels.mode]
+    assert told == [of_step * t for t in range(FORM.horizon)] + [after_steps], "once for each step, and at the end"
+    assert place.is_committed

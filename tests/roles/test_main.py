@@ -1,0 +1,69 @@
+import subprocess
+import sys
+
+import psutil
+import pytest
+from conftest import environment
+
+from gmi_drl.errors import MachineError, PeerDiedError, UsageError
+from gmi_drl.roles.launcher.protocol import Failed
+from gmi_drl.roles.main import describe, load_role
+
+
+def test_a_role_is_loaded_from_a_file_or_a_module(tmp_path):
+    (tmp_path / "mine.py").write_text("class Mine:\n    value = 7\n")
+    assert load_role(f"{tmp_path}/mine.py:Mine").value == 7
+    assert load_role("gmi_drl.roles.training.holistic:Holistic").__name__ == "Holistic"
+
+
+def test_only_for_a_role_that_lies_there_is_the_working_directory_imported_from(tmp_path, monkeypatch):
+    (tmp_path / "a_role_of_mine.py").write_text("class Mine:\n    value = 7\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [folder for folder in sys.path if folder])
+    load_role("gmi_drl.roles.training.holistic:Holistic")
+    assert str(tmp_path) not in sys.path
+    assert load_role("a_role_of_mine:Mine").value == 7 and sys.path[-1] == str(tmp_path)
+
+
+@pytest.mark.parametrize("location", ["missing.py:Mine", "no.such.module:Mine", "gmi_drl.units:Mine", "Mine"])
+def test_a_role_that_cannot_be_loaded_is_named(location):
+    with pytest.raises(UsageError, match=r"cannot be loaded, expected FILE\.py:CLASS"):
+        load_role(location)
+
+
+def test_errors_become_words():
+    assert describe(MachineError("full")) == Failed("full", exit_code=4, blames_peer=False)
+    assert describe(PeerDiedError("rank 1")).blames_peer
+    assert describe(ZeroDivisionError("oops")).message == "ZeroDivisionError: oops"
+
+
+SLEEPER = """
+import sys, time
+from gmi_drl.roles.main import die_with
+die_with(int(sys.argv[1]))
+print(flush=True)
+time.sleep(600)
+"""
+LAUNCHER = f"""
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {SLEEPER!r}, str(os.getpid())], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_process_dies_with_its_launcher_though_it_sleeps():
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment()}
+    with subprocess.Popen([sys.executable, "-c", LAUNCHER], **pipes) as launcher:
+        sleeper = psutil.Process(int(launcher.stdout.readline()))
+        launcher.kill()
+    _, left = psutil.wait_procs([sleeper], timeout=60)
+    for process in left:
+        process.kill()
+    assert not left
+
+
+def test_a_process_whose_launcher_has_died_already_does_not_begin():
+    ended = subprocess.run([sys.executable, "-c", SLEEPER, "1"], env=environment(), stdout=subprocess.PIPE, timeout=60)
+    assert ended.returncode == 1 and ended.stdout == b""

@@ -1,0 +1,27 @@
+import pytest
+import torch
+
+from gmi_drl.roles.precision import set_precision
+
+GPU = torch.device("cuda:0")
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_torchs_switch_is_set_for_a_gpu_whatever_it_was_and_however_it_is_read(is_asked):
+    torch.set_float32_matmul_precision("highest" if is_asked else "high")
+    set_precision(GPU, tf32=is_asked)
+    assert torch.get_float32_matmul_precision() == ("high" if is_asked else "highest")
+    assert torch.backends.cuda.matmul.allow_tf32 is is_asked
+
+
+def test_a_cpu_multiplies_as_before():
+    set_precision(torch.device("cpu"), tf32=True)
+    assert torch.get_float32_matmul_precision() == "highest"

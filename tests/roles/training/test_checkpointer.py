@@ -1,0 +1,130 @@
+import shutil
+from collections import namedtuple
+
+import pytest
+import torch
+from conftest import tiny_config, tiny_layout
+
+from gmi_drl.comm.groups.single import Alone
+from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.roles.training.checkpointer import Checkpointer
+from gmi_drl.run.checkpoint import list_checkpoints, read_index
+from gmi_drl.run.checkpoint_store import Home
+
+LAYOUT, CONFIG = tiny_layout(2), tiny_config(iterations=7, checkpoint_every=3, checkpoints_kept=2)
+
+
+class Held:
+    """What a replica holds, without one."""
+
+    def __init__(self, number):
+        self.learner, self.worlds, self.rate = torch.tensor([number]), torch.tensor([10 * number]), None
+
+    def learner_state(self):
+        return {"learner": self.learner}
+
+    def worlds_state(self):
+        return {"worlds": self.worlds}
+
+    def load_learner_state(self, state):
+        self.learner = state["learner"]
+
+    def load_worlds_state(self, state):
+        self.worlds = state["worlds"]
+
+    def set_learning_rate(self, rate):
+        self.rate = rate
+
+
+class Second(Alone):
+    """The other rank of a group whose rank 0 is said to hold the same, or not."""
+
+    def __init__(self, off=0.0):
+        super().__init__()
+        self.rank, self.off = 1, off
+
+    def gather(self, values):
+        return torch.stack((values + self.off, values))
+
+
+@pytest.fixture
+def exported():
+    return []
+
+
+@pytest.fixture
+def make_checkpointer(tmp_path, exported):
+    def make(gmi_id=0, group=None, config=CONFIG, layout=LAYOUT):
+        def export(folder, iteration):
+            exported.append((folder, iteration))
+            return ()
+
+        folder = tmp_path / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        return Checkpointer(Home(folder), layout, gmi_id, group or Alone(), config, export=export)
+
+    return make
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_host_is_asked_for_what_its_gmis_write_at_once(make_checkpointer, tmp_path, monkeypatch, rank):
+    asked = []
+    monkeypatch.setattr(Home, "require_own_room", lambda self, need: asked.append(need))
+    group = Second() if rank else Alone()
+    make_checkpointer(rank, group).prove_disk(Held(1.0), 0, 0, keep=True)
+    draft = tmp_path / "checkpoints" / ("000000" if rank == 0 else ".000000.draft")
+    parts = [f"gmi-{rank}", *(["learner"] if rank == 0 else [])]
+    assert asked == [len(LAYOUT.gmis) * sum((draft / f"{part}.safetensors").stat().st_size for part in parts)]
+
+
+def test_checkpoints_are_due_now_and_then_and_at_the_end(make_checkpointer):
+    checkpointer = make_checkpointer()
+    assert [iteration for iteration in range(1, 8) if checkpointer.is_due(iteration)] == [3, 6, 7]
+
+
+def test_a_gmi_writes_its_worlds_and_rank_0_also_the_learner_and_the_facts(make_checkpointer, tmp_path, exported):
+    make_checkpointer(1, Second()).save(Held(1.0), 3, 96)
+    assert list_checkpoints(tmp_path / "checkpoints") == [] and exported == []
+    make_checkpointer(0).save(Held(1.0), 3, 96)
+    (saved,) = list_checkpoints(tmp_path / "checkpoints")
+    index = read_index(saved)
+    assert (index["iteration"], index["env_steps"], index["num_env"]) == (3, 96, 16)
+    assert set(index["parts"]) == {f"{part}.safetensors" for part in ("gmi-0", "gmi-1", "learner")}
+    assert exported == [(tmp_path, 3)]
+
+
+@pytest.mark.parametrize(("gmis", "worlds"), [(2, 20.0), (1, 50.0)], ids=["same layout", "another one"])
+def test_worlds_come_back_on_the_same_layout_and_the_learner_on_any(make_checkpointer, tmp_path, gmis, worlds):
+    make_checkpointer().save(Held(2.0), 3, 96)
+    (saved,) = list_checkpoints(tmp_path / "checkpoints")
+    replica = Held(5.0)
+    make_checkpointer(layout=tiny_layout(gmis)).restore(replica, saved, read_index(saved))
+    assert (replica.learner.item(), replica.worlds.item(), replica.rate) == (2.0, worlds, None)
+
+
+def test_the_learning_rate_is_set_where_another_is_asked_for(make_checkpointer, tmp_path):
+    make_checkpointer().save(Held(2.0), 3, 96)
+    (saved,) = list_checkpoints(tmp_path / "checkpoints")
+    replica = Held(5.0)
+    other = CONFIG.model_copy(update={"learner": CONFIG.learner.model_copy(update={"learning_rate": 0.5})})
+    make_checkpointer(config=other).restore(replica, saved, read_index(saved))
+    assert replica.rate == 0.5
+
+
+def test_learners_that_differ_are_refused(make_checkpointer):
+    with pytest.raises(GmiError, match="iteration 3: the GMIs no longer hold the same learner"):
+        make_checkpointer(1, Second(off=1.0)).save(Held(1.0), 3, 96)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_disk_is_proved_and_a_new_run_keeps_the_proof(make_checkpointer, tmp_path, exported, keep):
+    make_checkpointer().prove_disk(Held(1.0), 0, 0, keep=keep)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["000000"] * keep
+    assert exported == [(tmp_path, 0)] * keep
+
+
+def test_a_disk_without_room_for_all_that_will_be_kept_is_refused(make_checkpointer, monkeypatch):
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(free=300))
+    with pytest.raises(MachineError, match="300 B are free"):
+        make_checkpointer().prove_disk(Held(1.0), 0, 0, keep=True)

@@ -1,0 +1,184 @@
+"""What two GMIs of a training have in common, and what each has for itself."""
+
+from dataclasses import replace
+from itertools import count, cycle
+from pathlib import Path
+
+import pytest
+import roles_under_test
+import torch
+from conftest import tiny_config, tiny_layout, two_cores
+
+from gmi_drl.algo.normaliser import moments
+from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.config.learners import LEARNERS, OUR_PPO, PPOConfig, RslRlConfig
+from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.gmi import allowed_cores
+from gmi_drl.launch.training import train
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.roles.launcher.connection import Line, encode, line_pair
+from gmi_drl.roles.launcher.protocol import Reduce, Stop
+from gmi_drl.roles.launcher.resources import Resources
+from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.roles.training.holistic import Holistic
+from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.run.checkpoint import list_checkpoints, read_part
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.workload import TASK_SPECS
+
+
+def cpu_layout(devices, reduction):
+    """CPU devices by the environments of each of their GMIs, e.g. `[[3], [4, 9]]`: a core each, or a turn on one."""
+    ids, cores = count(), cycle(range(len(allowed_cores())))
+    parts = [[GMI(id=next(ids), num_env=each, cores=(next(cores),)) for each in device] for device in devices]
+    group = GmiGroup(members=tuple(range(sum(map(len, devices)))), reduction=reduction)
+    return Layout(
+        task="ant",
+        template="TCG_EX",
+        share_cores=True,
+        devices=tuple(Device(kind="cpu", index=index, gmis=tuple(gmis)) for index, gmis in enumerate(parts)),
+        groups={"trainers": group},
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    return folder
+
+
+@pytest.fixture
+def train_by(folder, monkeypatch):
+    """Train by a role of `roles_under_test.py`."""
+
+    def start(role, layout, config):
+        entry = replace(OUR_PPO, role=f"{roles_under_test.__file__}:{role}")
+        monkeypatch.setattr(LEARNERS, "find", lambda kind: entry)
+        return train(layout, config, folder)
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("devices", "reduction"),
+    [([[3, 13]], "MPR-shm"), ([[3], [4, 9]], "MPR-shm"), ([[3], [4, 9]], "HAR"), ([[3], [4, 9]], "SHARD")],
+)
+@two_cores
+def test_gmis_of_unlike_size_on_unlike_devices_learn_what_one_of_sixteen_does(folder, train_by, devices, reduction):
+    """From the same experience: gradients, advantages and observations count by the world, wherever it is.
+
+    Every checkpoint compares the learners of all GMIs, bit by bit.
+    """
+    layout = cpu_layout(devices, reduction)
+    config = tiny_config(iterations=3, learner=PPOConfig(horizon=4, epochs=2, minibatches=1))
+    learner = read_part(train_by("Recorder", layout, config).checkpoint, "learner")
+
+    whole = Replica(TASK_SPECS["ant"], config, Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    worlds = roles_under_test.Replay(TASK_SPECS["ant"], folder.path)
+    worlds.attach(whole)
+    before = whole.learner.ppo.flat.vector.clone()
+    for _ in range(config.iterations):
+        whole.iterate(lambda: Word.GO_ON)
+    for name, expected in whole.learner_state().items():
+        torch.testing.assert_close(learner[name], expected, atol=1e-5, rtol=1e-5)
+    assert (learner["parameters"] - before).abs().max() > 1e-3, "nothing was learnt, so agreement says nothing"
+
+    torch.testing.assert_close(learner["normaliser"], moments(worlds.tape["obs"][:-1].flatten(0, 1)))
+    advantage = whole.slot.rollout.advantage
+    assert advantage.mean().item() == pytest.approx(0, abs=1e-6) and advantage.std().item() == pytest.approx(1)
+
+
+def test_a_gmi_alone_saves_the_learner_and_its_worlds(folder, train_by):
+    outcome = train_by("Recorder", tiny_layout(1), tiny_config(iterations=1))
+    assert sorted(part.name for part in outcome.checkpoint.glob("*.safetensors")) == [
+        "gmi-0.safetensors",
+        "learner.safetensors",
+    ]
+
+
+@two_cores
+def test_gmis_begin_with_worlds_and_noise_of_their_own_and_replicas_that_part_are_noticed(folder, train_by):
+    with pytest.raises(GmiError, match="iteration 2: the GMIs no longer hold the same learner"):
+        train_by("Parted", tiny_layout(2), tiny_config(checkpoint_every=2))
+    (first,) = list_checkpoints(folder.checkpoints)  # from before the first iteration
+    one, other = (read_part(first, f"gmi-{gmi_id}") for gmi_id in (0, 1))
+    for name in ("task.obs", "task.episode_length", "task.generator", "generator", "learner_generator"):
+        assert not torch.equal(one[name], other[name]), name
+
+
+@pytest.fixture
+def line():
+    ours, theirs = line_pair()
+    yield ours, theirs
+    ours.close()
+
+
+@pytest.fixture
+def launcher(line):
+    """The launcher's end of the line to the role of `make_role`."""
+    return line[0]
+
+
+@pytest.fixture
+def make_role(monkeypatch, line):
+    """A role of GMI 0, which has 3 worlds beside the 13 of GMI 1."""
+    _, theirs = line
+    gmis = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((3, 13)))
+    devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")}
+    layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
+    line = Line(theirs.detach())
+    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), line, Resources(), hang_s=5)
+    monkeypatch.setattr(GMI_manager, "_current", manager)
+
+    def make(role, config):
+        made = role(0, "holistic", 0)
+        made.config = config
+        return made
+
+    yield make
+    manager.close()
+
+
+@pytest.mark.parametrize(("minibatches", "share"), [(2, 3 / 16), (5, 2 / 12)])
+def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, minibatches, share):
+    config = tiny_config()
+    config = config.model_copy(update={"learner": config.learner.model_copy(update={"minibatches": minibatches})})
+    assert make_role(Holistic, config).sample_share == share  # 12 and 52 transitions
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [([], Word.GO_ON), ([Stop()], Word.STOP), ([Reduce("none")], Word.GO_ON)]
+)
+def test_a_run_stops_when_it_is_told_to(make_role, launcher, words, expected):
+    role = make_role(Holistic, tiny_config())
+    for word in words:
+        launcher.send(encode(word))
+    assert role._decide() is expected
+
+
+def rsl_rl(network, minibatches):
+    """rsl_rl's configuration with this network."""
+    networks = {name: {"class_name": network} for name in ("actor", "critic")}
+    algorithm = {"num_mini_batches": minibatches}
+    return RslRlConfig(runner={"num_steps_per_env": 4, "obs_groups": {}, "algorithm": algorithm, **networks})
+
+
+@pytest.mark.parametrize(
+    ("network", "minibatches", "share"), [("MLPModel", 5, 2 / 12), ("RNNModel", 3, 1 / 5), ("RNNModel", 1, 3 / 16)]
+)
+def test_rsl_rl_deals_out_transitions_or_with_a_memory_worlds(make_role, network, minibatches, share):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    from gmi_drl.roles.rsl_rl.role import RslRl
+
+    role = make_role(RslRl, tiny_config(learner=rsl_rl(network, minibatches)))
+    assert role.sample_share == share
+
+
+def test_fewer_worlds_than_mini_batches_are_refused_where_there_is_a_memory(make_role):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    from gmi_drl.roles.rsl_rl.role import RslRl
+
+    with pytest.raises(UsageError, match="has 3 environments for 4 mini-batches"):
+        _ = make_role(RslRl, tiny_config(learner=rsl_rl("RNNModel", 4))).sample_share
