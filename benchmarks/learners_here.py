@@ -15,7 +15,7 @@ from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.comm.messages.messages import Messages
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.layout.cut import Cut
@@ -30,7 +30,7 @@ from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.serving.player import new_agent
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
 from gmi_drl.templates import TDG_EX
 from gmi_drl.workload import TASK_SPECS, TaskSpec
@@ -44,7 +44,7 @@ class Apart:
 
     def __init__(self, config: RunConfig) -> None:
         self.task, self.learner = make("ant", num_env=N, seed=1), a3c_of(config)
-        self.a3c = make_a3c(self.task.spec, config, Solo(), CPU)
+        self.a3c = make_a3c(self.task.spec, config, NoReduction(), CPU)
         agent, self.vector = new_agent(self.task.spec, config, CPU)
         self.actor = Actor(self.task, agent, self.learner, torch.Generator().manual_seed(2))
         end_soon(self.task)
@@ -109,7 +109,7 @@ class Dedicated(RemoteReplica):
                 thread.start()
             told = agent.hear(HANG_S)
         spec = TaskSpec(**told["spec"])
-        super().__init__(spec, config, Solo(), sample_share=1.0, device=CPU, seed=config.seed)
+        super().__init__(spec, config, NoReduction(), sample_share=1.0, device=CPU, seed=config.seed)
         self.learn_from(agent, told["num_env"], len(told["terms"]))
 
     def close(self) -> None:
@@ -161,9 +161,9 @@ def made(config: RunConfig, template: str | None = None) -> Any:
         from gmi_drl.roles.rsl_rl.replica import RslRlReplica
 
         torch.manual_seed(1)
-        learner = RslRlReplica(task, config, Solo(), sample_share=1.0, seed=1, log_dir=None)
+        learner = RslRlReplica(task, config, NoReduction(), sample_share=1.0, seed=1, log_dir=None)
     else:
-        learner = Replica(task.spec, config, Solo(), sample_share=1.0, device=CPU, seed=config.seed)
+        learner = PPOReplica(task.spec, config, NoReduction(), sample_share=1.0, device=CPU, seed=config.seed)
         learner.enter_worlds(task, seed=2)
     end_soon(task)
     return learner

@@ -125,11 +125,11 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
 
     from gmi_drl.comm import open_group, open_reduction
     from gmi_drl.comm.membership import Membership
-    from gmi_drl.comm.rendezvous import Spot
+    from gmi_drl.comm.rendezvous import Rendezvous
     from gmi_drl.layout.reductions import NONE
     from gmi_drl.roles.seeds import seed_of
-    from gmi_drl.roles.training.iteration_stats import Word
-    from gmi_drl.roles.training.ppo_replica import Replica
+    from gmi_drl.roles.training.iteration_stats import Decision
+    from gmi_drl.roles.training.ppo_replica import PPOReplica
     from gmi_drl.tasks import make
     from gmi_drl.workload import TASK_SPECS
 
@@ -137,10 +137,10 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
         learner = config.learner.model_copy(update={"bootstrap": "last_value"})
         config = config.model_copy(update={"learner": learner})
     device, task_seed = torch.device("cpu"), seed_of(config, 0, 0, "task")
-    reduction = open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Spot()), device)
+    reduction = open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Rendezvous()), device)
     torch.manual_seed(task_seed)
     worlds = make(task, num_env=NUM_ENV, seed=task_seed, threads=1)
-    replica = Replica(
+    replica = PPOReplica(
         TASK_SPECS[task],
         config,
         reduction,
@@ -156,7 +156,7 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
                 in_place(module)
     replica.enter_worlds(worlds, seed_of(config, 0, 0, "agent"))
     for _ in range(iterations):
-        news = replica.iterate(lambda: Word.GO_ON)
+        news = replica.iterate(lambda: Decision.GO_ON)
         yield news.episodes, news.return_sum, news.length_sum
 
 
@@ -198,13 +198,13 @@ def by_rsl_rl(task: str, side: str, config: Any, iterations: int) -> Iterator[Ro
     from rsl_rl.runners import OnPolicyRunner
 
     from gmi_drl.config.learners.rsl_rl import runner_config
-    from gmi_drl.roles.rsl_rl.metrics import Ledger
+    from gmi_drl.roles.rsl_rl.metrics import IterationMetrics
     from gmi_drl.tasks import make
     from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
     rows: list[Row] = []
 
-    class Counting(Ledger):
+    class Counting(IterationMetrics):
         def log(self, *, it: int, **facts: Any) -> None:
             super().log(it=it, **facts)
             _, episodes, return_sum, length_sum, _ = self.pop_sums().tolist()

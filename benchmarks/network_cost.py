@@ -31,7 +31,7 @@ from gmi_drl.benchmarks.machine import Watch  # noqa: E402
 from gmi_drl.config.run_config import RunConfig, default_config  # noqa: E402
 from gmi_drl.gmi.inventory import this_node  # noqa: E402
 from gmi_drl.hardware.cluster import Network  # noqa: E402
-from gmi_drl.launch.open_layout import held, opened  # noqa: E402
+from gmi_drl.launch.open_layout import hold_devices, opened  # noqa: E402
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout  # noqa: E402
 from gmi_drl.run.folder import RunFolder  # noqa: E402
 from gmi_drl.templates.over_nodes import sum_seconds  # noqa: E402
@@ -124,7 +124,7 @@ def summed(hosts: Hosts, numel: int, seconds: float) -> float:
         folder = RunFolder(Path(path) / "run", stays=False)
         folder.create()
         with (
-            held(layout, "network_cost.py", hosts) as laying,
+            hold_devices(layout, "network_cost.py", hosts) as laying,
             opened(laying, layout, RunConfig(), folder, roles, params, slot_bytes=4 * numel) as processes,
         ):
             for _ in processes.events():

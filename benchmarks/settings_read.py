@@ -29,7 +29,7 @@ from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch.launchers import LOCAL, RAY, layout_for
 from gmi_drl.launch.nodes.accept import introduction
-from gmi_drl.launch.nodes.supervisor import Agent
+from gmi_drl.launch.nodes.supervisor import NodeSupervisor
 from gmi_drl.launch.nodes.versions import versions_here
 from gmi_drl.launch.ray.actor import AgentHost
 from gmi_drl.launch.restarts import train_on
@@ -117,13 +117,13 @@ class Agents:
         connection = socket.create_connection(told["launcher"])
         cpus = sorted(os.sched_getaffinity(0))
         connection.sendall(introduction(told["token"], node, "machine", cpus, versions_here()))
-        return ThreadAgent(Agent(node, connection))
+        return ThreadAgent(NodeSupervisor(node, connection))
 
 
 class ThreadAgent:
     """See `StartedAgent`."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: NodeSupervisor) -> None:
         self._thread = threading.Thread(target=agent.obey, daemon=True)
         self._thread.start()
 
@@ -167,7 +167,7 @@ def read_by_gmis(launcher: str, config: RunConfig, folder: RunFolder) -> tuple[l
         life.enter_context(patch.dict(os.environ))  # an agent sets where it claims
         for place in ("ground", "nodes.host"):
             life.enter_context(patch(f"gmi_drl.launch.{place}.processes_here", recorder.processes_here))
-        life.enter_context(patch.object(Agent, "_watch_input", lambda agent: None))  # that of this process
+        life.enter_context(patch.object(NodeSupervisor, "_watch_input", lambda agent: None))  # that of this process
         if launcher == OWN_FOLDER:
             life.enter_context(patch("gmi_drl.launch.nodes.node_host._sees", lambda *folder: False))
         life.enter_context(suppress(GmiDiedError))  # the second one, for which there is no restart

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gmi_drl.config.learners import LearnerConfig
-    from gmi_drl.launch.nodes.starters import AgentStarter
+    from gmi_drl.launch.nodes.starters import SupervisorStarter
     from gmi_drl.layout.layout import Layout
 
 RAY = "ray"
@@ -24,17 +24,17 @@ EVERY = 5
 
 
 @contextmanager
-def agents_of(how: str, layout: "Layout") -> "Iterator[AgentStarter | None]":
+def agents_of(how: str, layout: "Layout") -> "Iterator[SupervisorStarter | None]":
     """By Ray, or as processes in the namespaces."""
     from gmi_drl.launch.launchers import agents_by
-    from gmi_drl.launch.nodes.starters import SubprocessAgents
+    from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 
     if how == RAY:
         with agents_by(RAY, layout) as agents:
             yield agents
         return
     address, *spaces = how.split(",")
-    yield SubprocessAgents(
+    yield SubprocessSupervisors(
         {node: ["ip", "netns", "exec", space] for node, space in zip("ab", spaces, strict=True)}, address
     )
 

@@ -25,7 +25,7 @@ import torch
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.comm.rendezvous import Spot, Spots
+from gmi_drl.comm.rendezvous import Rendezvous, RendezvousPoints
 from gmi_drl.layout.reduction_method import ReductionMethod
 from gmi_drl.layout.reductions import legal_reductions
 
@@ -94,14 +94,16 @@ def opened_and_closed(method: ReductionMethod, count: int) -> bool:
     mapping, said, started = MAPPINGS[-1], set[str](), time.perf_counter()
     for _ in range(0, count, BATCH):
         with ExitStack() as kept:
-            spots = [kept.enter_context(closing(Spots(method, mapping, 4096))) for _ in range(BATCH)]
+            spots = [kept.enter_context(closing(RendezvousPoints(method, mapping, 4096))) for _ in range(BATCH)]
             said.update(in_processes(2, partial(descriptors_left, method, mapping, spots)))
     seconds = time.perf_counter() - started
     print(f"{method.name}: {count} groups opened and closed, {said} in {seconds:.0f} s", flush=True)
     return said == {"0 descriptors more"}
 
 
-def descriptors_left(method: ReductionMethod, mapping: list[list[int]], spots: Sequence[Spots], rank: int) -> str:
+def descriptors_left(
+    method: ReductionMethod, mapping: list[list[int]], spots: Sequence[RendezvousPoints], rank: int
+) -> str:
     """How many more are open after the last group than after the first."""
     counts = []
     for spot in spots:
@@ -118,11 +120,11 @@ def soaked(
 ) -> list[str]:
     """What each rank says of a job in a group of its own."""
     size = sum(map(len, mapping))
-    with closing(Spots(method, mapping, SLOT_BYTES)) as spots:
+    with closing(RendezvousPoints(method, mapping, SLOT_BYTES)) as spots:
         return in_processes(size, lambda rank: job(lambda: joined(method, mapping, rank, spots[rank])))
 
 
-def joined(method: ReductionMethod, mapping: list[list[int]], rank: int, spot: Spot) -> Reduction:
+def joined(method: ReductionMethod, mapping: list[list[int]], rank: int, spot: Rendezvous) -> Reduction:
     """The reduction of a rank; there may be more ranks than cores."""
     member = Membership(rank, mapping, hang_s=HANG_S, spins=False)
     return open_reduction(method, open_group(method, member, spot))

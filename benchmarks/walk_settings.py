@@ -36,7 +36,7 @@ from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.config.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.config.run_config import RunConfig, apply_settings
 from gmi_drl.config.settings import leaves
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import TEMPLATES
 
@@ -70,11 +70,11 @@ def learnt(base: RunConfig, config: RunConfig, *, goes_on: bool, template: str |
         learner = new(config)
         if goes_on:
             first = new(base)
-            first.iterate(lambda: Word.GO_ON)
+            first.iterate(lambda: Decision.GO_ON)
             learner.load_learner_state(first.learner_state())
             if base.learner.learning_rate != config.learner.learning_rate:  # see `Checkpointer.restore`
                 learner.set_learning_rate(config.learner.learning_rate)
-        learner.iterate(lambda: Word.GO_ON)
+        learner.iterate(lambda: Decision.GO_ON)
         return tensor_digest(*learner.learner_state().values())
 
 

@@ -182,8 +182,8 @@ def tiny_config(**more):
 @contextmanager
 def untrained_run(path, task):
     """A run of two iterations whose policy has learnt nothing; it has to stay as it is."""
-    from gmi_drl.comm.reductions.single import Solo
-    from gmi_drl.roles.training.ppo_replica import Replica
+    from gmi_drl.comm.reductions.single import NoReduction
+    from gmi_drl.roles.training.ppo_replica import PPOReplica
 
     def files():
         return {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
@@ -191,7 +191,9 @@ def untrained_run(path, task):
     folder = RunFolder(path)
     folder.create()
     folder.write_setup(tiny_layout(task=task), tiny_config())
-    replica = Replica(TASK_SPECS[task], tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    replica = PPOReplica(
+        TASK_SPECS[task], tiny_config(), NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0
+    )
     checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
     checkpoint.commit(folder.checkpoints, 2, checkpoint.NO_TRAINING | {"iteration": 2}, kept=2)
     before = files()

@@ -71,14 +71,14 @@ def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
     What differs here from the machine that it was made for is told; whether it can run is found out where it starts.
     """
     from gmi_drl.files import load_yaml
-    from gmi_drl.hardware.signature import differences, made_for
+    from gmi_drl.hardware.signature import differences, signature_of
     from gmi_drl.layout.layout import Layout
 
     given = [name for name, value in overrides.items() if value is not None]
     if given:
         raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
     layout = load_yaml(Layout, path)
-    if layout.made_for and (differing := differences(layout.made_for, made_for(node_of(None)))):
+    if layout.made_for and (differing := differences(layout.made_for, signature_of(node_of(None)))):
         say(f"gmi-drl: {path} {differing}")
     return layout
 

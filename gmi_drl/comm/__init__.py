@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from gmi_drl.comm.group import Group
     from gmi_drl.comm.reduction import Reduction
-    from gmi_drl.comm.rendezvous import Spot
+    from gmi_drl.comm.rendezvous import Rendezvous
 
 __all__ = ["open_group", "open_reduction", "select_by_layout"]
 
 
-def open_group(method: ReductionMethod, member: Membership, spot: "Spot") -> "Group":
+def open_group(method: ReductionMethod, member: Membership, spot: "Rendezvous") -> "Group":
     """Join a group; returns when all have joined.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from gmi_drl.comm.links.handshake import Meeting, listen
+from gmi_drl.comm.links.handshake import RankAddresses, listen
 from gmi_drl.comm.memory.segment import create_empty, create_segment, create_table
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.mapping import MappingList
@@ -15,7 +15,7 @@ from gmi_drl.layout.reduction_method import ReductionMethod
 
 
 @dataclass(frozen=True)
-class Spot:
+class Rendezvous:
     """What one rank has of it. Which of these, `ReductionMethod.meets_in` says; all stay the caller's to close.
 
     Args:
@@ -24,7 +24,7 @@ class Spot:
         store: Descriptor of an empty file in memory (`memory.segment.create_empty`), the same one for all ranks, in
             which a store of torch's may be.
         listener: Descriptor of a socket at which this rank listens (`meeting.listen`).
-        meeting: Descriptor of what all are told of each other (`Meeting.written`).
+        meeting: Descriptor of what all are told of each other (`RankAddresses.written`).
     """
 
     segment: int | None = None
@@ -60,7 +60,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 """By `ReductionMethod.meets_in`. Ranks that meet by links share a segment with those of their device alone."""
 
 
-class Spots:
+class RendezvousPoints:
     """The spots of a group's ranks on this host: of all, unless told otherwise.
 
     Ranks of several hosts meet when all of their hosts have been told of all `addresses` by `meet`. To be closed when
@@ -95,7 +95,7 @@ class Spots:
             everyone = sorted(rank for device in mapping for rank in device)
             self._make(method, mapping, slot_bytes, everyone if ranks is None else sorted(ranks))
             if ranks is None and self._listeners:
-                self.meet(Meeting(tuple(self.addresses[rank] for rank in everyone), secrets.token_hex(16)))
+                self.meet(RankAddresses(tuple(self.addresses[rank] for rank in everyone), secrets.token_hex(16)))
         except OSError as error:
             self.close()
             raise MachineError(
@@ -105,18 +105,18 @@ class Spots:
             self.close()
             raise
 
-    def __getitem__(self, rank: int) -> Spot:
+    def __getitem__(self, rank: int) -> Rendezvous:
         """The one of a rank."""
         listener = self._listeners.get(rank)
         at = listener.fileno() if listener else None
-        return Spot(segment=self._segments.get(rank), store=self._store, listener=at, meeting=self._meeting)
+        return Rendezvous(segment=self._segments.get(rank), store=self._store, listener=at, meeting=self._meeting)
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
         """Where ranks of this host listen; none where they meet in something else."""
         return {rank: listener.getsockname() for rank, listener in self._listeners.items()}
 
-    def meet(self, meeting: Meeting) -> None:
+    def meet(self, meeting: RankAddresses) -> None:
         """Tell the ranks of this host of all others."""
         self._meeting = meeting.written()
 

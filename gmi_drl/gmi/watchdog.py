@@ -37,7 +37,7 @@ MOST_BYTES = 2**16
 PROGRAM = "from gmi_drl.gmi.watchdog import main; main()"
 
 
-class Keeper:
+class Watchdog:
     """The launcher's end: notes for the keeper, and the end of both.
 
     Args:

@@ -12,7 +12,7 @@ from gmi_drl.hardware.node import Node
 from gmi_drl.units import counted
 
 
-class MadeFor(FileModel):
+class MachineSignature(FileModel):
     """A machine: its name, GPUs by model (`{A100-SXM4-40GB: 8}`), and cores that could be used."""
 
     name: str
@@ -20,15 +20,15 @@ class MadeFor(FileModel):
     cores: Annotated[int, Field(ge=1)]
 
 
-def made_for(node: Node) -> MadeFor:
+def signature_of(node: Node) -> MachineSignature:
     """What a layout remembers of its node."""
     gpus: Counter[str] = Counter()
     for part in node.gpu_models:
         gpus[part.model] += part.count
-    return MadeFor(name=node.name, gpus=dict(gpus), cores=node.cpu.cores)
+    return MachineSignature(name=node.name, gpus=dict(gpus), cores=node.cpu.cores)
 
 
-def differences(planned: MadeFor, here: MadeFor) -> str | None:
+def differences(planned: MachineSignature, here: MachineSignature) -> str | None:
     """What differs on another machine, in a line; None if nothing that counts does: its name is none of that.
 
     The order of its models counts, as each may have been cut in its own way.

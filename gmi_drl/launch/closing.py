@@ -7,7 +7,7 @@ from select import POLLIN, poll
 
 from gmi_drl.config.task_names import CLOSE_S
 from gmi_drl.errors import GmiWarning
-from gmi_drl.launch.processes.gmi_handle import StartedGMI, how_it_ended
+from gmi_drl.launch.processes.gmi_handle import GMIHandle, how_it_ended
 from gmi_drl.roles.launcher.connection import decode
 from gmi_drl.roles.launcher.protocol import Closed, Warned, said_by_gmi
 from gmi_drl.run.process_names import name_of
@@ -39,14 +39,14 @@ class Closing:
         """A GMI has closed all."""
         self._end(number, word.complaint)
 
-    def wait(self, closing: Mapping[int, StartedGMI]) -> None:
+    def wait(self, closing: Mapping[int, GMIHandle]) -> None:
         """Wait for `CLOSE_S` at most until all of these GMIs, which are given by their numbers, have closed all."""
         deadline = time.monotonic() + CLOSE_S
         for number, gmi in closing.items():
             if number not in self._closed:
                 self._end(number, self._complaint(number, gmi, deadline))
 
-    def _complaint(self, number: int, gmi: StartedGMI, deadline: float) -> str:
+    def _complaint(self, number: int, gmi: GMIHandle, deadline: float) -> str:
         """What went wrong; empty if nothing did. Tells what the GMI warns of meanwhile."""
         event = poll()
         event.register(gmi.line_fd, POLLIN)

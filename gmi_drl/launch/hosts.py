@@ -15,7 +15,7 @@ from gmi_drl.run.folder import RunFolder
 
 
 @dataclass(frozen=True)
-class Ground:
+class OpenedDevices:
     """Devices that are cut, a way to start GMIs on them, and what these share while they are started."""
 
     instances: Instances
@@ -23,12 +23,12 @@ class Ground:
     shared: Callable[[], AbstractContextManager[Mapping[int, Resources]]]
 
 
-class Laying(Protocol):
+class DeviceOpener(Protocol):
     """Devices that are held, here or elsewhere: on them a layout is laid."""
 
     def laid(
         self, layout: Layout, folder: RunFolder, slot_bytes: int, environment: Mapping[str, str | None]
-    ) -> AbstractContextManager[Ground]:
+    ) -> AbstractContextManager[OpenedDevices]:
         """Cut the devices for the time of a `with` block, which ends after the last of the GMIs.
 
         Args:
@@ -44,15 +44,15 @@ class Laying(Protocol):
 
 
 @dataclass(frozen=True)
-class Here:
-    """This host, by a claim on its devices. See `Laying`."""
+class LocalDevices:
+    """This host, by a claim on its devices. See `DeviceOpener`."""
 
     claim: Claim
 
     @contextmanager
     def laid(
         self, layout: Layout, folder: RunFolder, slot_bytes: int, environment: Mapping[str, str | None]
-    ) -> Iterator[Ground]:
-        """See `Laying`."""
+    ) -> Iterator[OpenedDevices]:
+        """See `DeviceOpener`."""
         with self.claim.cut(layout) as instances, processes_here() as start:
-            yield Ground(instances, start, lambda: shared_resources(layout, slot_bytes))
+            yield OpenedDevices(instances, start, lambda: shared_resources(layout, slot_bytes))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gmi_drl.errors import UsageError, did_you_mean
-from gmi_drl.launch.nodes.starters import AgentStarter
+from gmi_drl.launch.nodes.starters import SupervisorStarter
 from gmi_drl.layout.layout import Layout
 
 LOCAL, RAY = "local", "ray"
@@ -29,7 +29,7 @@ def layout_for(launcher: str, layout: Layout) -> Layout:
 
 
 @contextmanager
-def agents_by(launcher: str, layout: Layout) -> Iterator[AgentStarter | None]:
+def agents_by(launcher: str, layout: Layout) -> Iterator[SupervisorStarter | None]:
     """What starts agents on the nodes of a layout, for the time of a `with` block; None for this machine's own.
 
     Args:

@@ -1,4 +1,4 @@
-"""The one way to open a layout: whoever runs GMIs holds its devices by `held`, and opens it by `opened`."""
+"""The one way to open a layout: whoever runs GMIs holds its devices by `hold_devices`, and opens it by `opened`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -9,24 +9,24 @@ from typing import Any
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi import Claim, claimed
-from gmi_drl.launch.hosts import Here, Laying
+from gmi_drl.launch.hosts import DeviceOpener, LocalDevices
 from gmi_drl.launch.nodes.remote_hosts import on_nodes
-from gmi_drl.launch.nodes.starters import AgentStarter
+from gmi_drl.launch.nodes.starters import SupervisorStarter
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
-from gmi_drl.launch.processes.gmi_restarts import Succession, kept_open
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, kept_open
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
 
 
-def held(
+def hold_devices(
     layout: Layout,
     purpose: str,
-    agents: AgentStarter | None = None,
+    agents: SupervisorStarter | None = None,
     *,
     apply_mig: bool = False,
     tell: Callable[[str], None] = lambda line: None,
-) -> AbstractContextManager[Claim | Laying]:
+) -> AbstractContextManager[Claim | DeviceOpener]:
     """Hold them for the time of a `with` block: those of this machine, or of the layout's nodes by their `agents`.
 
     Args:
@@ -47,7 +47,7 @@ def held(
 
 @contextmanager
 def opened(
-    claim: Claim | Laying,
+    claim: Claim | DeviceOpener,
     layout: Layout,
     config: RunConfig,
     folder: RunFolder,
@@ -56,7 +56,7 @@ def opened(
     *,
     slot_bytes: int,
     environment: Mapping[str, str | None] | None = None,
-    succession: Succession | None = None,
+    succession: GMIRestarts | None = None,
 ) -> Iterator[GMIProcesses]:
     """The GMIs of a layout as running processes, for the time of a `with` block.
 
@@ -64,7 +64,7 @@ def opened(
     processes and cut are undone.
 
     Args:
-        claim: Of the devices, made outside (`held`), since several layouts may live on the same.
+        claim: Of the devices, made outside (`hold_devices`), since several layouts may live on the same.
         layout: What to open.
         config: How its GMIs train; their deadline `hang_s` is here.
         folder: Made by `RunFolder.create`.
@@ -80,7 +80,7 @@ def opened(
             is not installed.
     """
     _check_installed(layout)
-    where: Laying = Here(claim) if isinstance(claim, Claim) else claim
+    where: DeviceOpener = LocalDevices(claim) if isinstance(claim, Claim) else claim
     with where.laid(layout, folder, slot_bytes, environment or {}) as ground, ExitStack() as life:
         folder.write_setup(layout, config)
         with ground.shared() as shared:

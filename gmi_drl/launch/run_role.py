@@ -10,7 +10,7 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
-from gmi_drl.launch.open_layout import held, opened
+from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 
@@ -55,7 +55,7 @@ def run_role(
         folder.create()
         with (
             folder.lock(),
-            held(chosen, str(folder.path), agents) as claim,
+            hold_devices(chosen, str(folder.path), agents) as claim,
             opened(claim, chosen, config, folder, roles, params, slot_bytes=SLOT_BYTES) as processes,
         ):
             for _ in processes.events():

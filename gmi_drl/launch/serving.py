@@ -14,9 +14,9 @@ from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.nodes.starters import AgentStarter
-from gmi_drl.launch.open_layout import held, opened
-from gmi_drl.launch.processes.gmi_processes import GMIProcesses, Heard
+from gmi_drl.launch.nodes.starters import SupervisorStarter
+from gmi_drl.launch.open_layout import hold_devices, opened
+from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
@@ -105,7 +105,7 @@ def serve(
     seed: int = 0,
     stochastic: bool = False,
     apply_mig: bool = False,
-    agents: AgentStarter | None = None,
+    agents: SupervisorStarter | None = None,
     experience: Path | None = None,
     on_start: Callable[[], None] = lambda: None,
 ) -> Served:
@@ -148,7 +148,7 @@ def serve(
         facts = {"run": str(run.path.resolve()), "iteration": iteration, "seed": seed, "stochastic": stochastic}
         with (
             nullcontext() if kept is None else _writing(kept, layout, steps, facts) as written,
-            held(layout, f"gmi-drl serve {run.path}", agents, apply_mig=apply_mig) as claim,
+            hold_devices(layout, f"gmi-drl serve {run.path}", agents, apply_mig=apply_mig) as claim,
             opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
             Sampler(watched_gpus(layout, processes.instances.environment)) as sampler,
         ):
@@ -214,11 +214,11 @@ def _supervise(
     waiting, is_asked = set(leaders), False
     try:
         for event in processes.events(silence_s=silence_s):
-            if isinstance(event, Heard) and isinstance(event.word, Ready):
+            if isinstance(event, GMIMessage) and isinstance(event.word, Ready):
                 waiting.discard(event.gmi_id)
                 for leader in () if waiting or is_asked else leaders:
                     processes.say(leader, Start())
-            if isinstance(event, Heard) and isinstance(event.word, Wrote) and written:
+            if isinstance(event, GMIMessage) and isinstance(event.word, Wrote) and written:
                 written.add(event.gmi_id, event.word.shard)
             if request.signal is not None and not is_asked:
                 is_asked = True

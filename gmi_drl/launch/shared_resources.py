@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 
-from gmi_drl.comm.channels.proxy_rendezvous import Crossings
-from gmi_drl.comm.links.handshake import Meeting
-from gmi_drl.comm.memory.mailbox_memory import Post, create_post
+from gmi_drl.comm.channels.proxy_rendezvous import ProxyRendezvous
+from gmi_drl.comm.links.handshake import RankAddresses
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_post
 from gmi_drl.comm.memory.segment import create_empty
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.reductions import REDUCTIONS
@@ -54,11 +54,11 @@ class HostResources:
 
     def __init__(self, layout: Layout, slot_bytes: int, node: str | None = None, host: str | None = None) -> None:
         here = {gmi.id for device in layout.devices_on(node) for gmi in device.gmis}
-        self._spots: dict[str, Spots] = {}
+        self._spots: dict[str, RendezvousPoints] = {}
         self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
-        self._post: Post | None = None
+        self._post: Mailboxes | None = None
         self._channels: int | None = None
-        self._crossings: Crossings | None = None  # of channels that are over several hosts
+        self._crossings: ProxyRendezvous | None = None  # of channels that are over several hosts
         with ExitStack() as undone:
             if layout.channels is not None:
                 self._channels = create_empty("gmi-drl-channels")
@@ -69,14 +69,14 @@ class HostResources:
                     continue
                 method, mapping = REDUCTIONS.find(group.reduction), layout.ranks_by_device(name)
                 spots = (
-                    Spots(method, mapping, slot_bytes)
+                    RendezvousPoints(method, mapping, slot_bytes)
                     if host is None
-                    else Spots(method, mapping, slot_bytes, ranks=ranks.values(), host=host)
+                    else RendezvousPoints(method, mapping, slot_bytes, ranks=ranks.values(), host=host)
                 )
                 self._spots[name] = undone.enter_context(closing(spots))
                 self._ranks[name] = ranks
             if host is not None:
-                self._crossings = undone.enter_context(closing(Crossings(layout, node, host)))
+                self._crossings = undone.enter_context(closing(ProxyRendezvous(layout, node, host)))
                 _check_room(len(self._crossings.guests))
             self._post = undone.enter_context(closing(create_post(sorted({*here, *self.guests}))))
             self._life = undone.pop_all()
@@ -87,7 +87,7 @@ class HostResources:
         crossings = self._crossings.addresses if self._crossings else {}
         return {name: spots.addresses for name, spots in self._spots.items()} | crossings
 
-    def meet(self, meetings: Mapping[str, Meeting]) -> None:
+    def meet(self, meetings: Mapping[str, RankAddresses]) -> None:
         """Tell the groups of this host where all ranks of theirs listen."""
         for name, spots in self._spots.items():
             if spots.addresses:

@@ -13,11 +13,11 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.hosts import Laying
+from gmi_drl.launch.hosts import DeviceOpener
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.processes.gmi_handle import LOST
-from gmi_drl.launch.processes.gmi_processes import GMIProcesses, Heard
-from gmi_drl.launch.processes.gmi_restarts import Restarts, Succession
+from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts
 from gmi_drl.launch.row_merger import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.launch.task_info import task_spec
@@ -68,7 +68,7 @@ class Supervisor:
     home: Presence
     request: StopRequest
     restarts: Restarts
-    hold: Callable[[Layout], AbstractContextManager[Claim | Laying]]
+    hold: Callable[[Layout], AbstractContextManager[Claim | DeviceOpener]]
     on_start: Callable[[], None]
     on_row: Callable[[Row], None]
     on_warning: Callable[[str], None]
@@ -128,7 +128,7 @@ class Supervisor:
             self.request.stage = Stage.RUNNING
             return self._train(claim, layout, resume)
 
-    def _train(self, claim: Claim | Laying, layout: Layout, resume: Path | None) -> Outcome:
+    def _train(self, claim: Claim | DeviceOpener, layout: Layout, resume: Path | None) -> Outcome:
         assert layout.task is not None
         learner, template = self.config.learner, template_of(layout)
         drop_drafts(self.folder.checkpoints)
@@ -136,7 +136,7 @@ class Supervisor:
         params = {"resume": str(resume.relative_to(self.folder.path)) if resume else None}
         slot_bytes = learner.bucket_bytes(task_spec(layout.task))
         succeeded = template.succeeded(layout) if isinstance(claim, Claim) else frozenset[int]()
-        succession = Succession(succeeded, self.restarts) if self.restarts.left and succeeded else None
+        succession = GMIRestarts(succeeded, self.restarts) if self.restarts.left and succeeded else None
         with ExitStack() as life:
             writers = life.enter_context(Writers(self.folder, self.config.writers, self.on_warning))  # end last
             where = claim, layout, self.config, self.folder
@@ -179,7 +179,7 @@ class Supervisor:
                 is_asked, by_signal = True, not self._is_late()
                 for leader in leaders:
                     processes.say(leader, Stop())
-            if isinstance(event, Heard) and isinstance(event.word, Report):
+            if isinstance(event, GMIMessage) and isinstance(event.word, Report):
                 for row in merger.add(event.gmi_id, event.word.row):
                     self._tell(row, writers)
         return by_signal

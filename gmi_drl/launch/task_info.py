@@ -18,7 +18,7 @@ from gmi_drl.config.run_config import RunConfig, default_config
 from gmi_drl.config.task_names import CLOSE_S, DESCRIPTION_SCHEMA, ForeignTask, find_task
 from gmi_drl.errors import GmiError, GmiWarning, UsageError
 from gmi_drl.launch.group_leader import KILLED_S, GroupLeader
-from gmi_drl.launch.processes.reaper import Guard
+from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.process_signals import held_back
 from gmi_drl.roles.main import die_with
 from gmi_drl.workload import TaskSpec
@@ -84,7 +84,7 @@ def require_learnable(learner: LearnerConfig, task: str) -> None:
 def _ask(name: str) -> TaskSpec:
     with suppress(OSError):  # a terminal that is gone
         print(f"making {name}...", file=sys.stderr, flush=True)
-    with closing(Guard()) as guard, TemporaryFile() as complaints:
+    with closing(Reaper()) as guard, TemporaryFile() as complaints:
         child = _Describing(name, complaints)
         guard.watch(child.pid)
         try:

@@ -10,8 +10,8 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError, UsageError
-from gmi_drl.launch.nodes.starters import AgentStarter
-from gmi_drl.launch.open_layout import held
+from gmi_drl.launch.nodes.starters import SupervisorStarter
+from gmi_drl.launch.open_layout import hold_devices
 from gmi_drl.launch.processes.gmi_restarts import Restarts
 from gmi_drl.launch.signals import Stage, stop_on_signals
 from gmi_drl.launch.supervisor import Outcome, Supervisor
@@ -31,7 +31,7 @@ def train(
     *,
     resume: Path | None = None,
     apply_mig: bool = False,
-    agents: AgentStarter | None = None,
+    agents: SupervisorStarter | None = None,
     restarts: Restarts | None = None,
     on_start: Callable[[], None] = lambda: None,
     on_row: Callable[[Row], None] = lambda row: None,
@@ -73,7 +73,7 @@ def train(
         _check_newest(folder, resume)
         restarts = restarts or Restarts(0, on_warning)
         restarts.are_wanted = lambda: request.signal is None
-        hold = partial(held, purpose=str(folder.path), agents=agents, apply_mig=apply_mig, tell=on_warning)
+        hold = partial(hold_devices, purpose=str(folder.path), agents=agents, apply_mig=apply_mig, tell=on_warning)
         supervisor = Supervisor(config, folder, home, request, restarts, hold, on_start, on_row, on_warning)
         try:
             outcome = supervisor.run(layout, resume)

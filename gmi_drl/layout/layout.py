@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.files import FileModel, known
-from gmi_drl.hardware.signature import MadeFor
+from gmi_drl.hardware.signature import MachineSignature
 from gmi_drl.layout.backends import BACKENDS, PROCESS, Limit
 from gmi_drl.layout.mapping import by_device
 from gmi_drl.layout.reductions import NONE, REDUCTIONS, refusal
@@ -126,7 +126,7 @@ class Layout(FileModel):
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
     groups: dict[str, GmiGroup] = Field(default_factory=dict)
     channels: Channels | None = None
-    made_for: MadeFor | None = None
+    made_for: MachineSignature | None = None
     projection: Projection | None = None
     reasons: tuple[str, ...] = ()
 

@@ -37,8 +37,8 @@ def _shares_a_gpu(mapping: MappingList, kind: Kind | None) -> str | None:
 NONE = ReductionMethod(
     "none",
     "nothing to sum",
-    "gmi_drl.comm.groups.single:Alone",
-    "gmi_drl.comm.reductions.single:Solo",
+    "gmi_drl.comm.groups.single:SingleRankGroup",
+    "gmi_drl.comm.reductions.single:NoReduction",
     meets_in="nothing",
     legs=reduction_costs.nothing,
     refuses=_is_for_one,
@@ -63,7 +63,7 @@ MPR_GLOO = ReductionMethod(
 MRR = ReductionMethod(
     "MRR",
     "rings between the devices, then a ring of their delegates (multi-ring reduction, paper section 4.1)",
-    "gmi_drl.comm.groups.device_aware:PlacedGroup",
+    "gmi_drl.comm.groups.device_aware:DeviceAwareGroup",
     "gmi_drl.comm.reductions.mrr:MultiRingReduction",
     meets_in="links",
     legs=reduction_costs.mrr,
@@ -73,7 +73,7 @@ MRR = ReductionMethod(
 HAR = ReductionMethod(
     "HAR",
     "within each device, then between one leader of each (hierarchical reduction, paper section 4.1)",
-    "gmi_drl.comm.groups.device_aware:PlacedGroup",
+    "gmi_drl.comm.groups.device_aware:DeviceAwareGroup",
     "gmi_drl.comm.reductions.har:HierarchicalReduction",
     meets_in="links",
     legs=reduction_costs.har,
@@ -82,7 +82,7 @@ HAR = ReductionMethod(
 SHARD = ReductionMethod(
     "SHARD",
     "as HAR, but each GMI of a device takes a part of the sum to the other devices",
-    "gmi_drl.comm.groups.device_aware:PlacedGroup",
+    "gmi_drl.comm.groups.device_aware:DeviceAwareGroup",
     "gmi_drl.comm.reductions.shard:ShardedReduction",
     meets_in="links",
     legs=reduction_costs.shard,

@@ -6,7 +6,7 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
-from gmi_drl.hardware.signature import differences, made_for
+from gmi_drl.hardware.signature import differences, signature_of
 from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout, Projection
@@ -51,7 +51,7 @@ class Machines:
         template, whole = self._template(way.trainers), self._whole
         communication = self._communication(template, way.cut)
         layout = template.lay_out(self.task, whole, way.cut, projection, why, communication)
-        return layout.model_copy(update={"made_for": made_for(whole)})
+        return layout.model_copy(update={"made_for": signature_of(whole)})
 
     def _communication(self, template: Template, cut: Cut) -> Communication:
         return template.communication(self.task, self.config.learner, self._whole, cut.backend, self.speeds)
@@ -73,7 +73,7 @@ def require_alike(cluster: Cluster, node: Node) -> None:
     """
     remedy = "measure on a machine like all nodes, or nothing, without --budget"
     for part in cluster.nodes:
-        if different := differences(made_for(part.kind), made_for(node)):
+        if different := differences(signature_of(part.kind), signature_of(node)):
             raise UsageError(f"a plan {different}: {remedy}")
         (theirs, _), (ours, _) = devices_of(part.kind), devices_of(node)
         if theirs != ours:

@@ -15,9 +15,9 @@ from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.hosts import Laying
+from gmi_drl.launch.hosts import DeviceOpener
 from gmi_drl.launch.open_layout import opened
-from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, Heard
+from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, GMIMessage
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop
@@ -91,7 +91,7 @@ class Session:
         self.compiled_s = 0.0
         self._life, self._is_idle = ExitStack(), False
 
-    def start(self, claim: Claim | Laying) -> None:
+    def start(self, claim: Claim | DeviceOpener) -> None:
         """Start the GMIs.
 
         Args:
@@ -195,7 +195,7 @@ class Session:
         heard: dict[int, Said] = {}
         deadline = time.monotonic() + limit_s
         for event in self._events:
-            if isinstance(event, Heard) and isinstance(event.word, kind):
+            if isinstance(event, GMIMessage) and isinstance(event.word, kind):
                 heard[event.gmi_id] = event.word
             if len(heard) == len(self.layout.gmis):
                 return [heard[gmi.id] for gmi in self.layout.gmis]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gmi_drl.process_signals import DRAIN, leave_to_launcher
 
 if TYPE_CHECKING:
-    from gmi_drl.roles.launcher.connection import Line
+    from gmi_drl.roles.launcher.connection import LauncherConnection
     from gmi_drl.roles.launcher.protocol import Failed
 
 PR_SET_PDEATHSIG = 1
@@ -39,10 +39,10 @@ def main() -> int:
     _bind_to_cores()
 
     from gmi_drl.errors import GmiError
-    from gmi_drl.roles.launcher.connection import Line
+    from gmi_drl.roles.launcher.connection import LauncherConnection
     from gmi_drl.roles.launcher.protocol import Done
 
-    line, worlds = Line(order["line"]), list[Any]()
+    line, worlds = LauncherConnection(order["line"]), list[Any]()
     _tell_warnings(line)
     try:
         line.deliver(Done(_run(order, line, worlds)))
@@ -61,7 +61,7 @@ def main() -> int:
     return 0
 
 
-def _tell_warnings(line: "Line") -> None:
+def _tell_warnings(line: "LauncherConnection") -> None:
     """From now on tell the launcher of our warnings, too: nobody may look at the log of a run that goes on."""
     from gmi_drl.errors import GmiWarning
     from gmi_drl.roles.launcher.protocol import Warned
@@ -76,7 +76,7 @@ def _tell_warnings(line: "Line") -> None:
     warnings.showwarning = show_and_tell
 
 
-def _close(worlds: list[Any], line: "Line") -> None:
+def _close(worlds: list[Any], line: "LauncherConnection") -> None:
     """Close what the role has left open, and say so: the launcher waits for it, and ends a process that hangs."""
     from gmi_drl.roles.launcher.protocol import Closed
 
@@ -119,7 +119,7 @@ def _end_at_once() -> NoReturn:
     os._exit(1)
 
 
-def _run(order: dict[str, Any], line: "Line", worlds: list[Any]) -> Any:
+def _run(order: dict[str, Any], line: "LauncherConnection", worlds: list[Any]) -> Any:
     """Everything that needs torch. `worlds` gets the tasks that the role makes."""
     import torch
 

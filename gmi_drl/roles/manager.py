@@ -12,21 +12,21 @@ from torch import Tensor
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.channels.proxy_rendezvous import are_on_one_node, can_hear
 from gmi_drl.comm.membership import Membership, Renewals
-from gmi_drl.comm.memory.mailbox_memory import Post
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes
 from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.layout.layout import GMI, Layout
 from gmi_drl.layout.reductions import NONE, REDUCTIONS
 from gmi_drl.layout.waits import Waits, waits_of
-from gmi_drl.roles.launcher.connection import Line
+from gmi_drl.roles.launcher.connection import LauncherConnection
 from gmi_drl.roles.launcher.protocol import Report
-from gmi_drl.roles.launcher.remote_checkpoint_store import FarHome
+from gmi_drl.roles.launcher.remote_checkpoint_store import RemoteCheckpointStore
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.precision import set_precision
-from gmi_drl.run.checkpoint_store import Home
+from gmi_drl.run.checkpoint_store import CheckpointStore
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.presence import pinned
 
@@ -69,7 +69,7 @@ class GMI_manager:
     gmi: GMI
     run_folder: Path
     meeting: Path
-    line: Line
+    line: LauncherConnection
     resources: Resources
     hang_s: float
     worlds: list["Closable"] = field(default_factory=list)
@@ -124,10 +124,10 @@ class GMI_manager:
         set_precision(self.device, tf32=config.tf32)
         return config
 
-    def home(self) -> Home:
+    def home(self) -> CheckpointStore:
         """Where checkpoints of the run are kept, and other files of its folder."""
         checkpoints = pinned(RunFolder(self.run_folder).checkpoints)  # what takes its place may be another run's
-        return FarHome(checkpoints, self.line) if self.is_far else Home(checkpoints)
+        return RemoteCheckpointStore(checkpoints, self.line) if self.is_far else CheckpointStore(checkpoints)
 
     @property
     def device(self) -> torch.device:
@@ -206,7 +206,7 @@ class GMI_manager:
         return self._mailboxes_with(GMI_id, can_hear).hear(GMI_id, self.device, patience)
 
     @property
-    def channel_memory(self) -> tuple[int, Post]:
+    def channel_memory(self) -> tuple[int, Mailboxes]:
         """The descriptor of the memory of experience, and the bells of those who share it.
 
         Raises:
@@ -231,7 +231,7 @@ class GMI_manager:
 
     def _open(self, group: NamedGroup) -> Reduction:
         if len(group.members) == 1:
-            return open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Spot()), self.device)
+            return open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Rendezvous()), self.device)
         method = REDUCTIONS.find(self.layout.groups[group.name].reduction)
         member = Membership(
             group.members.index(self.gmi.id),

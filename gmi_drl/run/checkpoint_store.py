@@ -7,7 +7,7 @@ from typing import Any
 from gmi_drl.run import checkpoint
 
 
-class Home:
+class CheckpointStore:
     """The folder `checkpoints` of a run, seen from where the launcher is, or as it sees it.
 
     Args:

@@ -7,7 +7,7 @@ from functools import cache, partial
 from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.node import Node
-from gmi_drl.hardware.signature import made_for
+from gmi_drl.hardware.signature import signature_of
 from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.backends import PROCESS
 from gmi_drl.layout.cut import AnyCut, Cut
@@ -224,7 +224,7 @@ def require_same_task(profile: Profile, task: TaskSpec) -> None:
 def _remembered(layout: Layout, node: Node) -> Layout:
     """With the node that it is for, and why it has these GPUs of it, whichever template has made it."""
     reasons = (*layout.reasons, *why_these_gpus(layout, node))
-    return layout.model_copy(update={"made_for": made_for(node), "reasons": reasons})
+    return layout.model_copy(update={"made_for": signature_of(node), "reasons": reasons})
 
 
 def candidates_of(

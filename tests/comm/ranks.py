@@ -10,7 +10,7 @@ import torch
 
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.layout.reductions import NONE, REDUCTIONS, legal_reductions
 
 FORK = get_context("fork")
@@ -36,7 +36,7 @@ def started(mapping, names, job, *, hang_s=60.0, slot_bytes=480_000):
     Yields a function that gives what the ranks have said of a method, and the processes.
     """
     size = sum(map(len, mapping))
-    spots = {name: Spots(METHODS[name], mapping, slot_bytes) for name in names}
+    spots = {name: RendezvousPoints(METHODS[name], mapping, slot_bytes) for name in names}
     pipes = {name: [FORK.Pipe(duplex=False) for _ in range(size)] for name in names}
 
     def live(rank):

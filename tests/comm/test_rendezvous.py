@@ -5,9 +5,9 @@ from contextlib import closing
 import pytest
 from conftest import open_descriptors
 
-from gmi_drl.comm.links.handshake import Meeting
+from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.comm.memory.segment import map_segment
-from gmi_drl.comm.rendezvous import Spot, Spots
+from gmi_drl.comm.rendezvous import Rendezvous, RendezvousPoints
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
 
@@ -16,12 +16,12 @@ UNEVEN = [[0, 1], [4, 2, 3]]
 
 def test_ranks_of_links_share_memory_within_their_device_alone():
     before = open_descriptors()
-    with closing(Spots(HAR, UNEVEN, 4000)) as spots:
+    with closing(RendezvousPoints(HAR, UNEVEN, 4000)) as spots:
         segments = [spots[rank].segment for rank in range(5)]
         assert segments[0] == segments[1] != segments[2] == segments[3] == segments[4]
         assert map_segment(segments[0], 2) and map_segment(segments[2], 3)
         (meeting,) = {spots[rank].meeting for rank in range(5)}
-        assert len(set(Meeting.read(meeting).addresses)) == 5 and len(Meeting.read(meeting).token) == 32
+        assert len(set(RankAddresses.read(meeting).addresses)) == 5 and len(RankAddresses.read(meeting).token) == 32
         assert all(stat.S_ISSOCK(os.fstat(spots[rank].listener).st_mode) for rank in range(5))
     assert open_descriptors() == before
 
@@ -29,8 +29,8 @@ def test_ranks_of_links_share_memory_within_their_device_alone():
 def test_others_share_one_segment_or_a_table_and_a_store():
     before = open_descriptors()
     with (
-        closing(Spots(MPR_SHM, UNEVEN, 4000)) as shared,
-        closing(Spots(MPR_GLOO, UNEVEN, 1)) as gloo,
+        closing(RendezvousPoints(MPR_SHM, UNEVEN, 4000)) as shared,
+        closing(RendezvousPoints(MPR_GLOO, UNEVEN, 1)) as gloo,
     ):
         for spots in (shared, gloo):
             assert len({spots[rank].segment for rank in range(5)}) == 1 and map_segment(spots[0].segment, 5)
@@ -41,13 +41,13 @@ def test_others_share_one_segment_or_a_table_and_a_store():
 
 
 def test_an_order_tells_of_a_spot():
-    spot = Spot(segment=5, store=6, meeting=7)
+    spot = Rendezvous(segment=5, store=6, meeting=7)
     assert spot.to_order() == {"segment": 5, "store": 6, "meeting": 7}
-    assert Spot.from_order(spot.to_order()) == spot and Spot.from_order({}) == Spot()
+    assert Rendezvous.from_order(spot.to_order()) == spot and Rendezvous.from_order({}) == Rendezvous()
 
 
 def test_what_a_method_lacks_is_known():
-    assert Spot().lacks(NONE) == [] and Spot(segment=3).lacks(HAR) == ["listener", "meeting"]
+    assert Rendezvous().lacks(NONE) == [] and Rendezvous(segment=3).lacks(HAR) == ["listener", "meeting"]
 
 
 def test_nothing_is_left_of_spots_that_cannot_be(monkeypatch):
@@ -56,7 +56,7 @@ def test_nothing_is_left_of_spots_that_cannot_be(monkeypatch):
         "gmi_drl.comm.rendezvous.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open files"))
     )
     with pytest.raises(MachineError, match=r"no place to meet: Too many open files \(ulimit -n\): use fewer groups"):
-        Spots(HAR, UNEVEN, 4000)
+        RendezvousPoints(HAR, UNEVEN, 4000)
     with pytest.raises(MachineError, match="use fewer GMIs"):
-        Spots(MPR_SHM, UNEVEN, 2**50)
+        RendezvousPoints(MPR_SHM, UNEVEN, 2**50)
     assert open_descriptors() == before

@@ -12,7 +12,7 @@ from conftest import environment
 
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi import watchdog
-from gmi_drl.gmi.watchdog import Keeper
+from gmi_drl.gmi.watchdog import Watchdog
 
 UNDO = """
 import os, shutil, time
@@ -89,7 +89,7 @@ def launch(undo, tmp_path):
 
 
 def test_what_was_noted_is_undone_by_the_keeper_and_it_is_gone(undo, made, tmp_path):
-    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))
     kept.note("left", ["a thing"])
     assert kept.close() == ["a thing: remove it"]
@@ -121,7 +121,7 @@ def test_signals_are_for_the_launcher(launch, made, number):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_launcher_whose_keeper_is_no_more_or_stands_still_undoes_it_itself(undo, made, tmp_path, monkeypatch, number):
-    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))
     psutil.Process(kept.pid).send_signal(number)
     monkeypatch.setattr(watchdog, "ANSWER_S", 0.2)
@@ -141,7 +141,7 @@ def default_ctrl_c():
 
 @pytest.mark.usefixtures("default_ctrl_c")
 def test_ctrl_c_does_not_cut_an_undoing_short_that_nobody_else_would_go_on_with(undo, made, tmp_path):
-    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))
     kept.note("seconds", 1.0)
     psutil.Process(kept.pid).kill()
@@ -152,7 +152,7 @@ def test_ctrl_c_does_not_cut_an_undoing_short_that_nobody_else_would_go_on_with(
 
 
 def test_an_undoing_that_hangs_is_left_and_its_place_told(undo, made, tmp_path):
-    kept = Keeper(undo, tmp_path / "log", undo_s=0.5)
+    kept = Watchdog(undo, tmp_path / "log", undo_s=0.5)
     kept.note("folder", str(made))
     kept.note("seconds", 600)
     kept.notes["seconds"] = 0
@@ -161,7 +161,7 @@ def test_an_undoing_that_hangs_is_left_and_its_place_told(undo, made, tmp_path):
 
 
 def test_an_undoing_that_fails_in_the_keeper_is_tried_here(undo, made, tmp_path):
-    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("fails", True)
     with pytest.raises(RuntimeError, match="as it was told"):
         kept.close()
@@ -169,7 +169,7 @@ def test_an_undoing_that_fails_in_the_keeper_is_tried_here(undo, made, tmp_path)
 
 
 def test_an_answer_that_was_not_heard_is_not_taken_for_the_next(undo, made, tmp_path):
-    kept = Keeper(undo, tmp_path / "log", undo_s=60)
+    kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept._line.send(json.dumps({"number": 0, "name": "unheard", "value": 1}).encode())
     kept.note("folder", str(made))
     assert kept.close() == [] and not made.exists()

@@ -9,7 +9,7 @@ import torch
 
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.layout.reductions import REDUCTIONS
 
@@ -68,7 +68,7 @@ def main():
     rank, method = int(sys.argv[1]), REDUCTIONS.find(sys.argv[2])
     try:
         group = open_group(
-            method, Membership(rank, [[*range(SIZE)]], hang_s=60), Spot.from_order(json.loads(sys.argv[3]))
+            method, Membership(rank, [[*range(SIZE)]], hang_s=60), Rendezvous.from_order(json.loads(sys.argv[3]))
         )
         reduction = open_reduction(method, group, DEVICE)
     except MachineError as error:

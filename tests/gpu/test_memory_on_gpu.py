@@ -3,12 +3,12 @@ import gc
 import pytest
 import torch
 
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import default_config
 from gmi_drl.cuda_graph import WARM_UP_CALLS, Captured, forget_shared_memory
 from gmi_drl.roles.probes.probe import _forget_peak
-from gmi_drl.roles.training.iteration_stats import Word
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 
@@ -45,11 +45,11 @@ def test_memory_of_graphs_goes_back_when_it_is_forgotten_and_others_can_be_made(
 def test_worlds_that_a_probe_has_left_take_no_memory_from_the_next():
     """Native physics: all that is measured here is torch's."""
     spec, left = TASK_SPECS["ant"], []
-    replica = Replica(spec, default_config(spec), Solo(device=CUDA), sample_share=1.0, device=CUDA, seed=0)
+    replica = PPOReplica(spec, default_config(spec), NoReduction(device=CUDA), sample_share=1.0, device=CUDA, seed=0)
     for num_env in (16, 4096, 16):  # the first pays for what stays with a process
         replica.enter_worlds(make("ant", num_env=num_env, device="cuda", physics="native"), seed=0)
         for _ in range(replica.warm_up_iterations + 1):
-            replica.iterate(lambda: Word.GO_ON)
+            replica.iterate(lambda: Decision.GO_ON)
         replica.leave_worlds()
         _forget_peak(CUDA)
         left.append(torch.cuda.memory_reserved(CUDA))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.layout.reductions import REDUCTIONS
 
 pytestmark = pytest.mark.gpu
@@ -27,7 +27,7 @@ def answers(ranks):
 
 @pytest.mark.parametrize("name", ["IPC", "MPR-shm", "NCCL-flat"])
 def test_two_processes_on_a_gpu_sum_right_and_name_the_one_that_dies(name):
-    with closing(Spots(REDUCTIONS.find(name), MAPPING, 1 << 20)) as spots:
+    with closing(RendezvousPoints(REDUCTIONS.find(name), MAPPING, 1 << 20)) as spots:
         ranks = [started(rank, name, spots[rank]) for rank in (0, 1)]
     try:
         said = answers(ranks)

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import default_config
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
 
 pytestmark = pytest.mark.gpu
@@ -13,8 +13,8 @@ def test_neither_a_rollout_nor_an_update_nor_the_normaliser_waits_for_the_device
     pytest.importorskip("mujoco_warp", reason="needs the extra [warp]")
     device = torch.device("cuda")
     task = make("ant", num_env=64, device="cuda", physics="warp")
-    replica = Replica(
-        task.spec, default_config(task.spec), Solo(device=device), sample_share=1.0, device=device, seed=0
+    replica = PPOReplica(
+        task.spec, default_config(task.spec), NoReduction(device=device), sample_share=1.0, device=device, seed=0
     )
     replica.enter_worlds(task, seed=0)
     slots, ppo = [replica.slot, replica.actor.make_slot()], replica.learner.ppo

@@ -8,7 +8,7 @@ from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.segment import create_segment
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 
 pytestmark = pytest.mark.gpu
 
@@ -19,7 +19,7 @@ NUMEL = 1 << 20
 @pytest.fixture
 def group():
     fd = create_segment(1, 4 * NUMEL)
-    group = SharedMemoryGroup(Membership(0, [range(1)]), Spot(segment=fd))
+    group = SharedMemoryGroup(Membership(0, [range(1)]), Rendezvous(segment=fd))
     yield group
     group.close()
     os.close(fd)

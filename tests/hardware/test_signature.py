@@ -2,7 +2,7 @@ import pytest
 
 from gmi_drl.files import dump_yaml, parse
 from gmi_drl.hardware.node import Cpu, Gpus, Node
-from gmi_drl.hardware.signature import MadeFor, differences, made_for
+from gmi_drl.hardware.signature import MachineSignature, differences, signature_of
 from gmi_drl.layout.layout import Layout
 from gmi_drl.scheduler import plan
 from gmi_drl.workload import TASK_SPECS
@@ -17,7 +17,7 @@ DGX = Node(
 
 def test_a_layout_remembers_its_node():
     layout = plan(TASK_SPECS["ant"], DGX, num_env=64)
-    assert layout.made_for == MadeFor(name="dgx", gpus={"A100-SXM4-40GB": 6, "A30": 2}, cores=64)
+    assert layout.made_for == MachineSignature(name="dgx", gpus={"A100-SXM4-40GB": 6, "A30": 2}, cores=64)
     assert parse(Layout, read_yaml(dump_yaml(layout)), "file") == layout
     assert layout.digest == layout.model_copy(update={"made_for": None}).digest  # where it was planned decides nothing
 
@@ -41,4 +41,4 @@ def test_a_layout_remembers_its_node():
     ],
 )
 def test_what_differs_on_another_machine_is_told_in_a_line(here, told):
-    assert differences(made_for(DGX), made_for(DGX.model_copy(update=here))) == told
+    assert differences(signature_of(DGX), signature_of(DGX.model_copy(update=here))) == told

@@ -12,7 +12,7 @@ from conftest import children_of, tiny_config, tiny_layout, two_cores
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.nodes.remote_hosts import RemoteNode
-from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.training import train
@@ -97,7 +97,7 @@ def test_a_signal_between_a_death_and_its_restart_ends_the_run_where_it_stands(t
     assert len(told) == 1 and told[0].endswith("since SIGINT asks for the end: it stands at iteration 2")
 
 
-class Remembering(SubprocessAgents):
+class Remembering(SubprocessSupervisors):
     """Starts agents and keeps them, by node."""
 
     def __init__(self, agents):
@@ -112,7 +112,7 @@ class Remembering(SubprocessAgents):
 @two_cores
 def test_a_node_that_is_lost_while_its_gmis_are_started_is_left_out(tmp_path, monkeypatch):
     folder, told, agents, ask = started(tmp_path / "run"), [], {}, RemoteNode.ask
-    begun = train(over("a", "b"), CONFIG.model_copy(update={"iterations": 2}), folder, agents=SubprocessAgents())
+    begun = train(over("a", "b"), CONFIG.model_copy(update={"iterations": 2}), folder, agents=SubprocessSupervisors())
 
     def ask_after_its_death(node, message):
         if message["say"] == "start" and node.name == "b":

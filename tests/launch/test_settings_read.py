@@ -8,7 +8,7 @@ from settings_read import STARTS, arrived, read_by_gmis
 from gmi_drl.config.run_config import apply_settings
 from gmi_drl.config.settings import leaves
 from gmi_drl.launch.launchers import LOCAL
-from gmi_drl.launch.nodes.folder_receive import Keeper
+from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.run.folder import RunFolder
 
 
@@ -36,13 +36,13 @@ def test_all_gmis_have_each_setting_as_it_was_set(kind, tmp_path):
 
 def test_a_setting_that_is_lost_on_the_way_is_told(tmp_path, monkeypatch):
     run = run_of("ppo", tmp_path)
-    pieces = Keeper.pieces
+    pieces = FolderReceiver.pieces
 
     def without_gamma(keeper):
         for file, data in pieces(keeper):
             yield file, data.replace(b"gamma: 0.5\n", b"gamma: 0.7\n")
 
-    monkeypatch.setattr(Keeper, "pieces", without_gamma)
+    monkeypatch.setattr(FolderReceiver, "pieces", without_gamma)
     values = {"learner.gamma": "0.5", "learner.lam": "0.2"}
     told = arrived(run, values, tmp_path / "scratch")
     assert told["learner.gamma"] == ["1 of 1"] * 2 + ["2 of 2"] * 2 + ["0 of 2"] * 2

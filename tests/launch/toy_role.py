@@ -10,7 +10,7 @@ from gmi_drl.roles.probes.probe import ReplicaProbe
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.holistic import Holistic
-from gmi_drl.roles.training.iteration_stats import agree
+from gmi_drl.roles.training.iteration_stats import exchange_stats
 
 
 class Reinforce:
@@ -33,7 +33,7 @@ class Reinforce:
         self.clock.start()
         self.actor.collect(self.slot, self.clock)
         rollout, policy = self.slot.rollout, self.agent.policy
-        news = agree(self.reduction.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
+        news = exchange_stats(self.reduction.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
         rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
         self.flat.bucket.zero_()
         density = policy.log_prob(rollout.action, policy.actor(rollout.obs))

@@ -10,10 +10,10 @@ from conftest import quick_kernels
 from told import META, Watch
 
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import default_config
-from gmi_drl.roles.training.iteration_stats import Word
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import TASKS, SimTask
 from gmi_drl.tasks.sim.base import STATE_FIELDS
 
@@ -71,17 +71,19 @@ def no_action(task: SimTask) -> torch.Tensor:
     return torch.zeros(task.num_env, task.spec.num_actions, device=META)
 
 
-def meta_replica(watch: Watch, task: SimTask, reduction: Reduction | None = None, **learner) -> Replica:
+def meta_replica(watch: Watch, task: SimTask, reduction: Reduction | None = None, **learner) -> PPOReplica:
     """One that trains in these worlds, an iteration old: as the task's configuration says, but for what is given."""
     config = default_config(task.spec)
     config = config.model_copy(update={"learner": config.learner.model_copy(update=learner)})
     with watch.allow(inf):
-        replica = Replica(task.spec, config, reduction or Solo(device=META), sample_share=1.0, device=META, seed=0)
+        replica = PPOReplica(
+            task.spec, config, reduction or NoReduction(device=META), sample_share=1.0, device=META, seed=0
+        )
         replica.enter_worlds(task, seed=0)
         replica.iterate(go_on)
     return replica
 
 
-def go_on() -> Word:
+def go_on() -> Decision:
     """What rank 0 says."""
-    return Word.GO_ON
+    return Decision.GO_ON

@@ -7,7 +7,7 @@ from told import META, Told, meta_device
 
 from gmi_drl.roles.serving.recorder import Recorder
 from gmi_drl.roles.serving.service import Service
-from gmi_drl.roles.training.iteration_stats import agree
+from gmi_drl.roles.training.iteration_stats import exchange_stats
 from gmi_drl.workload import TASK_SPECS
 
 SHORT = {"horizon": 2, "epochs": 1, "minibatches": 1}
@@ -53,7 +53,7 @@ def test_agreement_is_one_transfer(watch):
     rollout = replica.slot.rollout
     moments = rollout.advantage_moments()
     with watch.allow(1), watch.count() as told:
-        agree(replica.learner.group, go_on(), rollout.sums, moments, rollout.delta)
+        exchange_stats(replica.learner.group, go_on(), rollout.sums, moments, rollout.delta)
     told_numbers = len(rollout.sums) + len(moments) + len(rollout.delta)
     assert (told.to_host, told.to_host_bytes, told.to_device) == (1, 8 * told_numbers, 0)
 

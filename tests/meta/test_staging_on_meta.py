@@ -14,7 +14,7 @@ from gmi_drl.comm.reductions.ipc import IpcReduction
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 from gmi_drl.comm.reductions.nccl import NcclReduction
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from tests.comm.ranks import METHODS, legal
 
 NUMEL = 1000
@@ -30,7 +30,7 @@ def opened_group():
     with ExitStack() as stack:
 
         def open_one(name):
-            spots = stack.enter_context(closing(Spots(METHODS[name], ALONE, 4 * 1024 * 1024)))
+            spots = stack.enter_context(closing(RendezvousPoints(METHODS[name], ALONE, 4 * 1024 * 1024)))
             return stack.enter_context(closing(open_group(METHODS[name], Membership(0, ALONE), spots[0])))
 
         yield open_one

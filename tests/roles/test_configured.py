@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_layout
 
-from gmi_drl.roles.launcher.connection import Line, line_pair
+from gmi_drl.roles.launcher.connection import LauncherConnection, line_pair
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.probes import probe
@@ -35,7 +35,9 @@ def start(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "make_worlds", make_worlds)
     ours, theirs = line_pair()
     layout, folder = tiny_layout(gmis=1), RunFolder(tmp_path / "run")
-    manager = GMI_manager(layout, layout.gmis[0], folder.path, tmp_path, Line(theirs.detach()), Resources(), hang_s=5)
+    manager = GMI_manager(
+        layout, layout.gmis[0], folder.path, tmp_path, LauncherConnection(theirs.detach()), Resources(), hang_s=5
+    )
     monkeypatch.setattr(GMI_manager, "_current", manager)
     folder.create()
     before = torch.get_float32_matmul_precision()

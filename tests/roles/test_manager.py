@@ -4,11 +4,11 @@ import pytest
 import torch
 from conftest import tiny_layout
 
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.launcher.connection import Line, line_pair
+from gmi_drl.roles.launcher.connection import LauncherConnection, line_pair
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
 
@@ -18,7 +18,13 @@ def manager(monkeypatch):
     ours, theirs = line_pair()
     layout = tiny_layout(gmis=1)
     manager = GMI_manager(
-        layout, layout.gmis[0], Path("unused"), Path("unused"), Line(theirs.detach()), Resources(), hang_s=5
+        layout,
+        layout.gmis[0],
+        Path("unused"),
+        Path("unused"),
+        LauncherConnection(theirs.detach()),
+        Resources(),
+        hang_s=5,
     )
     monkeypatch.setattr(GMI_manager, "_current", manager)
     yield manager
@@ -50,7 +56,7 @@ def test_a_role_that_contradicts_the_layout_is_refused(manager, arguments, messa
 def test_a_group_of_one_sums_nothing_whatever_its_reduction(manager):
     groups = {"trainers": GmiGroup(members=(0,), reduction="MPR-shm")}
     manager.layout = manager.layout.model_copy(update={"groups": groups})
-    assert type(manager.reduction(manager.get_group(0, 0))) is Solo
+    assert type(manager.reduction(manager.get_group(0, 0))) is NoReduction
 
 
 def test_a_group_whose_opening_failed_is_not_opened_again(manager, monkeypatch):

@@ -6,7 +6,7 @@ import torch
 
 from gmi_drl.roles.launcher.protocol import Measure, Stop
 from gmi_drl.roles.probes.probe import ReplicaProbe
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 
 
 class Worlds:
@@ -26,7 +26,7 @@ class AnyProbe(ReplicaProbe):
 def test_a_measurement_has_as_many_iterations_as_it_was_given():
     probe = object.__new__(AnyProbe)
     probe._left = 3
-    assert [probe._decide() for _ in range(3)] == [Word.GO_ON, Word.GO_ON, Word.STOP]
+    assert [probe._decide() for _ in range(3)] == [Decision.GO_ON, Decision.GO_ON, Decision.STOP]
 
 
 def test_a_learners_replica_is_made_with_its_worlds_and_goes_with_them():

@@ -10,11 +10,11 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.reductions.single import Solo
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.reductions.single import NoReduction
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.cuda_graph import Captured
-from gmi_drl.roles.training.iteration_stats import Word
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
@@ -78,7 +78,7 @@ MAPPINGS = ([[0], [1]], [[0], [1], [2]], [[0, 1], [2, 3]])
 @pytest.mark.parametrize(("mapping", "method"), [(mapping, name) for mapping in MAPPINGS for name in legal(mapping)])
 def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updates(mapping, method):
     size = sum(map(len, mapping))
-    with closing(Spots(METHODS[method], mapping, 2**16)) as spots:
+    with closing(RendezvousPoints(METHODS[method], mapping, 2**16)) as spots:
         ranks = [
             subprocess.Popen(
                 [sys.executable, "-c", WORKER, str(rank), str(mapping), method, json.dumps(spots[rank].to_order())],
@@ -95,11 +95,13 @@ def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updat
 
 
 def test_phases_are_of_the_last_iteration_alone():
-    reduction = Solo()
+    reduction = NoReduction()
     reduction.wait_s = 1000.0  # what was waited before is none of its business
-    replica = Replica(TASK_SPECS["ant"], tiny_config(), reduction, sample_share=1.0, device=torch.device("cpu"), seed=0)
+    replica = PPOReplica(
+        TASK_SPECS["ant"], tiny_config(), reduction, sample_share=1.0, device=torch.device("cpu"), seed=0
+    )
     replica.enter_worlds(make("ant", num_env=2), seed=0)
-    replica.iterate(lambda: Word.GO_ON)
+    replica.iterate(lambda: Decision.GO_ON)
     phases = replica.phases()
     assert set(phases) == set(PHASE_NAMES) and phases["sync_s"] == 0
     assert all(0 < phases[name] < 1000 for name in PHASE_NAMES if name != "sync_s")
@@ -107,11 +109,18 @@ def test_phases_are_of_the_last_iteration_alone():
 
 def test_a_replica_goes_on_with_the_learner_of_another():
     first, second = (
-        Replica(TASK_SPECS["ant"], tiny_config(seed=seed), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+        PPOReplica(
+            TASK_SPECS["ant"],
+            tiny_config(seed=seed),
+            NoReduction(),
+            sample_share=1.0,
+            device=torch.device("cpu"),
+            seed=0,
+        )
         for seed in (0, 1)
     )
     first.enter_worlds(make("ant", num_env=2), seed=0)
-    first.iterate(lambda: Word.GO_ON)
+    first.iterate(lambda: Decision.GO_ON)
     state = {name: tensor.clone() for name, tensor in first.learner_state().items()}
     assert any(not torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
     second.load_learner_state(state)
@@ -121,10 +130,12 @@ def test_a_replica_goes_on_with_the_learner_of_another():
 
 
 def test_worlds_that_are_left_take_along_all_that_was_made_for_them():
-    replica = Replica(TASK_SPECS["ant"], tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    replica = PPOReplica(
+        TASK_SPECS["ant"], tiny_config(), NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0
+    )
     for num_env in (2, 3):
         replica.enter_worlds(make("ant", num_env=num_env), seed=0)
-        replica.iterate(lambda: Word.GO_ON)
+        replica.iterate(lambda: Decision.GO_ON)
         left = [weakref.ref(part) for part in (replica.actor, replica.actor.task, replica.slot, replica.slot.rollout)]
         left.append(weakref.ref(replica.learner.ppo._shuffled))
         replica.leave_worlds()
@@ -138,9 +149,9 @@ def test_worlds_that_are_left_take_along_all_that_was_captured(monkeypatch):
         Captured, "__init__", lambda self, *args, **more: made.append(weakref.ref(self)) or init(self, *args, **more)
     )
     task = make("ball_balance", num_env=4)
-    replica = Replica(task.spec, tiny_config(), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    replica = PPOReplica(task.spec, tiny_config(), NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0)
     replica.enter_worlds(task, seed=0)
-    replica.iterate(lambda: Word.GO_ON)
+    replica.iterate(lambda: Decision.GO_ON)
     captured = list(made)
     task.close()
     replica.leave_worlds()

@@ -1,11 +1,11 @@
 import torch
 
 from gmi_drl.run import checkpoint
-from gmi_drl.run.checkpoint_store import Home
+from gmi_drl.run.checkpoint_store import CheckpointStore
 
 
 def test_a_home_that_is_seen_concludes_checkpoints_itself(tmp_path):
-    home = Home(tmp_path)
+    home = CheckpointStore(tmp_path)
     for iteration in (1, 2, 3):
         home.keep(checkpoint.write_part(checkpoint.draft(tmp_path, iteration), "learner", {"w": torch.ones(2)}))
         home.require_room(iteration, more=1)

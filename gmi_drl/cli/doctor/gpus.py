@@ -33,10 +33,10 @@ def driver() -> Finding:
 
 def gpus() -> Finding:
     """Those that may be used, alike ones in one line, and what is odd about CUDA_VISIBLE_DEVICES."""
-    from gmi_drl.gmi.inventory import gpus_seen
+    from gmi_drl.gmi.inventory import visible_gpus_report
     from gmi_drl.gmi.mig.apply.restore import left_behind
 
-    seen = gpus_seen()
+    seen = visible_gpus_report()
     if not seen.gpus:
         return "none", seen.note or NO_GPU
     left = dict.fromkeys(left_behind(gpu.parent or gpu.uuid) for gpu in seen.gpus)

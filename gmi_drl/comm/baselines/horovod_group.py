@@ -10,11 +10,11 @@ import torch
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 from torch import Tensor
 
-from gmi_drl.comm.groups.async_work import Polled, in_background
+from gmi_drl.comm.groups.async_work import AsyncWork, in_background
 from gmi_drl.comm.groups.gloo import NEVER, GlooGroup
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import BARRIER, REDUCE, call_word
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import UsageError
 
 _LOOPBACK, _INTERFACE = "127.0.0.1", "lo"
@@ -37,7 +37,7 @@ class HorovodGroup(GlooGroup):
         MachineError, PeerDiedError, PeerSilentError: See `GlooGroup`.
     """
 
-    def __init__(self, member: Membership, spot: Spot) -> None:
+    def __init__(self, member: Membership, spot: Rendezvous) -> None:
         super().__init__(member, spot)
         self._horovod: _Horovod | None = None
         try:
@@ -82,10 +82,10 @@ class HorovodGroup(GlooGroup):
         _Horovod.running = _Horovod(told[1])
         return _Horovod.running
 
-    def _start(self, vector: Tensor) -> Polled:
+    def _start(self, vector: Tensor) -> AsyncWork:
         # Horovod remembers by the name what the ranks have agreed upon.
         handle = hvd.allreduce_async_(vector, name=f"sum of {vector.numel()}", op=hvd.Sum)
-        return Polled(lambda: hvd.poll(handle), lambda: self._end(handle))
+        return AsyncWork(lambda: hvd.poll(handle), lambda: self._end(handle))
 
     def _end(self, handle: int) -> None:
         try:

@@ -7,11 +7,11 @@ import torch.distributed
 from torch import Tensor
 from torch.distributed import Work
 
-from gmi_drl.comm.groups.async_work import Polled
+from gmi_drl.comm.groups.async_work import AsyncWork
 from gmi_drl.comm.groups.gloo import NEVER, GlooGroup
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import REDUCE, call_word
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.layout.reductions import TORCH, refusal
 
@@ -32,7 +32,7 @@ class TorchGroup(GlooGroup):
         See `GlooGroup`.
     """
 
-    def __init__(self, member: Membership, spot: Spot) -> None:
+    def __init__(self, member: Membership, spot: Rendezvous) -> None:
         super().__init__(member, spot)
         self._mapping = member.mapping
         self._nccl: Any = None
@@ -65,10 +65,10 @@ class TorchGroup(GlooGroup):
         self._front = self._nccl = None
         super().close()
 
-    def _start(self, vector: Tensor) -> Work | Polled:
+    def _start(self, vector: Tensor) -> Work | AsyncWork:
         work: Work = _distributed.all_reduce(vector, group=self._front, async_op=True)
         # NCCL's own `wait` lets nobody look after the peers: it waits in the stream, or ends the process.
-        return work if vector.device.type == "cpu" else Polled(work.is_completed, work.wait)
+        return work if vector.device.type == "cpu" else AsyncWork(work.is_completed, work.wait)
 
     def _give_up(self) -> None:
         """See `GlooGroup`. What NCCL waits for on the GPU is ended."""

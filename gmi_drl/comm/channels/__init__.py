@@ -67,13 +67,13 @@ import torch
 from gmi_drl.comm.channels.agent_end import AgentEnd
 from gmi_drl.comm.channels.channel_memory import ChannelMemory, create_memory
 from gmi_drl.comm.channels.dispenser import Place
-from gmi_drl.comm.channels.local_agent import NearAgentEnd
+from gmi_drl.comm.channels.local_agent import LocalAgentEnd
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.channels.trainer_end import Batch, TrainerEnd
 from gmi_drl.comm.membership import Renewals
 from gmi_drl.comm.memory import fence
-from gmi_drl.comm.memory.mailbox_memory import Post, PostMemory
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.shared_lock import SharedLock
 from gmi_drl.comm.parameters.shared_memory import packed_bytes
 from gmi_drl.errors import MachineError, UsageError
@@ -100,14 +100,14 @@ def obstacle() -> str | None:
 
 def agent_end(
     memory: int,
-    post: Post,
+    post: Mailboxes,
     gmi_id: int,
     sizes: ChannelSizes,
     hang_s: float,
     device: torch.device | str = "cpu",
     predecessors: int = 0,
     waits: Waits | None = None,
-) -> NearAgentEnd:
+) -> LocalAgentEnd:
     """Join the channels as an agent; returns when the first trainer has made their memory.
 
     Args:
@@ -128,12 +128,12 @@ def agent_end(
     """
     opened = _opened(memory, post, gmi_id, sizes, hang_s, "agents")
     patience = (waits or waits_by_channels(len(sizes.trainers))).trainer
-    return NearAgentEnd(*opened, torch.device(device), predecessors, patience)
+    return LocalAgentEnd(*opened, torch.device(device), predecessors, patience)
 
 
 def trainer_end(
     memory: int,
-    post: Post,
+    post: Mailboxes,
     gmi_id: int,
     sizes: ChannelSizes,
     hang_s: float,
@@ -169,8 +169,8 @@ def trainer_end(
 
 
 def _opened(
-    memory: int, post: Post, gmi_id: int, sizes: ChannelSizes, hang_s: float, part: str
-) -> tuple[ChannelMemory, SharedLock, Bells]:
+    memory: int, post: Mailboxes, gmi_id: int, sizes: ChannelSizes, hang_s: float, part: str
+) -> tuple[ChannelMemory, SharedLock, Notifier]:
     if reason := obstacle():
         raise MachineError(reason)
     members: tuple[int, ...] = getattr(sizes, part)
@@ -178,7 +178,7 @@ def _opened(
         raise UsageError(f"GMI {gmi_id} is not among the {part} of these channels: {members}")
     if absent := [gmi for gmi in sizes.agents + sizes.trainers if gmi not in post.bells]:
         raise UsageError(f"GMI {absent[0]} is not among the {len(post.bells)} of this post")
-    bells = Bells(post, PostMemory(post.memory), gmi_id, hang_s)
+    bells = Notifier(post, MailboxMemory(post.memory), gmi_id, hang_s)
     try:
         opened = ChannelMemory(memory, sizes, bells)
     except BaseException:

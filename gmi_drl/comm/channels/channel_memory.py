@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import ring_bytes
 from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, create_empty
 from gmi_drl.errors import MachineError, UsageError
@@ -73,7 +73,7 @@ class ChannelMemory:
         PeerSilentError: If it has not made it within `hang_s`.
     """
 
-    def __init__(self, descriptor: int, sizes: ChannelSizes, bells: Bells) -> None:
+    def __init__(self, descriptor: int, sizes: ChannelSizes, bells: Notifier) -> None:
         self.sizes = sizes
         self._plan()
         maker = sizes.trainers[0]

@@ -17,7 +17,7 @@ from torch import Tensor
 from gmi_drl.comm.channels.channel_memory import HANDLE, SHARED, ChannelMemory
 from gmi_drl.comm.memory.cuda_ipc import HANDLE_BYTES, MappedDeviceMemory, SharedDeviceMemory
 from gmi_drl.comm.memory.fence import order_loads, publish
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.notify import Notifier
 
 _FLOAT_BYTES = 4
 _HANDLE_WORDS = HANDLE_BYTES // 8
@@ -38,7 +38,7 @@ def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> 
     return _batches(memory, shared.tensor)
 
 
-def see_off(memory: ChannelMemory, trainer: int, bells: Bells, most_s: float) -> None:
+def see_off(memory: ChannelMemory, trainer: int, bells: Notifier, most_s: float) -> None:
     """Wait until all direct agents of a trainer have unmapped its batches, or have ended, but not for longer than so.
 
     A process that ends takes its memory with it, which CUDA forbids while others have it mapped.
@@ -65,7 +65,7 @@ class MappedBatches:
         PeerSilentError: If it has not shared them within `hang_s`.
     """
 
-    def __init__(self, memory: ChannelMemory, trainer: int, device: torch.device, bells: Bells) -> None:
+    def __init__(self, memory: ChannelMemory, trainer: int, device: torch.device, bells: Notifier) -> None:
         self._bells, self._unmapped, self._trainer = bells, memory.unmapped(trainer), memory.sizes.trainers[trainer]
         self._index = memory.sizes.agents.index(bells.own)
         table = memory.table(trainer)

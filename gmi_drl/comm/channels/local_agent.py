@@ -8,7 +8,7 @@ from gmi_drl.comm.channels.channel_memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.gpu_direct import MappedBatches
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE, Lease, Leases
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.pinned import register, unregister
 from gmi_drl.comm.memory.record_ring import RingWriter
 from gmi_drl.comm.memory.shared_lock import SharedLock
@@ -18,7 +18,7 @@ ROOM = "made room for experience"
 """What an agent waits for, in errors."""
 
 
-class NearAgentEnd(AgentEnd):
+class LocalAgentEnd(AgentEnd):
     """See `AgentEnd`: places are written where trainers read them.
 
     Places in the host's memory that an agent on a GPU writes are registered with CUDA, so it copies by DMA; not yet run
@@ -32,7 +32,7 @@ class NearAgentEnd(AgentEnd):
         self,
         memory: ChannelMemory,
         lock: SharedLock,
-        bells: Bells,
+        bells: Notifier,
         device: torch.device,
         predecessors: int,
         patience: int,

@@ -14,7 +14,7 @@ import torch
 from gmi_drl.comm.channels import agent_end
 from gmi_drl.comm.channels.channel_memory import is_made
 from gmi_drl.comm.channels.local_agent import ROOM as ROOM_MADE
-from gmi_drl.comm.channels.local_agent import NearAgentEnd
+from gmi_drl.comm.channels.local_agent import LocalAgentEnd
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.remote_protocol import (
     BYE,
@@ -31,11 +31,11 @@ from gmi_drl.comm.channels.remote_protocol import (
     TO,
 )
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.links.framing import LOST, Wire
+from gmi_drl.comm.links.framing import LOST, FramedConnection
 from gmi_drl.comm.memory.leases import Lease
-from gmi_drl.comm.memory.mailbox_memory import Post, PostMemory
-from gmi_drl.comm.memory.notify import Bells
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
+from gmi_drl.comm.memory.notify import Notifier
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.waits import Waits
 
@@ -45,10 +45,10 @@ LAST_WORDS_S = 5.0
 _LOOK_MS = 100
 
 Piece = tuple[int, Record]
-"""What `NearAgentEnd.send` tells, and whom."""
+"""What `LocalAgentEnd.send` tells, and whom."""
 
 
-class StandIn:
+class AgentProxy:
     """Stands in for one agent.
 
     It waits for two sides at once: for the agent without a deadline, as trainers have one for that, and for trainers as
@@ -67,9 +67,9 @@ class StandIn:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: FramedConnection,
         memory: int,
-        post: Post,
+        post: Mailboxes,
         gmi_id: int,
         hang_s: float,
         tell: Callable[[str, int], object],
@@ -77,10 +77,10 @@ class StandIn:
     ) -> None:
         self._wire, self._memory, self._post, self._gmi_id, self._hang_s = wire, memory, post, gmi_id, hang_s
         self._tell, self._waits = tell, waits
-        self._bells = Bells(post, PostMemory(post.memory), gmi_id, hang_s)
+        self._bells = Notifier(post, MailboxMemory(post.memory), gmi_id, hang_s)
         self._bells.heed(wire.fileno())
         self._sizes: ChannelSizes | None = None
-        self._end: NearAgentEnd | None = None
+        self._end: LocalAgentEnd | None = None
         self._version: int | None = None  # that the agent has
         self._is_asked = self._is_over = self._has_gone = False
         self._held: dict[tuple[Lease, int], list[int]] = {}  # steps that have come of each kind, by place and rollout
@@ -128,7 +128,7 @@ class StandIn:
             self._raw = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
             self._wire.tell(ROOM)
 
-    def _pass_on(self, end: NearAgentEnd) -> None:
+    def _pass_on(self, end: LocalAgentEnd) -> None:
         while not self._is_over:
             self._advance(end)
             if self._is_asked and not self._is_over:
@@ -137,11 +137,11 @@ class StandIn:
             elif not self._is_over:
                 self._rest()
 
-    def _is_answered(self, end: NearAgentEnd) -> bool:
+    def _is_answered(self, end: LocalAgentEnd) -> bool:
         self._advance(end)
         return self._is_over or not self._is_asked
 
-    def _news(self, end: NearAgentEnd) -> object:
+    def _news(self, end: LocalAgentEnd) -> object:
         """That trainers are not silent, which the agent is told, too."""
         heard, self._heard = self._heard, end.heard
         if heard != self._heard and not self._wire.is_sending:
@@ -154,7 +154,7 @@ class StandIn:
         looking.register(self._wire, POLLIN | POLLOUT * self._wire.is_sending)
         looking.poll()
 
-    def _advance(self, end: NearAgentEnd) -> None:
+    def _advance(self, end: LocalAgentEnd) -> None:
         """Do what can be done without waiting."""
         self._hear_all()
         if self._is_asked and not self._is_over:
@@ -211,7 +211,7 @@ class StandIn:
             self._end.send(*self._piece)
             self._piece = None
 
-    def _grant(self, end: NearAgentEnd) -> None:
+    def _grant(self, end: LocalAgentEnd) -> None:
         """Give the agent its place, if there is one, and the newest parameters, which are read after it is leased."""
         lease = end.lease_now()
         if lease is None:
@@ -232,7 +232,7 @@ class StandIn:
     def _give_up(self, error: GmiError) -> None:
         """Tell the agent why, and give it time to hear it."""
         self._wire.tell(LOST, f"{type(error).__name__}\n{error}".encode())
-        looking, waiting = poll(), Waiting()
+        looking, waiting = poll(), WaitClock()
         looking.register(self._wire, POLLIN)
         while self._wire.is_open and waiting.look() < LAST_WORDS_S:
             looking.modify(self._wire, POLLIN | POLLOUT * self._wire.is_sending)

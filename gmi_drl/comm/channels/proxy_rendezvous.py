@@ -9,9 +9,9 @@ import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from gmi_drl.comm.links.handshake import Meeting, listen
+from gmi_drl.comm.links.handshake import RankAddresses, listen
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import far_agents
@@ -44,7 +44,7 @@ def member_of(gmi_id: int, rank: int, home: str | None, hang_s: float) -> Member
     return Membership(rank, [[AGENT], [STAND_IN]], names, hang_s)
 
 
-class Crossings:
+class ProxyRendezvous:
     """The ends of crossings that are on one host: where they listen, and their spots.
 
     To be closed when those who use them are started, like `Spots`.
@@ -82,18 +82,20 @@ class Crossings:
         ranks = {gmi_id: STAND_IN if gmi_id in self.guests else AGENT for gmi_id in self._listeners}
         return {crossing_of(gmi_id): {ranks[gmi_id]: one.getsockname()} for gmi_id, one in self._listeners.items()}
 
-    def meet(self, meetings: Mapping[str, Meeting]) -> None:
+    def meet(self, meetings: Mapping[str, RankAddresses]) -> None:
         """Tell them where both ends listen."""
         for gmi_id in self._listeners:
             self._meetings[gmi_id] = written = meetings[crossing_of(gmi_id)].written()
             self._life.callback(os.close, written)
 
-    def spots(self, gmi_id: int) -> dict[str, Spot]:
+    def spots(self, gmi_id: int) -> dict[str, Rendezvous]:
         """That of an agent of this host, or of its stand-in, by the crossing's name; none where it crosses nothing."""
         if gmi_id not in self._listeners:
             return {}
         return {
-            crossing_of(gmi_id): Spot(listener=self._listeners[gmi_id].fileno(), meeting=self._meetings.get(gmi_id))
+            crossing_of(gmi_id): Rendezvous(
+                listener=self._listeners[gmi_id].fileno(), meeting=self._meetings.get(gmi_id)
+            )
         }
 
     def close(self) -> None:

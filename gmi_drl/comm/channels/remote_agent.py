@@ -10,7 +10,7 @@ from gmi_drl.comm.channels.agent_end import AgentEnd
 from gmi_drl.comm.channels.channel_memory import kind_views
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.remote_protocol import BYE, LEASE, OPEN, PIECE_OF
-from gmi_drl.comm.channels.remote_sender import Carrier
+from gmi_drl.comm.channels.remote_sender import RemoteSender
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.memory.leases import Lease
 from gmi_drl.comm.parameters.shared_memory import parts_of
@@ -24,7 +24,7 @@ _BUFFERS = 2
 class FarParameters:
     """Those that came with the last place. See `Parameters`."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, carrier: RemoteSender) -> None:
         self._carrier = carrier
         self.version: int | None = None
 
@@ -45,7 +45,7 @@ class FarParameters:
         return self.version
 
 
-class FarAgentEnd(AgentEnd):
+class RemoteAgentEnd(AgentEnd):
     """See `AgentEnd`: places are written here, and carried. The parameters come with them, unless they are here.
 
     Args:
@@ -66,7 +66,7 @@ class FarAgentEnd(AgentEnd):
 
     def __init__(
         self,
-        carrier: Carrier,
+        carrier: RemoteSender,
         sizes: ChannelSizes,
         hang_s: float,
         patience: int,

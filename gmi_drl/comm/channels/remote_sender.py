@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, NO_MORE, PIECE, ROOM, STILL
-from gmi_drl.comm.links.framing import LOST, Wire
+from gmi_drl.comm.links.framing import LOST, FramedConnection
 from gmi_drl.comm.memory.leases import Lease
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
 
 _NAP_S = 0.5
@@ -31,7 +31,7 @@ class Grant(NamedTuple):
     version: int
 
 
-class Carrier:
+class RemoteSender:
     """The agent's end of the connection: a thread of its own sends and hears.
 
     Words go before pieces, so the next place is asked for while the last pieces of a rollout are still under way.
@@ -42,7 +42,7 @@ class Carrier:
         own: Of this GMI, for errors.
     """
 
-    def __init__(self, wire: Wire, name: str, own: str) -> None:
+    def __init__(self, wire: FramedConnection, name: str, own: str) -> None:
         self._wire, self._name, self._own = wire, name, own
         self.has_room = self.is_over = False
         self.parameters = torch.empty(0, dtype=torch.uint8)
@@ -94,7 +94,7 @@ class Carrier:
             PeerSilentError: If it has not done it, nothing has moved, and no trainer that it waits for has heard
                 anything, for so many seconds.
         """
-        waiting = Waiting()
+        waiting = WaitClock()
         with self._changed:
             while not is_done():
                 if self._lost is not None:

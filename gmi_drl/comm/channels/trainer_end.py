@@ -15,7 +15,7 @@ from gmi_drl.comm.channels.gpu_direct import see_off
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.membership import Renewals
 from gmi_drl.comm.memory.leases import Leases, agent_of
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import RingReader
 from gmi_drl.comm.memory.shared_lock import SharedLock
 from gmi_drl.comm.parameters.shared_memory import Parameters
@@ -65,7 +65,7 @@ class TrainerEnd:
         self,
         memory: ChannelMemory,
         lock: SharedLock,
-        bells: Bells,
+        bells: Notifier,
         device: torch.device,
         *,
         awaits_successors: bool,

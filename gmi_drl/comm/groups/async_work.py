@@ -9,7 +9,7 @@ from threading import Thread
 from gmi_drl.errors import GmiError
 
 
-class Polled:
+class AsyncWork:
     """Waited for as torch's `Work` is.
 
     Args:
@@ -38,7 +38,7 @@ class Polled:
         return self._done()
 
 
-def in_background(work: Callable[[], object]) -> Polled:
+def in_background(work: Callable[[], object]) -> AsyncWork:
     """Do something that returns when the peers have done it, too, and may never return."""
     errors: list[Exception] = []
 
@@ -56,4 +56,4 @@ def in_background(work: Callable[[], object]) -> Polled:
 
     thread = Thread(target=do, daemon=True)
     thread.start()
-    return Polled(lambda: not thread.is_alive(), end)
+    return AsyncWork(lambda: not thread.is_alive(), end)

@@ -7,15 +7,15 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.group import check_values
-from gmi_drl.comm.groups.local_ranks import Neighbours
-from gmi_drl.comm.links.handshake import Meeting
+from gmi_drl.comm.groups.local_ranks import LocalRanks
+from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, OPEN, call_word
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 
 
-class PlacedGroup:
+class DeviceAwareGroup:
     """A `Group` that meets over its link; the ranks of a device share rows for the numbers of a reduction.
 
     Args:
@@ -32,14 +32,16 @@ class PlacedGroup:
         PeerDiedError, PeerSilentError: If another rank does not come.
     """
 
-    def __init__(self, member: Membership, spot: Spot) -> None:
+    def __init__(self, member: Membership, spot: Rendezvous) -> None:
         assert spot.segment is not None and spot.listener is not None and spot.meeting is not None
         self.rank = member.rank
         self.size = member.size
         self.mapping = member.mapping
         with ExitStack() as opened:
-            self.link = opened.enter_context(closing(SocketLink(member, Meeting.read(spot.meeting), spot.listener)))
-            self.neighbours = opened.enter_context(closing(Neighbours(self.link, member, spot.segment)))
+            self.link = opened.enter_context(
+                closing(SocketLink(member, RankAddresses.read(spot.meeting), spot.listener))
+            )
+            self.neighbours = opened.enter_context(closing(LocalRanks(self.link, member, spot.segment)))
             self.link.meet(call_word(OPEN, self._plan()))
             opened.pop_all()  # `close` does it
 

@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.distributed import Work
 
 from gmi_drl.comm.group import check_values
-from gmi_drl.comm.groups.async_work import Polled
+from gmi_drl.comm.groups.async_work import AsyncWork
 from gmi_drl.comm.loopback import LOOPBACK, require_loopback
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, REDUCE, call_word
-from gmi_drl.comm.memory.rank_table import Peers
+from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.segment import LINE_BYTES, map_segment
-from gmi_drl.comm.memory.wait_clock import Waiting
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.memory.wait_clock import WaitClock
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 
 # torch's stubs lag behind: they lack the operations, the options' fields and the store.
@@ -44,7 +44,7 @@ class GlooGroup:
         PeerSilentError: If the others have not come within `hang_s`.
     """
 
-    def __init__(self, member: Membership, spot: Spot) -> None:
+    def __init__(self, member: Membership, spot: Rendezvous) -> None:
         assert spot.segment is not None and spot.store is not None
         if not torch.distributed.is_gloo_available():
             raise MachineError("this build of torch has no gloo: use MPR-shm or another build")
@@ -53,7 +53,7 @@ class GlooGroup:
         self.size = member.size
         self.wait_s = 0.0
         memory, _ = map_segment(spot.segment, member.size)
-        self._peers = Peers(memory, LINE_BYTES, member)
+        self._peers = RankTable(memory, LINE_BYTES, member)
         try:
             self._store = _distributed.FileStore(f"/proc/self/fd/{spot.store}", member.size)
             self._group = _connect(member, self._store)
@@ -84,7 +84,7 @@ class GlooGroup:
         self._group = self._store = None
         self._peers.close()
 
-    def _finish(self, call: int, start: Callable[[], Work | Polled]) -> None:
+    def _finish(self, call: int, start: Callable[[], Work | AsyncWork]) -> None:
         """Meet all who make the same call, and do an operation with them.
 
         Gloo itself would mix the numbers of different calls, or wait for ever.
@@ -103,9 +103,9 @@ class GlooGroup:
         """See to it that nobody waits for what was under way when a peer was lost."""
         _keep_for_ever(self._group)
 
-    def _do(self, start: Callable[[], Work | Polled]) -> None:
+    def _do(self, start: Callable[[], Work | AsyncWork]) -> None:
         """Start an operation and wait for its end, looking after the peers meanwhile."""
-        waiting = Waiting()
+        waiting = WaitClock()
         try:
             work = start()
             while not _wait(work, _LOOK_EVERY):
@@ -118,7 +118,7 @@ class GlooGroup:
             self._peers.raise_lost(str(error))
 
 
-def _wait(work: Work | Polled, timeout: timedelta) -> bool:
+def _wait(work: Work | AsyncWork, timeout: timedelta) -> bool:
     try:
         work.wait(timeout)
     except RuntimeError:

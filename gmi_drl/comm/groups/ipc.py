@@ -9,7 +9,7 @@ from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.cuda_ipc import MappedDeviceMemory, SharedDeviceMemory
 from gmi_drl.comm.memory.rank_slots import RowMemory
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError
 
 _FAREWELL_S = 2.0
@@ -29,7 +29,7 @@ class IpcGroup(SharedMemoryGroup):
         PeerSilentError: If the others have not opened theirs within `hang_s`.
     """
 
-    def __init__(self, member: Membership, spot: Spot) -> None:
+    def __init__(self, member: Membership, spot: Rendezvous) -> None:
         super().__init__(member, spot)
         self._mapped: dict[int, MappedDeviceMemory] = {}  # by rank
         self._has_shared = False

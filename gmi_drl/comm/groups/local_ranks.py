@@ -7,12 +7,12 @@ from gmi_drl.comm.groups.shared_memory import MemoryGroup
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.rank_slots import Rows
-from gmi_drl.comm.memory.rank_table import Peers
+from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.segment import LINE_BYTES
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 
 
-class Neighbours(MemoryGroup):
+class LocalRanks(MemoryGroup):
     """The ranks of one device, counted from 0 in the mapping's order, and their rows of shared memory.
 
     They wait for each other as any group with a segment does, but it is the link that looks after them meanwhile: who
@@ -37,13 +37,13 @@ class Neighbours(MemoryGroup):
         super().__init__(own.rank, rows, _LinkedPeers(link, ranks, rows, own))
 
 
-class _LinkedPeers(Peers):
+class _LinkedPeers(RankTable):
     """Peers that a link looks after."""
 
     def __init__(self, link: SocketLink, ranks: Sequence[int], rows: Rows, own: Membership) -> None:
         self._link, self._ranks = link, ranks
         super().__init__(rows.memory, LINE_BYTES, own)
 
-    def check(self, waiting: Waiting, nap_ms: int = 0) -> None:
-        """Look once; see `Peers` and `SocketLink`."""
+    def check(self, waiting: WaitClock, nap_ms: int = 0) -> None:
+        """Look once; see `RankTable` and `SocketLink`."""
         self._link.look_after(lambda: {self._ranks[peer] for peer in self.late()}, waiting, nap_ms)

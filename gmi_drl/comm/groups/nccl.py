@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.async_work import Polled, in_background
+from gmi_drl.comm.groups.async_work import AsyncWork, in_background
 from gmi_drl.comm.groups.gloo import GlooGroup
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import BARRIER, REDUCE, call_word
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 
 SEVERAL_PER_GPU = (2, 30)
@@ -41,7 +41,7 @@ class NcclGroup(GlooGroup):
         PeerSilentError: If the others have not come within `hang_s`.
     """
 
-    def __init__(self, member: Membership, spot: Spot) -> None:
+    def __init__(self, member: Membership, spot: Rendezvous) -> None:
         self._most = max(map(len, member.mapping))
         _check(self._most)
         self._nccl: Any = None
@@ -71,12 +71,12 @@ class NcclGroup(GlooGroup):
         self._end()
         super().close()
 
-    def _start(self, vector: Tensor) -> Polled:
+    def _start(self, vector: Tensor) -> AsyncWork:
         # Its own `wait(timeout)` ends the communicator when the time is over; without one it lets the stream go on.
         work = self._nccl.allreduce([vector])
-        return Polled(work.is_completed, work.wait)
+        return AsyncWork(work.is_completed, work.wait)
 
-    def _on_gpu(self, call: int, start: Callable[[], Polled]) -> None:
+    def _on_gpu(self, call: int, start: Callable[[], AsyncWork]) -> None:
         try:
             self._finish(call, start)
             self._peers.meet(call)  # others may still read what the end of this communicator would take away

@@ -9,10 +9,10 @@ from gmi_drl.comm.group import check_values
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, call_word
 from gmi_drl.comm.memory.rank_slots import Rows
-from gmi_drl.comm.memory.rank_table import Peers
+from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.segment import LINE_BYTES
 from gmi_drl.comm.partition import in_pieces
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 
 
 class MemoryGroup:
@@ -27,7 +27,7 @@ class MemoryGroup:
         rows: Of all ranks.
     """
 
-    def __init__(self, rank: int, rows: Rows, peers: Peers) -> None:
+    def __init__(self, rank: int, rows: Rows, peers: RankTable) -> None:
         self.rank = rank
         self.size = len(rows.slots)
         self.rows = rows
@@ -75,7 +75,7 @@ class SharedMemoryGroup(MemoryGroup):
         PeerSilentError: If the others have not opened theirs within `hang_s`.
     """
 
-    def __init__(self, member: Membership, spot: Spot) -> None:
+    def __init__(self, member: Membership, spot: Rendezvous) -> None:
         assert spot.segment is not None
         rows = Rows(spot.segment, member.size)
-        super().__init__(member.rank, rows, Peers(rows.memory, LINE_BYTES, member))
+        super().__init__(member.rank, rows, RankTable(rows.memory, LINE_BYTES, member))

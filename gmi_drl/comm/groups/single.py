@@ -4,13 +4,13 @@ from torch import Tensor
 
 from gmi_drl.comm.group import check_values
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 
 
-class Alone:
+class SingleRankGroup:
     """The `Group` of one process."""
 
-    def __init__(self, member: Membership | None = None, spot: Spot | None = None) -> None:
+    def __init__(self, member: Membership | None = None, spot: Rendezvous | None = None) -> None:
         """Takes what every group takes, of which nothing is needed."""
         self.rank = 0
         self.size = 1

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 
 BEAT_S = 1.0
 SUSPECT_S = 3.0
@@ -31,7 +31,7 @@ _LOOK_S = 0.25
 Message = dict[str, Any]
 
 
-class Wire:
+class ControlConnection:
     """One end. Threads of its own read, beat and watch until it is closed.
 
     Args:
@@ -57,7 +57,7 @@ class Wire:
         self._is_listening = True
         self._sending, self._over = threading.Lock(), threading.Event()
         self._told_lost = threading.Lock()
-        self._heard = Waiting()
+        self._heard = WaitClock()
         works = [partial(self._work, work) for work in (self._read, self._beat, self._watch)]
         self._threads = [threading.Thread(target=work, daemon=True) for work in works]
 
@@ -120,7 +120,7 @@ class Wire:
         """What is done about a message, on a disk perhaps, is no silence of the other end."""
         self._is_listening = False
         self._hear(message, data)
-        self._heard = Waiting()
+        self._heard = WaitClock()
         self._is_listening = True
 
     def _exactly(self, count: int) -> bytes:
@@ -130,7 +130,7 @@ class Wire:
             if not part:
                 raise EOFError
             parts += part
-            self._heard = Waiting()
+            self._heard = WaitClock()
         return bytes(parts)
 
     def _beat(self) -> None:
@@ -140,7 +140,7 @@ class Wire:
                 self.say({})
 
     def _watch(self) -> None:
-        suspected: Waiting | None = None
+        suspected: WaitClock | None = None
         while not self._over.wait(_LOOK_S):
             if not self._is_listening:
                 continue

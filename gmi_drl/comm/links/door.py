@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from select import EPOLLIN, epoll
 
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import MachineError, UsageError
 
 TOKEN_LETTERS = 32
@@ -95,7 +95,7 @@ class Door:
         self._listener, self._token, self._most_bytes = listener, token, most_bytes
         self._places = PLACES + guests
         self._greetings: dict[int, tuple[Greeting, float]] = {}  # by descriptor, and when each came: the oldest first
-        self._clock = Waiting()
+        self._clock = WaitClock()
         listener.setblocking(False)
         self._looking = epoll()
         self._looking.register(listener, EPOLLIN)

@@ -23,7 +23,7 @@ _HEADER = struct.Struct("<QQ")  # the kind; the call, or how many bytes follow
 _AT_ONCE = 8  # views that one system call takes
 
 
-class Wire:
+class FramedConnection:
     """The connection to one peer, which neither call waits for.
 
     All that arrives is read, also what nobody has asked for yet, so that a word is never stuck behind numbers.

@@ -1,8 +1,8 @@
 """How ranks that share no memory find each other: by sockets that listen before any of them is started.
 
-A launcher makes one for each rank, on that rank's host (`listen`), collects where they listen, and gives each rank its
-own, by descriptor, and the same `Meeting`. It closes its own copies once the ranks are started: then nobody answers
-for a rank that has ended before it came. Others are kept out by a token (`door.py`).
+A launcher makes one for each rank, on that rank's host (`listen`), collects where they listen, and gives each rank
+its own, by descriptor, and the same `RankAddresses`. It closes its own copies once the ranks are started: then nobody
+answers for a rank that has ended before it came. Others are kept out by a token (`door.py`).
 """
 
 import errno
@@ -16,9 +16,9 @@ from select import POLLIN, poll
 from typing import NoReturn, Self
 
 from gmi_drl.comm.links.door import Door, Greeting, Guest, greeting
-from gmi_drl.comm.links.framing import Wire
+from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 
 _WHO = struct.Struct("<IIQ")  # rank, size, pid: what is said behind the token
@@ -26,7 +26,7 @@ _LOOK_MS = 100
 
 
 @dataclass(frozen=True)
-class Meeting:
+class RankAddresses:
     """What all ranks of a group are told.
 
     Args:
@@ -73,7 +73,7 @@ def listen(host: str = "127.0.0.1") -> socket.socket:
         raise MachineError(f"nobody can listen at {host}: {os.strerror(error.errno)}: {remedy}") from error
 
 
-def meet(member: Membership, meeting: Meeting, listener_fd: int) -> dict[int, Wire]:
+def connect_ranks(member: Membership, meeting: RankAddresses, listener_fd: int) -> dict[int, FramedConnection]:
     """Connect to all other ranks; returns when all are connected to this one.
 
     Args:
@@ -99,18 +99,18 @@ def meet(member: Membership, meeting: Meeting, listener_fd: int) -> dict[int, Wi
 class _Arrivals:
     """Every rank dials those below it, waits for those above, and says first who it is."""
 
-    def __init__(self, member: Membership, meeting: Meeting, door: Door) -> None:
+    def __init__(self, member: Membership, meeting: RankAddresses, door: Door) -> None:
         self._member, self._rank, self._hang_s = member, member.rank, member.hang_s
         self._own = member.name(member.rank)
         self._meeting, self._door = meeting, door
-        self._wires: dict[int, Wire] = {}
+        self._wires: dict[int, FramedConnection] = {}
         self._dialled: dict[int, Greeting] = {}  # those that have not answered, by rank
 
-    def all(self) -> dict[int, Wire]:
+    def all(self) -> dict[int, FramedConnection]:
         try:
             for peer in range(self._rank):
                 self._dial(peer)
-            waiting = Waiting()
+            waiting = WaitClock()
             while missing := self._missing():
                 self._look()
                 if waiting.look() > self._hang_s:
@@ -168,7 +168,7 @@ class _Arrivals:
             guest.connection.close()
             return
         peer, pid = who
-        self._wires[peer] = Wire(guest.connection, pid)
+        self._wires[peer] = FramedConnection(guest.connection, pid)
         self._greet(guest.connection, peer)
 
     def _hear(self, peer: int) -> None:
@@ -184,7 +184,7 @@ class _Arrivals:
         if who is None or who[0] != peer:
             self._ended(peer, ConnectionError("another process answers there"))
         del self._dialled[peer]
-        self._wires[peer] = Wire(answer.connection, who[1])
+        self._wires[peer] = FramedConnection(answer.connection, who[1])
 
     def _ended(self, peer: int, error: OSError) -> NoReturn:
         name, reason = self._member.name(peer), error.strerror or str(error)

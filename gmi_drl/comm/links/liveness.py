@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from select import POLLIN, POLLOUT, poll
 from typing import NoReturn
 
-from gmi_drl.comm.links.framing import ASK, HERE, LOST, RENEW, Wire
+from gmi_drl.comm.links.framing import ASK, HERE, LOST, RENEW, FramedConnection
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 
 LOOK_MS = 100
@@ -20,7 +20,7 @@ Awaited = Callable[[], set[int]]
 """The ranks that something still depends on; none, and it is done."""
 
 
-class Lookout:
+class LivenessMonitor:
     """Moves what is under way on all wires, and says whether it makes sense to go on waiting.
 
     A wait begins anew whenever numbers move, or another rank tells that it waits elsewhere for somebody who is slow
@@ -34,7 +34,7 @@ class Lookout:
         wires: To all others.
     """
 
-    def __init__(self, member: Membership, wires: dict[int, Wire]) -> None:
+    def __init__(self, member: Membership, wires: dict[int, FramedConnection]) -> None:
         self._member, self._wires, self._hang_s = member, wires, member.hang_s
         self._own = member.name(member.rank)
         self._by_fd = {wire.fileno(): peer for peer, wire in wires.items()}
@@ -46,11 +46,11 @@ class Lookout:
         self._told_s = -math.inf  # when this rank told so last
         member.renewals.tell.append(self._renew)
         self._lost: PeerDiedError | PeerSilentError | None = None
-        self._asked: Waiting | None = None  # the waiting in which all were asked
+        self._asked: WaitClock | None = None  # the waiting in which all were asked
         self._answers: dict[int, tuple[int, set[int]]] = {}  # the bytes that each has moved, and for whom it waits
         self._moved = -1  # what all had moved when they answered last
 
-    def look_after(self, awaited: Awaited, waiting: Waiting, nap_ms: int = 0) -> None:
+    def look_after(self, awaited: Awaited, waiting: WaitClock, nap_ms: int = 0) -> None:
         """Look once.
 
         Args:
@@ -128,7 +128,7 @@ class Lookout:
             f"{self._named(dead)} ended, or left the group, while {self._own} waited for it: its log says why"
         )
 
-    def _fell_silent(self, late: set[int], waiting: Waiting) -> PeerSilentError | None:
+    def _fell_silent(self, late: set[int], waiting: WaitClock) -> PeerSilentError | None:
         waited_s = waiting.look()
         if waited_s > self._hang_s and self._asked is not waiting:
             self._asked = waiting
@@ -160,7 +160,7 @@ class Lookout:
     def _give_up(self, error: PeerDiedError | PeerSilentError) -> NoReturn:
         """Let all others know why before this rank leaves: they may wait for it, not for the one that is lost."""
         self._tell_all(LOST, f"{type(error).__name__}\n{error}".encode())
-        waiting = Waiting()
+        waiting = WaitClock()
         while self._has_words_left() and waiting.look() < _LAST_WORDS_S:
             self._pump(LOOK_MS)
         raise error

@@ -15,11 +15,11 @@ import time
 
 from torch import Tensor
 
-from gmi_drl.comm.links.handshake import Meeting, meet
-from gmi_drl.comm.links.liveness import LOOK_MS, Awaited, Lookout
+from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
+from gmi_drl.comm.links.liveness import LOOK_MS, Awaited, LivenessMonitor
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import mixed_up
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import UsageError
 
 
@@ -32,19 +32,19 @@ class SocketLink:
         listener_fd: Where this one listens; it stays the caller's to close.
 
     Attributes:
-        look_after: See `Lookout`; for those who wait for the same ranks elsewhere.
+        look_after: See `LivenessMonitor`; for those who wait for the same ranks elsewhere.
 
     Raises:
         PeerDiedError, PeerSilentError, UsageError: As `meeting.meet`.
     """
 
-    def __init__(self, member: Membership, meeting: Meeting, listener_fd: int) -> None:
+    def __init__(self, member: Membership, meeting: RankAddresses, listener_fd: int) -> None:
         self.rank = member.rank
         self.size = member.size
         self.wait_s = 0.0
         self._member = member
-        self._wires = meet(member, meeting, listener_fd)
-        self._lookout = Lookout(member, self._wires)
+        self._wires = connect_ranks(member, meeting, listener_fd)
+        self._lookout = LivenessMonitor(member, self._wires)
         self.look_after = self._lookout.look_after
 
     @property
@@ -99,7 +99,7 @@ class SocketLink:
             wire.close()
 
     def _wait(self, awaited: Awaited) -> None:
-        started, waiting = time.perf_counter(), Waiting()
+        started, waiting = time.perf_counter(), WaitClock()
         try:
             while awaited():
                 self._lookout.look_after(awaited, waiting, LOOK_MS)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.memory.fence import order_loads, publish
-from gmi_drl.comm.memory.mailbox_memory import ORDER, PIECE_BYTES, PostMemory
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.mailbox_memory import ORDER, PIECE_BYTES, MailboxMemory
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.segment import LINE_BYTES
 from gmi_drl.errors import GmiError, PeerDiedError
 
@@ -31,7 +31,7 @@ class _End:
 
     _LINE: int  # the first of its words
 
-    def __init__(self, memory: PostMemory, bells: Bells, sender: int, receiver: int) -> None:
+    def __init__(self, memory: MailboxMemory, bells: Notifier, sender: int, receiver: int) -> None:
         start, size = memory.room(sender, receiver)
         self._words = memory.words(sender, receiver)
         self._pieces = torch.frombuffer(memory.memory, dtype=torch.uint8, count=size, offset=start).view(
@@ -110,7 +110,7 @@ class Outbox(_End):
 
     _LINE = _SENDER
 
-    def __init__(self, memory: PostMemory, bells: Bells, receiver: int) -> None:
+    def __init__(self, memory: MailboxMemory, bells: Notifier, receiver: int) -> None:
         super().__init__(memory, bells, bells.own, receiver)
         self._memory = memory
         self._freed = self._taken() // PIECE_BYTES  # pieces of the stream that are free again
@@ -199,7 +199,7 @@ class Inbox(_End):
 
     _LINE = _RECEIVER
 
-    def __init__(self, memory: PostMemory, bells: Bells, sender: int) -> None:
+    def __init__(self, memory: MailboxMemory, bells: Notifier, sender: int) -> None:
         super().__init__(memory, bells, sender, bells.own)
 
     @contextmanager
@@ -215,7 +215,7 @@ class Inbox(_End):
             yield
 
     def await_message(self, patience: float, news: Callable[[], object]) -> None:
-        """Wait for the next message and leave it there. For arguments and errors see `Bells.wait_for`."""
+        """Wait for the next message and leave it there. For arguments and errors see `Notifier.wait_for`."""
         self._bells.wait_for(self._has_more, (self._peer,), "sent a message", patience, news)
 
     def take(self, into: Tensor) -> None:

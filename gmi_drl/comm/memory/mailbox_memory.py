@@ -24,7 +24,7 @@ ORDER = _CONTROL_LINES * LINE_BYTES // _WORD_BYTES
 
 
 @dataclass(frozen=True)
-class Post:
+class Mailboxes:
     """What the GMIs of a host inherit: a descriptor of the memory, and one of a bell (an eventfd) for each, by its id.
 
     Nothing of it has a name, and all of it ends with its last holder. A post serves one launch once.
@@ -44,7 +44,7 @@ class Post:
             os.close(descriptor)
 
 
-def create_post(gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES) -> Post:
+def create_post(gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES) -> Mailboxes:
     """Mailboxes for all ordered pairs of some GMIs, of one host.
 
     A mailbox takes no memory until it is used. It then grows by pieces up to what was ever under way in it,
@@ -79,10 +79,10 @@ def create_post(gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_by
         except OSError as error:
             raise MachineError(f"no mailboxes for {size} GMIs: {error.strerror}: {remedy}") from error
         undone.pop_all()
-    return Post(memory, bells)
+    return Mailboxes(memory, bells)
 
 
-class PostMemory:
+class MailboxMemory:
     """The memory of a post in this process: who its GMIs are, their processes, words and pieces of mailboxes.
 
     Args:

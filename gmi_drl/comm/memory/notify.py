@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from select import POLLIN, POLLOUT, poll
 
-from gmi_drl.comm.memory.mailbox_memory import Post, PostMemory
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 
-_NAP_S = 0.5  # at most, so that `Waiting`, which takes what is longer than a second for a standstill, counts all
+_NAP_S = 0.5  # at most, so that `WaitClock`, which takes what is longer than a second for a standstill, counts all
 
 
-class Bells:
+class Notifier:
     """The bell of one GMI, which others ring when they have changed what it may wait for, and theirs.
 
     Nobody spins: who waits sleeps until its bell rings or the peer's process ends. A ring tells not what has changed.
@@ -26,7 +26,7 @@ class Bells:
         hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
     """
 
-    def __init__(self, post: Post, memory: PostMemory, own: int, hang_s: float) -> None:
+    def __init__(self, post: Mailboxes, memory: MailboxMemory, own: int, hang_s: float) -> None:
         self.own = own
         self._bells, self._memory, self.hang_s = post.bells, memory, hang_s
         self._pidfds: dict[int, int] = {}  # of peers that have come: peer by descriptor
@@ -70,7 +70,7 @@ class Bells:
         """
         if is_done():
             return
-        waiting, most_s = Waiting(), patience * self.hang_s
+        waiting, most_s = WaitClock(), patience * self.hang_s
         while True:
             left_s = most_s - waiting.seconds
             lost = self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
@@ -114,7 +114,7 @@ class Bells:
 
     def doze(self, is_done: Callable[[], bool], most_s: float) -> bool:
         """Sleep until it is done, but not for longer than so, whoever ends meanwhile; whether it is."""
-        waiting = Waiting()
+        waiting = WaitClock()
         while not (done := is_done()) and waiting.look() < most_s:
             self._sleep((), _NAP_S)
         return done
@@ -133,7 +133,7 @@ class Bells:
         self, peers: Sequence[int], most_s: float, has_left: Callable[[int], bool] = lambda peer: False
     ) -> None:
         """Wait until all these have left, or their processes have ended, but not for longer than so."""
-        waiting = Waiting()
+        waiting = WaitClock()
         while waiting.look() < most_s:
             left = [peer for peer in peers if peer not in self._ended and not has_left(peer)]
             if not left:

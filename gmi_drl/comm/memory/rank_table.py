@@ -10,7 +10,7 @@ from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import BARRIER, CALL_BITS, mixed_up
 from gmi_drl.comm.memory.fence import order_loads, publish
 from gmi_drl.comm.memory.segment import LINE_BYTES
-from gmi_drl.comm.memory.wait_clock import Waiting, is_stopped
+from gmi_drl.comm.memory.wait_clock import WaitClock, is_stopped
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 
 _LINE_WORDS = LINE_BYTES // 8
@@ -22,7 +22,7 @@ _NAP_MS = 1
 _LAST_BREATH_MS = 1000
 
 
-class Peers:
+class RankTable:
     """The ranks of a group: each has one line of shared memory with its last two arrivals, its pid and whether it left.
 
     An arrival is one word, the count of arrivals and what the rank came for, so both are seen at once. It is published
@@ -88,12 +88,12 @@ class Peers:
 
     def _meet_patiently(self) -> None:
         started = time.perf_counter()
-        waiting: Waiting | None = None
+        waiting: WaitClock | None = None
         while self.late():
             if time.perf_counter() - started < _YIELD_S:
                 os.sched_yield()
             else:
-                waiting = waiting or Waiting()
+                waiting = waiting or WaitClock()
                 self.check(waiting, _NAP_MS)
         if any(self._words[place] != self._arrival for _, place in self._places[self._count % 2]):
             calls = [word % 2**CALL_BITS for word in self._words[self._count % 2 :: _LINE_WORDS]]
@@ -104,7 +104,7 @@ class Peers:
         words, count = self._words, self._arrival >> CALL_BITS
         return [peer for peer, place in self._places[self._count % 2] if words[place] >> CALL_BITS != count]
 
-    def check(self, waiting: Waiting, nap_ms: int = 0) -> None:
+    def check(self, waiting: WaitClock, nap_ms: int = 0) -> None:
         """Look once whether it makes sense to go on waiting for the others.
 
         Args:
@@ -156,7 +156,7 @@ class Peers:
             most_s: Seconds after which this rank goes all the same.
         """
         publish(self._words, self._own + _LEFT, 1)
-        waiting = Waiting()
+        waiting = WaitClock()
         while self._staying() and waiting.look() < most_s:
             self._notice_deaths(_NAP_MS)
 

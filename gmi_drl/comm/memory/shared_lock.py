@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import PeerSilentError
 
 _NAP_S = 0.0001  # it is held for microseconds, unless its holder was stopped
@@ -54,7 +54,7 @@ class SharedLock:
         return False
 
     def _await(self) -> None:
-        waiting = Waiting()
+        waiting = WaitClock()
         while not self._take():
             if waiting.look() > self._hang_s:
                 held = f"GMI {self._holder[0] - 1} has held a lock for {self._hang_s:g} s (hang_s)"

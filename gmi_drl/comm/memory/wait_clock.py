@@ -14,7 +14,7 @@ _LOG = logging.getLogger(__name__)
 _LOOK_S = 1.0  # the most that one look adds to the time waited: what is longer, this process was not running for
 
 
-class Waiting:
+class WaitClock:
     """How long this process has waited: the time in which it ran and looked, not that in which it stood still.
 
     When all ranks were stopped for long, the first to go on would otherwise blame those that are about to.

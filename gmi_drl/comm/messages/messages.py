@@ -10,8 +10,8 @@ from torch import Tensor
 from gmi_drl.comm.membership import Renewals
 from gmi_drl.comm.memory import fence
 from gmi_drl.comm.memory.mailbox import Inbox, Outbox
-from gmi_drl.comm.memory.mailbox_memory import Post, PostMemory
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.messages.trees import MAX_HEADER_BYTES, Form, decode, encode, filled, raw
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.units import human_bytes
@@ -60,14 +60,14 @@ class Messages:
         MachineError: If this processor does not store in order.
     """
 
-    def __init__(self, post: Post, gmi_id: int, hang_s: float, renewals: Renewals | None = None) -> None:
+    def __init__(self, post: Mailboxes, gmi_id: int, hang_s: float, renewals: Renewals | None = None) -> None:
         if obstacle := self.obstacle():
             raise MachineError(obstacle)
         if gmi_id not in post.bells:
             raise UsageError(f"GMI {gmi_id} is not among the {len(post.bells)} of this post")
         self._gmi_id, self._gmis = gmi_id, tuple(post.bells)
-        self._memory = PostMemory(post.memory)
-        self._bells = Bells(post, self._memory, gmi_id, hang_s)
+        self._memory = MailboxMemory(post.memory)
+        self._bells = Notifier(post, self._memory, gmi_id, hang_s)
         self._outboxes: dict[int, Outbox] = {}
         self._inboxes: dict[int, Inbox] = {}
         self._renewals = renewals or Renewals()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gmi_drl.comm.channels.channel_memory import BUFFERS, ChannelMemory
 from gmi_drl.comm.memory.fence import fence, order_loads, publish
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import GmiError, UsageError
 
 _COUNT, _BEGUN, _VERSION = 0, 1, 1 + BUFFERS  # the last two are for each buffer
@@ -33,7 +33,7 @@ class Parameters:
         patience: How many times `hang_s` they are waited for.
     """
 
-    def __init__(self, memory: ChannelMemory, bells: Bells, patience: int) -> None:
+    def __init__(self, memory: ChannelMemory, bells: Notifier, patience: int) -> None:
         self._memory, self._words, self._bells, self._patience = memory, memory.parameter_words, bells, patience
         self._buffers = [memory.parameters(buffer) for buffer in range(BUFFERS)]
         self._writer, *others = memory.sizes.trainers

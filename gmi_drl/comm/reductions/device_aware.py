@@ -5,7 +5,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.device_aware import PlacedGroup
+from gmi_drl.comm.groups.device_aware import DeviceAwareGroup
 from gmi_drl.comm.memory.rank_slots import Vectors
 from gmi_drl.comm.partition import pieces, shard_bounds
 from gmi_drl.comm.reductions.rows import RowReduction
@@ -13,7 +13,7 @@ from gmi_drl.comm.reductions.rows import RowReduction
 _BLOCK = 64 * 1024  # floats summed at a time: the sum stays in the cache until the last has been added
 
 
-class PlacedReduction(RowReduction):
+class DeviceAwareReduction(RowReduction):
     """Vectors come into the rows of the ranks of a device, as in MPR, where `sum_placed` sums them.
 
     Args:
@@ -25,9 +25,9 @@ class PlacedReduction(RowReduction):
         MachineError: If CUDA cannot register the slot.
     """
 
-    group: PlacedGroup
+    group: DeviceAwareGroup
 
-    def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
+    def __init__(self, group: DeviceAwareGroup, device: torch.device | str = "cpu") -> None:
         super().__init__(group, group.neighbours.rows, group.neighbours.rank, device)
 
     def sum_rows(self, rows: Vectors, numel: int, call: int) -> None:

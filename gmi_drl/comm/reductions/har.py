@@ -3,29 +3,29 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.device_aware import PlacedGroup
+from gmi_drl.comm.groups.device_aware import DeviceAwareGroup
 from gmi_drl.comm.memory.collective_calls import BARRIER
-from gmi_drl.comm.reductions.device_aware import PlacedReduction, sum_shard
+from gmi_drl.comm.reductions.device_aware import DeviceAwareReduction, sum_shard
 from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.layout.mapping import leaders
 
 _LEADER = 0  # the paper's t: any that every device has would do
 
 
-class HierarchicalReduction(PlacedReduction):
+class HierarchicalReduction(DeviceAwareReduction):
     """The ranks of a device sum its rows, each a shard, into the leader's; the leaders' ring sums these; all copy.
 
     Of a vector a leader sends 2 (g - 1) / g to the next of g devices, the others nothing. Devices may have different
     numbers of ranks.
     """
 
-    def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
+    def __init__(self, group: DeviceAwareGroup, device: torch.device | str = "cpu") -> None:
         super().__init__(group, device)
         chosen = leaders(group.mapping, _LEADER)
         self._ring = Ring(group.link, chosen) if group.rank in chosen else None
 
     def sum_placed(self, rows: Tensor) -> None:
-        """See `PlacedReduction`."""
+        """See `DeviceAwareReduction`."""
         neighbours = self.group.neighbours
         sum_shard(rows, _LEADER, neighbours.size, neighbours.rank)
         neighbours.meet(BARRIER)

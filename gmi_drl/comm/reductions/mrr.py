@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.device_aware import PlacedGroup
-from gmi_drl.comm.reductions.device_aware import PlacedReduction
+from gmi_drl.comm.groups.device_aware import DeviceAwareGroup
+from gmi_drl.comm.reductions.device_aware import DeviceAwareReduction
 from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.mapping import delegates, mrr_obstacle, rings
 
 
-class MultiRingReduction(PlacedReduction):
+class MultiRingReduction(DeviceAwareReduction):
     """Each ring sums, all at once; their delegates sum what came of it; each passes the sum on along its ring.
 
     Ring j joins the j-th rank of every device. Nothing is summed within a device, and no device has two delegates. Of a
@@ -21,7 +21,7 @@ class MultiRingReduction(PlacedReduction):
         UsageError: Also if devices have different numbers of ranks, or more than there are devices.
     """
 
-    def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
+    def __init__(self, group: DeviceAwareGroup, device: torch.device | str = "cpu") -> None:
         if obstacle := mrr_obstacle(group.mapping):
             raise UsageError(f"a multi-ring reduction {obstacle}")
         super().__init__(group, device)
@@ -33,7 +33,7 @@ class MultiRingReduction(PlacedReduction):
         self._is_only_ring = len(members) == 1
 
     def sum_placed(self, rows: Tensor) -> None:
-        """See `PlacedReduction`."""
+        """See `DeviceAwareReduction`."""
         own = rows[self.group.neighbours.rank]
         self._ring.all_reduce(own)
         if self._delegates:

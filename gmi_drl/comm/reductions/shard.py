@@ -3,29 +3,29 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.device_aware import PlacedGroup
+from gmi_drl.comm.groups.device_aware import DeviceAwareGroup
 from gmi_drl.comm.memory.collective_calls import BARRIER
 from gmi_drl.comm.partition import shard_bounds
-from gmi_drl.comm.reductions.device_aware import PlacedReduction, sum_shard
+from gmi_drl.comm.reductions.device_aware import DeviceAwareReduction, sum_shard
 from gmi_drl.comm.reductions.rings import Ring
 from gmi_drl.layout.mapping import rings, shortest
 
 
-class ShardedReduction(PlacedReduction):
+class ShardedReduction(DeviceAwareReduction):
     """The j-th rank of a device sums shard j of its rows into its own, and over ring j; then all copy the others'.
 
     There are as many shards as the device with the fewest has ranks, t; on a larger one the rest wait. Of a vector
     each of these ranks sends 2 (g - 1) / (g t) to the next of g devices: together as much as HAR's leaders, at once.
     """
 
-    def __init__(self, group: PlacedGroup, device: torch.device | str = "cpu") -> None:
+    def __init__(self, group: DeviceAwareGroup, device: torch.device | str = "cpu") -> None:
         super().__init__(group, device)
         self._shards = shortest(group.mapping)
         number = group.neighbours.rank
         self._ring = Ring(group.link, rings(group.mapping)[number]) if number < self._shards else None
 
     def sum_placed(self, rows: Tensor) -> None:
-        """See `PlacedReduction`."""
+        """See `DeviceAwareReduction`."""
         own = self.group.neighbours.rank
         if self._ring:
             self._ring.all_reduce(sum_shard(rows, own, self._shards, own))

@@ -3,15 +3,15 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.groups.single import Alone
+from gmi_drl.comm.groups.single import SingleRankGroup
 from gmi_drl.comm.reduction import PlainBucket, check_bucket
 
 
-class Solo(PlainBucket):
+class NoReduction(PlainBucket):
     """The `Reduction` of a group of one: a sum over one rank is the vector itself."""
 
-    def __init__(self, group: Alone | None = None, device: torch.device | str = "cpu") -> None:
-        self.group = group or Alone()
+    def __init__(self, group: SingleRankGroup | None = None, device: torch.device | str = "cpu") -> None:
+        self.group = group or SingleRankGroup()
         super().__init__(device)
 
     def reduce(self, bucket: Tensor) -> None:

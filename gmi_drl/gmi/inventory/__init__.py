@@ -5,21 +5,21 @@ from gmi_drl.gmi.inventory.gpu import MigDevice, VisibleGpu
 from gmi_drl.gmi.inventory.node import this_node
 from gmi_drl.gmi.inventory.nvml import Driver, driver, nvml_open
 from gmi_drl.gmi.inventory.topology import Topology, topology
-from gmi_drl.gmi.inventory.visible_gpus import Seen, gpus_open, gpus_seen, visible_gpus
+from gmi_drl.gmi.inventory.visible_gpus import VisibleGpus, gpus_open, visible_gpus, visible_gpus_report
 
 __all__ = [
     "Driver",
     "MigDevice",
-    "Seen",
     "Topology",
     "VisibleGpu",
+    "VisibleGpus",
     "allowed_cores",
     "cgroup_quota",
     "driver",
     "gpus_open",
-    "gpus_seen",
     "nvml_open",
     "this_node",
     "topology",
     "visible_gpus",
+    "visible_gpus_report",
 ]

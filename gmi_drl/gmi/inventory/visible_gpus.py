@@ -11,7 +11,7 @@ from gmi_drl.gmi.inventory.gpu import VisibleGpu, as_gpu, describe
 from gmi_drl.gmi.inventory.nvml import WITHOUT, Driver, driver_of, nvml_open
 
 
-class Seen(NamedTuple):
+class VisibleGpus(NamedTuple):
     """What was seen at one moment.
 
     `gpus` are those that may be used, in their order; `note` says what is odd about CUDA_VISIBLE_DEVICES; `driver` is
@@ -33,24 +33,24 @@ def visible_gpus() -> list[VisibleGpu]:
         MachineError: if the driver does not answer, or a GPU that may be used is lost.
         UsageError: if CUDA_VISIBLE_DEVICES names a device twice.
     """
-    return list(gpus_seen().gpus)
+    return list(visible_gpus_report().gpus)
 
 
-def gpus_seen() -> Seen:
+def visible_gpus_report() -> VisibleGpus:
     """As `visible_gpus`, with what else belongs to it."""
     with gpus_open() as (_, seen):
         return seen
 
 
 @contextmanager
-def gpus_open() -> Iterator[tuple[Any, Seen]]:
-    """As `gpus_seen`, with NVML open for further questions; None if there is no driver, or no GPU may be used."""
+def gpus_open() -> Iterator[tuple[Any, VisibleGpus]]:
+    """As `visible_gpus_report`, with NVML open for further questions; None if there is no driver or no GPU."""
     text = os.environ.get(VARIABLE)
     if text is not None and text.strip() in ("", "-1"):  # whoever wants no GPU does not depend on a driver
-        yield None, Seen()
+        yield None, VisibleGpus()
         return
     with nvml_open() as nvml:
-        yield nvml, Seen() if nvml is None else _seen(nvml, text)
+        yield nvml, VisibleGpus() if nvml is None else _seen(nvml, text)
 
 
 class _Unusable(NamedTuple):
@@ -60,7 +60,7 @@ class _Unusable(NamedTuple):
     reason: str
 
 
-def _seen(nvml: Any, text: str | None) -> Seen:
+def _seen(nvml: Any, text: str | None) -> VisibleGpus:
     driver = driver_of(nvml)
     here = _gpus_here(nvml, driver.version)
     known = {gpu.uuid: gpu for gpu in here if isinstance(gpu, VisibleGpu)}
@@ -77,7 +77,7 @@ def _seen(nvml: Any, text: str | None) -> Seen:
             others = ",".join(uuid for uuid in order if uuid in known)
             remedy = f"leave it out: {VARIABLE}={others}" if others else WITHOUT
             raise MachineError(f"{name} does not answer (NVML: {broken[name]}): reboot, or {remedy}")
-    return Seen(tuple(known[name] for name in choice.names), choice.note, driver)
+    return VisibleGpus(tuple(known[name] for name in choice.names), choice.note, driver)
 
 
 def _gpus_here(nvml: Any, version: str) -> list[VisibleGpu | _Unusable]:

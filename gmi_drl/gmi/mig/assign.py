@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from gmi_drl.gmi.inventory import MigDevice, VisibleGpu
 from gmi_drl.layout.layout import GMI, Device, Layout
 
-Given = dict[int, str]
+Assignment = dict[int, str]
 """UUIDs of MIG devices, by the ids of GMIs."""
 
 
-def give(
+def assign(
     layout: Layout, gpus: Sequence[VisibleGpu], in_use: Mapping[str, str], *, parts: bool
-) -> tuple[Given, list[str]]:
+) -> tuple[Assignment, list[str]]:
     """A MIG device for each GMI, and why some have none; idle ones first, of these the largest.
 
     Args:
@@ -20,7 +20,7 @@ def give(
         in_use: Who uses MIG devices, by UUID.
         parts: Whether compute instances of one GPU instance are wanted (`mig-ci`), or whole GPU instances.
     """
-    given, reasons = Given(), list[str]()
+    given, reasons = Assignment(), list[str]()
     for device in layout.devices:
         if device.kind == "gpu" and device.index < len(gpus):
             found, reason = _give(device, gpus[device.index], in_use, parts)
@@ -40,12 +40,12 @@ def not_cut(layout: Layout, gpus: Sequence[VisibleGpu], obstacle: Callable[[Visi
     return reasons
 
 
-def _give(device: Device, gpu: VisibleGpu, in_use: Mapping[str, str], parts: bool) -> tuple[Given, str]:
+def _give(device: Device, gpu: VisibleGpu, in_use: Mapping[str, str], parts: bool) -> tuple[Assignment, str]:
     if gpu.mig is None and not gpu.parent:
         return {}, ""  # that it has no MIG is told by `not_cut`
     groups = _groups(gpu, parts)
     idle_first = [sorted(group, key=lambda one: (one.uuid in in_use, _smallness(one))) for group in groups]
-    found = [_match(device.gmis, group) for group in idle_first] or [(Given(), list(device.gmis))]
+    found = [_match(device.gmis, group) for group in idle_first] or [(Assignment(), list(device.gmis))]
     best, missing = min(found, key=lambda one: (len(one[1]), sum(uuid in in_use for uuid in one[0].values())))
     busy = [f"{uuid} is in use by {in_use[uuid]}" for uuid in best.values() if uuid in in_use]
     if busy:
@@ -72,9 +72,9 @@ def itself(gpu: VisibleGpu) -> MigDevice:
     return MigDevice(gpu.uuid, profile, *numbers, gpu.sms, gpu.memory_gib, gpu.used_bytes, "")
 
 
-def _match(gmis: Sequence[GMI], devices: Sequence[MigDevice]) -> tuple[Given, list[GMI]]:
+def _match(gmis: Sequence[GMI], devices: Sequence[MigDevice]) -> tuple[Assignment, list[GMI]]:
     """What each GMI gets, those that name a profile first; and the GMIs that get none."""
-    left, given, missing = list(devices), Given(), list[GMI]()
+    left, given, missing = list(devices), Assignment(), list[GMI]()
     for gmi in sorted(gmis, key=lambda gmi: gmi.mig_profile is None):
         found = next((one for one in left if gmi.mig_profile in (None, one.profile)), None)
         if found is None:

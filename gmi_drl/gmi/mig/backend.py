@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open, visible_gpus
 from gmi_drl.gmi.mig.apply.restore import left_behind
-from gmi_drl.gmi.mig.assign import Given, give, not_cut
+from gmi_drl.gmi.mig.assign import Assignment, assign, not_cut
 from gmi_drl.gmi.mig.busy import in_use
 from gmi_drl.gmi.mig.instances import MigInstances
 from gmi_drl.gmi.process import ProcessBackend
@@ -21,13 +21,13 @@ class MigBackend(ProcessBackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self._given: dict[str, Given] = {}
+        self._given: dict[str, Assignment] = {}
 
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Besides cores and GPUs: an instance for each GMI. Which one it gets is decided here."""
         with nvml_open():  # once for all that is asked
             gpus = visible_gpus()
-            self._given[layout.digest], reasons = give(layout, gpus, in_use(gpus), parts=self.parts)
+            self._given[layout.digest], reasons = assign(layout, gpus, in_use(gpus), parts=self.parts)
             left = [left_behind(gpu.parent or gpu.uuid) for gpu in gpus if reasons]
             reasons = not_cut(layout, gpus, self.obstacle) + reasons + list(filter(None, left))
             return super().check(node, layout) + reasons

@@ -16,7 +16,7 @@ from gmi_drl.gmi.mps.control import PROGRAM, Control
 from gmi_drl.gmi.mps.folder import Process, control_of, keeper_log, made
 from gmi_drl.gmi.mps.shutdown import UNDO, Patience, clients, take_away
 from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
-from gmi_drl.gmi.watchdog import Keeper
+from gmi_drl.gmi.watchdog import Watchdog
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.backend_limits import mps_clients
 from gmi_drl.layout.environment import NO_GPU, mps_limits
@@ -89,7 +89,7 @@ class HeldByMps:
     """What there is for as long as devices are claimed. `controls`: by the UUID of their GPU."""
 
     folder: Path
-    keeper: Keeper
+    keeper: Watchdog
     patience: Patience
     controls: dict[str, Control] = field(default_factory=dict)
 
@@ -122,7 +122,7 @@ class MpsBackend(ProcessBackend):
         with made() as (folder, lock):
             notes = {"folder": str(folder), "patience": asdict(self.patience)}
             holds = [*sorted(locks), lock]
-            keeper = Keeper(UNDO, keeper_log(folder), undo_s=self.patience.undo_s, holds=holds, notes=notes)
+            keeper = Watchdog(UNDO, keeper_log(folder), undo_s=self.patience.undo_s, holds=holds, notes=notes)
             self._claim = HeldByMps(folder, keeper, self.patience)
             try:
                 keeper.prove_ready()

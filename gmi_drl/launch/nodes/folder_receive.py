@@ -8,11 +8,11 @@ from typing import Any
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.launch.nodes.folder_upload import chunks
 from gmi_drl.run.checkpoint import list_checkpoints
-from gmi_drl.run.checkpoint_store import Home
+from gmi_drl.run.checkpoint_store import CheckpointStore
 from gmi_drl.run.folder import RunFolder
 
 
-class Keeper:
+class FolderReceiver:
     """Writes into a run folder what GMIs of other hosts have for it.
 
     Args:
@@ -21,7 +21,7 @@ class Keeper:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        home = Home(folder.checkpoints)
+        home = CheckpointStore(folder.checkpoints)
         self._does: Mapping[str, Callable[..., None]] = {
             "require_room": home.require_room,
             "commit": home.commit,
@@ -61,7 +61,7 @@ class Keeper:
             raise MachineError(f"{target} cannot be written: {error.strerror}") from None
 
     def do(self, what: str, given: Mapping[str, Any]) -> None:
-        """Do with the draft of a checkpoint what rank 0 asks for; see `Home`.
+        """Do with the draft of a checkpoint what rank 0 asks for; see `CheckpointStore`.
 
         Raises:
             GmiError: if it cannot be done.

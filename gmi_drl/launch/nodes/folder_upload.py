@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from gmi_drl.comm.links.control import Message
-from gmi_drl.launch.processes.reaper import Guard
+from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.run.checkpoint import require_free
 from gmi_drl.run.folder import RunFolder
 
@@ -22,7 +22,7 @@ LOG_S = 0.5
 Say = Callable[[Message, bytes], None]
 
 
-class Mirror:
+class FolderUpload:
     """Has the paths of the launcher's run folder, elsewhere, for the time of a `with` block.
 
     Args:
@@ -43,7 +43,7 @@ class Mirror:
     def __enter__(self) -> Self:
         require_free(Path(gettempdir()), self._begins_with, "what the run goes on from needs")
         self.path = Path(mkdtemp(prefix="gmi-drl-run-"))
-        self._guard = Guard()
+        self._guard = Reaper()
         self._guard.watch_folder(self.path)
         folder = RunFolder(self.path)
         folder.create()

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.comm.links.control import Message
-from gmi_drl.comm.links.handshake import Meeting
+from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import parse
 from gmi_drl.gmi import Instances, claimed
-from gmi_drl.launch.nodes.folder_upload import Mirror
+from gmi_drl.launch.nodes.folder_upload import FolderUpload
 from gmi_drl.launch.processes.gmi_process import CHILD, GMIProcess, processes_here
 from gmi_drl.launch.processes.gmi_processes import DRAIN_S
 from gmi_drl.launch.shared_resources import HostResources
@@ -44,7 +44,7 @@ class Host:
         self._node, self._address, self._selector, self._say = node, address, selector, say
         self._life, self._sharing = ExitStack(), ExitStack()
         self._gmis: dict[int, GMIProcess] = {}  # and who stands in for some, by number
-        self._mirror: Mirror | None = None
+        self._mirror: FolderUpload | None = None
         self._does: Mapping[str, Callable[..., Message | None]] = {
             "open": self._open,
             "take": self._take,
@@ -115,7 +115,7 @@ class Host:
             claim = undone.enter_context(claimed([part], purpose, apply_mig=apply_mig))
             self._instances: Instances = undone.enter_context(claim.cut(part))
             if not _sees(home, token):
-                self._mirror = undone.enter_context(Mirror(home, self._say, begins_with))
+                self._mirror = undone.enter_context(FolderUpload(home, self._say, begins_with))
             self._starter = undone.enter_context(processes_here())
             undone.callback(self._end_all)
             self._life = undone.pop_all()
@@ -140,7 +140,7 @@ class Host:
         """Hear where all ranks of all nodes listen."""
         self._resources.meet(
             {
-                name: Meeting(tuple((host, port) for host, port in addresses), token)
+                name: RankAddresses(tuple((host, port) for host, port in addresses), token)
                 for name, (addresses, token) in meetings.items()
             }
         )

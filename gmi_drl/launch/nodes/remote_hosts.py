@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.comm.links.control import Message, Wire
+from gmi_drl.comm.links.control import ControlConnection, Message
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError
-from gmi_drl.launch.hosts import Ground
+from gmi_drl.launch.hosts import OpenedDevices
 from gmi_drl.launch.nodes.accept import Arrival, arrivals
-from gmi_drl.launch.nodes.folder_receive import Keeper
+from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.launch.nodes.node_host import TOKEN
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI, RemoteInstances, nothing_shared
-from gmi_drl.launch.nodes.starters import END_S, AgentStarter, StartedAgent
+from gmi_drl.launch.nodes.starters import END_S, StartedAgent, SupervisorStarter
 from gmi_drl.launch.nodes.versions import differing
 from gmi_drl.launch.processes.gmi_handle import LOST, how_it_ended
 from gmi_drl.layout.layout import Layout
@@ -48,10 +48,10 @@ class RemoteNode:
         self.name, self.machine, self.cpus = arrival.node, arrival.machine, arrival.cpus
         self.gmis: dict[int, RemoteGMI] = {}
         self.first_gmi = 0  # of the layout that is opened
-        self.keeper: Keeper | None = None
+        self.keeper: FolderReceiver | None = None
         self._agent, self._why_lost = agent, ""
         self._answers = queue.SimpleQueue[Message | None]()  # None: it is lost
-        self.wire = Wire(
+        self.wire = ControlConnection(
             arrival.connection,
             self._hear,
             self._is_lost,
@@ -140,7 +140,7 @@ class RemoteNode:
         return why
 
 
-class Nodes:
+class RemoteHosts:
     """Agents that are there, one for each node of a layout; a layout is opened on them as on this machine.
 
     Args:
@@ -155,7 +155,7 @@ class Nodes:
     @contextmanager
     def laid(
         self, layout: Layout, folder: RunFolder, slot_bytes: int, environment: Mapping[str, str | None]
-    ) -> Iterator[Ground]:
+    ) -> Iterator[OpenedDevices]:
         """See `Laying`."""
         for name, node in self._nodes.items():
             node.first_gmi = layout.devices_on(name)[0].gmis[0].id
@@ -166,7 +166,7 @@ class Nodes:
                 "layout": layout.model_dump(mode="json"),
                 "run_folder": str(folder.path.resolve()),
                 "token": secret,
-                "begins_with": Keeper(folder).size(),
+                "begins_with": FolderReceiver(folder).size(),
             }
             whole = {**opens, "purpose": self._purpose, "apply_mig": self._apply_mig}
             shares = cpus_of(layout, self._nodes)
@@ -179,7 +179,7 @@ class Nodes:
         @contextmanager
         def shared() -> Iterator[Mapping[int, Resources]]:
             for node in mirrored:
-                node.keeper = Keeper(folder)
+                node.keeper = FolderReceiver(folder)
                 for file, data in node.keeper.pieces():
                     node.wire.say({"say": "take", "file": file}, data)
             asked = {"say": "share", "slot_bytes": slot_bytes}
@@ -202,7 +202,7 @@ class Nodes:
             assert name is not None
             return self._start(self._nodes[name], dict(order), log.resolve(), overrides)
 
-        yield Ground(instances, start, shared)
+        yield OpenedDevices(instances, start, shared)
 
     def _start(
         self, node: RemoteNode, order: dict[str, Any], log: Path, environment: Mapping[str, str | None]
@@ -279,8 +279,8 @@ def _cores_of(layout: Layout, node: str) -> int:
 
 @contextmanager
 def on_nodes(
-    layout: Layout, purpose: str, starter: AgentStarter, *, apply_mig: bool = False, tell: Tell = lambda line: None
-) -> Iterator[Nodes]:
+    layout: Layout, purpose: str, starter: SupervisorStarter, *, apply_mig: bool = False, tell: Tell = lambda line: None
+) -> Iterator[RemoteHosts]:
     """Agents on all nodes of a layout, for the time of a `with` block; however it ends, they are ended.
 
     Args:
@@ -315,4 +315,4 @@ def on_nodes(
         if table := differing({name: versions[name] for name in names}):
             raise MachineError(f"the nodes have unlike versions: install the same on all\n{table}")
         nodes = {name: come[name] for name in names}
-        yield Nodes(nodes, purpose, apply_mig=apply_mig)
+        yield RemoteHosts(nodes, purpose, apply_mig=apply_mig)

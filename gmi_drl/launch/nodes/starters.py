@@ -28,7 +28,7 @@ class StartedAgent(Protocol):
         """End it, if it still runs: it is asked to, and killed after `wait_s`. May be called twice."""
 
 
-class AgentStarter(Protocol):
+class SupervisorStarter(Protocol):
     """A way to start agents."""
 
     @property
@@ -44,19 +44,19 @@ class AgentStarter(Protocol):
         """
 
 
-class SubprocessAgents:
+class SubprocessSupervisors:
     """Agents on this machine: for layouts over described nodes, and for tests.
 
     Args:
         prefixes: What is put before the command of a node's agent, e.g. `["ip", "netns", "exec", "a"]`.
-        address: See `AgentStarter`.
+        address: See `SupervisorStarter`.
     """
 
     def __init__(self, prefixes: Mapping[str, Sequence[str]] | None = None, address: str = "127.0.0.1") -> None:
         self.prefixes, self.address = prefixes or {}, address
 
     def start(self, node: str, order: bytes) -> "SubprocessAgent":
-        """See `AgentStarter`."""
+        """See `SupervisorStarter`."""
         return SubprocessAgent([*self.prefixes.get(node, ()), sys.executable, "-P", "-m", MODULE, node], order)
 
 

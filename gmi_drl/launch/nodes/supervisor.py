@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.comm.links.control import Message, Wire
+from gmi_drl.comm.links.control import ControlConnection, Message
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.nodes.accept import introduction
 from gmi_drl.launch.nodes.node_host import Host
@@ -42,11 +42,11 @@ def main() -> int:
         remedy = "nodes must reach it at any port (`gmi-drl doctor --cluster ray`)"
         sys.exit(f"the launcher at {host}, port {port}, cannot be reached from here: {error}: {remedy}")
     connection.settimeout(None)
-    Agent(node, connection).obey()
+    NodeSupervisor(node, connection).obey()
     return 0
 
 
-class Agent:
+class NodeSupervisor:
     """Carries words between the launcher and what it has on this host.
 
     Args:
@@ -58,7 +58,7 @@ class Agent:
         self._address = connection.getsockname()[0]
         self._orders = queue.SimpleQueue[tuple[Message, bytes] | None]()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._wire = Wire(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S)
+        self._wire = ControlConnection(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S)
         self._selector = selectors.DefaultSelector()
         self._host = Host(node, self._address, self._selector, self._wire.say)
 

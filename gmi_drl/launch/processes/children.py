@@ -9,13 +9,13 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from gmi_drl.gmi import Instances
-from gmi_drl.launch.processes.gmi_handle import StartedGMI, Starter
+from gmi_drl.launch.processes.gmi_handle import GMIHandle, Starter
 from gmi_drl.layout.environment import without_mps
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
 
 
-class Children(Mapping[int, StartedGMI]):
+class Children(Mapping[int, GMIHandle]):
     """One process per number, each with its environment complete, its log, what it shares and one line to here.
 
     Args:
@@ -45,10 +45,10 @@ class Children(Mapping[int, StartedGMI]):
         self._order, self._roles, self._folder, self._instances = dict(order), roles, folder, instances
         self._start, self._resources, self._environment = start, resources, environment
         self.predecessors: Counter[int] = Counter()
-        self._running: dict[int, StartedGMI] = {}
+        self._running: dict[int, GMIHandle] = {}
         self._selector = selectors.DefaultSelector()
 
-    def __getitem__(self, number: int) -> StartedGMI:
+    def __getitem__(self, number: int) -> GMIHandle:
         return self._running[number]
 
     def __iter__(self) -> Iterator[int]:

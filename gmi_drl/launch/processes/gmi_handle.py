@@ -16,7 +16,7 @@ LOST = 257
 LOG_LINES, LAST_LINES = 5, 20  # that are told of a log that stays, and of one that does not
 
 
-class StartedGMI(Protocol):
+class GMIHandle(Protocol):
     """A GMI that runs: it is listened to, and ended with all that it has started."""
 
     @property
@@ -66,7 +66,7 @@ class Starter(Protocol):
 
     def __call__(
         self, order: Mapping[str, Any], environment: Mapping[str, str], log: Path, resources: Resources
-    ) -> StartedGMI:
+    ) -> GMIHandle:
         """Start one.
 
         Args:
@@ -99,7 +99,7 @@ def _name(number: int) -> str:
         return f"signal {number} (SIGRTMIN+{number - signal.SIGRTMIN})"
 
 
-def log_of(gmi: StartedGMI, message: str, *, stays: bool) -> str:
+def log_of(gmi: GMIHandle, message: str, *, stays: bool) -> str:
     """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone.
 
     What the log ends with and the message has said is not said again.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.launch.group_leader import GroupLeader
-from gmi_drl.launch.processes.reaper import Guard
+from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.process_signals import DRAIN, held_back
 from gmi_drl.roles.launcher.connection import MAX_BYTES, line_pair
 from gmi_drl.roles.launcher.resources import Resources
@@ -41,7 +41,7 @@ class GMIProcess(GroupLeader):
         environment: Mapping[str, str],
         log: Path,
         resources: Resources,
-        guard: Guard,
+        guard: Reaper,
         module: str = CHILD,
     ) -> None:
         self.log, self._guard, self._drains = log, guard, bool(order["drains"])
@@ -119,7 +119,7 @@ def processes_here() -> Iterator[Callable[..., GMIProcess]]:
 
     Meanwhile a guard ends them with all that they have started if this process is killed.
     """
-    guard = Guard()
+    guard = Reaper()
     try:
         yield partial(GMIProcess, guard=guard)
     finally:

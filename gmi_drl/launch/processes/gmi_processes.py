@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Instances
 from gmi_drl.launch.closing import Closing
 from gmi_drl.launch.processes.children import Children
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
-from gmi_drl.launch.processes.gmi_restarts import Succession
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import far_agents
 from gmi_drl.roles.launcher.connection import decode, encode
@@ -46,7 +46,7 @@ SHOWN = 200  # bytes of a message that is not understood
 
 
 @dataclass(frozen=True)
-class Heard:
+class GMIMessage:
     """A GMI says that it is ready, reports, or has written a shard. Its other words are the launcher's own affair."""
 
     gmi_id: int
@@ -58,7 +58,7 @@ class Tick:
     """Nothing has come for a moment, or all that came has been told: time to look at the clock and at signals."""
 
 
-Event = Heard | Tick
+Event = GMIMessage | Tick
 
 
 class GMIProcesses:
@@ -94,7 +94,7 @@ class GMIProcesses:
         hang_s: float,
         resources: Mapping[int, Resources],
         environment: Mapping[str, str | None],
-        succession: Succession | None = None,
+        succession: GMIRestarts | None = None,
     ) -> None:
         self.layout, self.folder, self.instances = layout, folder, instances
         self._results: dict[int, Any] = {}
@@ -109,7 +109,7 @@ class GMIProcesses:
         }
         self._succession = succession
         self._children = Children(order, roles, folder, instances, start, resources=resources, environment=environment)
-        self._starting, self._failed, self._closing = dict[int, Waiting](), set[int](), Closing(layout.task)
+        self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(layout.task)
         self._has_told = False  # the role of any GMI
 
     def __enter__(self) -> Self:
@@ -149,15 +149,15 @@ class GMIProcesses:
             GmiDiedError: when a GMI dies.
             GmiError: when one fails or cannot be understood, or none is heard of in time; all name the GMI and its log.
         """
-        heard = Waiting()  # only time in which this process ran: after a standstill of all nobody is to blame
+        heard = WaitClock()  # only time in which this process ran: after a standstill of all nobody is to blame
         while self._is_anybody_awaited():
             words, error = self._receive(TICK_S)
             for number, word in words:
-                heard = Waiting()
+                heard = WaitClock()
                 if isinstance(word, Ready | Report | Wrote):
                     self._has_told = True
-                    yield Heard(number, word)
-                    heard = Waiting()  # what the caller took its time for is not the GMIs' silence
+                    yield GMIMessage(number, word)
+                    heard = WaitClock()  # what the caller took its time for is not the GMIs' silence
             if error is not None:
                 raise error
             self._check_silence(heard.look(), silence_s)
@@ -191,7 +191,7 @@ class GMIProcesses:
 
     def _add(self, number: int) -> None:
         self._children.add(number)
-        self._starting[number] = Waiting()
+        self._starting[number] = WaitClock()
 
     def _receive(self, wait_s: float) -> tuple[list[tuple[int, GMIWord]], GmiError | None]:
         """Words that have come within `wait_s`, and how a GMI failed, after which all that was said is heard.
@@ -242,7 +242,7 @@ class GMIProcesses:
             if not self._succession.restarts.take(death, "started again alone"):
                 return death
             self._children.replace(number)
-            self._starting[number] = Waiting()
+            self._starting[number] = WaitClock()
         return None
 
     def _may_be_succeeded(self, number: int) -> bool:
@@ -272,7 +272,7 @@ class GMIProcesses:
             case Attached():
                 self.instances.prove_attached(number, child.pid)
                 self._starting.pop(number, None)
-                self._starting = {other: Waiting() for other in self._starting}  # a slow machine is slow for all
+                self._starting = {other: WaitClock() for other in self._starting}  # a slow machine is slow for all
             case OnDevice():
                 self.instances.prove_on_device(number, child.pid)
                 self.say(number, Proved())

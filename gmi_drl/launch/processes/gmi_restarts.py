@@ -34,7 +34,7 @@ class Restarts:
 
 
 @dataclass(frozen=True)
-class Succession:
+class GMIRestarts:
     """GMIs that others can go on without for a while.
 
     Args:

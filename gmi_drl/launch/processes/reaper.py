@@ -28,7 +28,7 @@ REPLACED_S = 1.0
 """Between two replacements at least, should somebody kill every guard."""
 
 
-class Guard:
+class Reaper:
     """The launcher's end: tells the guard which process groups are to be killed if the launcher dies.
 
     A thread waits for the guard's death. A guard that somebody has killed is replaced, which is told once (GmiWarning).

@@ -13,7 +13,7 @@ from typing import Any
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.launch.nodes.starters import END_S
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
-from gmi_drl.launch.processes.reaper import Guard
+from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.layout.layout import Layout
 from gmi_drl.process_signals import held_back
 
@@ -27,10 +27,10 @@ LEFT_S = 5.0
 """Until the driver must have let the cluster go, which may be one of its own. It cannot while Ray's head is gone."""
 
 
-class DrivenAgent:
+class RaySupervisorHandle:
     """An agent on a node of the cluster, see `StartedAgent`."""
 
-    def __init__(self, driver: "Driver", number: int) -> None:
+    def __init__(self, driver: "RayClient", number: int) -> None:
         self._driver, self._number = driver, number
 
     def why_gone(self) -> str | None:
@@ -46,7 +46,7 @@ class DrivenAgent:
             self._driver.ask({"say": "end", "agent": self._number, "wait_s": wait_s}, "ended", wait_s + MORE_S)
 
 
-class Driver:
+class RayClient:
     """The process, and the words to and from it. Starts agents, see `AgentStarter`.
 
     Args:
@@ -64,7 +64,7 @@ class Driver:
     def __init__(self, layout: Layout) -> None:
         self.address, self.gone = "", dict[int, str]()
         self._asked, self._answers = 0, queue.SimpleQueue[dict[str, Any] | None]()
-        self._guard = Guard()
+        self._guard = Reaper()
         with held_back():
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "gmi_drl.launch.ray.process"],
@@ -81,10 +81,10 @@ class Driver:
             self.close()
             raise
 
-    def start(self, node: str, order: bytes) -> DrivenAgent:
+    def start(self, node: str, order: bytes) -> RaySupervisorHandle:
         """See `AgentStarter`."""
         answer = self.ask({"say": "start", "node": node, "order": order.decode()}, "started", TAKEN_S)
-        return DrivenAgent(self, answer["number"])
+        return RaySupervisorHandle(self, answer["number"])
 
     def why_ended(self) -> str | None:
         """How the driver itself ended; None while it runs."""
@@ -155,9 +155,9 @@ class Driver:
 
 
 @contextmanager
-def driven_agents(layout: Layout) -> Iterator[Driver]:
+def driven_agents(layout: Layout) -> Iterator[RayClient]:
     """Room for a layout on a cluster, and what starts agents there, for the time of a `with` block."""
-    driver = Driver(layout)
+    driver = RayClient(layout)
     try:
         yield driver
     finally:

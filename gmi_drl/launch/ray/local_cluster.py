@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
-from gmi_drl.launch.processes.reaper import Guard
+from gmi_drl.launch.processes.reaper import Reaper
 
 OBJECT_STORE_BYTES = 80 * 2**20  # near Ray's least: nothing of ours is kept there
 
@@ -23,7 +23,7 @@ def own_cluster() -> Iterator[None]:
     """
     import ray
 
-    with folder_of_ray() as folder, closing(Guard()) as guard, variable("RAY_USAGE_STATS_ENABLED", "0"):
+    with folder_of_ray() as folder, closing(Reaper()) as guard, variable("RAY_USAGE_STATS_ENABLED", "0"):
         guard.watch_folder(folder)
         others = set(psutil.Process().children(recursive=True))
         try:

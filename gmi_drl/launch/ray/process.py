@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from gmi_drl.errors import GmiError
-from gmi_drl.launch.ray.supervisors import RayAgent, RayAgents, ray_agents
+from gmi_drl.launch.ray.supervisors import RayAgent, RaySupervisors, ray_agents
 from gmi_drl.layout.layout import Layout
 from gmi_drl.process_signals import leave_to_launcher
 
@@ -78,7 +78,7 @@ class Teller:
             self.answer(asked, {"say": "refused", "message": f"{type(error).__name__}: {error}", "exit_code": 1})
 
 
-def obey(heard: "queue.SimpleQueue[Word | None]", agents: RayAgents, teller: Teller) -> None:
+def obey(heard: "queue.SimpleQueue[Word | None]", agents: RaySupervisors, teller: Teller) -> None:
     """Start and end agents as the launcher says, and tell it of each that ends, by the number of its first word."""
     started: dict[int, RayAgent] = {}
     while (word := heard.get()) is not None:

@@ -57,7 +57,7 @@ class RayAgent:
             ray.kill(self._host)
 
 
-class RayAgents:
+class RaySupervisors:
     """Starts agents where a placement group keeps room for them.
 
     Args:
@@ -104,7 +104,9 @@ def last_line(error: Exception) -> str:
 
 
 @contextmanager
-def ray_agents(layout: Layout, arguments: Callable[[LayoutNode], Sequence[str]] = arguments_of) -> Iterator[RayAgents]:
+def ray_agents(
+    layout: Layout, arguments: Callable[[LayoutNode], Sequence[str]] = arguments_of
+) -> Iterator[RaySupervisors]:
     """Room for a layout on a cluster, and what starts agents there, for the time of a `with` block.
 
     Raises:
@@ -115,4 +117,4 @@ def ray_agents(layout: Layout, arguments: Callable[[LayoutNode], Sequence[str]] 
         shares = shares_of(layout)
         on = assigned_in_time(shares, nodes)
         with placed(shares, on) as group:
-            yield RayAgents(group, shares, on, arguments)
+            yield RaySupervisors(group, shares, on, arguments)

@@ -21,9 +21,9 @@ from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.comm.channels import TrainerEnd
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig, a3c_of
-from gmi_drl.roles.decoupled.update_stats import Agreement
+from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.iteration_stats import News, Word
+from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.run.phases import ACT, SIMULATE
 from gmi_drl.workload import TaskSpec
 
@@ -47,7 +47,7 @@ def published_of(a3c: A3C) -> list[Tensor]:
     return [a3c.flat.vector, a3c.normaliser.statistics]
 
 
-class TrainingReplica:
+class A3CReplica:
     """Learns from what comes out of channels, as the other trainers do; see `AnyReplica`.
 
     Args:
@@ -60,7 +60,7 @@ class TrainingReplica:
     """
 
     def __init__(
-        self, a3c: A3C, end: TrainerEnd, agreement: Agreement, *, version: int, last: int, publishes: bool
+        self, a3c: A3C, end: TrainerEnd, agreement: UpdateExchange, *, version: int, last: int, publishes: bool
     ) -> None:
         self.a3c, self.end, self.group = a3c, end, agreement.group
         self._agreement, self._publishes, self._last = agreement, publishes, last
@@ -69,7 +69,7 @@ class TrainingReplica:
         self.sync_s = 0.0
         self._publish_s = 0.0
 
-    def iterate(self, decide: Callable[[], Word]) -> News:
+    def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
         """Take, agree, learn, publish. See `AnyReplica`."""
         self.publish()
         self.clock.start()
@@ -84,7 +84,7 @@ class TrainingReplica:
         self.end.give_back()
         self.clock.mark("sync_s")
         self.sync_s = self.end.wait_s + self.group.wait_s - waited_s
-        return self._ended(news) if news.word is Word.STOP or self.version == self._last else news
+        return self._ended(news) if news.word is Decision.STOP or self.version == self._last else news
 
     def phases(self) -> dict[str, float]:
         """Learning and waiting of this trainer; simulating and acting of its agents, which go on meanwhile."""
@@ -117,7 +117,7 @@ class TrainingReplica:
     def load_worlds_state(self, state: dict[str, Tensor]) -> None:
         """See `worlds_state`."""
 
-    def _ended(self, news: News) -> News:
+    def _ended(self, news: IterationStats) -> IterationStats:
         """Those of the last update, with the rollouts that were under way, of which nobody learns."""
         self.end.end_experience()
         dropped = Counter(news.told["dropped"]) + Counter(self._agreement.dropped_since(self.end.dropped))

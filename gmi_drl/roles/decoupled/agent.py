@@ -12,7 +12,7 @@ from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.config.run_config import a3c_of
 from gmi_drl.layout.experience import FACTS
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes
-from gmi_drl.roles.decoupled.rollout_writer import Recording, recording_of
+from gmi_drl.roles.decoupled.rollout_writer import RolloutWriter, recording_of
 from gmi_drl.roles.decoupled.startup import tell_of_worlds
 from gmi_drl.roles.decoupled.trainer_connection import way_to_trainers
 from gmi_drl.roles.drl_role import DRL_role
@@ -43,14 +43,17 @@ class ExperienceAgent(DRL_role):
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
         agent, vector = new_agent(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
-        actor, newest = Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs), Newest(agent, vector)
+        actor, newest = (
+            Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs),
+            PolicyFollower(agent, vector),
+        )
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
         recording = recording_of(sizes, device)
         with closing(way.open(sizes)) as end:
-            return {"rollouts": Playing(actor, newest, recording, end).play_on()}
+            return {"rollouts": RolloutLoop(actor, newest, recording, end).play_on()}
 
 
-class Playing:
+class RolloutLoop:
     """An actor that fills places, and follows the policy.
 
     Args:
@@ -60,7 +63,7 @@ class Playing:
         end: Of the channels.
     """
 
-    def __init__(self, actor: Actor, newest: "Newest", recording: Recording, end: AgentEnd) -> None:
+    def __init__(self, actor: Actor, newest: "PolicyFollower", recording: RolloutWriter, end: AgentEnd) -> None:
         self.actor, self.newest, self.recording, self.end = actor, newest, recording, end
         self.clock = PhaseClock(actor.task.device)
         self._sent, self._told_wait_s, self._fetch_s = 0, 0.0, 0.0
@@ -101,7 +104,7 @@ class Playing:
         return torch.tensor([float(facts[name]) for name in FACTS], dtype=torch.float64)
 
 
-class Newest:
+class PolicyFollower:
     """The newest version of a policy, in an agent that somebody else trains.
 
     Args:

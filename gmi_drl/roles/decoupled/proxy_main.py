@@ -24,10 +24,10 @@ def main() -> int:
     die_with(order["parent"])
 
     from gmi_drl.errors import GmiError
-    from gmi_drl.roles.launcher.connection import Line
+    from gmi_drl.roles.launcher.connection import LauncherConnection
     from gmi_drl.roles.launcher.protocol import Attached, Done
 
-    line = Line(order["line"])
+    line = LauncherConnection(order["line"])
     line.deliver(Attached())
     try:
         _stand_in(order)
@@ -44,9 +44,9 @@ def _stand_in(order: dict[str, Any]) -> None:
     """Everything that needs torch."""
     import torch
 
-    from gmi_drl.comm.channels.proxy import StandIn
+    from gmi_drl.comm.channels.proxy import AgentProxy
     from gmi_drl.comm.channels.proxy_rendezvous import AGENT, STAND_IN, crossing_of, member_of
-    from gmi_drl.comm.links.handshake import Meeting, meet
+    from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
     from gmi_drl.comm.messages.messages import Messages
     from gmi_drl.files import load_yaml
     from gmi_drl.layout.layout import Layout
@@ -61,8 +61,8 @@ def _stand_in(order: dict[str, Any]) -> None:
     assert post is not None and memory is not None and spot.meeting is not None and spot.listener is not None
     messages = Messages(post, gmi_id, hang_s)  # trainers can see this process end from now on
     member = member_of(gmi_id, STAND_IN, order["home"], hang_s)
-    wire = meet(member, Meeting.read(spot.meeting), spot.listener)[AGENT]
-    with closing(StandIn(wire, memory, post, gmi_id, hang_s, messages.send, waits)) as stand_in:
+    wire = connect_ranks(member, RankAddresses.read(spot.meeting), spot.listener)[AGENT]
+    with closing(AgentProxy(wire, memory, post, gmi_id, hang_s, messages.send, waits)) as stand_in:
         stand_in.serve()
 
 

@@ -13,7 +13,7 @@ _JUDGED = ("log_prob", "bootstrap")
 """What the agent itself says of a rollout, at its end, whatever its shape."""
 
 
-class Recording(ABC):
+class RolloutWriter(ABC):
     """Rollouts of one agent, one after another, each in the place that was leased for it.
 
     Args:
@@ -52,37 +52,37 @@ class Recording(ABC):
         self._place.commit()
 
 
-class InPlace(Recording):
+class InPlaceWriter(RolloutWriter):
     """On a CPU the rollout is the place: what the worlds tell is written where the trainer reads it, once."""
 
     def begin(self, place: Place) -> None:
-        """See `Recording`."""
+        """See `RolloutWriter`."""
         super().begin(place)
         for name in (*self._by_step, *self._at_end):
             setattr(self.rollout, name, place.views[name])
 
     def after_step(self, t: int) -> None:
-        """See `Recording`."""
+        """See `RolloutWriter`."""
         for name in self._by_step:
             self._place.wrote(name, t)
 
     def end(self, facts: Tensor) -> None:
-        """See `Recording`."""
+        """See `RolloutWriter`."""
         self._place.views["facts"].copy_(facts)
         self._tell_whole(*self._at_end, "facts")
 
 
-class Whole(Recording):
+class WholeWriter(RolloutWriter):
     """Elsewhere a rollout is gathered first: each kind of it is copied once, at its end. Not yet run on a GPU.
 
     The host waits for all copies together, and then tells of them.
     """
 
     def after_step(self, t: int) -> None:
-        """See `Recording`: nothing is sent yet."""
+        """See `RolloutWriter`: nothing is sent yet."""
 
     def end(self, facts: Tensor) -> None:
-        """See `Recording`."""
+        """See `RolloutWriter`."""
         self._send_whole((*self._by_step, *self._at_end), facts)
 
     def _send_whole(self, names: tuple[str, ...], facts: Tensor) -> None:
@@ -93,11 +93,11 @@ class Whole(Recording):
         self._tell_whole(*names, "facts")
 
 
-class ByStep(Whole):
+class StepWriter(WholeWriter):
     """Elsewhere under UCC: every tensor is copied as it is produced, those of a step together. Not yet run on a GPU."""
 
     def after_step(self, t: int) -> None:
-        """See `Recording`."""
+        """See `RolloutWriter`."""
         for name in self._by_step:
             self._place.views[name][t].copy_(getattr(self.rollout, name)[t], non_blocking=True)
         await_stream(self._device)
@@ -105,12 +105,12 @@ class ByStep(Whole):
             self._place.wrote(name, t)
 
     def end(self, facts: Tensor) -> None:
-        """See `Recording`."""
+        """See `RolloutWriter`."""
         self._send_whole(tuple(self._at_end), facts)
 
 
-def recording_of(sizes: ChannelSizes, device: torch.device) -> Recording:
+def recording_of(sizes: ChannelSizes, device: torch.device) -> RolloutWriter:
     """That of an agent on a device."""
     if device.type == "cpu":
-        return InPlace(sizes, device)
-    return (ByStep if sizes.channels.mode == "UCC" else Whole)(sizes, device)
+        return InPlaceWriter(sizes, device)
+    return (StepWriter if sizes.channels.mode == "UCC" else WholeWriter)(sizes, device)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from gmi_drl.layout.pools import far_agents, pool_of
 from gmi_drl.layout.waits import LOADING_S
-from gmi_drl.roles.decoupled.trainer_connection import Way
+from gmi_drl.roles.decoupled.trainer_connection import TrainerConnection
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.peer import Peer
 from gmi_drl.tasks import Task
@@ -16,7 +16,7 @@ from gmi_drl.tasks.terms import terms_of
 from gmi_drl.workload import TaskSpec
 
 
-def tell_of_worlds(role: DRL_role, task: Task, way: Way) -> None:
+def tell_of_worlds(role: DRL_role, task: Task, way: TrainerConnection) -> None:
     """Tell all trainers the sizes of the worlds and terms of the reward, once; the first agent of a pool does it."""
     if role.GMI_id != pool_of(role.mgr.layout, role.GMI_id).agents[0] or role.mgr.predecessors:
         return

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from gmi_drl.roles.decoupled.a3c_replica import TrainingReplica, make_a3c, published_of
+from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_of
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes, open_trainer_end
 from gmi_drl.roles.decoupled.startup import hear_of_worlds, tell_of_room
-from gmi_drl.roles.decoupled.update_stats import Agreement
+from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.holistic import Holistic
 from gmi_drl.tasks.terms import RewardTerms
 
@@ -13,7 +13,7 @@ from gmi_drl.tasks.terms import RewardTerms
 class Trainer(Holistic):
     """Updates, reports and saves as a holistic GMI does, without worlds of its own."""
 
-    replica: TrainingReplica
+    replica: A3CReplica
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """See `Holistic`. An iteration is an update of all trainers, and makes a version of the policy."""
@@ -31,10 +31,10 @@ class Trainer(Holistic):
         a3c = make_a3c(spec, self.config, self.reduction, device)
         sizes = channel_sizes(self.mgr, self.config, spec, len(names), published_of(a3c))
         agents = [gmi.id for gmi in self.mgr.layout.with_role("agent")]
-        self.replica = TrainingReplica(
+        self.replica = A3CReplica(
             a3c,
             open_trainer_end(self.mgr, sizes),
-            Agreement(self.reduction.group, agents),
+            UpdateExchange(self.reduction.group, agents),
             version=start,
             last=self.config.iterations,
             publishes=self.GMI_id == sizes.trainers[0],

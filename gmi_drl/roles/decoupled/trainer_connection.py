@@ -4,17 +4,17 @@ from typing import Protocol
 
 from gmi_drl.comm.channels import AgentEnd, ChannelSizes, agent_end
 from gmi_drl.comm.channels.proxy_rendezvous import AGENT, STAND_IN, crossing_of, member_of
-from gmi_drl.comm.channels.remote_agent import FarAgentEnd
+from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import TELL, TO
-from gmi_drl.comm.channels.remote_sender import Carrier
-from gmi_drl.comm.links.handshake import Meeting, meet
+from gmi_drl.comm.channels.remote_sender import RemoteSender
+from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
 from gmi_drl.layout.pools import pool_of
 from gmi_drl.layout.waits import LOADING_S
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.peer import Peer
 
 
-class Way(Protocol):
+class TrainerConnection(Protocol):
     """Of one agent."""
 
     def tell(self, text: str) -> None:
@@ -24,7 +24,7 @@ class Way(Protocol):
         """The agent's end of the channels, when the first trainer has made room: worlds of others may load for long."""
 
 
-class Near:
+class LocalConnection:
     """By the memory of a host.
 
     Args:
@@ -35,19 +35,19 @@ class Near:
         self._mgr, self._trainers = mgr, pool_of(mgr.layout, mgr.gmi.id).trainers
 
     def tell(self, text: str) -> None:
-        """See `Way`."""
+        """See `TrainerConnection`."""
         for trainer in self._trainers:
             Peer(self._mgr, trainer).say(text)
 
     def open(self, sizes: ChannelSizes) -> AgentEnd:
-        """See `Way`. The first trainer says that there is room, after whatever it has waited for; a successor knows."""
+        """See `TrainerConnection`. The first trainer says that there is room; a successor knows."""
         mgr = self._mgr
         if not mgr.predecessors:
             Peer(mgr, self._trainers[0]).hear(LOADING_S)
         return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.predecessors, mgr.waits)
 
 
-class Far:
+class RemoteConnection:
     """By a stand-in, which is met at once: nobody knows yet how long the worlds will load.
 
     Args:
@@ -64,20 +64,20 @@ class Far:
         spot = mgr.resources.spots[crossing_of(mgr.gmi.id)]
         assert spot.meeting is not None and spot.listener is not None
         member = member_of(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
-        wire = meet(member, Meeting.read(spot.meeting), spot.listener)[STAND_IN]
-        self._carrier = Carrier(wire, member.name(STAND_IN), member.name(AGENT))
+        wire = connect_ranks(member, RankAddresses.read(spot.meeting), spot.listener)[STAND_IN]
+        self._carrier = RemoteSender(wire, member.name(STAND_IN), member.name(AGENT))
 
     def tell(self, text: str) -> None:
-        """See `Way`."""
+        """See `TrainerConnection`."""
         for trainer in self._trainers:
             self._carrier.say(TELL, TO.pack(trainer) + text.encode())
 
-    def open(self, sizes: ChannelSizes) -> FarAgentEnd:
-        """See `Way`. The stand-in says that there is room."""
+    def open(self, sizes: ChannelSizes) -> RemoteAgentEnd:
+        """See `TrainerConnection`. The stand-in says that there is room."""
         mgr = self._mgr
-        return FarAgentEnd(self._carrier, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device)
+        return RemoteAgentEnd(self._carrier, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device)
 
 
-def way_to_trainers(mgr: GMI_manager) -> Way:
+def way_to_trainers(mgr: GMI_manager) -> TrainerConnection:
     """The one that an agent has."""
-    return Far(mgr) if crossing_of(mgr.gmi.id) in mgr.resources.spots else Near(mgr)
+    return RemoteConnection(mgr) if crossing_of(mgr.gmi.id) in mgr.resources.spots else LocalConnection(mgr)

@@ -15,14 +15,14 @@ from gmi_drl.comm.channels.trainer_end import ENDED, death_of
 from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.experience import FACTS
-from gmi_drl.roles.training.iteration_stats import News, Word
+from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.run.phases import ACT, SIMULATE
 
 AGENTS_S = (SIMULATE.name, ACT.name, "wait_s", "fetch_s")
 """Seconds that agents tell of each rollout."""
 
 
-class Said(NamedTuple):
+class TrainerReport(NamedTuple):
     """What a trainer tells of one update, as numbers of a row of the exchange.
 
     Attributes:
@@ -43,7 +43,7 @@ class Said(NamedTuple):
 
 
 @dataclass
-class Cause:
+class DropCounter:
     """Why rollouts of a trainer never came, and how many of those others were told of."""
 
     text: str
@@ -55,7 +55,7 @@ class Cause:
         return self.told - before
 
 
-class Agreement:
+class UpdateExchange:
     """Exchanges what each trainer has taken; tells rates of the time between two exchanges.
 
     Args:
@@ -69,12 +69,12 @@ class Agreement:
     def __init__(self, group: Group, agents: Sequence[int]) -> None:
         self.group = group
         self.agents_s = dict.fromkeys(AGENTS_S, 0.0)
-        self._causes = [Cause(text) for text in (*map(death_of, agents), ENDED)]
+        self._causes = [DropCounter(text) for text in (*map(death_of, agents), ENDED)]
         self._last_s = time.monotonic()
 
     def agree(
-        self, word: Word, batch: ExperienceBatch, version: int, dropped: Mapping[str, int], publish_s: float = 0.0
-    ) -> News:
+        self, word: Decision, batch: ExperienceBatch, version: int, dropped: Mapping[str, int], publish_s: float = 0.0
+    ) -> IterationStats:
         """Exchange. Waits for the device, once.
 
         Args:
@@ -90,7 +90,9 @@ class Agreement:
         sums, facts, delta = batch.sums.sum(0), batch.facts.cpu(), reduce(merge_moments, batch.delta)
         lags = version - facts[:, FACTS.index("version")]
         self.agents_s = {name: float(facts[:, FACTS.index(name)].mean()) for name in AGENTS_S}
-        said = Said(float(word), float(lags.max()), publish_s, batch.reward.numel(), len(facts), float(lags.sum()))
+        said = TrainerReport(
+            float(word), float(lags.max()), publish_s, batch.reward.numel(), len(facts), float(lags.sum())
+        )
         own = torch.tensor([*said, *self._new(dropped)], dtype=torch.float64)
         seen = torch.cat((batch.valid.sum(dtype=torch.float64)[None], sums, delta)).cpu()
         table = self.group.gather(torch.cat((own, seen)))
@@ -98,7 +100,9 @@ class Agreement:
         all_said, new, valid, all_sums, deltas = torch.split(table, sizes, dim=1)
         if not valid.sum() > 0:
             raise GmiError("every world of every GMI went wrong in all steps of a batch: task or policy are broken")
-        return self._news([Said(*row) for row in all_said.tolist()], self._by_cause(new), all_sums.sum(0), deltas)
+        return self._news(
+            [TrainerReport(*row) for row in all_said.tolist()], self._by_cause(new), all_sums.sum(0), deltas
+        )
 
     def dropped_since(self, dropped: Mapping[str, int]) -> dict[str, int]:
         """What all trainers have dropped since they agreed last, by cause: another exchange, for the end."""
@@ -112,7 +116,9 @@ class Agreement:
         counts = new.sum(0).tolist()
         return {cause.text: int(count) for cause, count in zip(self._causes, counts, strict=True) if count}
 
-    def _news(self, said: Sequence[Said], dropped: dict[str, int], sums: Tensor, deltas: Tensor) -> News:
+    def _news(
+        self, said: Sequence[TrainerReport], dropped: dict[str, int], sums: Tensor, deltas: Tensor
+    ) -> IterationStats:
         """What follows from what all trainers said, by rank."""
         samples = sum(one.samples for one in said)
         rollouts = sum(one.rollouts for one in said)
@@ -129,7 +135,7 @@ class Agreement:
             "publish_s": max(one.publish_s for one in said),
         }
         reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = sums.tolist()
-        word = Word(int(said[0].word))
-        return News(
+        word = Decision(int(said[0].word))
+        return IterationStats(
             word, reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms), 0.0, 1.0, deltas, told
         )

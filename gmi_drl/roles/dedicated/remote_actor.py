@@ -8,7 +8,7 @@ from gmi_drl.config.run_config import ppo_of
 from gmi_drl.roles.peer import CLOSE, Peer
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.learner import Learner
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 
 
 class RemoteActor:
@@ -57,7 +57,7 @@ class RemoteActor:
         self._agent.say((CLOSE, None))
 
 
-class RemoteReplica(Replica):
+class RemoteReplica(PPOReplica):
     """Learns on this GMI from what another one has met. For arguments see `Learner`."""
 
     actor: RemoteActor
@@ -68,7 +68,7 @@ class RemoteReplica(Replica):
         self.act_by(RemoteActor(agent, self.learner, horizon=horizon, num_env=num_env, num_terms=num_terms))
 
     def phases(self) -> dict[str, float]:
-        """See `Replica`, of all GMIs of the device: what nobody simulated, acted or learnt in is waiting, for borders.
+        """See `PPOReplica`, of all GMIs of the device: what nobody simulated, acted or learnt in is waiting.
 
         Judging is the agent's, so part of acting here.
         """

@@ -49,7 +49,7 @@ def decode(data: bytes) -> object:
     return message
 
 
-class Line:
+class LauncherConnection:
     """A GMI's end of the line."""
 
     def __init__(self, descriptor: int) -> None:

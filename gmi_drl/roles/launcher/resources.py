@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from gmi_drl.comm.memory.mailbox_memory import Post
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes
+from gmi_drl.comm.rendezvous import Rendezvous
 
 
 @dataclass(frozen=True)
@@ -18,17 +18,17 @@ class Resources:
         channels: Descriptor of the memory of experience (`comm.channels.create_memory`); None in a layout without.
     """
 
-    spots: Mapping[str, Spot] = field(default_factory=dict)
-    post: Post | None = None
+    spots: Mapping[str, Rendezvous] = field(default_factory=dict)
+    post: Mailboxes | None = None
     channels: int | None = None
 
     def with_descriptors(self, by: Mapping[int, int]) -> Self:
         """The same with other descriptors of the same things, by those here."""
         spots = {
-            name: Spot.from_order(spot.to_order() | {what: by[one] for what, one in spot.descriptors.items()})
+            name: Rendezvous.from_order(spot.to_order() | {what: by[one] for what, one in spot.descriptors.items()})
             for name, spot in self.spots.items()
         }
-        post = self.post and Post(by[self.post.memory], {gmi: by[bell] for gmi, bell in self.post.bells.items()})
+        post = self.post and Mailboxes(by[self.post.memory], {gmi: by[bell] for gmi, bell in self.post.bells.items()})
         return replace(self, spots=spots, post=post, channels=None if self.channels is None else by[self.channels])
 
     @property
@@ -47,6 +47,6 @@ class Resources:
     @classmethod
     def from_order(cls, order: Mapping[str, Any]) -> Self:
         """What `to_order` has written, in the process that has inherited it."""
-        spots = {name: Spot.from_order(spot) for name, spot in order["spots"].items()}
+        spots = {name: Rendezvous.from_order(spot) for name, spot in order["spots"].items()}
         post = order["post"]
-        return cls(spots, Post(post["memory"], dict(post["bells"])) if post else None, order["channels"])
+        return cls(spots, Mailboxes(post["memory"], dict(post["bells"])) if post else None, order["channels"])

@@ -5,7 +5,7 @@ from typing import Any
 from gmi_drl.algo.gradient_squares import GradientSquares
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.roles.probes.ppo_probe import PPOProbe
-from gmi_drl.roles.training.iteration_stats import News
+from gmi_drl.roles.training.iteration_stats import IterationStats
 from gmi_drl.roles.training.learner import Learner
 
 PARTS = 16
@@ -17,7 +17,7 @@ class WatchedLearner(Learner):
 
     squares: GradientSquares
 
-    def update(self, rollout: Rollout, news: News) -> None:
+    def update(self, rollout: Rollout, news: IterationStats) -> None:
         """See `Learner`."""
         if not hasattr(self, "squares"):
             self.squares = GradientSquares(self.ppo, PARTS)

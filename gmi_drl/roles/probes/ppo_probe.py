@@ -4,17 +4,17 @@ from typing import ClassVar
 
 from gmi_drl.roles.probes.probe import ReplicaProbe
 from gmi_drl.roles.training.learner import Learner
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import Task
 
 
 class PPOProbe(ReplicaProbe):
-    """Measures `Replica`, as `Holistic` trains it.
+    """Measures `PPOReplica`, as `Holistic` trains it.
 
     The learner stays when the number of environments changes, so that walking it upward costs one start-up in all.
     """
 
-    replica: Replica | None = None
+    replica: PPOReplica | None = None
     learner_class: ClassVar[type[Learner]] = Learner
 
     @property
@@ -28,9 +28,9 @@ class PPOProbe(ReplicaProbe):
         if self.replica is not None:
             self.replica.leave_worlds()
 
-    def make_replica(self, task: Task) -> Replica:
+    def make_replica(self, task: Task) -> PPOReplica:
         """See `ReplicaProbe`; without worlds yet."""
-        return Replica(
+        return PPOReplica(
             task.spec,
             self.config,
             self.mgr.reduction(self.group),

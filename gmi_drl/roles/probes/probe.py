@@ -18,8 +18,8 @@ from gmi_drl.cuda_graph import forget_shared_memory
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop
 from gmi_drl.roles.seeds import seed_of
-from gmi_drl.roles.training.iteration_stats import Word
-from gmi_drl.roles.training.replica import AnyReplica
+from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.roles.training.replica import Replica
 from gmi_drl.roles.worlds import close_worlds, make_worlds
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.sim.engine import warp_bytes
@@ -74,8 +74,8 @@ class Probe(DRL_role):
         self.enter_worlds(self.make_task(num_env, self.seed("task")))
         self._left = max(1, round(seconds / self._warm_up()))
         phases: Counter[str] = Counter()
-        word, times, began_s = Word.GO_ON, list[float](), time.monotonic()
-        while word is Word.GO_ON:
+        word, times, began_s = Decision.GO_ON, list[float](), time.monotonic()
+        while word is Decision.GO_ON:
             started = time.monotonic()
             word = self.iterate(self._decide)
             phases.update(self.phases())
@@ -93,21 +93,21 @@ class Probe(DRL_role):
         one_more = self.mgr.device.type != "cpu"
         for _ in range(self.warm_up_iterations + one_more):
             started = time.monotonic()
-            self.iterate(lambda: Word.GO_ON)
+            self.iterate(lambda: Decision.GO_ON)
             self.phases()
         return time.monotonic() - started
 
-    def _decide(self) -> Word:
+    def _decide(self) -> Decision:
         """Stop when as many iterations are done as the warm-up promised; rank 0's count is everybody's."""
         self._left -= 1
-        return Word.GO_ON if self._left > 0 else Word.STOP
+        return Decision.GO_ON if self._left > 0 else Decision.STOP
 
     def seed(self, purpose: str) -> int:
         """What this GMI draws from for a purpose ("task", "agent", "learner")."""
         return seed_of(self.config, 0, self.GMI_id, purpose)
 
     @abstractmethod
-    def iterate(self, decide: Callable[[], Word]) -> Word:
+    def iterate(self, decide: Callable[[], Decision]) -> Decision:
         """One iteration. `decide` says whether another one follows; where GMIs must agree rank 0's answer counts."""
 
     @abstractmethod
@@ -135,14 +135,14 @@ class ReplicaProbe(Probe):
     overrides `leave_worlds` and `enter_worlds`, as `PPOProbe` does.
     """
 
-    replica: AnyReplica | None = None
+    replica: Replica | None = None
     task: Task | None = None
 
     @abstractmethod
-    def make_replica(self, task: Task) -> AnyReplica:
+    def make_replica(self, task: Task) -> Replica:
         """What trains in these worlds, with this `sample_share`: that of the learner's role."""
 
-    def iterate(self, decide: Callable[[], Word]) -> Word:
+    def iterate(self, decide: Callable[[], Decision]) -> Decision:
         """See `Probe`."""
         assert self.replica is not None
         return self.replica.iterate(decide).word

@@ -9,7 +9,7 @@ from gmi_drl.algo.agent import make_agent
 from gmi_drl.config.run_config import acting_of
 from gmi_drl.roles.probes.probe import Probe
 from gmi_drl.roles.serving.service import Service
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.tasks import Task
 
@@ -19,7 +19,7 @@ class ServingProbe(Probe):
 
     service: Service | None = None
 
-    def iterate(self, decide: Callable[[], Word]) -> Word:
+    def iterate(self, decide: Callable[[], Decision]) -> Decision:
         """See `Probe`."""
         assert self.service is not None
         self.service.play(self.config.learner.horizon)

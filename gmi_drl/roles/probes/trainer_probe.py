@@ -12,7 +12,7 @@ from gmi_drl.cuda_graph import WARM_UP_CALLS
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.probes.probe import Probe
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.worlds import close_worlds
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.tasks import Task
@@ -23,7 +23,7 @@ class TrainerProbe(Probe):
 
     batch: ExperienceBatch | None = None
 
-    def iterate(self, decide: Callable[[], Word]) -> Word:
+    def iterate(self, decide: Callable[[], Decision]) -> Decision:
         """See `Probe`."""
         assert self.batch is not None
         self._clock.start()

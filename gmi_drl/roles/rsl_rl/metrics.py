@@ -14,7 +14,7 @@ STOP_S = 60.0
 """How long the last uploads of a logger are waited for."""
 
 
-class Ledger:
+class IterationMetrics:
     """Stands in for the runner's logger: sums an iteration up, and hands everything on to the logger, if there is one.
 
     A logger that fails, however and whenever, is let go with a warning: training goes on.

@@ -12,9 +12,9 @@ from gmi_drl.config.learners import RslRlConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.files import write_atomically
 from gmi_drl.roles.rsl_rl.group import GroupRunner
-from gmi_drl.roles.rsl_rl.metrics import Ledger
+from gmi_drl.roles.rsl_rl.metrics import IterationMetrics
 from gmi_drl.roles.rsl_rl.state_dict import pack, unpack
-from gmi_drl.roles.training.iteration_stats import News, Word, agree
+from gmi_drl.roles.training.iteration_stats import Decision, IterationStats, exchange_stats
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
@@ -54,7 +54,7 @@ class RslRlReplica:
         self.runner = GroupRunner(
             self.env, train_cfg, reduction=reduction, sample_share=sample_share, log_dir=log_dir if writes else None
         )
-        self.ledger = Ledger(self.env, self.runner.logger, config.iterations)
+        self.ledger = IterationMetrics(self.env, self.runner.logger, config.iterations)
         self.ledger.open()
         self.runner.logger = self.ledger
         if reduction.group.rank > 0:
@@ -64,7 +64,7 @@ class RslRlReplica:
         self.steps = train_cfg["num_steps_per_env"] * task.num_env
         self.sim_s = self.learn_wait_s = self.sync_s = 0.0
 
-    def iterate(self, decide: Callable[[], Word]) -> News:
+    def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
         """Collect and learn, then agree. `decide` is asked before the exchange; rank 0's answer counts, for all."""
         simulated_s, waited_s = self.env.sim_s, self.group.wait_s
         self.runner.learn(1)
@@ -75,7 +75,7 @@ class RslRlReplica:
         judged[0] = self.steps - sums[-1]
         if terms := terms_of(self.env.task):
             sums = torch.cat((sums, terms.pop_sums()))
-        news = agree(self.group, decide(), sums, judged, sums.new_empty(0))
+        news = exchange_stats(self.group, decide(), sums, judged, sums.new_empty(0))
         self.sync_s = self.group.wait_s - waited_s
         return news
 

@@ -7,7 +7,7 @@ from gmi_drl.algo.agent import Agent
 from gmi_drl.cuda_graph import WARM_UP_CALLS
 from gmi_drl.roles.serving.recorder import Recorder
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.policy_step import Acting
+from gmi_drl.roles.training.policy_step import PolicyStep
 from gmi_drl.tasks import Task
 
 
@@ -36,7 +36,7 @@ class Service:
         recorder: Recorder | None = None,
     ) -> None:
         self.task, self.clock, self._recorder = task, PhaseClock(task.device), recorder
-        self._act, self._noise = Acting(task, agent, cuda_graphs=cuda_graphs), noise
+        self._act, self._noise = PolicyStep(task, agent, cuda_graphs=cuda_graphs), noise
         self._still = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
         self._total, self._length = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)

@@ -12,7 +12,7 @@ from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.cuda_graph import Captured
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.policy_step import Acting
+from gmi_drl.roles.training.policy_step import PolicyStep
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
@@ -41,7 +41,7 @@ class Actor:
         self.task, self.agent, self.config, self.generator = task, agent, config, generator
         self.cuda_graphs = cuda_graphs
         self.running_episodes = torch.zeros(2, task.num_env, device=task.device)
-        self._act = Acting(task, agent, cuda_graphs=cuda_graphs)
+        self._act = PolicyStep(task, agent, cuda_graphs=cuda_graphs)
         self._final_obs = torch.zeros_like(task.obs)
         self._final_value = torch.zeros(task.num_env, device=task.device)
         self._value_final_obs = Captured(self._value, task.device, is_on=cuda_graphs)

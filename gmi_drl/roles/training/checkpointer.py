@@ -11,9 +11,9 @@ from gmi_drl.comm.group import Group
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.layout import Layout
-from gmi_drl.roles.training.replica import AnyReplica
+from gmi_drl.roles.training.replica import Replica
 from gmi_drl.run import checkpoint
-from gmi_drl.run.checkpoint_store import Home
+from gmi_drl.run.checkpoint_store import CheckpointStore
 
 LEARNER_PART = "learner"
 
@@ -35,7 +35,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        home: Home,
+        home: CheckpointStore,
         layout: Layout,
         gmi_id: int,
         group: Group,
@@ -51,7 +51,7 @@ class Checkpointer:
         """Whether a checkpoint belongs after this iteration."""
         return iteration % self.config.checkpoint_every == 0 or iteration == self.config.iterations
 
-    def prove_disk(self, replica: AnyReplica, iteration: int, env_steps: int, *, keep: bool) -> None:
+    def prove_disk(self, replica: Replica, iteration: int, env_steps: int, *, keep: bool) -> None:
         """Write a whole checkpoint before minutes are spent, and `keep` it, as a new run does with its first.
 
         Raises:
@@ -66,7 +66,7 @@ class Checkpointer:
             self.home.drop_drafts()
         self.group.barrier()
 
-    def save(self, replica: AnyReplica, iteration: int, env_steps: int) -> None:
+    def save(self, replica: Replica, iteration: int, env_steps: int) -> None:
         """Save where the run stands.
 
         Raises:
@@ -78,7 +78,7 @@ class Checkpointer:
             self._commit(iteration, env_steps, digest)
         self.group.barrier()
 
-    def restore(self, replica: AnyReplica, saved: Path, index: dict[str, Any]) -> None:
+    def restore(self, replica: Replica, saved: Path, index: dict[str, Any]) -> None:
         """Continue from a checkpoint: on the same layout bit-identically, on another one with fresh worlds.
 
         The learning rate goes on as it was adapted, unless the configuration has been given another one since.
@@ -89,7 +89,7 @@ class Checkpointer:
         if index["layout"] == self.layout.digest:
             replica.load_worlds_state(checkpoint.read_part(saved, self.part))
 
-    def _write_parts(self, replica: AnyReplica, iteration: int) -> str:
+    def _write_parts(self, replica: Replica, iteration: int) -> str:
         """All parts of a draft. Returns the digest of what all replicas must hold alike."""
         learner = replica.learner_state()
         digest = tensor_digest(*learner.values())

@@ -13,9 +13,9 @@ from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Stop
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.checkpointer import Checkpointer
-from gmi_drl.roles.training.iteration_stats import News, Word
-from gmi_drl.roles.training.ppo_replica import Replica
-from gmi_drl.roles.training.replica import AnyReplica
+from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
+from gmi_drl.roles.training.ppo_replica import PPOReplica
+from gmi_drl.roles.training.replica import Replica
 from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
@@ -26,7 +26,7 @@ from gmi_drl.tasks.terms import terms_of
 class Holistic(DRL_role):
     """Trains a policy together with the other GMIs of its group: iterate, report, save."""
 
-    replica: AnyReplica
+    replica: Replica
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """Train until the iterations are done, or the launcher says stop. Returns where the run stands.
@@ -41,15 +41,15 @@ class Holistic(DRL_role):
         if saved:
             self.checkpointer.restore(self.replica, saved, index)
         self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None)
-        word = Word.GO_ON
-        while iteration < self.config.iterations and word is not Word.STOP:
+        word = Decision.GO_ON
+        while iteration < self.config.iterations and word is not Decision.STOP:
             iteration += 1
             news = self.replica.iterate(self._decide)
             self._report(iteration, news)
             word = news.word
-            if word is Word.STOP or self.checkpointer.is_due(iteration):
+            if word is Decision.STOP or self.checkpointer.is_due(iteration):
                 self.checkpointer.save(self.replica, iteration, self.env_steps)
-        return {"iteration": iteration, "stopped": word is Word.STOP}
+        return {"iteration": iteration, "stopped": word is Decision.STOP}
 
     def _set_up(self, start: int) -> None:
         """Make the parts of this GMI for iterations after `start`."""
@@ -73,9 +73,9 @@ class Holistic(DRL_role):
         """What this GMI draws from for a purpose ("task", "agent", "learner") in iterations after `start`."""
         return seed_of(self.config, start, self.GMI_id, purpose)
 
-    def make_replica(self, task: Task, start: int) -> AnyReplica:
+    def make_replica(self, task: Task, start: int) -> Replica:
         """The replica that trains in these worlds from iteration `start` on. A subclass may bring another learner."""
-        replica = Replica(
+        replica = PPOReplica(
             task.spec,
             self.config,
             self.reduction,
@@ -110,11 +110,11 @@ class Holistic(DRL_role):
         """How many things of so many environments are dealt out to the mini-batches: transitions."""
         return num_env * self.config.learner.horizon
 
-    def _decide(self) -> Word:
+    def _decide(self) -> Decision:
         """What rank 0 says to all: the launcher's word, which knows of signals and of the time."""
-        return Word.STOP if Stop() in self.mgr.line.words() else Word.GO_ON
+        return Decision.STOP if Stop() in self.mgr.line.words() else Decision.GO_ON
 
-    def _report(self, iteration: int, news: News) -> None:
+    def _report(self, iteration: int, news: IterationStats) -> None:
         """One row to the launcher. Waits for the device, once."""
         steps = self.config.learner.steps_of(self.mgr.layout)
         self.env_steps += steps

@@ -15,7 +15,7 @@ from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
 
 
-class Word(IntEnum):
+class Decision(IntEnum):
     """What rank 0 decides for all: it takes effect at the end of the same iteration everywhere."""
 
     GO_ON = 0
@@ -23,13 +23,13 @@ class Word(IntEnum):
 
 
 @dataclass(frozen=True)
-class News:
+class IterationStats:
     """Of the whole group: the word of rank 0, sums over the iteration, advantage statistics, normaliser deltas.
 
     `term_sums` are those of the terms of the reward, where they are told; `told` is what else a row of metrics has.
     """
 
-    word: Word
+    word: Decision
     reward_sum: float
     episodes: float
     return_sum: float
@@ -42,7 +42,7 @@ class News:
     told: Mapping[str, Any] = field(default_factory=dict)
 
 
-def agree(group: Group, word: Word, sums: Tensor, advantages: Tensor, delta: Tensor) -> News:
+def exchange_stats(group: Group, word: Decision, sums: Tensor, advantages: Tensor, delta: Tensor) -> IterationStats:
     """Exchange what each GMI saw. Waits for the device, once.
 
     Args:
@@ -62,5 +62,7 @@ def agree(group: Group, word: Word, sums: Tensor, advantages: Tensor, delta: Ten
     count, mean, m2 = reduce(merge_moments, moments).tolist()
     std = math.sqrt(m2 / max(count - 1, 1))
     reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = of_sums.sum(0).tolist()
-    word = Word(int(table[0, 0]))
-    return News(word, reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms), mean, std, deltas)
+    word = Decision(int(table[0, 0]))
+    return IterationStats(
+        word, reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms), mean, std, deltas
+    )

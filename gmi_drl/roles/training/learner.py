@@ -8,7 +8,7 @@ from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig, ppo_of
-from gmi_drl.roles.training.iteration_stats import News
+from gmi_drl.roles.training.iteration_stats import IterationStats
 from gmi_drl.workload import TaskSpec
 
 
@@ -49,7 +49,7 @@ class Learner:
         )
         self.generator = torch.Generator(device).manual_seed(seed)
 
-    def update(self, rollout: Rollout, news: News) -> None:
+    def update(self, rollout: Rollout, news: IterationStats) -> None:
         """Learn from a judged rollout, gradients summed over the group, then scale as what all have seen asks for."""
         rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
         self.ppo.update(rollout, self.shuffled(rollout))

@@ -8,7 +8,7 @@ from gmi_drl.cuda_graph import Captured
 from gmi_drl.tasks import Task
 
 
-class Acting:
+class PolicyStep:
     """Actions of an agent in worlds, written in place; on a GPU one graph.
 
     Args:

@@ -19,7 +19,7 @@ from gmi_drl.config.run_config import RunConfig, ppo_of
 from gmi_drl.cuda_graph import WARM_UP_CALLS
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.iteration_stats import News, Word, agree
+from gmi_drl.roles.training.iteration_stats import Decision, IterationStats, exchange_stats
 from gmi_drl.roles.training.learner import Learner
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
@@ -41,7 +41,7 @@ class AnyActor(Protocol):
         """Continue from `state_dict`."""
 
 
-class Replica:
+class PPOReplica:
     """Holds the same learner as the other GMIs of its group, and worlds of its own. For arguments see `Learner`.
 
     A probe may have it learn by a `learner_class` of its own.
@@ -75,7 +75,7 @@ class Replica:
         """Learn from this actor from now on."""
         self.actor, self.slot = actor, actor.make_slot()
 
-    def iterate(self, decide: Callable[[], Word]) -> News:
+    def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
         """Act, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""
         actor, learner, rollout = self.actor, self.learner, self.slot.rollout
         self.clock.start()
@@ -85,7 +85,7 @@ class Replica:
         actor.collect(self.slot, self.clock)
 
         # Agree: what every GMI must know alike
-        news = agree(learner.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
+        news = exchange_stats(learner.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
 
         # Learn: every mini-batch's gradients are summed over the group
         learner.update(rollout, news)

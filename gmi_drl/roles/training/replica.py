@@ -5,13 +5,13 @@ from typing import Protocol
 
 from torch import Tensor
 
-from gmi_drl.roles.training.iteration_stats import News, Word
+from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 
 
-class AnyReplica(Protocol):
+class Replica(Protocol):
     """Worlds of its own and a learner that all replicas of a group hold alike, one iteration at a time."""
 
-    def iterate(self, decide: Callable[[], Word]) -> News:
+    def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
         """One iteration. `decide` is asked before what all GMIs see is exchanged; rank 0's answer counts, for all."""
 
     def phases(self) -> dict[str, float]:

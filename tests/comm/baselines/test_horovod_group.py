@@ -11,7 +11,7 @@ pytest.importorskip("horovod.torch", reason="needs Horovod: docs/baselines.md")
 from gmi_drl.comm import open_group
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reductions.mpr_gloo import GlooReduction
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.reductions import HOROVOD
 from tests.comm.ranks import started
@@ -46,7 +46,9 @@ def sharing(second_spot, other, later_spot):
 
 def test_groups_of_the_same_ranks_share_horovod_and_others_are_refused():
     with ExitStack() as made:
-        spots = [made.enter_context(closing(Spots(HOROVOD, MAPPING, 1)))[0] for _ in range(3)]  # alike for both ranks
+        spots = [
+            made.enter_context(closing(RendezvousPoints(HOROVOD, MAPPING, 1)))[0] for _ in range(3)
+        ]  # alike for both ranks
         answers, _ = made.enter_context(started(MAPPING, ["horovod"], sharing(*spots)))
         for second, first, again, refused, later in answers("horovod"):
             assert second == first == again == later == [2.0]

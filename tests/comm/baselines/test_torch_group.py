@@ -6,7 +6,7 @@ import torch
 from gmi_drl.comm.baselines.torch_group import TorchGroup
 from gmi_drl.comm.baselines.torch_reduction import TorchReduction
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.layout.reductions import TORCH
 from tests.comm.ranks import started
@@ -29,7 +29,7 @@ def test_sums_go_through_torch_and_its_default_group_is_left_alone():
 def alone():
     """A group that has nobody to wait for."""
     with (
-        closing(Spots(TORCH, [[0]], 1)) as spots,
+        closing(RendezvousPoints(TORCH, [[0]], 1)) as spots,
         closing(TorchGroup(Membership(0, [[0]]), spots[0])) as group,
     ):
         yield group

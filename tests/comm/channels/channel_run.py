@@ -15,8 +15,8 @@ from random import Random
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import GmiError
 from tests.comm.channels.far import AGENT, STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, versions_in, write
@@ -161,7 +161,7 @@ class Run:
         return others
 
     def bells(self, gmi):
-        return Bells(self.post, PostMemory(self.post.memory), gmi, self.hang_s)
+        return Notifier(self.post, MailboxMemory(self.post.memory), gmi, self.hang_s)
 
     def said(self, gmi):
         """What a GMI says at its end."""
@@ -193,7 +193,7 @@ def started(sizes, hang_s=HANG_S, updates=6, stops=None, pause_s=0.0, far=(), hu
             process.start()
         for crossing in run.crossings.values():
             crossing.close()
-        memory = PostMemory(run.post.memory)
+        memory = MailboxMemory(run.post.memory)
         for gmi, process in {**run.processes, **run.stand_ins}.items():
             memory.set_pid(gmi, process.pid)  # who is killed before it is there is seen to have ended all the same
         yield run

@@ -4,11 +4,11 @@ import secrets
 import threading
 from contextlib import closing, suppress
 
-from gmi_drl.comm.channels.proxy import StandIn
+from gmi_drl.comm.channels.proxy import AgentProxy
 from gmi_drl.comm.channels.proxy_rendezvous import AGENT, STAND_IN, member_of
-from gmi_drl.comm.channels.remote_agent import FarAgentEnd
-from gmi_drl.comm.channels.remote_sender import Carrier
-from gmi_drl.comm.links.handshake import Meeting, listen, meet
+from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
+from gmi_drl.comm.channels.remote_sender import RemoteSender
+from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.waits import waits_by_channels
@@ -24,10 +24,10 @@ class Crossing:
         self.gmi = gmi
         self.has_met = FORK.Event()
         self.listeners = [listen(), listen()]
-        self.meeting = Meeting(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
+        self.meeting = RankAddresses(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
 
     def _wire(self, rank):
-        (wire,) = meet(self.member(rank), self.meeting, self.listeners[rank].fileno()).values()
+        (wire,) = connect_ranks(self.member(rank), self.meeting, self.listeners[rank].fileno()).values()
         if rank == AGENT:
             self.has_met.set()
         return wire
@@ -42,16 +42,16 @@ class Crossing:
 
     def made_stand_in(self, memory, post, hang_s, tell=None):
         messages = Messages(post, self.gmi, hang_s)  # trainers can see its end from now on, also before it has met
-        return StandIn(self._wire(STAND_IN), memory, post, self.gmi, hang_s, tell or messages.send)
+        return AgentProxy(self._wire(STAND_IN), memory, post, self.gmi, hang_s, tell or messages.send)
 
     def carrier(self):
         member = self.member(AGENT)
-        return Carrier(self._wire(AGENT), member.name(STAND_IN), member.name(AGENT))
+        return RemoteSender(self._wire(AGENT), member.name(STAND_IN), member.name(AGENT))
 
     def agent_end(self, sizes, hang_s):
         """The agent's end, once its stand-in has seen the channels' memory."""
         patience = waits_by_channels(len(sizes.trainers)).behind
-        return FarAgentEnd(self.carrier(), sizes, hang_s, patience, hang_s)
+        return RemoteAgentEnd(self.carrier(), sizes, hang_s, patience, hang_s)
 
     def standing_in(self, memory, post, hang_s, tell=None):
         """A thread of this process that stands in."""

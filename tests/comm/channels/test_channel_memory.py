@@ -5,8 +5,8 @@ import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.channel_memory import BUFFERS, ChannelMemory
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import ring_bytes
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.hardware.host_memory import SPARE_BYTES
@@ -28,7 +28,7 @@ def descriptor():
 
 
 def opened(descriptor, post, sizes, gmi=0):
-    return ChannelMemory(descriptor, sizes, Bells(post, PostMemory(post.memory), gmi, hang_s=0.01))
+    return ChannelMemory(descriptor, sizes, Notifier(post, MailboxMemory(post.memory), gmi, hang_s=0.01))
 
 
 def test_it_is_as_large_as_it_is_from_the_first_moment(descriptor, post):

@@ -9,7 +9,7 @@ import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, write
 
@@ -31,7 +31,7 @@ class Run:
     def agent(self, gmi=AGENT, predecessors=0):
         self.ends.append(agent_end(self.memory, self.post, gmi, self.sizes, HANG_S, predecessors=predecessors))
         self.processes.append(subprocess.Popen(["sleep", "1000"]))
-        PostMemory(self.post.memory).set_pid(gmi, self.processes[-1].pid)
+        MailboxMemory(self.post.memory).set_pid(gmi, self.processes[-1].pid)
         return self.ends[-1]
 
     def kill(self, number=-1):

@@ -14,7 +14,7 @@ from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
 from gmi_drl.comm.membership import Membership, Renewals
 from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.comm.memory.segment import create_segment
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
 from tests.comm.channels.far import Crossing
@@ -50,7 +50,7 @@ class Run:
         """Take a batch, meet the other trainer, go on."""
         try:
             member = Membership(rank, [[0, 1]], hang_s=2 * HANG_S, spins=False, renewals=self.renewals[rank])
-            group = SharedMemoryGroup(member, Spot(self.segment))
+            group = SharedMemoryGroup(member, Rendezvous(self.segment))
             self.trainers[rank].take()
             group.barrier()
             if rank == 0:

@@ -12,7 +12,7 @@ import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, packed_bytes, trainer_end
 from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
 from gmi_drl.errors import PeerDiedError
 from tests.comm.channels.far import AGENT, Crossing
 from tests.comm.channels.rollouts_told import parameters, send, sizes_of
@@ -98,7 +98,7 @@ def test_an_agent_without_a_place_by_the_end(run):
 def test_an_agent_without_a_place_by_one_whose_agent_has_ended(run):
     run = run(max_lag=0)
     process = subprocess.Popen(["sleep", "1000"])
-    PostMemory(run.post.memory).set_pid(3, process.pid)
+    MailboxMemory(run.post.memory).set_pid(3, process.pid)
     for _ in range(2):  # which it leaves as they are
         run.other._place = None
         run.other.lease()
@@ -145,7 +145,7 @@ def test_a_trainer_by_the_last_record_of_a_batch(run):
 
 def test_a_trainer_by_the_end_of_the_last_agent(run):
     run = run()
-    memory, agents = PostMemory(run.post.memory), [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+    memory, agents = MailboxMemory(run.post.memory), [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
     for gmi, agent in zip((2, 3), agents, strict=True):
         memory.set_pid(gmi, agent.pid)
     agents[0].kill()

@@ -13,7 +13,7 @@ from conftest import open_descriptors
 import gmi_drl.comm.channels as channels
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
 from tests.comm.channels.rollouts_told import FORM, RECORDS, parameters, rollouts_in, send, sizes_of, write
 
@@ -42,7 +42,7 @@ class Run:
         """Let the process of a GMI be one that is gone."""
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
-        PostMemory(self.post.memory).set_pid(gmi, process.pid)
+        MailboxMemory(self.post.memory).set_pid(gmi, process.pid)
 
     def close(self):
         for end in (*self.trainers, *self.agents.values()):

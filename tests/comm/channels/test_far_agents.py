@@ -10,7 +10,7 @@ import torch
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.remote_protocol import LEASE, OPEN, PIECE, PIECE_OF, TELL, TO
 from gmi_drl.comm.links.framing import OTHERS
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from tests.comm.channels.far import STAND_IN, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, versions_in, write
@@ -145,7 +145,7 @@ def test_what_was_sent_arrives_after_the_end_closes_and_its_half_is_leased_again
     run.agents.pop(1).close()
     if run.is_far:
         run.threads[0].join(HANG_S)
-    PostMemory(run.post.memory).set_pid(1, 2**22 + 1)  # a process that there is not
+    MailboxMemory(run.post.memory).set_pid(1, 2**22 + 1)  # a process that there is not
     run.play(2)
     run.trainer._bells.look(run.sizes.agents)
     run.trainer._look()

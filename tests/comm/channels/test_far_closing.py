@@ -4,7 +4,7 @@ import threading
 import time
 from select import POLLIN, poll
 
-from gmi_drl.comm.channels.remote_agent import FarAgentEnd
+from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, LEASE, OPEN, ROOM
 from gmi_drl.layout.experience import RolloutForm
 from tests.comm.channels.far import STAND_IN, Crossing
@@ -38,7 +38,7 @@ def test_who_ends_over_a_slow_link_waits_for_one_deadline_in_all():
     crossing, is_over = Crossing(1), threading.Event()
     threading.Thread(target=stand_in, args=(crossing, is_over), daemon=True).start()
     form = RolloutForm(horizon=2, num_env=2**16, num_obs=256, num_actions=1)
-    end = FarAgentEnd(crossing.carrier(), sizes_of(form=form), HANG_S, 3, CLOSED_S)
+    end = RemoteAgentEnd(crossing.carrier(), sizes_of(form=form), HANG_S, 3, CLOSED_S)
     place = end.lease()
     for kind in place.views:
         place.wrote_whole(kind)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import create_memory, trainer_end
-from gmi_drl.comm.channels.remote_agent import FarAgentEnd
+from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, ROOM
 from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.errors import GmiError, PeerSilentError
@@ -31,7 +31,7 @@ def test_memory_is_not_written_again_before_it_was_sent():
     thread.join()
     sizes = sizes_of(form=RolloutForm(horizon=8, num_env=1024, num_obs=1000, num_actions=1))
     wires[0].tell(ROOM)
-    end = FarAgentEnd(carrier, sizes, 1.0, 3, HANG_S)
+    end = RemoteAgentEnd(carrier, sizes, 1.0, 3, HANG_S)
     for place in range(2):
         wires[0].tell(GRANTED, GRANT.pack(0, place, 0, 0))
         leased = end.lease()
@@ -87,7 +87,7 @@ class FarAgent:
     def _act(self):
         carrier = self.crossing.carrier()
         carrier._pieces, carrier._words, carrier._wire._unsent = self.of_agent, self.words, self.of_wires
-        with closing(FarAgentEnd(carrier, self.sizes, HANG_S, 3, HANG_S)) as end:
+        with closing(RemoteAgentEnd(carrier, self.sizes, HANG_S, 3, HANG_S)) as end:
             while place := end.lease():
                 send(place, self.gmi)
                 self.rollouts += 1

@@ -7,12 +7,12 @@ from conftest import open_descriptors
 from gmi_drl.comm.channels.proxy_rendezvous import (
     AGENT,
     STAND_IN,
-    Crossings,
+    ProxyRendezvous,
     are_on_one_node,
     can_hear,
     crossing_of,
 )
-from gmi_drl.comm.links.handshake import Meeting
+from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.layout import GMI, Channels, Device, Layout
 
@@ -49,20 +49,20 @@ def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
 
 def test_both_ends_of_a_crossing_are_told_of_each_other():
     before = open_descriptors()
-    hosts = {node: Crossings(LAYOUT, node, "127.0.0.1") for node in "abc"}
+    hosts = {node: ProxyRendezvous(LAYOUT, node, "127.0.0.1") for node in "abc"}
     assert {node: one.guests for node, one in hosts.items()} == {"a": (), "b": (0, 3, 4), "c": ()}
     addresses = {node: one.addresses for node, one in hosts.items()}
     assert addresses["a"].keys() == {crossing_of(0)} and addresses["c"].keys() == {crossing_of(3), crossing_of(4)}
     meetings = {}
     for name, of_home in addresses["b"].items():
         (other,) = [addresses[node][name] for node in "ac" if name in addresses[node]]
-        meetings[name] = Meeting((other[AGENT], of_home[STAND_IN]), "t" * 32)
+        meetings[name] = RankAddresses((other[AGENT], of_home[STAND_IN]), "t" * 32)
     for one in hosts.values():
         one.meet(meetings)
     for gmi, node in ((0, "a"), (3, "c")):
         for end in (hosts[node], hosts["b"]):
             (spot,) = end.spots(gmi).values()
-            assert Meeting.read(spot.meeting) == meetings[crossing_of(gmi)] and os.fstat(spot.listener)
+            assert RankAddresses.read(spot.meeting) == meetings[crossing_of(gmi)] and os.fstat(spot.listener)
     assert hosts["a"].spots(3) == hosts["b"].spots(1) == hosts["c"].spots(0) == {}
     for one in hosts.values():
         one.close()
@@ -70,7 +70,7 @@ def test_both_ends_of_a_crossing_are_told_of_each_other():
 
 
 def test_each_stand_in_is_on_the_host_of_its_agents_trainers():
-    hosts = {node: Crossings(TWO_POOLS, node, "127.0.0.1") for node in "abc"}
+    hosts = {node: ProxyRendezvous(TWO_POOLS, node, "127.0.0.1") for node in "abc"}
     assert {node: one.guests for node, one in hosts.items()} == {"a": (4,), "b": (5,), "c": ()}
     told = {node: [(name, *ranks) for name, ranks in one.addresses.items()] for node, one in hosts.items()}
     assert told["a"] == [(crossing_of(4), STAND_IN)] and told["b"] == [(crossing_of(5), STAND_IN)]
@@ -85,7 +85,7 @@ def test_nothing_is_left_where_descriptors_are_too_few(monkeypatch):
         "gmi_drl.comm.channels.proxy_rendezvous.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open"))
     )
     with pytest.raises(MachineError, match=r"no place to meet: Too many open \(ulimit -n\): use fewer agents"):
-        Crossings(LAYOUT, "b", "127.0.0.1")
-    with closing(Crossings(over(a=[ACTS, TRAINS]), "a", "127.0.0.1")) as none:
+        ProxyRendezvous(LAYOUT, "b", "127.0.0.1")
+    with closing(ProxyRendezvous(over(a=[ACTS, TRAINS]), "a", "127.0.0.1")) as none:
         assert none.addresses == {}
     assert open_descriptors() == before

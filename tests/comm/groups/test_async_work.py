@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 
-from gmi_drl.comm.groups.async_work import Polled, in_background
+from gmi_drl.comm.groups.async_work import AsyncWork, in_background
 from gmi_drl.errors import MachineError
 
 SOON = timedelta(milliseconds=20)
@@ -12,14 +12,14 @@ SOON = timedelta(milliseconds=20)
 
 def test_it_is_waited_for_until_it_is_done():
     asked, ends = iter([False, False, True, True]), []
-    work = Polled(lambda: next(asked), lambda: ends.append("end"))
+    work = AsyncWork(lambda: next(asked), lambda: ends.append("end"))
     work.wait(timedelta(minutes=1))
     assert work.is_completed() and ends == ["end"] and next(asked, None) is None
 
 
 def test_one_that_is_not_done_in_time_is_not_ended():
     ends = []
-    work = Polled(lambda: False, lambda: ends.append("end"))
+    work = AsyncWork(lambda: False, lambda: ends.append("end"))
     started = time.perf_counter()
     with pytest.raises(RuntimeError, match="not ended"):
         work.wait(SOON)

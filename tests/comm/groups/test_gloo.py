@@ -14,7 +14,7 @@ from conftest import open_descriptors
 from gmi_drl.comm.groups.gloo import GlooGroup
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import BARRIER
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.reductions import MPR_GLOO
 
@@ -22,7 +22,7 @@ from gmi_drl.layout.reductions import MPR_GLOO
 @pytest.fixture
 def spot():
     """The same for all ranks: two, of one device."""
-    with closing(Spots(MPR_GLOO, [[0, 1]], 1)) as spots:
+    with closing(RendezvousPoints(MPR_GLOO, [[0, 1]], 1)) as spots:
         yield spots[0]
 
 
@@ -118,7 +118,7 @@ os._exit(0)  # as a GMI ends that has lost a peer (roles.child)
     ],
 )
 def test_a_group_can_end_although_a_peer_stands_still_half_way(fates, said):
-    with closing(Spots(MPR_GLOO, [range(len(fates))], 1)) as spots:
+    with closing(RendezvousPoints(MPR_GLOO, [range(len(fates))], 1)) as spots:
         ranks = [started(HALF_WAY, rank, spots[rank], json.dumps(fates)) for rank in range(len(fates))]
     try:
         out, _ = ranks[0].communicate(timeout=60)

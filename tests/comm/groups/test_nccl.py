@@ -13,7 +13,7 @@ from gmi_drl.comm import open_group
 from gmi_drl.comm.groups import nccl
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reductions.nccl import NcclReduction
-from gmi_drl.comm.rendezvous import Spot, Spots
+from gmi_drl.comm.rendezvous import Rendezvous, RendezvousPoints
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.layout.reductions import NCCL_FLAT
 from tests.comm.ranks import started
@@ -96,7 +96,7 @@ def test_a_dead_peer_is_named_although_neither_its_sum_nor_the_abort_ever_return
 
 def both(live):
     """What two threads, each a rank, make of their group."""
-    spots = Spots(NCCL_FLAT, EACH_ON_ITS_OWN, 1)
+    spots = RendezvousPoints(NCCL_FLAT, EACH_ON_ITS_OWN, 1)
 
     def one(rank):
         return live(nccl.NcclGroup(Membership(rank, EACH_ON_ITS_OWN, hang_s=20), spots[rank]))
@@ -134,7 +134,7 @@ def test_what_nccl_says_is_told_with_the_remedy(monkeypatch):
 
 
 def test_a_machine_that_cannot_is_refused_before_anybody_is_waited_for(monkeypatch):
-    member, spot = Membership(0, [[0, 1]]), Spot(segment=0, store=0)
+    member, spot = Membership(0, [[0, 1]]), Rendezvous(segment=0, store=0)
     monkeypatch.setattr(nccl, "_version", lambda: (2, 29, 7))
     with pytest.raises(MachineError, match=r"NCCL 2\.29\.7 takes one GMI per GPU, 2 need 2\.30.*: use MPR-shm"):
         open_group(NCCL_FLAT, member, spot)

@@ -10,7 +10,7 @@ import pytest
 
 from gmi_drl.comm.channels.proxy_rendezvous import member_of
 from gmi_drl.comm.links.door import greeting
-from gmi_drl.comm.links.handshake import Meeting, listen, meet
+from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
 from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import MachineError, PeerDiedError
 
@@ -40,9 +40,9 @@ def listeners():
 
 def met(member, listeners):
     """What each rank has of the other."""
-    meeting = Meeting(tuple(one.getsockname() for one in listeners), TOKEN)
+    meeting = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
     with ThreadPoolExecutor(2) as pool:
-        wires = list(pool.map(lambda rank: meet(member(rank), meeting, listeners[rank].fileno()), range(2)))
+        wires = list(pool.map(lambda rank: connect_ranks(member(rank), meeting, listeners[rank].fileno()), range(2)))
     for of_rank in wires:
         for wire in of_rank.values():
             wire.close()
@@ -59,9 +59,9 @@ def test_a_stranger_in_the_form_of_a_rank_with_a_wrong_token_is_turned_away(memb
 
 
 def test_whoever_answers_with_a_wrong_token_is_no_rank(member, listeners):
-    meeting = Meeting(tuple(one.getsockname() for one in listeners), TOKEN)
+    meeting = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
     with ThreadPoolExecutor(1) as pool:
-        meets = pool.submit(meet, member(1), meeting, listeners[1].fileno())
+        meets = pool.submit(connect_ranks, member(1), meeting, listeners[1].fileno())
         accepted, _ = listeners[0].accept()
         with accepted:
             accepted.sendall(said_by(0, WRONG))

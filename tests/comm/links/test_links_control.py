@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from gmi_drl.comm.links import control as module
-from gmi_drl.comm.links.control import Wire
+from gmi_drl.comm.links.control import ControlConnection
 
 
 class End:
@@ -15,7 +15,7 @@ class End:
         self.connection, self.heard, self.lost = connection, queue.Queue(), queue.Queue()
         self.suspected = queue.Queue()
         said = lambda message, data: self.heard.put((message, data))  # noqa: E731
-        self.wire = Wire(connection, said, self.lost.put, self.suspected.put, **more)
+        self.wire = ControlConnection(connection, said, self.lost.put, self.suspected.put, **more)
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import socket
 from select import POLLIN, poll
 
-from gmi_drl.comm.links.framing import OTHERS, Wire
+from gmi_drl.comm.links.framing import OTHERS, FramedConnection
 
 
 def wires():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         dialled = socket.create_connection(listener.getsockname())
-        return Wire(dialled, 1), Wire(listener.accept()[0], 1)
+        return FramedConnection(dialled, 1), FramedConnection(listener.accept()[0], 1)
 
 
 def words(wire):

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 import pytest
 import torch
 
-from gmi_drl.comm.links.handshake import Meeting, listen, meet
+from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reductions.rings import Ring
@@ -32,7 +32,7 @@ def apart(rank, hang_s=60.0):
 
 
 def meeting_at(listeners):
-    return Meeting(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16))
+    return RankAddresses(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16))
 
 
 def together(listeners, job):
@@ -181,20 +181,20 @@ def test_strangers_are_turned_away(listeners):
 
 def test_who_does_not_come_is_named(listeners):
     with pytest.raises(PeerSilentError, match=r"rank 1, rank 2 has not come for 0\.1 s"):
-        meet(apart(0, hang_s=0.1), meeting_at(listeners), listeners[0].fileno())
+        connect_ranks(apart(0, hang_s=0.1), meeting_at(listeners), listeners[0].fileno())
 
 
 def test_who_has_ended_before_it_came_is_named(listeners):
     meeting = meeting_at(listeners)
     listeners[1].close()
     with pytest.raises(PeerDiedError, match="rank 1 ended before rank 2 met it: Connection refused"):
-        meet(apart(2), meeting, listeners[2].fileno())
+        connect_ranks(apart(2), meeting, listeners[2].fileno())
 
 
 def test_who_dies_before_it_answers_is_named(listeners):
     meeting = meeting_at(listeners)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(meet, apart(1), meeting, listeners[1].fileno())
+        waits = pool.submit(connect_ranks, apart(1), meeting, listeners[1].fileno())
         accepted, _ = listeners[0].accept()
         accepted.close()
         with pytest.raises(PeerDiedError, match="rank 0 ended before rank 1 met it"):
@@ -203,14 +203,14 @@ def test_who_dies_before_it_answers_is_named(listeners):
 
 def test_a_meeting_is_for_its_ranks(listeners):
     with pytest.raises(UsageError, match="a group of 2 needs as many addresses, not 3"):
-        meet(Membership(0, [range(2)]), meeting_at(listeners), listeners[0].fileno())
+        connect_ranks(Membership(0, [range(2)]), meeting_at(listeners), listeners[0].fileno())
     assert "token" not in repr(meeting_at(listeners))
 
 
 def test_a_meeting_is_inherited_by_descriptor(listeners):
     meeting = meeting_at(listeners)
     with open(meeting.written(), "rb+") as paper:
-        assert Meeting.read(paper.fileno()) == meeting
+        assert RankAddresses.read(paper.fileno()) == meeting
         paper.truncate(10)
         with pytest.raises(UsageError, match=rf"descriptor {paper.fileno()} is no meeting"):
-            Meeting.read(paper.fileno())
+            RankAddresses.read(paper.fileno())

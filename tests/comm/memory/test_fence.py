@@ -14,9 +14,9 @@ from gmi_drl.comm.channels import create_memory, trainer_end
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory import fence
 from gmi_drl.comm.memory.mailbox import Inbox, Outbox
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
-from gmi_drl.comm.memory.notify import Bells
-from gmi_drl.comm.memory.rank_table import Peers
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.notify import Notifier
+from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.record_ring import RingReader, RingWriter
 from gmi_drl.comm.memory.segment import LINE_BYTES
 from tests.comm.channels.rollouts_told import parameters, sizes_of
@@ -47,9 +47,9 @@ def test_an_arrival_follows_the_pid(monkeypatch):
     def meet(peers):
         assert watched.last_words() == {1: 1 << 48} and memoryview(memory).cast("q")[2] == os.getpid()
 
-    monkeypatch.setattr(Peers, "_meet_patiently", meet)
-    monkeypatch.setattr(Peers, "_watch", lambda peers, peer: None)
-    Peers(memory, 0, Membership(0, [range(2)], hang_s=1))
+    monkeypatch.setattr(RankTable, "_meet_patiently", meet)
+    monkeypatch.setattr(RankTable, "_watch", lambda peers, peer: None)
+    RankTable(memory, 0, Membership(0, [range(2)], hang_s=1))
 
 
 def test_a_count_of_records_follows_the_record_and_its_reading(monkeypatch):
@@ -64,8 +64,8 @@ def test_a_count_of_records_follows_the_record_and_its_reading(monkeypatch):
 
 def test_how_far_a_mailbox_is_follows_its_bytes(monkeypatch):
     post = create_post(range(2))
-    memory = PostMemory(post.memory)
-    bells = [Bells(post, memory, own, hang_s=1) for own in (0, 1)]
+    memory = MailboxMemory(post.memory)
+    bells = [Notifier(post, memory, own, hang_s=1) for own in (0, 1)]
     outbox, inbox = Outbox(memory, bells[0], 1), Inbox(memory, bells[1], 0)
     start, _ = memory.room(0, 1)
     first = start - mmap.PAGESIZE  # its words

@@ -9,8 +9,8 @@ import pytest
 from gmi_drl.comm.channels import create_memory
 from gmi_drl.comm.channels.channel_memory import ChannelMemory
 from gmi_drl.comm.memory.leases import Leases, agent_of, owner_word
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.shared_lock import SharedLock
 from tests.comm.channels.rollouts_told import sizes_of
 
@@ -39,7 +39,7 @@ class Mortal:
 def leases():
     post, descriptor = create_post(range(4)), create_memory()
     sizes = sizes_of(rollouts=2, agents=(2, 3), trainers=(0, 1), max_lag=0)
-    memory = ChannelMemory(descriptor, sizes, Bells(post, PostMemory(post.memory), 0, hang_s=1))
+    memory = ChannelMemory(descriptor, sizes, Notifier(post, MailboxMemory(post.memory), 0, hang_s=1))
     with closing(SharedLock(descriptor, memory.lock_holder, 0, hang_s=1)) as lock:
         yield Leases(memory, lock)
     post.close()

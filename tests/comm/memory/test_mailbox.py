@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.comm.memory.mailbox import Inbox, Outbox
-from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, PostMemory, create_post
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, MailboxMemory, create_post
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import GmiError, MachineError, PeerSilentError
 from gmi_drl.hardware.host_memory import SPARE_BYTES
 
@@ -24,8 +24,8 @@ def post():
 @contextmanager
 def opened(post, hang_s):
     """An outbox of GMI 0 and an inbox of GMI 1, both of this process."""
-    memory = PostMemory(post.memory)
-    bells = [Bells(post, memory, own, hang_s) for own in (0, 1)]
+    memory = MailboxMemory(post.memory)
+    bells = [Notifier(post, memory, own, hang_s) for own in (0, 1)]
     yield Outbox(memory, bells[0], 1), Inbox(memory, bells[1], 0)
     for bell in bells:
         bell.close()
@@ -105,7 +105,7 @@ def test_as_many_bytes_as_are_allowed_are_under_way_wherever_they_begin(impatien
 def test_a_message_that_was_not_begun_can_be_sent_again(ends, monkeypatch):
     outbox, inbox = ends
     with monkeypatch.context() as patch, pytest.raises(MachineError, match="no memory"):
-        patch.setattr(PostMemory, "grow", lambda *where: (_ for _ in ()).throw(MachineError("no memory")))
+        patch.setattr(MailboxMemory, "grow", lambda *where: (_ for _ in ()).throw(MachineError("no memory")))
         outbox.send([numbers(10)])
     outbox.send([numbers(10)])
     with pytest.raises(KeyboardInterrupt), inbox.message():
@@ -139,8 +139,8 @@ class Reopened:
     """Both ends of a mailbox, each of which is opened anew now and then, as by a process that comes after another."""
 
     def __init__(self, post):
-        self.memory = PostMemory(post.memory)
-        self.bells = [Bells(post, self.memory, own, hang_s=0.1) for own in (0, 1)]
+        self.memory = MailboxMemory(post.memory)
+        self.bells = [Notifier(post, self.memory, own, hang_s=0.1) for own in (0, 1)]
         self.open_outbox()
         self.open_inbox()
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from conftest import open_descriptors
 
-from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, PostMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, MailboxMemory, create_post
 from gmi_drl.comm.memory.segment import create_segment
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.hardware.host_memory import SPARE_BYTES
@@ -17,7 +17,7 @@ def held(descriptor):
 
 def test_mailboxes_do_not_overlap_and_are_only_promised():
     post = create_post(range(3))
-    memory = PostMemory(post.memory)
+    memory = MailboxMemory(post.memory)
     rooms = sorted(memory.room(sender, receiver) for sender in range(3) for receiver in range(3))
     assert all(start + size + mmap.PAGESIZE == other for (start, size), (other, _) in pairwise(rooms))
     assert all(size == 64 * 2**20 + PIECE_BYTES for _, size in rooms) and sum(rooms[-1]) == len(memory.memory)
@@ -27,14 +27,14 @@ def test_mailboxes_do_not_overlap_and_are_only_promised():
 
 def test_hundreds_of_gmis_of_a_host_cost_a_few_pages():
     post = create_post(range(300))
-    PostMemory(post.memory).words(17, 299)
+    MailboxMemory(post.memory).words(17, 299)
     assert held(post.memory) < 2**16
     post.close()
 
 
 def test_words_are_apart_and_get_memory_from_both_ends():
     post = create_post([3, 7])
-    memory = PostMemory(post.memory)
+    memory = MailboxMemory(post.memory)
     before = held(post.memory)
     pairs = [(3, 7), (7, 3)]
     for number, pair in enumerate(pairs, start=1):
@@ -43,7 +43,7 @@ def test_words_are_apart_and_get_memory_from_both_ends():
             words[place] = number
     memory.set_pid(3, 8)
     memory.set_pid(7, 9)
-    other = PostMemory(post.memory)
+    other = MailboxMemory(post.memory)
     assert [set(other.words(*pair)) for pair in pairs] == [{1}, {2}] and [other.pid(3), other.pid(7)] == [8, 9]
     assert held(post.memory) == before + 2 * mmap.PAGESIZE
     post.close()
@@ -51,7 +51,7 @@ def test_words_are_apart_and_get_memory_from_both_ends():
 
 def test_a_piece_is_made_real_or_refused(monkeypatch):
     post = create_post(range(2))
-    memory = PostMemory(post.memory)
+    memory = MailboxMemory(post.memory)
     before = held(post.memory)
     memory.grow(1, 0, 2)
     assert held(post.memory) == before + PIECE_BYTES
@@ -77,10 +77,10 @@ def test_numbers_must_be_whole(numbers):
 def test_what_is_no_post_is_refused():
     segment = create_segment(2, 100)
     with pytest.raises(UsageError, match="not the memory of a post"):
-        PostMemory(segment)
+        MailboxMemory(segment)
     os.close(segment)
     with pytest.raises(UsageError, match="pass_fds"):
-        PostMemory(segment)
+        MailboxMemory(segment)
 
 
 def test_a_lack_of_descriptors_leaves_none_open(monkeypatch):

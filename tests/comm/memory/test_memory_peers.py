@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.rank_table import Peers
+from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.segment import LINE_BYTES
 from gmi_drl.errors import PeerDiedError
 
@@ -17,7 +17,7 @@ def test_a_late_rank_that_has_died_is_noticed_and_one_that_arrived_first_is_not(
     memory = mmap.mmap(-1, 2 * LINE_BYTES)
     words = memoryview(memory).cast("q")
     words[16:19] = memoryview(array("q", [2 << 48, 1 << 48, child.pid]))  # rank 1 was at the opening and at one barrier
-    peers = Peers(memory, 0, Membership(0, [range(2)], hang_s=600))
+    peers = RankTable(memory, 0, Membership(0, [range(2)], hang_s=600))
     child.kill()
     child.wait()
     peers.meet()

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from gmi_drl.comm.memory.mailbox_memory import PostMemory, create_post
-from gmi_drl.comm.memory.notify import Bells
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 
 NAP_S = 30.0  # longer than anything here takes
@@ -23,7 +23,7 @@ def post():
 
 @pytest.fixture
 def memory(post):
-    return PostMemory(post.memory)
+    return MailboxMemory(post.memory)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def ended(memory):
 
 
 def test_what_a_peer_did_before_it_ended_counts(post, memory, ended):
-    bells = Bells(post, memory, 0, hang_s=60)
+    bells = Notifier(post, memory, 0, hang_s=60)
     bells.wait(iter([False, True]).__next__, 1, "spoken")
     for act in (lambda: bells.wait(lambda: False, 1, "spoken"), lambda: bells.check(1, "spoken")):
         with pytest.raises(PeerDiedError, match=r"GMI 1 \(process \d+\) ended and has not spoken for GMI 0"):
@@ -44,8 +44,8 @@ def test_what_a_peer_did_before_it_ended_counts(post, memory, ended):
 
 
 def test_the_end_of_another_is_not_that_of_the_peer(post, memory, ended):
-    bells = Bells(post, memory, 0, hang_s=0.1)
-    Bells(post, memory, 2, hang_s=60)
+    bells = Notifier(post, memory, 0, hang_s=0.1)
+    Notifier(post, memory, 2, hang_s=60)
     bells.check(2, "spoken")
     with pytest.raises(PeerSilentError, match=r"GMI 2 .* lives but has not spoken"):
         bells.wait(lambda: False, 2, "spoken")
@@ -55,7 +55,7 @@ def test_the_end_of_another_is_not_that_of_the_peer(post, memory, ended):
 def test_a_ring_before_the_sleep_is_heard_and_one_of_another_ends_nothing(post, memory, monkeypatch):
     monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", NAP_S)
     started = time.monotonic()
-    bells, peer, other = (Bells(post, memory, own, hang_s=60) for own in (0, 1, 2))
+    bells, peer, other = (Notifier(post, memory, own, hang_s=60) for own in (0, 1, 2))
     looks = []
 
     def is_done():
@@ -71,21 +71,21 @@ def test_a_ring_before_the_sleep_is_heard_and_one_of_another_ends_nothing(post, 
 
 
 def test_who_comes_rings_for_all_others(post, memory):
-    Bells(post, memory, 1, hang_s=60)
+    Notifier(post, memory, 1, hang_s=60)
     assert [os.eventfd_read(post.bells[other]) for other in (0, 2)] == [1, 1]
     with pytest.raises(BlockingIOError):
         os.eventfd_read(post.bells[1])
 
 
 def test_who_may_wait_for_another_is_waited_for_longer(post, memory):
-    bells = Bells(post, memory, 0, hang_s=0.05)
+    bells = Notifier(post, memory, 0, hang_s=0.05)
     with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not spoken for 0.15 s \(3 x hang_s\) while GMI 0 waited"):
         bells.wait_for(lambda: False, (1,), "spoken", patience=3)
     bells.close()
 
 
 def test_who_waits_sleeps(post, memory):
-    bells, looks = Bells(post, memory, 0, hang_s=0.8), []
+    bells, looks = Notifier(post, memory, 0, hang_s=0.8), []
     with pytest.raises(PeerSilentError, match=r"GMI 1 is not here yet and has not spoken for 0.8 s"):
         bells.wait(lambda: looks.append(1), 1, "spoken")
     assert len(looks) < 10  # a look at once, one after each half a second, and the last
@@ -93,7 +93,7 @@ def test_who_waits_sleeps(post, memory):
 
 
 def test_the_end_of_any_who_is_waited_for_ends_the_wait_and_is_remembered(post, memory, ended):
-    bells, other = Bells(post, memory, 0, hang_s=60), Bells(post, memory, 2, hang_s=60)
+    bells, other = Notifier(post, memory, 0, hang_s=60), Notifier(post, memory, 2, hang_s=60)
     assert bells.ended((1, 2)) == []
     with pytest.raises(PeerDiedError, match=r"GMI 1 \(process \d+\) ended and has not spoken"):
         bells.wait_for(lambda: False, (2, 1), "spoken")
@@ -107,7 +107,7 @@ def test_the_end_of_one_who_is_watched_wakes_who_waits_for_another(post, memory,
     monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", NAP_S)
     started = time.monotonic()
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    bells, other = Bells(post, memory, 0, hang_s=60), Bells(post, memory, 2, hang_s=60)
+    bells, other = Notifier(post, memory, 0, hang_s=60), Notifier(post, memory, 2, hang_s=60)
     memory.set_pid(1, process.pid)
     assert bells.look((1,)) == []
     process.stdin.close()
@@ -119,7 +119,7 @@ def test_the_end_of_one_who_is_watched_wakes_who_waits_for_another(post, memory,
 
 
 def test_all_who_are_silent_are_named(post, memory):
-    bells, other = Bells(post, memory, 0, hang_s=0.05), Bells(post, memory, 2, hang_s=60)
+    bells, other = Notifier(post, memory, 0, hang_s=0.05), Notifier(post, memory, 2, hang_s=60)
     here = r"GMI 2 \(process \d+\)"
     with pytest.raises(PeerSilentError, match=rf"{here}, GMI 1 is not here yet and has not spoken for 0.05 s"):
         bells.wait_for(lambda: False, (2, 1), "spoken")
@@ -129,8 +129,8 @@ def test_all_who_are_silent_are_named(post, memory):
 
 def test_a_descriptor_that_is_heeded_wakes_who_waits_for_a_peer(post, memory, monkeypatch):
     monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", NAP_S)
-    bells = Bells(post, memory, 0, hang_s=60)
-    Bells(post, memory, 1, hang_s=60)
+    bells = Notifier(post, memory, 0, hang_s=60)
+    Notifier(post, memory, 1, hang_s=60)
     bells.look((1,))  # who came rang
     reader, writer = os.pipe()
     bells.heed(reader)
@@ -146,7 +146,7 @@ def test_a_descriptor_that_is_heeded_wakes_who_waits_for_a_peer(post, memory, mo
 
 
 def test_who_dozes_wakes_when_it_is_done_whoever_has_ended_and_else_after_its_time(post, memory, ended):
-    bells, looks = Bells(post, memory, 0, hang_s=60), []
+    bells, looks = Notifier(post, memory, 0, hang_s=60), []
     bells.look([1])
     bells.ring(0)
     assert bells.doze(lambda: looks.append(0) or len(looks) > 1, most_s=60) and len(looks) == 2
@@ -155,7 +155,7 @@ def test_who_dozes_wakes_when_it_is_done_whoever_has_ended_and_else_after_its_ti
 
 
 def test_another_process_of_a_peer_is_watched_in_the_place_of_one_that_ended(post, memory, ended):
-    bells = Bells(post, memory, 0, hang_s=60)
+    bells = Notifier(post, memory, 0, hang_s=60)
     assert bells.look([1]) == [1]
     with subprocess.Popen(["sleep", "1000"]) as second:
         memory.set_pid(1, second.pid)
@@ -171,7 +171,7 @@ def test_another_process_of_a_peer_is_watched_in_the_place_of_one_that_ended(pos
 def test_who_is_seen_off_has_ended_or_had_its_time(post, memory):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         memory.set_pid(1, process.pid)
-        bells = Bells(post, memory, 0, hang_s=60)
+        bells = Notifier(post, memory, 0, hang_s=60)
         bells.see_off((1,), 0.05)
         assert not bells.look((1,))
         bells.see_off((1,), NAP_S, lambda peer: peer == 1)  # at once: it says so itself

@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, Post
+from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, Mailboxes
 from gmi_drl.comm.messages.messages import Messages
 
 BIG = 5 * PIECE_BYTES  # more than a mailbox of the tests holds
@@ -39,4 +39,4 @@ def stick(messages):
 
 if __name__ == "__main__":
     memory, *bells = map(int, sys.argv[2:])
-    globals()[sys.argv[1]](Messages(Post(memory, dict(enumerate(bells))), 1, hang_s=60))
+    globals()[sys.argv[1]](Messages(Mailboxes(memory, dict(enumerate(bells))), 1, hang_s=60))

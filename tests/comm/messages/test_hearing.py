@@ -7,7 +7,7 @@ import pytest
 
 from gmi_drl.comm.membership import Renewals
 from gmi_drl.comm.memory.mailbox_memory import create_post
-from gmi_drl.comm.memory.wait_clock import Waiting
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import PeerSilentError
 
@@ -39,7 +39,7 @@ def each_second(monkeypatch):
         return waiting.seconds
 
     monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", 0.0)
-    monkeypatch.setattr(Waiting, "look", look)
+    monkeypatch.setattr(WaitClock, "look", look)
     return events
 
 

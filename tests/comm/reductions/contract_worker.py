@@ -12,7 +12,7 @@ import torch
 
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.layout.reductions import HOROVOD, REDUCTIONS
 
@@ -157,7 +157,7 @@ def say(answer):
 def reduction_of(rank, method, mapping, spot, hang_s):
     chosen = REDUCTIONS.find(method)
     member = Membership(rank, mapping, hang_s=hang_s, spins=False)
-    return open_reduction(chosen, open_group(chosen, member, Spot.from_order(spot)))
+    return open_reduction(chosen, open_group(chosen, member, Rendezvous.from_order(spot)))
 
 
 def main():

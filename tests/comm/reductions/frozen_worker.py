@@ -5,7 +5,7 @@ import sys
 
 from gmi_drl.comm import open_group
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.registry import class_at
 
@@ -15,7 +15,7 @@ class_at(method.group)  # with torch, which takes its time where many import it
 print("imported", flush=True)
 input()
 member = Membership(order["rank"], order["mapping"], hang_s=order["hang_s"])
-group = open_group(method, member, Spot.from_order(order["spot"]))
+group = open_group(method, member, Rendezvous.from_order(order["spot"]))
 print("open", flush=True)
 if order["rank"] == 1:
     input()

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.groups.single import Alone
+from gmi_drl.comm.groups.single import SingleRankGroup
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.reductions.single import Solo
-from gmi_drl.comm.rendezvous import Spot, Spots
+from gmi_drl.comm.reductions.single import NoReduction
+from gmi_drl.comm.rendezvous import Rendezvous, RendezvousPoints
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.layout.reductions import HAR, HOROVOD, MPR_GLOO, MPR_SHM, NONE
 from tests.comm.ranks import METHODS, legal
@@ -54,7 +54,7 @@ def started(rank, spots):
 
 def live_through():
     """What three processes say of their groups: the contract, then rank 2 is killed, then rank 1 is stopped."""
-    spots = {name: Spots(method, MAPPINGS[size], SLOT_BYTES) for name, (method, size) in GROUPS.items()}
+    spots = {name: RendezvousPoints(method, MAPPINGS[size], SLOT_BYTES) for name, (method, size) in GROUPS.items()}
     ranks = [started(rank, spots) for rank in range(3)]
     for made in spots.values():
         made.close()
@@ -190,7 +190,7 @@ def test_a_lost_rank_is_named(life, group):
 def test_a_whole_group_may_stand_still_for_longer_than_hang_s():
     """All ranks are stopped, and those that wait go on a moment before those that are waited for."""
     hang_s, mapping = 8, [[0], [1]]
-    spots = {name: Spots(METHODS[name], mapping, 8) for name in legal(mapping)}
+    spots = {name: RendezvousPoints(METHODS[name], mapping, 8) for name in legal(mapping)}
     ranks = []
     for name, rank in product(spots, range(2)):
         spot = spots[name][rank]
@@ -228,8 +228,8 @@ def test_nothing_is_left_behind(life):
 
 
 def test_alone():
-    solo = open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Spot()))
-    assert isinstance(solo, Solo) and isinstance(solo.group, Alone)
+    solo = open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Rendezvous()))
+    assert isinstance(solo, NoReduction) and isinstance(solo.group, SingleRankGroup)
     assert (solo.group.rank, solo.group.size, solo.group.wait_s) == (0, 1, 0.0)
     bucket = solo.bucket(3)
     assert bucket.tolist() == [0, 0, 0]
@@ -252,12 +252,12 @@ def test_alone():
 def test_what_is_missing_to_open_a_group_is_said():
     member = Membership(0, [range(2)])
     with pytest.raises(UsageError, match="reduction 'none' is for a GMI alone, not for 2: use MPR-shm"):
-        open_group(NONE, member, Spot())
+        open_group(NONE, member, Rendezvous())
     with pytest.raises(MachineError, match=r"needs no-such-package, which is not installed: pip install 'gmi-drl\[no-"):
-        open_group(replace(MPR_SHM, package="no-such-package"), member, Spot())
+        open_group(replace(MPR_SHM, package="no-such-package"), member, Rendezvous())
     with pytest.raises(UsageError, match="MPR-shm needs the segment where its ranks meet"):
-        open_group(MPR_SHM, member, Spot())
+        open_group(MPR_SHM, member, Rendezvous())
     with pytest.raises(UsageError, match="MPR-gloo needs the segment and the store where its ranks meet"):
-        open_group(MPR_GLOO, member, Spot())
+        open_group(MPR_GLOO, member, Rendezvous())
     with pytest.raises(UsageError, match="HAR needs the listener and the meeting where its ranks meet"):
-        open_group(HAR, member, Spot(segment=0))
+        open_group(HAR, member, Rendezvous(segment=0))

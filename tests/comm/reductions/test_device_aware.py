@@ -13,11 +13,11 @@ import pytest
 import torch
 from conftest import open_descriptors
 
-from gmi_drl.comm.groups.device_aware import PlacedGroup
+from gmi_drl.comm.groups.device_aware import DeviceAwareGroup
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import REDUCE_SLOT, call_word
 from gmi_drl.comm.reductions.mrr import MultiRingReduction
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.layout.reductions import HAR, HOROVOD
 from tests.comm.ranks import METHODS, legal, opened, started
@@ -170,12 +170,15 @@ def test_a_lost_rank_is_named_by_all_whomever_they_wait_for(name, lost):
 
 def test_ranks_with_other_plans_of_their_group_refuse_each_other():
     """Which would wait for what nobody sends."""
-    with closing(Spots(HAR, [[0], [1]], 4000)) as spots, closing(Spots(HAR, [[0], [1]], 40_000)) as others:
+    with (
+        closing(RendezvousPoints(HAR, [[0], [1]], 4000)) as spots,
+        closing(RendezvousPoints(HAR, [[0], [1]], 40_000)) as others,
+    ):
         spot = replace(spots[1], segment=others[1].segment)
 
         def live(rank):
             with pytest.raises(UsageError) as caught:
-                PlacedGroup(Membership(rank, [[0], [1]]), spot if rank else spots[0])
+                DeviceAwareGroup(Membership(rank, [[0], [1]]), spot if rank else spots[0])
             return str(caught.value)
 
         with ThreadPoolExecutor(2) as pool:
@@ -198,7 +201,7 @@ def test_nothing_is_left_open():
     for name in legal(mapping := [[0], [1]]):
         if name == HOROVOD.name:
             continue  # which knows one rank in a process
-        spots = Spots(METHODS[name], mapping, 4000)
+        spots = RendezvousPoints(METHODS[name], mapping, 4000)
 
         def live(rank, spots=spots, name=name):
             reduction = opened(name, rank, mapping, spots, 60.0)

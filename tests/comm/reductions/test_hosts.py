@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.links.handshake import Meeting, listen
+from gmi_drl.comm.links.handshake import RankAddresses, listen
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.segment import create_segment
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.layout.reductions import REDUCTIONS
 from tests.comm.ranks import FORK, legal
 
@@ -87,9 +87,10 @@ def spots(hosts):
     """As launchers on both hosts make them."""
     listeners = [listener_in(hosts[HOST_OF[rank]][0], ADDRESSES[HOST_OF[rank]]) for rank in HOST_OF]
     segments = [create_segment(len(ranks), 4 * NUMEL) for ranks in MAPPING]
-    meeting = Meeting(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16)).written()
+    meeting = RankAddresses(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16)).written()
     yield [
-        Spot(segment=segments[HOST_OF[rank]], listener=listeners[rank].fileno(), meeting=meeting) for rank in HOST_OF
+        Rendezvous(segment=segments[HOST_OF[rank]], listener=listeners[rank].fileno(), meeting=meeting)
+        for rank in HOST_OF
     ]
     for listener in listeners:
         listener.close()

@@ -10,7 +10,7 @@ from conftest import open_descriptors
 from gmi_drl.comm.groups.ipc import IpcGroup
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.reductions.ipc import IpcReduction
-from gmi_drl.comm.rendezvous import Spots
+from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.layout.reductions import IPC
 from tests.comm.files_as_gpus import Files
@@ -60,7 +60,7 @@ def test_a_dead_peer_is_named_and_nobody_waits_for_it_at_the_end(files):
 @pytest.fixture
 def pair():
     """What two threads, each a rank, make of a function of their group."""
-    with closing(Spots(IPC, [[0, 1]], 4000)) as spots, ThreadPoolExecutor(2) as pool:
+    with closing(RendezvousPoints(IPC, [[0, 1]], 4000)) as spots, ThreadPoolExecutor(2) as pool:
 
         def both(live):
             def one(rank):

@@ -15,7 +15,7 @@ from gmi_drl.comm.memory import cuda_context, pinned
 from gmi_drl.comm.memory.segment import LINE_BYTES, STAGING_BYTES, create_segment, first_slot
 from gmi_drl.comm.partition import shard_bounds
 from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import GmiWarning, MachineError, PeerSilentError, UsageError
 from gmi_drl.layout.reductions import MPR_SHM
 
@@ -23,7 +23,7 @@ from gmi_drl.layout.reductions import MPR_SHM
 @pytest.fixture
 def alone():
     fd = create_segment(1, 4000)
-    yield SharedMemoryReduction(SharedMemoryGroup(Membership(0, [range(1)]), Spot(segment=fd)))
+    yield SharedMemoryReduction(SharedMemoryGroup(Membership(0, [range(1)]), Rendezvous(segment=fd)))
     os.close(fd)
 
 
@@ -63,7 +63,7 @@ def test_a_gpu_whose_driver_does_not_register_the_slot_reduces_all_the_same(monk
         monkeypatch.setattr(module, "driver", lambda: refusing)
     fd = create_segment(1, 4000)
     with pytest.warns(GmiWarning, match="does not register memory of this host .error 801., so copies .* are slower"):
-        reduction = SharedMemoryReduction(SharedMemoryGroup(Membership(0, [range(1)]), Spot(segment=fd)), "cuda")
+        reduction = SharedMemoryReduction(SharedMemoryGroup(Membership(0, [range(1)]), Rendezvous(segment=fd)), "cuda")
     reduction.group.close()
     os.close(fd)
 
@@ -71,7 +71,7 @@ def test_a_gpu_whose_driver_does_not_register_the_slot_reduces_all_the_same(monk
 def test_other_processors_are_sent_to_gloo(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(MachineError, match="riscv64: use MPR-gloo"):
-        open_group(MPR_SHM, Membership(0, [range(2)]), Spot(segment=0))
+        open_group(MPR_SHM, Membership(0, [range(2)]), Rendezvous(segment=0))
 
 
 @pytest.mark.parametrize("size", [1, 2, 31, 32])  # with 32 the table takes more than a page
@@ -79,7 +79,7 @@ def test_slots_are_pages_that_nobody_else_has(size, monkeypatch):
     """CUDA registers whole pages."""
     monkeypatch.setattr("gmi_drl.comm.groups.shared_memory.Peers", lambda *given: None)
     fd = create_segment(size, 5000)
-    group = SharedMemoryGroup(Membership(0, [range(size)]), Spot(segment=fd))
+    group = SharedMemoryGroup(Membership(0, [range(size)]), Rendezvous(segment=fd))
     with open(f"/proc/self/fd/{fd}", "rb") as segment:
         assert segment.seek(0, os.SEEK_END) == first_slot(size) + size * (slot_bytes(group) + STAGING_BYTES)
     assert first_slot(size) >= LINE_BYTES * (1 + size) and first_slot(size) % mmap.PAGESIZE == 0
@@ -101,5 +101,5 @@ def test_a_group_has_one_reduction(alone):
 def test_a_peer_that_never_comes_is_silent():
     fd = create_segment(2, 4000)
     with pytest.raises(PeerSilentError, match="rank 1"):
-        SharedMemoryGroup(Membership(0, [range(2)], hang_s=0.1), Spot(segment=fd))
+        SharedMemoryGroup(Membership(0, [range(2)], hang_s=0.1), Rendezvous(segment=fd))
     os.close(fd)

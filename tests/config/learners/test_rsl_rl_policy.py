@@ -130,7 +130,7 @@ def test_what_it_cannot_be_is_refused(changed, message):
 
 def test_rsl_rl_makes_these_networks():
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
-    from gmi_drl.comm.reductions.single import Solo
+    from gmi_drl.comm.reductions.single import NoReduction
     from gmi_drl.roles.rsl_rl.group import GroupRunner
     from gmi_drl.tasks import make
     from gmi_drl.tasks.rsl_rl_env import RslRlEnv
@@ -138,5 +138,5 @@ def test_rsl_rl_makes_these_networks():
     for more in ({}, {"class_name": "ActorCriticRecurrent", "rnn_hidden_dim": 8}, {"state_dependent_std": True}):
         agent = {**AGENT, "obs_groups": {key: ["policy"] for key in ("policy", "critic")}, "policy": POLICY | more}
         env = RslRlEnv(make("ant", num_env=2))
-        runner = GroupRunner(env, with_two_networks(agent), reduction=Solo(), sample_share=1.0, log_dir=None)
+        runner = GroupRunner(env, with_two_networks(agent), reduction=NoReduction(), sample_share=1.0, log_dir=None)
         assert runner.alg.critic.obs_normalization and not runner.alg.actor.obs_normalization

@@ -2,7 +2,7 @@ import pynvml
 import pytest
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.gmi.inventory import driver, gpus_seen, nvml_open, this_node, visible_gpus
+from gmi_drl.gmi.inventory import driver, nvml_open, this_node, visible_gpus, visible_gpus_report
 from gmi_drl.hardware.node import Gpus
 from tests.gmi.nvml.fake import FakeGpu
 
@@ -81,7 +81,7 @@ def test_whoever_wants_no_gpu_does_not_depend_on_the_driver(fake_nvml, monkeypat
 
 def test_without_a_driver_there_are_no_gpus(fake_nvml):
     (fake_nvml.root / "driver").unlink()
-    assert visible_gpus() == [] and driver() is None and gpus_seen() == ((), "", None)
+    assert visible_gpus() == [] and driver() is None and visible_gpus_report() == ((), "", None)
 
 
 def test_gpus_that_others_have_been_given_do_not_count(fake_nvml, monkeypatch):

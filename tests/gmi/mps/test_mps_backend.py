@@ -15,7 +15,7 @@ from gmi_drl.gmi.mps import shutdown
 from gmi_drl.gmi.mps.backend import MpsBackend
 from gmi_drl.gmi.mps.folder import new_name
 from gmi_drl.gmi.mps.shutdown import Patience
-from gmi_drl.gmi.watchdog import Keeper
+from gmi_drl.gmi.watchdog import Watchdog
 from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.process_signals import DRAIN
 from tests.gmi.nvml.fake import FakeGpu
@@ -208,8 +208,8 @@ def test_nothing_is_started_without_a_keeper(backend, fake_mps, monkeypatch):
 
 
 def test_what_cannot_be_undone_after_a_failure_is_told_besides_it(backend, fake_mps, monkeypatch):
-    real = Keeper.close
-    monkeypatch.setattr(Keeper, "close", lambda keeper: [*real(keeper), "a thing: remove it"])
+    real = Watchdog.close
+    monkeypatch.setattr(Watchdog, "close", lambda keeper: [*real(keeper), "a thing: remove it"])
     with (
         pytest.warns(GmiWarning, match="a thing: remove it"),
         pytest.raises(KeyboardInterrupt),

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 
 COUNT = count()
 
@@ -30,7 +30,7 @@ def obstacle():
     return None
 
 
-class Hosts(SubprocessAgents):
+class Hosts(SubprocessSupervisors):
     """Starts the agent of each node in a namespace of its own; the launcher is outside of all."""
 
     def __init__(self, tag, nodes):

@@ -15,7 +15,7 @@ from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.nodes.node_host import STAND_IN
-from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.shared_resources import STAND_IN_BYTES
 from gmi_drl.launch.training import check_trainable, train
@@ -53,7 +53,7 @@ def config_of(iterations=4, **more):
 def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
-    return folder, train(layout, config, folder, agents=SubprocessAgents(), **more)
+    return folder, train(layout, config, folder, agents=SubprocessSupervisors(), **more)
 
 
 @two_cores
@@ -71,7 +71,7 @@ def test_what_is_learnt_is_the_same_on_one_host_and_on_two(tmp_path):
 def test_two_trainers_learn_from_an_agent_of_another_node_and_a_resumed_run_goes_on(tmp_path):
     layout = layout_of(a=[TRAINER, TRAINER], b=[AGENT], reduction="MPR-shm")
     folder, outcome = start(tmp_path / "run", layout, config_of(3))
-    again = train(layout, config_of(6), folder, resume=outcome.checkpoint, agents=SubprocessAgents())
+    again = train(layout, config_of(6), folder, resume=outcome.checkpoint, agents=SubprocessSupervisors())
     rows = read_metrics(folder.metrics_file)
     assert again.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[-1]["env_steps"] == 6 * 2 * NUM_ENV * HORIZON  # a rollout for each trainer
@@ -166,7 +166,7 @@ def standing_in():
     return [one for one in psutil.Process().children(recursive=True) if STAND_IN in " ".join(one.cmdline())]
 
 
-class Watched(SubprocessAgents):
+class Watched(SubprocessSupervisors):
     """Remembers the agent of node b."""
 
     def start(self, node, order):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from on_two import over
 
-from gmi_drl.comm.links.control import Wire
+from gmi_drl.comm.links.control import ControlConnection
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError
 from gmi_drl.launch.nodes import remote_hosts
 from gmi_drl.launch.nodes.accept import Arrival, introduction
@@ -29,7 +29,7 @@ class Node:
             there = socket.create_connection(listener.getsockname())
             here, _ = listener.accept()
         self.why_gone = lambda: None
-        self.ours = Wire(there, lambda message, data: None, lambda why: None)
+        self.ours = ControlConnection(there, lambda message, data: None, lambda why: None)
         agent = SimpleNamespace(why_gone=lambda: self.why_gone())
         self.its = RemoteNode(Arrival("a", here, "m", [0], {}), agent, lambda line: None)
         self.its.first_gmi = 3

@@ -4,8 +4,8 @@ import pytest
 
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.launch.nodes import folder_upload
-from gmi_drl.launch.nodes.folder_receive import Keeper
-from gmi_drl.launch.nodes.folder_upload import Mirror
+from gmi_drl.launch.nodes.folder_receive import FolderReceiver
+from gmi_drl.launch.nodes.folder_upload import FolderUpload
 from gmi_drl.run.folder import RunFolder
 
 
@@ -19,7 +19,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 9])
 def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monkeypatch, size):
     monkeypatch.setattr(folder_upload, "CHUNK_BYTES", 4)
-    keeper, file, seen = Keeper(folder), "checkpoints/.000001.draft/learner.safetensors", []
+    keeper, file, seen = FolderReceiver(folder), "checkpoints/.000001.draft/learner.safetensors", []
     stale = folder.path / "checkpoints" / ".000001.draft" / ".learner.safetensors.carried"
     stale.parent.mkdir()
     stale.write_bytes(b"of a run that was killed")
@@ -28,7 +28,7 @@ def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monk
         seen.append((folder.path / file).exists())
         keeper.take(message["file"], message["offset"], data, is_last=message["is_last"])
 
-    with Mirror(folder.path, say) as made:
+    with FolderUpload(folder.path, say) as made:
         written = made.here(str(folder.path / file))
         written.parent.mkdir(parents=True)
         written.write_bytes(bytes(range(size)))
@@ -42,23 +42,23 @@ def test_a_mirror_gets_the_setup_and_the_newest_checkpoint(folder):
     for name in ("layout.yaml", "config.yaml", *(f"checkpoints/00000{number}/checkpoint.json" for number in (1, 2))):
         (folder.path / name).parent.mkdir(exist_ok=True)
         (folder.path / name).write_text(name)
-    with Mirror(folder.path, print) as made:
-        for file, data in Keeper(folder).pieces():
+    with FolderUpload(folder.path, print) as made:
+        for file, data in FolderReceiver(folder).pieces():
             made.take(file, data)
         got = {str(file.relative_to(made.path)): file.read_text() for file in made.path.rglob("*") if file.is_file()}
     assert got == {name: name for name in ("layout.yaml", "config.yaml", "checkpoints/000002/checkpoint.json")}
 
 
 def test_a_host_without_room_for_what_a_run_begins_with_makes_no_mirror(folder, tmp_path, monkeypatch):
-    assert Keeper(folder).size() == 0, "a new run has not even a setup yet"
+    assert FolderReceiver(folder).size() == 0, "a new run has not even a setup yet"
     for number in (1, 2):
         (folder.checkpoints / f"00000{number}").mkdir()
         (folder.checkpoints / f"00000{number}" / "checkpoint.json").write_text("x" * number)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert Keeper(folder).size() == 2
+    assert FolderReceiver(folder).size() == 2
     with (
         pytest.raises(MachineError, match=r"are free, what the run goes on from needs 1048576.0 TiB"),
-        Mirror(folder.path, print, begins_with=2**60),
+        FolderUpload(folder.path, print, begins_with=2**60),
     ):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -67,17 +67,17 @@ def test_a_host_without_room_for_what_a_run_begins_with_makes_no_mirror(folder, 
 @pytest.mark.parametrize("file", ["/etc/hosts", "../elsewhere", "logs/../../elsewhere"])
 def test_nothing_is_written_outside_of_the_run_folder(folder, file):
     with pytest.raises(MachineError, match="is no file of the run folder"):
-        Keeper(folder).take(file, 0, b"", is_last=True)
+        FolderReceiver(folder).take(file, 0, b"", is_last=True)
 
 
 def test_only_what_concludes_a_checkpoint_is_done(folder):
     with pytest.raises(GmiError, match="expected one of require_room, commit, drop_drafts, got 'create'"):
-        Keeper(folder).do("create", {})
+        FolderReceiver(folder).do("create", {})
 
 
 def test_what_is_printed_is_carried_once_and_in_order(folder):
     said = []
-    with Mirror(folder.path, lambda message, data: said.append((message["gmi"], data))) as made:
+    with FolderUpload(folder.path, lambda message, data: said.append((message["gmi"], data))) as made:
         log = RunFolder(made.path).log_file(7)
         log.write_text("one")
         made.watch_log(7)
@@ -90,7 +90,7 @@ def test_what_is_printed_is_carried_once_and_in_order(folder):
 def test_a_log_that_cannot_be_read_is_told_once_and_others_are_carried_on(folder, monkeypatch):
     monkeypatch.setattr(folder_upload, "LOG_S", 0.01)
     said = queue.SimpleQueue()
-    with Mirror(folder.path, lambda message, data: said.put((message["gmi"], data))) as made:
+    with FolderUpload(folder.path, lambda message, data: said.put((message["gmi"], data))) as made:
         made.watch_log(1)
         made.watch_log(2)
         log = RunFolder(made.path).log_file(2)

@@ -15,7 +15,7 @@ from on_two import config, over
 
 from gmi_drl.errors import GmiDiedError, GmiError, LayoutMismatchError, MachineError
 from gmi_drl.launch.nodes import remote_hosts
-from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder
 
@@ -59,7 +59,7 @@ def gone(pids, within_s=20.0):
 def test_two_nodes_learn_what_one_with_two_devices_learns(tmp_path):
     before = open_descriptors()
     _, here = trained(tmp_path / "here", over(None, None), None)
-    folder, there = trained(tmp_path / "there", over("a", "b"), SubprocessAgents())
+    folder, there = trained(tmp_path / "there", over("a", "b"), SubprocessSupervisors())
     assert there.state == "done" and learner(there) == learner(here)
     assert len(folder.metrics_file.read_text().splitlines()) == config().iterations
     assert all(folder.log_file(gmi).exists() for gmi in range(4))
@@ -78,12 +78,12 @@ def test_a_gmi_that_dies_is_named_with_its_node_and_all_others_end(tmp_path):
             gmi.kill()
 
     with pytest.raises(GmiDiedError, match=r"^GMI 3 \(process \d+, node b\) was killed by SIGKILL") as caught:
-        trained(tmp_path / "run", over("a", "b"), SubprocessAgents(), config=ENDLESS, on_row=kill)
+        trained(tmp_path / "run", over("a", "b"), SubprocessSupervisors(), config=ENDLESS, on_row=kill)
     assert caught.value.gmi_id == 3 and str(killed[0]) in str(caught.value) and "gmi-3.log" in str(caught.value)
     assert processes_of(tmp_path) == [] and not children_of(os.getpid())
 
 
-class Watched(SubprocessAgents):
+class Watched(SubprocessSupervisors):
     """Remembers the agents."""
 
     def __init__(self):
@@ -150,7 +150,7 @@ def test_nothing_is_left_of_a_launcher_that_is_killed_and_a_signal_stops_in_orde
 
 
 def test_an_agent_that_does_not_come_is_named(tmp_path):
-    broken = SubprocessAgents(prefixes={"b": ["false"]})
+    broken = SubprocessSupervisors(prefixes={"b": ["false"]})
     with pytest.raises(MachineError, match=r"node b has not come: its agent \(process \d+\) has ended with code 1"):
         trained(tmp_path / "run", over("a", "b"), broken)
     assert not children_of(os.getpid())
@@ -162,12 +162,14 @@ def test_what_a_node_refuses_is_told_with_its_name(tmp_path):
         update={"gmis": tuple(gmi.model_copy(update={"cores": (999,)}) for gmi in layout.devices[1].gmis)}
     )
     with pytest.raises(GmiError, match="node b: the layout uses cores 999") as caught:
-        trained(tmp_path / "run", layout.model_copy(update={"devices": (layout.devices[0], large)}), SubprocessAgents())
+        trained(
+            tmp_path / "run", layout.model_copy(update={"devices": (layout.devices[0], large)}), SubprocessSupervisors()
+        )
     assert caught.value.exit_code == LayoutMismatchError.exit_code and not children_of(os.getpid())
 
 
 def test_nodes_with_unlike_versions_are_refused_with_a_table(tmp_path, monkeypatch):
     monkeypatch.setattr(remote_hosts, "differing", lambda by_node: f"torch of {', '.join(by_node)}")
     with pytest.raises(MachineError, match="unlike versions: install the same on all\ntorch of a, b"):
-        trained(tmp_path / "run", over("a", "b"), SubprocessAgents())
+        trained(tmp_path / "run", over("a", "b"), SubprocessSupervisors())
     assert not children_of(os.getpid())

@@ -13,7 +13,7 @@ from unshared import needs_mounts, unseen
 
 from gmi_drl.errors import GmiDiedError, MachineError
 from gmi_drl.launch.nodes import folder_receive
-from gmi_drl.launch.nodes.starters import MODULE, SubprocessAgents
+from gmi_drl.launch.nodes.starters import MODULE, SubprocessSupervisors
 from gmi_drl.launch.training import train
 from gmi_drl.run.checkpoint import read_index
 
@@ -33,7 +33,7 @@ def running():
 
 @pytest.mark.parametrize("nodes", ["a", "b", "ab"], ids="not seen by {}".format)
 def test_a_run_leaves_the_same_files_whoever_sees_its_folder(tmp_path, nodes):
-    seen, here = trained(tmp_path / "seen", over("a", "b"), SubprocessAgents())
+    seen, here = trained(tmp_path / "seen", over("a", "b"), SubprocessSupervisors())
     folder, there = trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, *nodes))
     assert there.state == "done" and learner(there) == learner(here)
     assert names(folder) == names(seen)
@@ -69,7 +69,7 @@ def test_a_disk_that_takes_no_more_at_the_launcher_ends_the_run(tmp_path, monkey
     def full(self, file, offset, data, *, is_last):
         raise MachineError(f"{file} cannot be written: No space left on device")
 
-    monkeypatch.setattr(folder_receive.Keeper, "take", full)
+    monkeypatch.setattr(folder_receive.FolderReceiver, "take", full)
     with pytest.raises(Exception, match="No space left on device") as caught:
         trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"))
     assert caught.value.exit_code == MachineError.exit_code

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 
 HIDE = 'mount -t tmpfs none "$0" && exec "$@"'
 
@@ -23,7 +23,7 @@ def unseen(folder, *nodes, small=False):
         small: Whether they have 64 KiB for temporary files.
     """
     hide = SMALL * small + HIDE
-    return SubprocessAgents({node: ["unshare", "--mount", "sh", "-c", hide, str(folder)] for node in nodes})
+    return SubprocessSupervisors({node: ["unshare", "--mount", "sh", "-c", hide, str(folder)] for node in nodes})
 
 
 def obstacle():

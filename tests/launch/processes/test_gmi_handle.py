@@ -13,7 +13,7 @@ from conftest import children_of, open_descriptors, tiny_config, tiny_layout, tw
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.gmi import claimed
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, how_it_ended
-from gmi_drl.launch.processes.gmi_processes import GMIProcesses, Heard
+from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.shared_resources import shared_resources
 from gmi_drl.roles.launcher.connection import MAX_BYTES, line_pair
 from gmi_drl.roles.launcher.protocol import Report
@@ -110,7 +110,7 @@ def started_by_shell(tmp_path, suicide):
 def test_gmis_may_be_started_in_another_way(tmp_path):
     before = open_descriptors()
     with started_by_shell(tmp_path, suicide=False) as gmis:
-        heard = [event.word for event in gmis.events() if isinstance(event, Heard)]
+        heard = [event.word for event in gmis.events() if isinstance(event, GMIMessage)]
     assert heard == 2 * [Report({"path": "a shell"})] and gmis.results == {0: [3, 3, 3], 1: [3, 3, 3]}
     assert open_descriptors() <= before and not children_of(os.getpid())
 

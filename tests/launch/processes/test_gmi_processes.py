@@ -13,7 +13,7 @@ from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.process import ProcessInstances
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
-from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, START_S, GMIProcesses, Heard
+from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, START_S, GMIMessage, GMIProcesses
 from gmi_drl.run.folder import RunFolder
 
 ROLE = """
@@ -59,7 +59,7 @@ import sys, time
 from pathlib import Path
 from gmi_drl.gmi import claimed
 from gmi_drl.launch import processes
-from gmi_drl.launch.processes.gmi_processes import Heard
+from gmi_drl.launch.processes.gmi_processes import GMIMessage
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
@@ -88,7 +88,7 @@ def ended_processes(tmp_path, **params):
 
 def test_a_gmi_that_has_ended_is_heard_first(tmp_path):
     with ended_processes(tmp_path, fails=False) as processes:
-        told = [event.word.row["number"] for event in processes.events() if isinstance(event, Heard)]
+        told = [event.word.row["number"] for event in processes.events() if isinstance(event, GMIMessage)]
     assert told == [1, 2] and processes.results == {0: "a result"}
 
 
@@ -129,7 +129,7 @@ def test_what_others_have_said_is_heard_before_a_failure_ends_all(tmp_path):
         for gmi_id in (0, 1):
             processes._children[gmi_id].exit_code(120)
         with pytest.raises(GmiError, match=r"^GMI 0: ValueError: a bug in my role"):
-            told.extend(event.word.row["number"] for event in processes.events() if isinstance(event, Heard))
+            told.extend(event.word.row["number"] for event in processes.events() if isinstance(event, GMIMessage))
     assert told == list(range(20))
 
 

@@ -12,8 +12,8 @@ from conftest import open_descriptors, tiny_layout
 from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.launch.processes import gmi_processes as module
-from gmi_drl.launch.processes.gmi_processes import GMIProcesses, Heard
-from gmi_drl.launch.processes.gmi_restarts import Restarts, Succession, kept_open
+from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts, kept_open
 from gmi_drl.roles.launcher.connection import encode, line_pair
 from gmi_drl.roles.launcher.protocol import Attached, Done, Failed, Report
 from gmi_drl.roles.launcher.resources import Resources
@@ -88,7 +88,7 @@ class Launched:
     def heard(self):
         """What comes until nothing more does: rows."""
         events = islice(self.processes.events(silence_s=60), 6)  # a tick at least between any two
-        return [event.word.row for event in events if isinstance(event, Heard)]
+        return [event.word.row for event in events if isinstance(event, GMIMessage)]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def launch(tmp_path, monkeypatch):
             started.append(Pretended(len(started), order))
             return started[-1]
 
-        layout, succession = tiny_layout(2), Succession(frozenset({AGENT}), Restarts(restarts, told.append))
+        layout, succession = tiny_layout(2), GMIRestarts(frozenset({AGENT}), Restarts(restarts, told.append))
         resources = {gmi: Resources() for gmi in (AGENT, TRAINER)}
         instances = SimpleNamespace(
             drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
@@ -186,7 +186,7 @@ def test_a_successor_has_a_time_to_start_of_its_own_and_is_late_though_others_go
     with launch() as run:
         run.newest(TRAINER).tell(Report({}))
         events = run.processes.events(silence_s=1e6)
-        assert any(isinstance(event, Heard) for event in islice(events, 6))
+        assert any(isinstance(event, GMIMessage) for event in islice(events, 6))
         Clock.now_s += module.START_S + 1  # in which nobody has said anything
         run.newest(AGENT).die()
         assert len(list(islice(events, 6))) == 6 and len(run.started) == 3

@@ -6,7 +6,7 @@ import pytest
 
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.ray import client, process
-from gmi_drl.launch.ray.client import Driver
+from gmi_drl.launch.ray.client import RayClient
 
 LAYOUT = SimpleNamespace(model_dump_json=lambda: "{}")
 
@@ -19,7 +19,7 @@ def test_a_driver_that_says_what_is_no_word_is_ended_and_an_error_at_once(tmp_pa
     guard = SimpleNamespace(watch=lambda pid: None, close=lambda: None)
     monkeypatch.setattr(client, "Guard", lambda: guard)
     with pytest.raises(MachineError, match=r"the process that speaks with Ray \(\d+\) was killed by SIGKILL"):
-        Driver(LAYOUT)
+        RayClient(LAYOUT)
 
 
 def test_a_launcher_that_says_what_is_no_word_has_gone_for_its_driver(monkeypatch):

@@ -5,11 +5,11 @@ import torch
 
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.normaliser import merge_moments, moments
-from gmi_drl.comm.groups.single import Alone
+from gmi_drl.comm.groups.single import SingleRankGroup
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.experience import FACTS, RolloutForm
-from gmi_drl.roles.decoupled.update_stats import Agreement
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.decoupled.update_stats import UpdateExchange
+from gmi_drl.roles.training.iteration_stats import Decision
 
 FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=2)
 
@@ -26,9 +26,9 @@ def batch_of(versions=(5, 3), valid=1.0):
 
 
 def test_sums_add_lags_are_in_versions_and_what_was_seen_is_merged():
-    agreement, batch = Agreement(Alone(), (0, 2)), batch_of()
-    news = agreement.agree(Word.STOP, batch, 5, dropped={"GMI 2 ended": 3})
-    assert news.word is Word.STOP
+    agreement, batch = UpdateExchange(SingleRankGroup(), (0, 2)), batch_of()
+    news = agreement.agree(Decision.STOP, batch, 5, dropped={"GMI 2 ended": 3})
+    assert news.word is Decision.STOP
     assert (news.reward_sum, news.episodes, news.return_sum, news.length_sum, news.bad_worlds) == (10, 12, 14, 16, 18)
     assert news.term_sums == (20, 22)
     assert torch.equal(news.deltas, merge_moments(*batch.delta)[None])
@@ -36,27 +36,29 @@ def test_sums_add_lags_are_in_versions_and_what_was_seen_is_merged():
     assert agreement.agents_s == {"sim_s": 1.0, "act_s": 0.25, "wait_s": 1.0, "fetch_s": 0.125}
     per_second = news.told["predictions_per_second"] / news.told["training_samples_per_second"]
     assert per_second == pytest.approx((2 + 3) / 2)  # three more rollouts were predicted and dropped
-    again = agreement.agree(Word.GO_ON, batch, 6, dropped={"GMI 2 ended": 4})
+    again = agreement.agree(Decision.GO_ON, batch, 6, dropped={"GMI 2 ended": 4})
     assert again.told["dropped"] == {"GMI 2 ended": 1}
     assert agreement.dropped_since({"GMI 2 ended": 4, "experience ended": 9}) == {"experience ended": 9}
 
 
-class Pair(Alone):
+class Pair(SingleRankGroup):
     """Two trainers that have taken the same; the second would say stop."""
 
     def gather(self, values):
         other = values.clone()
-        other[0], other[1], other[2] = float(Word.STOP), 7.0, 0.5
+        other[0], other[1], other[2] = float(Decision.STOP), 7.0, 0.5
         return torch.stack((values, other))
 
 
 def test_rank_0s_word_counts_and_the_largest_lag_of_all():
-    news = Agreement(Pair(), (0, 2)).agree(Word.GO_ON, batch_of(), 5, dropped={"GMI 0 ended": 1}, publish_s=0.25)
+    news = UpdateExchange(Pair(), (0, 2)).agree(
+        Decision.GO_ON, batch_of(), 5, dropped={"GMI 0 ended": 1}, publish_s=0.25
+    )
     assert news.told["publish_s"] == 0.5  # of the slowest
-    assert news.word is Word.GO_ON and news.told["lag_max"] == 7 and news.told["dropped"] == {"GMI 0 ended": 2}
+    assert news.word is Decision.GO_ON and news.told["lag_max"] == 7 and news.told["dropped"] == {"GMI 0 ended": 2}
     assert news.reward_sum == 20 and len(news.deltas) == 2
 
 
 def test_a_batch_without_a_valid_transition_is_an_error():
     with pytest.raises(GmiError, match="every world of every GMI went wrong"):
-        Agreement(Alone(), (0, 2)).agree(Word.GO_ON, batch_of(valid=0.0), 5, dropped={})
+        UpdateExchange(SingleRankGroup(), (0, 2)).agree(Decision.GO_ON, batch_of(valid=0.0), 5, dropped={})

@@ -10,7 +10,7 @@ from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed
 from gmi_drl.comm.memory.mailbox_memory import create_post
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout.layout import Channels
-from gmi_drl.roles.decoupled.rollout_writer import ByStep, InPlace, Whole, recording_of
+from gmi_drl.roles.decoupled.rollout_writer import InPlaceWriter, StepWriter, WholeWriter, recording_of
 
 FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=1)
 CPU = torch.device("cpu")
@@ -46,7 +46,7 @@ def play(recording):
     return told
 
 
-@pytest.mark.parametrize("kind", [InPlace, ByStep, Whole])
+@pytest.mark.parametrize("kind", [InPlaceWriter, StepWriter, WholeWriter])
 def test_a_trainer_gets_what_was_played(ends, kind):
     recording = kind(ends.sizes, CPU)
     for _ in range(2):
@@ -71,11 +71,11 @@ def test_on_a_cpu_nothing_is_copied(ends):
 
 def test_elsewhere_a_step_is_sent_as_it_is_produced_under_ucc_alone(ends):
     recording = recording_of(ends.sizes, torch.device("meta"))
-    assert type(recording) is {"MCC": Whole, "UCC": ByStep}[ends.sizes.channels.mode]
+    assert type(recording) is {"MCC": WholeWriter, "UCC": StepWriter}[ends.sizes.channels.mode]
 
 
 def test_copies_are_waited_for_together_and_before_they_are_told_of(ends, monkeypatch):
-    recording, ring, told = ByStep(ends.sizes, CPU), ends.agent._rings[0], []
+    recording, ring, told = StepWriter(ends.sizes, CPU), ends.agent._rings[0], []
     monkeypatch.setattr("gmi_drl.roles.decoupled.rollout_writer.await_stream", lambda device: told.append(ring._count))
     place = ends.agent.lease()
     recording.begin(place)

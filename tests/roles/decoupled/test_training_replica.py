@@ -8,15 +8,15 @@ import torch
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed_bytes, trainer_end
 from gmi_drl.comm.memory.mailbox_memory import create_post
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels
-from gmi_drl.roles.decoupled.a3c_replica import TrainingReplica, make_a3c, published_of
-from gmi_drl.roles.decoupled.update_stats import Agreement
+from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_of
+from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.probes.trainer_probe import made_up
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -28,12 +28,12 @@ FORM = RolloutForm(2, 3, ANT.num_obs, ANT.num_actions)
 @pytest.fixture
 def run():
     """A replica, and the agent's end of its channels."""
-    a3c = make_a3c(ANT, CONFIG, Solo(), CPU)
+    a3c = make_a3c(ANT, CONFIG, NoReduction(), CPU)
     sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(max_lag=1), packed_bytes(published_of(a3c)))
     post, memory = create_post(range(2)), create_memory()
     end = trainer_end(memory, post, 1, sizes, 5.0)
     agent = agent_end(memory, post, 0, sizes, 5.0)
-    replica = TrainingReplica(a3c, end, Agreement(Solo().group, (0,)), version=0, last=2, publishes=True)
+    replica = A3CReplica(a3c, end, UpdateExchange(NoReduction().group, (0,)), version=0, last=2, publishes=True)
     yield replica, agent
     agent.close()
     end.close()
@@ -54,11 +54,11 @@ def send(agent):
 def test_what_is_under_way_at_the_end_is_in_the_last_row(run):
     replica, agent = run
     send(agent)
-    news = replica.iterate(lambda: Word.GO_ON)
+    news = replica.iterate(lambda: Decision.GO_ON)
     assert news.told["dropped"] == {} and not agent.is_closed
     send(agent)
     agent.lease()
-    news = replica.iterate(lambda: Word.GO_ON)
+    news = replica.iterate(lambda: Decision.GO_ON)
     assert news.told["dropped"] == {"experience ended": 1} and agent.is_closed
     assert replica.version == 2
 
@@ -67,5 +67,5 @@ def test_also_where_it_is_told_to_stop_before(run):
     replica, agent = run
     for _ in range(2):
         send(agent)
-    news = replica.iterate(lambda: Word.STOP)
-    assert news.word is Word.STOP and news.told["dropped"] == {"experience ended": 1} and agent.is_closed
+    news = replica.iterate(lambda: Decision.STOP)
+    assert news.word is Decision.STOP and news.told["dropped"] == {"experience ended": 1} and agent.is_closed

@@ -4,14 +4,14 @@ import sys
 import pytest
 
 from gmi_drl.errors import GmiError
-from gmi_drl.roles.launcher.connection import MAX_BYTES, Line, decode, encode, line_pair
+from gmi_drl.roles.launcher.connection import MAX_BYTES, LauncherConnection, decode, encode, line_pair
 from gmi_drl.roles.launcher.protocol import Done, Measure, Proved, Reduce, Report, Stop, Waits, said_by_gmi
 
 
 @pytest.fixture
 def ends():
     ours, theirs = line_pair()
-    line = Line(theirs.detach())
+    line = LauncherConnection(theirs.detach())
     yield ours, line
     ours.close()
 

@@ -6,9 +6,9 @@ import pytest
 
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.roles.launcher import remote_checkpoint_store
-from gmi_drl.roles.launcher.connection import MAX_BYTES, Line, decode, encode, line_pair
+from gmi_drl.roles.launcher.connection import MAX_BYTES, LauncherConnection, decode, encode, line_pair
 from gmi_drl.roles.launcher.protocol import AtHome, Keep, Kept, Stop, said_by_gmi
-from gmi_drl.roles.launcher.remote_checkpoint_store import FarHome
+from gmi_drl.roles.launcher.remote_checkpoint_store import RemoteCheckpointStore
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def far(tmp_path):
     """A home, and what a launcher has heard of it, which answers each word; before it, it says something else."""
     ours, theirs = line_pair()
     (tmp_path / "checkpoints").mkdir()
-    heard, home = [], FarHome(tmp_path / "checkpoints", Line(theirs.detach()))
+    heard, home = [], RemoteCheckpointStore(tmp_path / "checkpoints", LauncherConnection(theirs.detach()))
 
     def answer():
         while data := ours.recv(MAX_BYTES):
@@ -60,4 +60,4 @@ def test_a_launcher_that_does_not_keep_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(remote_checkpoint_store, "KEEP_S", 0.0)
     ours, theirs = line_pair()
     with ours, pytest.raises(GmiError, match="the launcher has not kept a within 0 s"):
-        FarHome(tmp_path / "checkpoints", Line(theirs.detach())).keep(Path(tmp_path / "a"))
+        RemoteCheckpointStore(tmp_path / "checkpoints", LauncherConnection(theirs.detach())).keep(Path(tmp_path / "a"))

@@ -11,12 +11,12 @@ import yaml
 from rsl_rl_configs import FOREIGN, KINDS, REFUSED
 
 from gmi_drl.algo.flat_parameters import tensor_digest
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners.rsl_rl_file import read_rsl_rl_config
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.tasks import make
 from gmi_drl.tasks.sim_task import SimTask
 
@@ -48,7 +48,7 @@ def make_replica(tmp_path, content):
     runner, settings = read_rsl_rl_config(tmp_path / "agent.yaml")
     config = parse(RunConfig, {**settings, "learner": {"kind": "rsl_rl", "runner": runner}}, "agent.yaml")
     assert parse(RunConfig, yaml.safe_load(dump_yaml(config)), "config.yaml") == config  # as its run folder keeps it
-    return RslRlReplica(make("ant", num_env=4), config, Solo(), sample_share=1.0, seed=1, log_dir=tmp_path)
+    return RslRlReplica(make("ant", num_env=4), config, NoReduction(), sample_share=1.0, seed=1, log_dir=tmp_path)
 
 
 def train(tmp_path, content):
@@ -57,7 +57,7 @@ def train(tmp_path, content):
     before = tensor_digest(*replica.learner_state().values())
     told = []
     for _ in range(2):
-        replica.iterate(lambda: Word.GO_ON)
+        replica.iterate(lambda: Decision.GO_ON)
         told.append(replica.metrics())
     assert tensor_digest(*replica.learner_state().values()) != before
     replica.export(tmp_path / "model_2.pt")

@@ -12,7 +12,7 @@ import torch
 from conftest import tiny_config
 
 from gmi_drl.comm.memory.segment import create_segment
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.tasks import make
 
@@ -124,7 +124,9 @@ def with_rnd():
 
 
 def test_random_network_distillation_learns():
-    runner = GroupRunner(RslRlEnv(make("ant", num_env=4)), with_rnd(), reduction=Solo(), sample_share=1.0, log_dir=None)
+    runner = GroupRunner(
+        RslRlEnv(make("ant", num_env=4)), with_rnd(), reduction=NoReduction(), sample_share=1.0, log_dir=None
+    )
     before = [parameter.clone() for parameter in runner.alg.rnd.predictor.parameters()]
     runner.learn(1)
     after = runner.alg.rnd.predictor.parameters()
@@ -151,11 +153,13 @@ def test_only_ppo_and_what_derives_from_it_trains():
     config["algorithm"]["class_name"] = "rsl_rl.algorithms:Distillation"
     env = RslRlEnv(make("ant", num_env=1))
     with pytest.raises(UsageError, match="Distillation is not rsl_rl's PPO"):
-        GroupRunner(env, config, reduction=Solo(), sample_share=1.0, log_dir=None)
+        GroupRunner(env, config, reduction=NoReduction(), sample_share=1.0, log_dir=None)
 
 
 def test_the_configuration_stays_as_it_was():
     config = runner_config(tiny_config().learner)
     before = str(config)
-    runner = GroupRunner(RslRlEnv(make("ant", num_env=1)), config, reduction=Solo(), sample_share=1.0, log_dir=None)
+    runner = GroupRunner(
+        RslRlEnv(make("ant", num_env=1)), config, reduction=NoReduction(), sample_share=1.0, log_dir=None
+    )
     assert str(config) == before and runner.cfg["algorithm"]["class_name"] == "PPO"

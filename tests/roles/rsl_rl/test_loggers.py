@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from conftest import tiny_config
 
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import PPOConfig
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
@@ -49,10 +49,10 @@ def train(tmp_path, logger):
     """The warnings of a training with this logger."""
     config = tiny_config(learner=RslRlConfig(runner=runner_config(PPO) | {"logger": logger, "wandb_project": "ants"}))
     task = make("ant", num_env=4)
-    replica = RslRlReplica(task, config, Solo(), sample_share=1.0, seed=1, log_dir=tmp_path)
+    replica = RslRlReplica(task, config, NoReduction(), sample_share=1.0, seed=1, log_dir=tmp_path)
     warnings = []
     for _ in range(ITERATIONS):
-        replica.iterate(lambda: Word.GO_ON)
+        replica.iterate(lambda: Decision.GO_ON)
         warnings += [told for name, told in replica.metrics().items() if name == "warning"]
     replica.export(tmp_path / "model_3.pt")
     replica.ledger.close()

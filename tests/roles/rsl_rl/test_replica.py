@@ -5,10 +5,10 @@ import torch
 from conftest import tiny_config
 
 from gmi_drl.algo.flat_parameters import tensor_digest
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import PPOConfig, RslRlConfig
 from gmi_drl.config.learners.rsl_rl import runner_config
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.tasks import make
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
@@ -23,11 +23,11 @@ CONFIG = tiny_config(learner=RslRlConfig(runner=runner_config(OURS), reward_scal
 
 def make_replica(tmp_path, config=CONFIG, seed=1):
     task = make("ant", num_env=N, seed=seed)
-    return RslRlReplica(task, config, Solo(), sample_share=1.0, seed=seed, log_dir=tmp_path)
+    return RslRlReplica(task, config, NoReduction(), sample_share=1.0, seed=seed, log_dir=tmp_path)
 
 
 def go_on():
-    return Word.GO_ON
+    return Decision.GO_ON
 
 
 def digest(replica):
@@ -37,8 +37,8 @@ def digest(replica):
 def test_an_iteration_learns_and_tells_what_a_row_needs(tmp_path):
     replica = make_replica(tmp_path)
     before = digest(replica)
-    news = replica.iterate(lambda: Word.STOP)
-    assert news.word is Word.STOP and news.reward_sum != 0 and digest(replica) != before
+    news = replica.iterate(lambda: Decision.STOP)
+    assert news.word is Decision.STOP and news.reward_sum != 0 and digest(replica) != before
     told = replica.metrics()
     assert {*told} == {"surrogate_loss", "value_loss", "entropy", "learning_rate", "action_std"}
     assert told["action_std"] == pytest.approx(OURS.init_std, rel=0.1)

@@ -9,7 +9,7 @@ from gmi_drl.tasks import make
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
 from gmi_drl.roles.rsl_rl import metrics as module
-from gmi_drl.roles.rsl_rl.metrics import Ledger
+from gmi_drl.roles.rsl_rl.metrics import IterationMetrics
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 N, SCALE = 4, 0.05
@@ -28,7 +28,7 @@ class Log:
 
 
 def test_episodes_go_on_over_iterations_and_bad_ones_do_not_count():
-    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE))
+    ledger = IterationMetrics(RslRlEnv(make("ant", num_env=N), SCALE))
     ledger.process_env_step(torch.full((N,), 2 * SCALE), NONE, {"bad": NONE, "valid": ~NONE})
     assert ledger.pop_sums().tolist() == pytest.approx([2 * N, 0, 0, 0, 0])
     bad, done = torch.tensor([True, False, False, False]), torch.tensor([True, True, False, False])
@@ -39,7 +39,7 @@ def test_episodes_go_on_over_iterations_and_bad_ones_do_not_count():
 
 def test_the_logger_hears_of_everything_and_counts_the_whole_run():
     log = Log()
-    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log, iterations=10)
+    ledger = IterationMetrics(RslRlEnv(make("ant", num_env=N), SCALE), log, iterations=10)
     ledger.process_env_step(torch.zeros(N), NONE, {"bad": NONE, "valid": ~NONE})
     for it in (4, 5):
         ledger.log(it=it, start_it=it, total_it=it + 1, collect_time=1.0, learn_time=2.0, loss_dict={"value": 3.0})
@@ -59,7 +59,7 @@ class Broken(Log):
 
 
 def test_a_logger_that_fails_is_let_go_with_a_warning(capsys):
-    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), Broken())
+    ledger = IterationMetrics(RslRlEnv(make("ant", num_env=N), SCALE), Broken())
     for it in (1, 2):
         ledger.process_env_step(torch.ones(N), NONE, {"bad": NONE, "valid": ~NONE})
         ledger.log(it=it, collect_time=1.0, learn_time=2.0, loss_dict={"value": 3.0})
@@ -74,7 +74,7 @@ def test_the_logger_ends_and_its_writer_is_closed():
     ends, log = [], Log()
     log.stop_logging_writer = lambda: ends.append("stopped")
     log.writer = SimpleNamespace(close=lambda: ends.append("closed"))
-    Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log).close()
+    IterationMetrics(RslRlEnv(make("ant", num_env=N), SCALE), log).close()
     assert ends == ["stopped", "closed"]
 
 
@@ -82,7 +82,7 @@ def test_a_logger_that_does_not_come_to_its_end_is_not_waited_for_for_ever(monke
     monkeypatch.setattr(module, "STOP_S", 0.01)
     forever, log = Event(), Log()
     log.stop_logging_writer = forever.wait
-    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log)
+    ledger = IterationMetrics(RslRlEnv(make("ant", num_env=N), SCALE), log)
     ledger.close()
     assert "has not finished within" in ledger.warnings[0]
     forever.set()
@@ -94,6 +94,6 @@ def test_a_writer_that_cannot_be_closed_is_told_of():
 
     log = Log()
     log.stop_logging_writer, log.writer = lambda: None, SimpleNamespace(close=close)
-    ledger = Ledger(RslRlEnv(make("ant", num_env=N), SCALE), log)
+    ledger = IterationMetrics(RslRlEnv(make("ant", num_env=N), SCALE), log)
     ledger.close()
     assert ledger.warnings == ["rsl_rl's logger failed: OSError: the disk is full: the run goes on without it"]

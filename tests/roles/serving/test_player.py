@@ -4,11 +4,11 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.errors import UsageError
 from gmi_drl.roles.serving.player import Episode, Player, initial_agent, load_agent
-from gmi_drl.roles.training.iteration_stats import Word
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
@@ -21,10 +21,10 @@ OBS = torch.randn(3, 60, generator=torch.Generator().manual_seed(0))
 @pytest.fixture(scope="module")
 def replica():
     """Has learnt a little."""
-    replica = Replica(SPEC, CONFIG, Solo(), sample_share=1.0, device=CPU, seed=0)
+    replica = PPOReplica(SPEC, CONFIG, NoReduction(), sample_share=1.0, device=CPU, seed=0)
     replica.enter_worlds(make("ant", num_env=8), seed=0)
     for _ in range(3):
-        replica.iterate(lambda: Word.GO_ON)
+        replica.iterate(lambda: Decision.GO_ON)
     return replica
 
 
@@ -49,7 +49,7 @@ def test_what_was_learnt_is_what_acts(replica, tmp_path):
 
 
 def test_the_initial_agent_is_that_of_a_training():
-    replica = Replica(SPEC, CONFIG, Solo(), sample_share=1.0, device=CPU, seed=0)
+    replica = PPOReplica(SPEC, CONFIG, NoReduction(), sample_share=1.0, device=CPU, seed=0)
     with torch.no_grad():
         assert torch.equal(initial_agent(SPEC, CONFIG).act(OBS), replica.learner.agent.act(OBS))
 

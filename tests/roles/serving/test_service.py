@@ -5,7 +5,7 @@ from gmi_drl.algo.agent import make_agent
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.roles.serving.player import Player
 from gmi_drl.roles.serving.service import Service
-from gmi_drl.roles.training.policy_step import Acting
+from gmi_drl.roles.training.policy_step import PolicyStep
 from gmi_drl.tasks import make
 
 CPU = torch.device("cpu")
@@ -22,7 +22,7 @@ def noise(seed):
 
 def test_acting_is_what_the_agent_does():
     task, agent = worlds()
-    act = Acting(task, agent)
+    act = PolicyStep(task, agent)
     act(torch.zeros(6, 3))
     assert torch.equal(act.action, agent.act(task.obs)) and torch.equal(act.mean, act.action)
     some = torch.randn(6, 3)

@@ -5,11 +5,11 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_layout
 
-from gmi_drl.comm.groups.single import Alone
+from gmi_drl.comm.groups.single import SingleRankGroup
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.roles.training.checkpointer import Checkpointer
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
-from gmi_drl.run.checkpoint_store import Home
+from gmi_drl.run.checkpoint_store import CheckpointStore
 
 LAYOUT, CONFIG = tiny_layout(2), tiny_config(iterations=7, checkpoint_every=3, checkpoints_kept=2)
 
@@ -36,7 +36,7 @@ class Held:
         self.rate = rate
 
 
-class Second(Alone):
+class Second(SingleRankGroup):
     """The other rank of a group whose rank 0 is said to hold the same, or not."""
 
     def __init__(self, off=0.0):
@@ -61,7 +61,7 @@ def make_checkpointer(tmp_path, exported):
 
         folder = tmp_path / "checkpoints"
         folder.mkdir(exist_ok=True)
-        return Checkpointer(Home(folder), layout, gmi_id, group or Alone(), config, export=export)
+        return Checkpointer(CheckpointStore(folder), layout, gmi_id, group or SingleRankGroup(), config, export=export)
 
     return make
 
@@ -69,8 +69,8 @@ def make_checkpointer(tmp_path, exported):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_host_is_asked_for_what_its_gmis_write_at_once(make_checkpointer, tmp_path, monkeypatch, rank):
     asked = []
-    monkeypatch.setattr(Home, "require_own_room", lambda self, need: asked.append(need))
-    group = Second() if rank else Alone()
+    monkeypatch.setattr(CheckpointStore, "require_own_room", lambda self, need: asked.append(need))
+    group = Second() if rank else SingleRankGroup()
     make_checkpointer(rank, group).prove_disk(Held(1.0), 0, 0, keep=True)
     draft = tmp_path / "checkpoints" / ("000000" if rank == 0 else ".000000.draft")
     parts = [f"gmi-{rank}", *(["learner"] if rank == 0 else [])]

@@ -10,19 +10,19 @@ import torch
 from conftest import tiny_config, tiny_layout, two_cores
 
 from gmi_drl.algo.normaliser import moments
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import LEARNERS, OUR_PPO, PPOConfig, RslRlConfig
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.roles.launcher.connection import Line, encode, line_pair
+from gmi_drl.roles.launcher.connection import LauncherConnection, encode, line_pair
 from gmi_drl.roles.launcher.protocol import Reduce, Stop
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.training.holistic import Holistic
-from gmi_drl.roles.training.iteration_stats import Word
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.workload import TASK_SPECS
@@ -75,12 +75,12 @@ def test_gmis_of_unlike_size_on_unlike_devices_learn_what_one_of_sixteen_does(fo
     config = tiny_config(iterations=3, learner=PPOConfig(horizon=4, epochs=2, minibatches=1))
     learner = read_part(train_by("Recorder", layout, config).checkpoint, "learner")
 
-    whole = Replica(TASK_SPECS["ant"], config, Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    whole = PPOReplica(TASK_SPECS["ant"], config, NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0)
     worlds = roles_under_test.Replay(TASK_SPECS["ant"], folder.path)
     worlds.attach(whole)
     before = whole.learner.ppo.flat.vector.clone()
     for _ in range(config.iterations):
-        whole.iterate(lambda: Word.GO_ON)
+        whole.iterate(lambda: Decision.GO_ON)
     for name, expected in whole.learner_state().items():
         torch.testing.assert_close(learner[name], expected, atol=1e-5, rtol=1e-5)
     assert (learner["parameters"] - before).abs().max() > 1e-3, "nothing was learnt, so agreement says nothing"
@@ -128,7 +128,7 @@ def make_role(monkeypatch, line):
     gmis = tuple(GMI(id=i, num_env=num_env, cores=(i,)) for i, num_env in enumerate((3, 13)))
     devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")}
     layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
-    line = Line(theirs.detach())
+    line = LauncherConnection(theirs.detach())
     manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), line, Resources(), hang_s=5)
     monkeypatch.setattr(GMI_manager, "_current", manager)
 
@@ -149,7 +149,7 @@ def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, mini
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"), [([], Word.GO_ON), ([Stop()], Word.STOP), ([Reduce("none")], Word.GO_ON)]
+    ("words", "expected"), [([], Decision.GO_ON), ([Stop()], Decision.STOP), ([Reduce("none")], Decision.GO_ON)]
 )
 def test_a_run_stops_when_it_is_told_to(make_role, launcher, words, expected):
     role = make_role(Holistic, tiny_config())

@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from gmi_drl.algo.normaliser import moments
-from gmi_drl.comm.groups.single import Alone
+from gmi_drl.comm.groups.single import SingleRankGroup
 from gmi_drl.errors import GmiError
-from gmi_drl.roles.training.iteration_stats import Word, agree
+from gmi_drl.roles.training.iteration_stats import Decision, exchange_stats
 
 
-class Table(Alone):
+class Table(SingleRankGroup):
     """A group whose other rank sends what it is told."""
 
     def __init__(self, other):
@@ -27,8 +27,10 @@ def test_the_word_is_rank_0s_sums_add_and_advantages_pool():
     parts = [moments(advantages[:5, None]), moments(advantages[5:, None])]
     sums = torch.arange(5, dtype=torch.float64)
     delta = torch.ones(7, dtype=torch.float64)
-    news = agree(Table(message(Word.GO_ON, sums, parts[1], delta * 2)), Word.STOP, sums, parts[0], delta)
-    assert news.word is Word.STOP
+    news = exchange_stats(
+        Table(message(Decision.GO_ON, sums, parts[1], delta * 2)), Decision.STOP, sums, parts[0], delta
+    )
+    assert news.word is Decision.STOP
     assert (news.reward_sum, news.episodes, news.return_sum, news.length_sum, news.bad_worlds) == (0, 2, 4, 6, 8)
     assert news.advantage_mean == pytest.approx(advantages.mean().item())
     assert news.advantage_std == pytest.approx(advantages.std().item())
@@ -38,13 +40,21 @@ def test_the_word_is_rank_0s_sums_add_and_advantages_pool():
 def test_an_iteration_without_one_valid_transition_is_an_error():
     nothing = torch.zeros(3, dtype=torch.float64)
     with pytest.raises(GmiError, match="every world of every GMI went wrong"):
-        agree(Alone(), Word.GO_ON, torch.zeros(5, dtype=torch.float64), nothing, torch.zeros(7, dtype=torch.float64))
+        exchange_stats(
+            SingleRankGroup(),
+            Decision.GO_ON,
+            torch.zeros(5, dtype=torch.float64),
+            nothing,
+            torch.zeros(7, dtype=torch.float64),
+        )
 
 
 def test_terms_of_rewards_add_up_over_the_group():
     sums, advantages = torch.arange(7, dtype=torch.float64), moments(torch.randn(9, 1, dtype=torch.float64))
     delta = torch.ones(7, dtype=torch.float64)
-    news = agree(Table(message(Word.GO_ON, 10 * sums, advantages, 2 * delta)), Word.GO_ON, sums, advantages, delta)
+    news = exchange_stats(
+        Table(message(Decision.GO_ON, 10 * sums, advantages, 2 * delta)), Decision.GO_ON, sums, advantages, delta
+    )
     assert (news.bad_worlds, news.term_sums) == (44.0, (55.0, 66.0))
     assert torch.equal(news.deltas, torch.stack((delta, 2 * delta)))
-    assert agree(Alone(), Word.GO_ON, sums[:5], advantages, delta).term_sums == ()
+    assert exchange_stats(SingleRankGroup(), Decision.GO_ON, sums[:5], advantages, delta).term_sums == ()

@@ -4,12 +4,12 @@ from conftest import tiny_config
 
 from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.algo.rollout import MiniBatch, Rollout
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.iteration_stats import Word, agree
+from gmi_drl.roles.training.iteration_stats import Decision, exchange_stats
 from gmi_drl.roles.training.learner import Learner
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 
@@ -18,11 +18,11 @@ TRAVELS = (*MiniBatch.__dataclass_fields__, "log_std", "delta", "sums")
 
 
 def make_learner(config=CONFIG, seed=3):
-    return Learner(SPEC, config, Solo(), sample_share=1.0, device=CPU, seed=seed)
+    return Learner(SPEC, config, NoReduction(), sample_share=1.0, device=CPU, seed=seed)
 
 
 def learn(learner, rollout):
-    news = agree(learner.group, Word.GO_ON, rollout.sums, rollout.advantage_moments(), rollout.delta)
+    news = exchange_stats(learner.group, Decision.GO_ON, rollout.sums, rollout.advantage_moments(), rollout.delta)
     learner.update(rollout, news)
 
 
@@ -41,12 +41,12 @@ def actor():
 
 def test_an_actor_with_a_copy_of_the_agent_and_two_slots_gives_what_the_direct_join_gives(actor):
     """As on another GMI: parameters go one way, and a part of the rollout the other."""
-    direct = Replica(SPEC, CONFIG, Solo(), sample_share=1.0, device=CPU, seed=3)
+    direct = PPOReplica(SPEC, CONFIG, NoReduction(), sample_share=1.0, device=CPU, seed=3)
     direct.enter_worlds(make("ant", num_env=N), seed=5)
     learner, arrived = make_learner(), Rollout(CONFIG.learner.horizon, N, SPEC.num_obs, SPEC.num_actions, CPU)
     slots, began = [actor.make_slot(), actor.make_slot()], digest(learner)
     for iteration in range(4):
-        direct.iterate(lambda: Word.GO_ON)
+        direct.iterate(lambda: Decision.GO_ON)
         actor.follow(learner.state_dict())
         slot = slots[iteration % 2]
         actor.collect(slot, PhaseClock(CPU))

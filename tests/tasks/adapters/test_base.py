@@ -6,11 +6,11 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from gmi_drl.comm.reductions.single import Solo
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.errors import GmiWarning
-from gmi_drl.roles.training.iteration_stats import Word
-from gmi_drl.roles.training.ppo_replica import Replica
+from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
@@ -30,11 +30,11 @@ def odd(name):
 def test_ppo_learns_of_what_is_left(name):
     device = torch.device("cpu")
     with closing(odd(name)) as task:
-        replica = Replica(task.spec, CONFIG, Solo(device=device), sample_share=1.0, device=device, seed=0)
+        replica = PPOReplica(task.spec, CONFIG, NoReduction(device=device), sample_share=1.0, device=device, seed=0)
         replica.enter_worlds(task, seed=0)
         before = replica.learner_state()["parameters"].clone()
         for _ in range(3):
-            replica.iterate(lambda: Word.GO_ON)
+            replica.iterate(lambda: Decision.GO_ON)
         state = replica.learner_state()
     assert state["parameters"].isfinite().all() and not torch.equal(state["parameters"], before)
     assert state["normaliser"].isfinite().all()

@@ -10,21 +10,21 @@ from gmi_drl.benchmarks.cores import PURPOSE
 
 if TYPE_CHECKING:
     from gmi_drl.gmi import Claim
-    from gmi_drl.launch.hosts import Laying
+    from gmi_drl.launch.hosts import DeviceOpener
     from gmi_drl.layout.layout import Layout
 
 
 @contextmanager
-def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | Laying]":
+def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | DeviceOpener]":
     """The devices of a layout, by this launcher; by Ray on a cluster of our own."""
     from gmi_drl.launch.launchers import RAY, agents_by
-    from gmi_drl.launch.open_layout import held
+    from gmi_drl.launch.open_layout import hold_devices
 
     with ExitStack() as life:
         if launcher == RAY:
             life.enter_context(own_cluster(layout))
         agents = life.enter_context(agents_by(launcher, layout))
-        yield life.enter_context(held(layout, PURPOSE, agents))
+        yield life.enter_context(hold_devices(layout, PURPOSE, agents))
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def own_cluster(layout: "Layout") -> Iterator[None]:
 
     For one of one node it is the one that a launcher itself makes. Where this process is killed, a guard kills them.
     """
-    from gmi_drl.launch.processes.reaper import Guard
+    from gmi_drl.launch.processes.reaper import Reaper
     from gmi_drl.launch.ray.cluster import ADDRESS
     from gmi_drl.launch.ray.local_cluster import OBJECT_STORE_BYTES, folder_of_ray, variable
     from gmi_drl.launch.ray.placement import shares_of
@@ -44,7 +44,7 @@ def own_cluster(layout: "Layout") -> Iterator[None]:
         return
     from ray.cluster_utils import Cluster
 
-    with folder_of_ray() as folder, closing(Guard()) as guard, ExitStack() as life:
+    with folder_of_ray() as folder, closing(Reaper()) as guard, ExitStack() as life:
         guard.watch_folder(folder)
         life.enter_context(variable("RAY_TMPDIR", str(folder)))
         life.enter_context(variable("RAY_USAGE_STATS_ENABLED", "0"))

@@ -23,7 +23,7 @@ from gmi_drl.comm.channels import (
     packed_bytes,
     trainer_end,
 )
-from gmi_drl.comm.memory.mailbox_memory import Post, create_post
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_post
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.experience import Kind, RolloutForm
 from gmi_drl.layout.layout import Channels
@@ -49,7 +49,7 @@ class Shared:
     """What both processes have of one mode."""
 
     memory: int
-    post: Post
+    post: Mailboxes
     sizes: ChannelSizes
 
 

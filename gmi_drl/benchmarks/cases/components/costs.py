@@ -13,7 +13,7 @@ from gmi_drl.benchmarks.cores import one_core
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from gmi_drl.roles.training.ppo_replica import Replica
+    from gmi_drl.roles.training.ppo_replica import PPOReplica
 
 NUM_ENV = 256
 ITERATIONS, QUICK_ITERATIONS = 5, 1
@@ -26,22 +26,24 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     """One GMI's training, in this process, warm."""
     import torch
 
-    from gmi_drl.comm.reductions.single import Solo
+    from gmi_drl.comm.reductions.single import NoReduction
     from gmi_drl.config.run_config import default_config
-    from gmi_drl.roles.training.ppo_replica import Replica
+    from gmi_drl.roles.training.ppo_replica import PPOReplica
     from gmi_drl.tasks import make
     from gmi_drl.workload import TASK_SPECS
 
     spec = TASK_SPECS["ant"]
     with one_core(), closing(make("ant", num_env=NUM_ENV)) as task:
-        replica = Replica(spec, default_config(spec), Solo(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+        replica = PPOReplica(
+            spec, default_config(spec), NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0
+        )
         replica.enter_worlds(task, seed=0)
         layers = _time_layers(replica.learner.agent.policy)
         _iterate(replica, 1 if quick else WARM_UP)
         yield {"gmi-drl": lambda: measure(replica, layers, QUICK_ITERATIONS if quick else ITERATIONS)}
 
 
-def measure(replica: "Replica", layers: dict[str, float], iterations: int) -> Sample:
+def measure(replica: "PPOReplica", layers: dict[str, float], iterations: int) -> Sample:
     """Mean seconds of an iteration, of its phases, and of the forward passes of the layers in them."""
     layers.clear()
     start = time.perf_counter()
@@ -50,14 +52,14 @@ def measure(replica: "Replica", layers: dict[str, float], iterations: int) -> Sa
     return Sample(seconds, {**phases, **{name: total / iterations for name, total in layers.items()}})
 
 
-def _iterate(replica: "Replica", count: int) -> dict[str, float]:
+def _iterate(replica: "PPOReplica", count: int) -> dict[str, float]:
     """Mean seconds by phase."""
-    from gmi_drl.roles.training.iteration_stats import Word
+    from gmi_drl.roles.training.iteration_stats import Decision
     from gmi_drl.run.phases import WAIT
 
     phases: Counter[str] = Counter()
     for _ in range(count):
-        replica.iterate(lambda: Word.GO_ON)
+        replica.iterate(lambda: Decision.GO_ON)
         phases.update(replica.phases())
     return {name: total / count for name, total in phases.items() if name != WAIT.name}
 

@@ -36,12 +36,12 @@ def reducing(
 def ask(processes: "GMIProcesses", group: str) -> dict[str, float]:
     """Have all ranks reduce in a group, and take in what the first of them saw (`reducer.Station.measure`)."""
     from gmi_drl.errors import GmiError
-    from gmi_drl.launch.processes.gmi_processes import Heard
+    from gmi_drl.launch.processes.gmi_processes import GMIMessage
     from gmi_drl.roles.launcher.protocol import Reduce, Report
 
     for gmi in processes.layout.gmis:
         processes.say(gmi.id, Reduce(group))
     for event in processes.events(silence_s=HANG_S):
-        if isinstance(event, Heard) and isinstance(event.word, Report):
+        if isinstance(event, GMIMessage) and isinstance(event.word, Report):
             return event.word.row
     raise GmiError(f"the GMIs ended before they had reduced in {group}")

@@ -17,13 +17,13 @@ import torch
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.roles.main import die_with
-from gmi_drl.roles.rsl_rl.metrics import Ledger
+from gmi_drl.roles.rsl_rl.metrics import IterationMetrics
 from gmi_drl.run.metrics import Row
 from gmi_drl.tasks import make
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 
-class Reporter(Ledger):
+class Reporter(IterationMetrics):
     """Reports each iteration as a row."""
 
     def __init__(self, env: RslRlEnv, horizon: int, report: Callable[[Row], None]) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from gmi_drl.benchmarks.cases.sharing.green_context_split import split
 from gmi_drl.roles.probes.probe import Probe
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.run.phases import PHASE_NAMES, SIMULATE
 from gmi_drl.tasks import TASKS, make_sim
 from gmi_drl.tasks.sim import Sim
@@ -108,7 +108,7 @@ class Whole(Probe):
         self.mgr.worlds.append(simulators)
         return simulators
 
-    def iterate(self, decide: Callable[[], Word]) -> Word:
+    def iterate(self, decide: Callable[[], Decision]) -> Decision:
         """See `Probe`."""
         assert self.simulators is not None
         started = time.monotonic()

@@ -11,11 +11,11 @@ from gmi_drl.gmi.inventory import VisibleGpu, nvml_open, visible_gpus
 from gmi_drl.gmi.mig.apply.make import hand_out, make, read, turn_on, wanted_of
 from gmi_drl.gmi.mig.apply.record import Record, boot_id, read_record, record_file, write_record
 from gmi_drl.gmi.mig.apply.restore import GPU_S, restore
-from gmi_drl.gmi.mig.assign import Given, not_cut
+from gmi_drl.gmi.mig.assign import Assignment, not_cut
 from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.instances import MigInstances
 from gmi_drl.gmi.process import ProcessBackend
-from gmi_drl.gmi.watchdog import Keeper
+from gmi_drl.gmi.watchdog import Watchdog
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut_gpus import CutGpu
 from gmi_drl.layout.layout import Device, Layout
@@ -58,7 +58,7 @@ class AppliedMig(ProcessBackend):
             _finish_earlier(uuid)
         locks = [descriptor_of(f"gpu-{uuid}") for uuid in uuids]
         log = claims_folder() / "mig-keeper.log"
-        self._keeper = Keeper(UNDO, log, undo_s=GPU_S * len(uuids), holds=locks)
+        self._keeper = Watchdog(UNDO, log, undo_s=GPU_S * len(uuids), holds=locks)
         try:
             with nvml_open():
                 for uuid in uuids:
@@ -74,7 +74,7 @@ class AppliedMig(ProcessBackend):
     @contextmanager
     def cut(self, layout: Layout) -> Iterator[MigInstances]:
         """Make what the layout wants of each GPU. It stays until the claim ends, as the next cut may want the same."""
-        given, gpus = Given(), self.gpus_of(layout)
+        given, gpus = Assignment(), self.gpus_of(layout)
         with nvml_open():
             for device in layout.devices:
                 driver = MigDriver(gpus[device.gmis[0].id])

@@ -7,7 +7,7 @@ from gmi_drl.errors import LayoutMismatchError, MachineError
 from gmi_drl.gmi.mig.apply.change import RETRY_S, Patience, steps
 from gmi_drl.gmi.mig.apply.difference import commands, difference, mode_command
 from gmi_drl.gmi.mig.apply.wanted import compute_shape, in_the_way, place_wholes
-from gmi_drl.gmi.mig.assign import Given
+from gmi_drl.gmi.mig.assign import Assignment
 from gmi_drl.gmi.mig.busy import NODES, claimed_elsewhere, hides_processes, users
 from gmi_drl.gmi.mig.driver import MigDriver, in_words
 from gmi_drl.gmi.mig.state import MigState, Shape
@@ -106,7 +106,7 @@ def read(driver: MigDriver) -> MigState:
     return Patience.of(PATIENCE_S)(f"reading the MIG instances of {driver.gpu}", driver.state)
 
 
-def hand_out(gmis: Sequence[GMI], state: MigState, wanted: Sequence[Shape]) -> Given:
+def hand_out(gmis: Sequence[GMI], state: MigState, wanted: Sequence[Shape]) -> Assignment:
     """Each GMI gets a MIG device of those that were made: of its profile, if it names one.
 
     Raises:
@@ -114,7 +114,7 @@ def hand_out(gmis: Sequence[GMI], state: MigState, wanted: Sequence[Shape]) -> G
     """
     places = {shape.place: [name for name, _ in shape.compute] for shape in wanted}
     there = [part for one in state.instances if one.place in places for part in one.compute]
-    given = Given()
+    given = Assignment()
     for gmi in gmis:
         part = next(part for part in there if gmi.mig_profile in (None, part.profile))
         if not part.uuid:
