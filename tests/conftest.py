@@ -4,11 +4,13 @@ import gc
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -76,6 +78,26 @@ def own_claims(tmp_path_factory, monkeypatch, known_speeds):
     cache = tmp_path_factory.mktemp("cache")
     shutil.copytree(known_speeds, cache, dirs_exist_ok=True)
     monkeypatch.setenv("GMI_DRL_CACHE", str(cache))
+
+
+@pytest.fixture(scope="session")
+def fork_server():
+    """Forks the processes of GMIs, which then need not import torch."""
+    from tests.fork_server import ForkServer
+
+    with closing(ForkServer()) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def gmis_are_forked(request, fork_server, monkeypatch):
+    """What this process launches is forked, but in tests of how GMIs start: `@pytest.mark.starts_gmis`."""
+    is_started = any(map(request.node.get_closest_marker, ("starts_gmis", "gpu")))
+    if not is_started and "COVERAGE_PROCESS_START" not in os.environ:
+        names = {name: getattr(subprocess, name) for name in ("DEVNULL", "PIPE", "STDOUT")}
+        for module in ("processes.gmi_process", "task_info"):
+            spawning = SimpleNamespace(Popen=fork_server.popen, **names)
+            monkeypatch.setattr(f"gmi_drl.launch.{module}.subprocess", spawning)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.writers import WRITERS
 from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.layout.backends import BACKENDS
+from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.registry import Registry, class_at
+from gmi_drl.templates import TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,11 @@ def test_the_code_of_an_entry_is_found_or_named():
     for location in ("gmi_drl.nowhere:Class", "gmi_drl.registry:Missing"):
         with pytest.raises(MachineError, match=f"{location} cannot be imported"):
             class_at(location)
+
+
+def test_packages_that_add_parts_find_the_groups_of_entry_points_under_their_old_names():
+    """Wherever the modules lie that read them."""
+    registries = (REDUCTIONS, BACKENDS, LEARNERS, TEMPLATES, WRITERS)
+    assert [registry._group for registry in registries] == [
+        f"gmi_drl.{name}" for name in ("reductions", "backends", "learners", "templates", "writers")
+    ]

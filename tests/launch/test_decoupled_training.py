@@ -40,6 +40,7 @@ def start(path, layout, config, **more):
     return folder, train(layout, config, folder, **more)
 
 
+@pytest.mark.starts_gmis
 @pytest.mark.parametrize("mode", ["MCC", "UCC"])
 def test_with_no_lag_experience_is_of_the_very_policy_that_learns(tmp_path, mode):
     """So densities on both sides are the same: parameters and statistics have come to the agent whole."""

@@ -47,6 +47,7 @@ def played(served_run, seed, stochastic):
     return player.finished
 
 
+@pytest.mark.starts_gmis
 @two_cores
 @pytest.mark.parametrize("stochastic", [False, True])
 @pytest.mark.parametrize("gmis", [1, 2])

@@ -68,6 +68,7 @@ def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path, gmis):
     assert rows[0] == rows[1]
 
 
+@pytest.mark.starts_gmis
 @two_cores
 @pytest.mark.parametrize("reduction", ["MPR-shm", "MPR-gloo"])
 def test_replicas_are_bit_identical_after_fifty_updates(tmp_path, reduction):

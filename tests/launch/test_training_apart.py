@@ -45,6 +45,7 @@ def what_was_learnt(folder, outcome):
     return read_index(outcome.checkpoint)["learner"], rows
 
 
+@pytest.mark.starts_gmis
 @two_cores
 @pytest.mark.parametrize("more", [{}, {"reward_terms": True}])
 def test_one_simulator_one_agent_and_one_trainer_learn_bit_for_bit_what_one_holistic_gmi_does(tmp_path, more):
