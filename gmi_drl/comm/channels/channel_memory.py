@@ -13,16 +13,13 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.comm.memory.leases import GIVEN_BACK, OWNERS, Leases
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import ring_bytes
-from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, create_empty
+from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, create_empty, in_pages
+from gmi_drl.comm.memory.shared_lock import SharedLock
+from gmi_drl.comm.parameters.shared_memory import BUFFERS, Parameters
 from gmi_drl.errors import MachineError, UsageError
-
-LEASED = 0
-"""The word of a trainer's table that changes under the lock: places that were leased."""
-
-GIVEN_BACK = LINE_BYTES // 8
-"""The word of a trainer's table that it alone writes: places that are free again."""
 
 HEARD = GIVEN_BACK + 1
 """The next word, which the trainer alone writes, too: it changes whenever the trainer shows that it is not silent."""
@@ -32,11 +29,6 @@ HANDLE = 2 * GIVEN_BACK
 
 SHARED = 3 * GIVEN_BACK - 1
 """The word that says that they can."""
-
-OWNERS = 3 * GIVEN_BACK
-"""From here a word for each place, who has leased it, and then one for each agent: see `ChannelMemory.unmapped`."""
-
-BUFFERS = 2
 
 _HEADER = struct.Struct("8sq")  # magic, bytes of the sizes that follow as JSON
 _MAGIC = b"gmi-chn1"
@@ -87,7 +79,6 @@ class ChannelMemory:
         self.memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._run = self._words(self._run_at, 4 * LINE_BYTES)
         self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
-        self.parameter_words = self._run[_PARAMETERS:]
         self.predecessors = self._words(self._predecessors_at, 8 * len(sizes.agents))
         self._tables = [self._table(trainer) for trainer in range(len(sizes.trainers))]
         self._pages = [self._pages_of(trainer) for trainer in range(len(sizes.trainers))]
@@ -122,11 +113,17 @@ class ChannelMemory:
         """Where the ring from an agent to a trainer begins, by their places in the sizes."""
         return self._rings_at + (agent * len(self.sizes.trainers) + trainer) * ring_bytes(self.sizes.ring_records)
 
-    def parameters(self, buffer: int) -> Tensor:
-        """A buffer of parameters, uint8."""
-        return self._bytes(
-            self._parameters_at + buffer * _in_pages(self.sizes.parameter_bytes), self.sizes.parameter_bytes
-        )
+    def parameters(self, bells: Notifier, patience: int) -> Parameters:
+        """The parameters, which the first trainer publishes, for the GMI whose notifier this is."""
+        count = self.sizes.parameter_bytes
+        buffers = [self._bytes(self._parameters_at + buffer * in_pages(count), count) for buffer in range(BUFFERS)]
+        writer, *others = self.sizes.trainers
+        readers = (*self.sizes.agents, *others)
+        return Parameters(self._run[_PARAMETERS:], buffers, writer, readers, bells, patience, lambda: self.heard)
+
+    def leases(self, lock: SharedLock) -> Leases:
+        """The places of all trainers; the lock is that of this memory."""
+        return Leases(self._tables, self.sizes.places, lock, lambda: self.is_closed, self.close_experience)
 
     def batch(self, trainer: int, batch: int) -> Tensor:
         """The memory of a batch, uint8: kind after kind, `[R, *kind.shape]` each."""
@@ -138,15 +135,15 @@ class ChannelMemory:
 
     def _plan(self) -> None:
         sizes = self.sizes
-        self._table_bytes = _in_pages(8 * (OWNERS + sizes.places + len(sizes.agents)))
-        self._run_at = _in_pages(_HEADER.size + len(sizes.text.encode()))
-        self._predecessors_at = self._run_at + _in_pages(4 * LINE_BYTES)
-        self._tables_at = self._predecessors_at + _in_pages(8 * len(sizes.agents))
+        self._table_bytes = in_pages(8 * (OWNERS + sizes.places + len(sizes.agents)))
+        self._run_at = in_pages(_HEADER.size + len(sizes.text.encode()))
+        self._predecessors_at = self._run_at + in_pages(4 * LINE_BYTES)
+        self._tables_at = self._predecessors_at + in_pages(8 * len(sizes.agents))
         self._rings_at = self._tables_at + len(sizes.trainers) * self._table_bytes
         pairs = len(sizes.agents) * len(sizes.trainers)
-        self._parameters_at = self._rings_at + _in_pages(pairs * ring_bytes(sizes.ring_records))
-        self._batches_at = self._parameters_at + BUFFERS * _in_pages(sizes.parameter_bytes)
-        self.batch_stride = _in_pages(sizes.batch_bytes)
+        self._parameters_at = self._rings_at + in_pages(pairs * ring_bytes(sizes.ring_records))
+        self._batches_at = self._parameters_at + BUFFERS * in_pages(sizes.parameter_bytes)
+        self.batch_stride = in_pages(sizes.batch_bytes)
         self.nbytes = self._batches_at + len(sizes.trainers) * sizes.batches * self.batch_stride
 
     def _make(self, descriptor: int) -> None:
@@ -206,7 +203,3 @@ def is_made(descriptor: int) -> bool:
     if magic.strip(b"\0") not in (b"", _MAGIC):
         raise UsageError(f"descriptor {descriptor} is not the channels' memory")
     return magic == _MAGIC
-
-
-def _in_pages(count: int) -> int:
-    return -(-count // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -7,12 +7,11 @@ from gmi_drl.comm.channels.agent_end import AgentEnd
 from gmi_drl.comm.channels.channel_memory import ChannelMemory, kind_views
 from gmi_drl.comm.channels.gpu_direct import MappedBatches
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE, Lease, Leases
+from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE, Lease
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.pinned import register, unregister
 from gmi_drl.comm.memory.record_ring import RingWriter
 from gmi_drl.comm.memory.shared_lock import SharedLock
-from gmi_drl.comm.parameters.shared_memory import Parameters
 
 ROOM = "made room for experience"
 """What an agent waits for, in errors."""
@@ -39,14 +38,14 @@ class LocalAgentEnd(AgentEnd):
     ) -> None:
         super().__init__(sizes := memory.sizes)
         self.rollouts = predecessors * ROLLOUTS_OF_ONE
-        self.parameters = Parameters(memory, bells, patience)
+        self.parameters = memory.parameters(bells, patience)
         self._memory, self._lock, self._bells = memory, lock, bells
         self.patience = patience
         self._index = sizes.agents.index(bells.own)
         memory.predecessors[self._index] = predecessors
         for trainer in sizes.trainers:
             bells.ring(trainer)  # they may wait for just this one
-        self._leases = Leases(memory, lock)
+        self._leases = memory.leases(lock)
         self._rings = [
             RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)
             for trainer in range(len(sizes.trainers))

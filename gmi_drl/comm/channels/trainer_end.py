@@ -14,11 +14,10 @@ from gmi_drl.comm.channels.device_batches import open_batches
 from gmi_drl.comm.channels.gpu_direct import see_off
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.membership import Renewals
-from gmi_drl.comm.memory.leases import Leases, agent_of
+from gmi_drl.comm.memory.leases import agent_of
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import RingReader
 from gmi_drl.comm.memory.shared_lock import SharedLock
-from gmi_drl.comm.parameters.shared_memory import Parameters
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.waits import FIRST_HAND
 
@@ -71,14 +70,14 @@ class TrainerEnd:
         awaits_successors: bool,
         renewals: Renewals,
     ) -> None:
-        self.parameters = Parameters(memory, bells, FIRST_HAND)
+        self.parameters = memory.parameters(bells, FIRST_HAND)
         self.dropped: Counter[str] = Counter()
         self.dropped_steps: Counter[str] = Counter()
         self.wait_s = 0.0
         self._memory, self._lock, self._bells = memory, lock, bells
         self._sizes = sizes = memory.sizes
         self._rank = rank = sizes.trainers.index(bells.own)
-        self._leases = Leases(memory, lock)
+        self._leases = memory.leases(lock)
         self._batcher = Batcher(sizes, self._leases, rank)
         self._batches: Batches = open_batches(memory, rank, self._batcher, device)
         self._rings = {

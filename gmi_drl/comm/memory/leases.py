@@ -1,11 +1,20 @@
 """The migrator: which trainer a rollout goes to, and in which place of its memory it is made (paper section 4.2)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from gmi_drl.comm.channels.channel_memory import GIVEN_BACK, LEASED, OWNERS, ChannelMemory
 from gmi_drl.comm.memory.fence import order_loads, publish
+from gmi_drl.comm.memory.segment import LINE_BYTES
 from gmi_drl.comm.memory.shared_lock import SharedLock
+
+LEASED = 0
+"""The word of a trainer's table that changes under the lock: how many places were leased."""
+
+GIVEN_BACK = LINE_BYTES // 8
+"""The word of a trainer's table that only the trainer writes: the places below this number are free again."""
+
+OWNERS = 3 * GIVEN_BACK
+"""From here on a trainer's table has one word for each place: who has leased it."""
 
 NOBODY = 0
 """The owner of a place that was given up."""
@@ -45,14 +54,23 @@ class Leases:
     place is a new agent's when `LEASED` counts it, one that was given up when its owner's word is there.
 
     Args:
-        memory: Of the run.
-        lock: Of the same memory.
+        tables: The shared words of each trainer, by rank, zeroed at first: `LEASED`, `GIVEN_BACK`, `OWNERS`.
+        places: How many each trainer has.
+        lock: The one lock of all processes that lease.
+        is_ended: Whether experience has ended, so that nothing is leased any more.
+        end: Ends it for all processes.
     """
 
-    def __init__(self, memory: ChannelMemory, lock: SharedLock) -> None:
-        self._memory, self._lock = memory, lock
-        self._places = memory.sizes.places
-        self._tables = [memory.table(trainer) for trainer in range(len(memory.sizes.trainers))]
+    def __init__(
+        self,
+        tables: Sequence[memoryview],
+        places: int,
+        lock: SharedLock,
+        is_ended: Callable[[], bool],
+        end: Callable[[], None],
+    ) -> None:
+        self._tables, self._places, self._lock = tables, places, lock
+        self._is_ended, self._end = is_ended, end
 
     def lease(self, agent: int, rollout: int, trainers: Collection[int] | None = None) -> Lease | None:
         """Take a place: one that was given up, if any, since a batch waits for it; else the next one of a trainer.
@@ -68,7 +86,7 @@ class Leases:
             None if none is free, or if experience has ended.
         """
         with self._lock.held():
-            if self._memory.is_closed:
+            if self._is_ended():
                 return None
             owner = owner_word(agent, rollout)
             tables = {one: table for one, table in enumerate(self._tables) if trainers is None or one in trainers}
@@ -112,7 +130,7 @@ class Leases:
     def end(self) -> None:
         """Lease no more."""
         with self._lock.held():
-            self._memory.close_experience()
+            self._end()
 
     def _given_up(self, table: memoryview) -> int | None:
         """The first one: whoever leases a place has written its owner before it counts."""

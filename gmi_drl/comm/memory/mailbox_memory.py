@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from gmi_drl.comm.memory.segment import LINE_BYTES, allocate
+from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, in_pages
 from gmi_drl.errors import MachineError, UsageError
 
 PIECE_BYTES = 256 * 1024  # what a mailbox grows by, and what is copied at a time; stays in the L2 cache; whole pages
@@ -170,7 +170,7 @@ def piece_count(most_bytes: int) -> int:
 
 
 def _table_bytes(size: int) -> int:
-    return _in_pages(_HEADER.size + 3 * _WORD_BYTES * size)
+    return in_pages(_HEADER.size + 3 * _WORD_BYTES * size)
 
 
 def _mailbox_bytes(most_bytes: int) -> int:
@@ -178,12 +178,8 @@ def _mailbox_bytes(most_bytes: int) -> int:
 
 
 def _control_bytes(most_bytes: int) -> int:
-    return _in_pages(_CONTROL_LINES * LINE_BYTES + _WORD_BYTES * piece_count(most_bytes))
+    return in_pages(_CONTROL_LINES * LINE_BYTES + _WORD_BYTES * piece_count(most_bytes))
 
 
 def _room_bytes(most_bytes: int) -> int:
     return piece_count(most_bytes) * PIECE_BYTES
-
-
-def _in_pages(count: int) -> int:
-    return -(-count // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -29,7 +29,7 @@ def create_segment(size: int, slot_bytes: int) -> int:
     """
     if size < 1 or slot_bytes < 1:
         raise UsageError(f"a segment needs size >= 1 and slot_bytes >= 1, not {size} and {slot_bytes}")
-    slot_bytes = _in_pages(slot_bytes)
+    slot_bytes = in_pages(slot_bytes)
     return _created(size, slot_bytes, first_slot(size) + size * (slot_bytes + STAGING_BYTES))
 
 
@@ -108,8 +108,9 @@ def map_segment(fd: int, size: int) -> tuple[mmap.mmap, int]:
 
 def first_slot(size: int) -> int:
     """Bytes before the first slot of a segment for `size` ranks."""
-    return _in_pages(LINE_BYTES * (1 + size))
+    return in_pages(LINE_BYTES * (1 + size))
 
 
-def _in_pages(count: int) -> int:
+def in_pages(count: int) -> int:
+    """Round a number of bytes up to whole pages."""
     return -(-count // mmap.PAGESIZE) * mmap.PAGESIZE

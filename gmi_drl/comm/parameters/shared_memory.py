@@ -5,14 +5,16 @@ and then counts the publication. Who reads takes the buffer of the last one that
 afterwards: where a later one was begun there the copy may be torn, and is made again, of the newer one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from torch import Tensor
 
-from gmi_drl.comm.channels.channel_memory import BUFFERS, ChannelMemory
 from gmi_drl.comm.memory.fence import fence, order_loads, publish
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import GmiError, UsageError
+
+BUFFERS = 2
+WORDS = 1 + 2 * BUFFERS
 
 _COUNT, _BEGUN, _VERSION = 0, 1, 1 + BUFFERS  # the last two are for each buffer
 _ALIGNED = 64
@@ -28,16 +30,27 @@ class Parameters:
     """The parameters of a run and whatever travels with them, such as the normaliser's statistics.
 
     Args:
-        memory: Of the channels.
-        bells: Of this GMI. The first trainer is the one that publishes.
-        patience: How many times `hang_s` they are waited for.
+        words: `WORDS` of shared memory, zeroed at first.
+        buffers: `BUFFERS` vectors of shared memory, uint8, each as long as the packed parameters.
+        writer: The id of the GMI that publishes.
+        readers: The ids of the others.
+        bells: The notifier of this GMI.
+        patience: How many times `hang_s` this GMI waits for a publication.
+        progress: A wait starts again whenever this changes.
     """
 
-    def __init__(self, memory: ChannelMemory, bells: Notifier, patience: int) -> None:
-        self._memory, self._words, self._bells, self._patience = memory, memory.parameter_words, bells, patience
-        self._buffers = [memory.parameters(buffer) for buffer in range(BUFFERS)]
-        self._writer, *others = memory.sizes.trainers
-        self._told = (*memory.sizes.agents, *others)
+    def __init__(
+        self,
+        words: memoryview,
+        buffers: Sequence[Tensor],
+        writer: int,
+        readers: Sequence[int],
+        bells: Notifier,
+        patience: int,
+        progress: Callable[[], object],
+    ) -> None:
+        self._words, self._buffers, self._writer, self._readers = words, buffers, writer, readers
+        self._bells, self._patience, self._progress = bells, patience, progress
 
     def publish(self, version: int, tensors: Sequence[Tensor]) -> None:
         """Let all have these from now on.
@@ -64,7 +77,7 @@ class Parameters:
             part.copy_(tensor)
         self._words[_VERSION + buffer] = version
         publish(self._words, _COUNT, count)
-        for peer in self._told:
+        for peer in self._readers:
             self._bells.ring(peer)
 
     def newest_version(self) -> int | None:
@@ -88,7 +101,7 @@ class Parameters:
             (self._writer,),
             "published parameters",
             self._patience,
-            lambda: self._memory.heard,
+            self._progress,
         )
 
     def read_into(self, tensors: Sequence[Tensor]) -> int:

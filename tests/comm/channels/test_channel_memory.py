@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.channels.channel_memory import BUFFERS, ChannelMemory
+from gmi_drl.comm.channels.channel_memory import ChannelMemory
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import ring_bytes
@@ -48,7 +48,7 @@ def test_nothing_overlaps(descriptor, post):
     parts = [(start, end if end > start else start + 8 * len(memory.table(0))) for start, end in parts]
     rings = [memory.ring_at(agent, trainer) for agent in range(3) for trainer in range(2)]
     parts += [(start, start + ring_bytes(sizes.ring_records)) for start in rings]
-    tensors = [memory.parameters(buffer) for buffer in range(BUFFERS)]
+    tensors = [*memory.parameters(None, patience=1)._buffers]
     tensors += [memory.batch(trainer, batch) for trainer in range(2) for batch in range(2)]
     parts += [(part.data_ptr() - base, part.data_ptr() - base + part.numel()) for part in tensors]
     parts.sort()

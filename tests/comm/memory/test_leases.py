@@ -6,13 +6,11 @@ from contextlib import closing
 
 import pytest
 
-from gmi_drl.comm.channels import create_memory
-from gmi_drl.comm.channels.channel_memory import ChannelMemory
-from gmi_drl.comm.memory.leases import Leases, agent_of, owner_word
-from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
-from gmi_drl.comm.memory.notify import Notifier
+from gmi_drl.comm.memory.leases import OWNERS, Leases, agent_of, owner_word
+from gmi_drl.comm.memory.segment import create_empty
 from gmi_drl.comm.memory.shared_lock import SharedLock
-from tests.comm.channels.rollouts_told import sizes_of
+
+TRAINERS, PLACES = 2, 2
 
 
 class KilledError(Exception):
@@ -37,12 +35,10 @@ class Mortal:
 
 @pytest.fixture
 def leases():
-    post, descriptor = create_post(range(4)), create_memory()
-    sizes = sizes_of(rollouts=2, agents=(2, 3), trainers=(0, 1), max_lag=0)
-    memory = ChannelMemory(descriptor, sizes, Notifier(post, MailboxMemory(post.memory), 0, hang_s=1))
-    with closing(SharedLock(descriptor, memory.lock_holder, 0, hang_s=1)) as lock:
-        yield Leases(memory, lock)
-    post.close()
+    tables = [memoryview(bytearray(8 * (OWNERS + PLACES))).cast("q") for _ in range(TRAINERS)]
+    ends, descriptor = [], create_empty("leases")
+    with closing(SharedLock(descriptor, memoryview(bytearray(8)).cast("q"), 0, hang_s=1)) as lock:
+        yield Leases(tables, PLACES, lock, lambda: bool(ends), lambda: ends.append(1))
     os.close(descriptor)
 
 
