@@ -108,7 +108,7 @@ def serve(
         raise
     _tell(served, folder, task, format)
     if experience is not None and format == "table":
-        say(f"Wrote {experience}. Read it with gmi_drl.replay.files.ExperienceDataset({str(experience)!r}).")
+        say(f"Wrote {experience}. Read it with gmi_drl.replay.ExperienceDataset({str(experience)!r}).")
     if served.signal is not None:
         raise SystemExit(128 + served.signal)
 

@@ -21,7 +21,8 @@ from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
-from gmi_drl.replay.files import SHARD_BYTES, GMIExperience, Writing, step_bytes, writing
+from gmi_drl.replay.files.index import SHARD_BYTES, GMIExperience, step_bytes
+from gmi_drl.replay.files.writer import Writing, writing
 from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
 from gmi_drl.roles.seeds import worlds_seed
 from gmi_drl.roles.serving.latency import Latencies

@@ -8,7 +8,7 @@ from gmi_drl.files import dump_yaml, load_yaml
 from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout
-from gmi_drl.replay.files import ExperienceDataset
+from gmi_drl.replay import ExperienceDataset
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import TCG, template_for
 from gmi_drl.workload import TASK_SPECS
@@ -62,7 +62,7 @@ def test_experience_is_written_and_told_where(command_line, run, tmp_path):
     code, out, err = command_line(*serve)
     assert code == 0 and "A control step of all worlds of a GMI took, in ms: p50 " in out
     assert "Serving ball_balance on 1 GMI with 4 environments\n" in err
-    assert err.splitlines()[-1] == "Wrote seen. Read it with gmi_drl.replay.files.ExperienceDataset('seen')."
+    assert err.splitlines()[-1] == "Wrote seen. Read it with gmi_drl.replay.ExperienceDataset('seen')."
     read = ExperienceDataset(tmp_path / "seen")
     assert read[0]["action"].shape == (3,) and len(read) == 30 * sum(gmi.num_env for gmi in read.index.gmis.values())
     code, out, err = command_line(*serve)

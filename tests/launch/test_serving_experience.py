@@ -16,7 +16,8 @@ from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
 from gmi_drl.layout.cut import Cut
-from gmi_drl.replay.files import ExperienceDataset, step_bytes
+from gmi_drl.replay import ExperienceDataset
+from gmi_drl.replay.files.index import step_bytes
 from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.tasks import make
 from gmi_drl.templates import TCG

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.files import Block
+from gmi_drl.replay.files.block import Block
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.task import knows_final_obs
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from gmi_drl.config.run_config import RunConfig
-from gmi_drl.replay.files import Shard, ShardFiles, step_bytes
+from gmi_drl.replay.files.index import Shard, step_bytes
+from gmi_drl.replay.files.shards import ShardFiles
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
 from gmi_drl.roles.seeds import worlds_seed

@@ -2,7 +2,8 @@
 
 import torch
 
-from gmi_drl.replay.files import Block, ExperienceIndex, GMIExperience
+from gmi_drl.replay.files.block import Block
+from gmi_drl.replay.files.index import ExperienceIndex, GMIExperience
 
 NUM_OBS, NUM_ACTIONS = 3, 2
 FACTS = {

@@ -7,7 +7,9 @@ from blocks import index_of, made_up, same, transitions
 from torch.utils.data import DataLoader
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.files import ExperienceDataset, ShardFiles, dataset
+from gmi_drl.replay import ExperienceDataset
+from gmi_drl.replay.files import dataset
+from gmi_drl.replay.files.shards import ShardFiles
 
 WORLDS = 4
 

@@ -7,8 +7,9 @@ from blocks import made_up, same, transitions
 from safetensors.torch import load_file
 
 from gmi_drl.errors import MachineError
-from gmi_drl.replay.files import ShardFiles, shards
+from gmi_drl.replay.files import shards
 from gmi_drl.replay.files.block import TENSORS
+from gmi_drl.replay.files.shards import ShardFiles
 
 
 def test_every_block_becomes_a_file_that_is_told_of_in_order(tmp_path):

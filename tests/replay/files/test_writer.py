@@ -4,7 +4,10 @@ import pytest
 from blocks import FACTS, made_up
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
-from gmi_drl.replay.files import ExperienceDataset, GMIExperience, ShardFiles, writing
+from gmi_drl.replay import ExperienceDataset
+from gmi_drl.replay.files.index import GMIExperience
+from gmi_drl.replay.files.shards import ShardFiles
+from gmi_drl.replay.files.writer import writing
 
 GMIS = {0: GMIExperience(num_env=4, seed=1, shards=()), 1: GMIExperience(num_env=4, seed=2, shards=())}
 
