@@ -10,7 +10,7 @@ import ast
 from functools import cache
 
 from gmi_drl.benchmarks import case, cases, peers, plot
-from gmi_drl.benchmarks.meaning import LOCATION
+from gmi_drl.benchmarks.canonical_code import LOCATION
 from gmi_drl.benchmarks.sources import DRIVERS, PACKAGE, Sources, text
 from gmi_drl.launch.processes import gmi_process
 

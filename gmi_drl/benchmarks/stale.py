@@ -1,16 +1,16 @@
 """Results whose code has changed since they were measured.
 
-A result is stale if the code that its case depends on (`bench.dependencies`) says other things than at the commit at
-which it was measured (`bench.meaning`), or if that is not known: measured between commits, or at one that this
-repository does not have. Code that has only moved, or was renamed, is the same (`bench.moves`).
+A result is stale if the code that its case depends on (`dependencies`) differs from that of the commit at which it was
+measured (`canonical_code`). It is also stale if that code is not known: measured with uncommitted changes, or at a
+commit that this repository does not have. Code that has only moved or was renamed is the same (`moves`).
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from gmi_drl.benchmarks.canonical_code import differs
 from gmi_drl.benchmarks.cases import MODULES
 from gmi_drl.benchmarks.dependencies import code_of
-from gmi_drl.benchmarks.meaning import differs
 from gmi_drl.benchmarks.result import Result
 from gmi_drl.benchmarks.sources import Sources, archive_of, archived, git, working_tree
 from gmi_drl.errors import MachineError

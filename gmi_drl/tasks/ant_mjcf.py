@@ -6,8 +6,7 @@ Sizes follow the Ant of Schulman et al. 2015 (arXiv 1506.02438) in the light var
 
 from math import cos, radians, sin
 
-from gmi_drl.tasks.scenery import GROUND, SCENERY
-from gmi_drl.tasks.solver import option
+from gmi_drl.tasks.mjcf_parts import GROUND, SCENERY, option
 
 TIMESTEP_S = 1 / 120
 START_HEIGHT_M = 0.5

@@ -4,8 +4,7 @@ Sizes and masses are near those that ANYbotics publishes for ANYmal B: 30 kg, 17
 (HAA, abduction), a thigh (HFE, flexion) and a shank (KFE, knee) of 0.25 m and 0.32 m; drives of 80 N m.
 """
 
-from gmi_drl.tasks.scenery import GROUND, SCENERY
-from gmi_drl.tasks.solver import option
+from gmi_drl.tasks.mjcf_parts import GROUND, SCENERY, option
 
 TIMESTEP_S = 0.01
 START_HEIGHT_M = 0.62

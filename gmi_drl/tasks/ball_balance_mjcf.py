@@ -8,8 +8,7 @@ the limit, three targets that no posture satisfies pull the feet half a metre of
 
 from math import cos, radians, sin
 
-from gmi_drl.tasks.scenery import GROUND, SCENERY
-from gmi_drl.tasks.solver import option
+from gmi_drl.tasks.mjcf_parts import GROUND, SCENERY, option
 
 TIMESTEP_S = 1 / 200
 BALL_RADIUS_M = 0.1

@@ -8,8 +8,7 @@ and so are the fingers' motors: 2000 N/m hold the bar with 20 N, and with 0.5 kg
 
 from math import radians
 
-from gmi_drl.tasks.scenery import GROUND, SCENERY
-from gmi_drl.tasks.solver import option
+from gmi_drl.tasks.mjcf_parts import GROUND, SCENERY, option
 
 TIMESTEP_S = 1 / 120
 FINGER_RANGE_M = (0.0, 0.04)

@@ -7,8 +7,7 @@ Proportions, joints and their ranges follow the humanoid of DeepMind's Control S
 from math import radians
 from typing import NamedTuple
 
-from gmi_drl.tasks.scenery import GROUND, SCENERY
-from gmi_drl.tasks.solver import option
+from gmi_drl.tasks.mjcf_parts import GROUND, SCENERY, option
 
 TIMESTEP_S = 1 / 120
 START_HEIGHT_M = 1.34

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import radians
 
-from gmi_drl.tasks.scenery import GROUND, SCENERY
-from gmi_drl.tasks.solver import option
+from gmi_drl.tasks.mjcf_parts import GROUND, SCENERY, option
 
 TIMESTEP_S = 1 / 120
 PALM_POSITION_M = (0.0, 0.0, 0.3)

@@ -213,7 +213,7 @@ def test_a_file_is_divided_and_another_is_folded_into_one(checkout):
 
 
 def test_names_of_groups_of_entry_points_do_not_move():
-    from gmi_drl.benchmarks.meaning import differs
+    from gmi_drl.benchmarks.canonical_code import differs
     from gmi_drl.benchmarks.sources import Sources
 
     text = 'from gmi_drl.registry import Registry\n\nALL = Registry("writer", "gmi_drl.writers", ())\n'

@@ -13,7 +13,6 @@ from gmi_drl.benchmarks.cases.components import (
     physics,
     planning,
     ppo_update,
-    reduction,
     reductions,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous
@@ -45,7 +44,6 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (ant_simulators, ant_simulators.CASES),
     (costs, (costs.CASE,)),
     (channels, channels.CASES),
-    (reduction, reduction.CASES),
     (reductions, reductions.CASES),
     (ppo_update, (ppo_update.CASE,)),
     (a3c_update, a3c_update.CASES),

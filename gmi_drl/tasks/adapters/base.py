@@ -74,10 +74,7 @@ class AdaptedTask(ABC):
         self.obs = torch.zeros_like(obs)
         self._is_lost = self._is_untold = ~self._show(obs)
         self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
-        low, high = (
-            torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().to(self.device)
-            for bound in (action_space.low, action_space.high)
-        )
+        low, high = (bound.to(self.device) for bound in _bounds(action_space))
         self._is_bounded = low.isfinite() & high.isfinite()
         self._scale = torch.where(self._is_bounded, (high - low) / 2, 1.0)
         self._offset = torch.where(self._is_bounded, (high + low) / 2, 0.0)
@@ -187,12 +184,15 @@ def spec_of(
 
 def in_words(action_space: Any) -> str:
     """The bounds of a box, alike ones counted: `2 x [-1, 1], 1 x [0, 5]`."""
-    low, high = (
-        torch.as_tensor(bound, dtype=torch.float32).expand(action_space.shape).flatten().tolist()
-        for bound in (action_space.low, action_space.high)
-    )
+    low, high = (bound.tolist() for bound in _bounds(action_space))
     runs = [(bounds, len(list(alike))) for bounds, alike in groupby(zip(low, high, strict=True))]
     return ", ".join(f"{count} x [{least:g}, {most:g}]" for (least, most), count in runs)
+
+
+def _bounds(space: Any) -> tuple[Tensor, Tensor]:
+    """The least and the greatest number of each entry of a box, flat, float32."""
+    low, high = (torch.as_tensor(bound, dtype=torch.float32).expand(space.shape) for bound in (space.low, space.high))
+    return low.flatten(), high.flatten()
 
 
 def _size(name: str, what: str, space: Any) -> int:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean, not_importable, place_of
 from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
-from gmi_drl.tasks.adapters.witness import Witnesses
+from gmi_drl.tasks.adapters.call_recorder import CallRecorders
 from gmi_drl.workload import TaskSpec
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class GymnasiumTask(AdaptedTask):
         spec: Sizes; None takes them from the spaces.
         device: Where the tensors live; the environments' are NumPy arrays.
         seed: Of the first reset; None leaves it to the environments.
-        witnesses: Of the environments, to name one that goes wrong.
+        recorders: Of the environments, to name one that goes wrong.
 
     Raises:
         UsageError: the spaces are no boxes, or the autoreset mode is unknown.
@@ -56,15 +56,15 @@ class GymnasiumTask(AdaptedTask):
         *,
         device: str = "cpu",
         seed: int | None = 0,
-        witnesses: Witnesses | None = None,
+        recorders: CallRecorders | None = None,
     ) -> None:
         spec = spec or _spec_of_envs(envs)
-        self.envs, self._witnesses = envs, witnesses or Witnesses()
+        self.envs, self._recorders = envs, recorders or CallRecorders()
         self._mode = _autoreset_mode(envs, spec.name)
         self._action_space: Any = envs.single_action_space
         self._device = torch.device(device)
         self._has_ended = np.zeros(envs.num_envs, dtype=np.bool_)
-        with self._witnesses.named(spec.name):
+        with self._recorders.named(spec.name):
             obs = self._observation(envs.reset(seed=seed)[0])
         super().__init__(spec, obs, self._action_space)
 
@@ -74,11 +74,11 @@ class GymnasiumTask(AdaptedTask):
 
     def _begin(self) -> Tensor:
         self._has_ended[:] = False
-        with self._witnesses.named(self.spec.name):
+        with self._recorders.named(self.spec.name):
             return self._observation(self.envs.reset()[0])
 
     def _simulate(self, action: Tensor) -> Outcome:
-        with self._witnesses.named(self.spec.name):
+        with self._recorders.named(self.spec.name):
             return self._step(action)
 
     def _step(self, action: Tensor) -> Outcome:
@@ -149,11 +149,11 @@ def make_task(
     except ImportError as error:
         raise not_importable("gymnasium", "gymnasium", error, INSTALL) from error
 
-    name, witnesses = f"gymnasium:{rest}", Witnesses()
+    name, recorders = f"gymnasium:{rest}", CallRecorders()
     if ":" in rest:
         _import(name, rest.partition(":")[0])
     try:
-        envs = _make_envs(rest, num_env, arguments, witnesses)
+        envs = _make_envs(rest, num_env, arguments, recorders)
     except gymnasium.error.UnregisteredEnv:
         raise UsageError(f"gymnasium has no {rest!r}{did_you_mean(rest, gymnasium.registry)}") from None
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
@@ -172,11 +172,11 @@ def make_task(
         step_s=getattr(world.unwrapped, "dt", 0.0),
         reward_scale=reward_scale_of(rest),
     )
-    return GymnasiumTask(envs, spec, device=device, seed=seed, witnesses=witnesses)
+    return GymnasiumTask(envs, spec, device=device, seed=seed, recorders=recorders)
 
 
 def _make_envs(
-    rest: str, num_env: int, arguments: Mapping[str, Any], witnesses: Witnesses
+    rest: str, num_env: int, arguments: Mapping[str, Any], recorders: CallRecorders
 ) -> "VectorEnv[Any, Any, Any]":
     import gymnasium
     from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -184,7 +184,7 @@ def _make_envs(
     about = gymnasium.registry.get(rest.rpartition(":")[2])
     if about and about.entry_point is None and about.vector_entry_point is not None:
         return gymnasium.make_vec(rest, num_env, vectorization_mode="vector_entry_point", **arguments)
-    make: list[Any] = [lambda: witnesses.watch(gymnasium.make(rest, **arguments))] * num_env
+    make: list[Any] = [lambda: recorders.watch(gymnasium.make(rest, **arguments))] * num_env
     return SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
 
 

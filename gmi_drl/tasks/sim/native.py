@@ -9,8 +9,7 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.tasks.sim.base import require_kept, require_same_worlds, require_settable
-from gmi_drl.tasks.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh
-from gmi_drl.tasks.sim.timers import stop_timers
+from gmi_drl.tasks.sim.engine import import_mujoco, send_warnings_to_logging, stage_to_refresh, stop_timers
 
 
 class NativeSim:

@@ -15,18 +15,18 @@ from gmi_drl.tasks import make
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 CONFIG = tiny_config(learner=PPOConfig(horizon=4, epochs=2, minibatches=2, hidden=(8,)))
-odd_worlds = pytest.mark.parametrize("name", ["InfFirst", "NanLater", "NanReward", "NoReading", "HugeReward"])
+odd_envs = pytest.mark.parametrize("name", ["InfFirst", "NanLater", "NanReward", "NoReading", "HugeReward"])
 
 
 def odd(name):
     with pytest.warns(GmiWarning):
-        task = make(f"gymnasium:odd_worlds:{name}-v0", num_env=4)
+        task = make(f"gymnasium:odd_envs:{name}-v0", num_env=4)
         task.step(torch.zeros(4, 2))
         task.step(torch.zeros(4, 2))  # which warns where the first does not
     return task
 
 
-@odd_worlds
+@odd_envs
 def test_ppo_learns_of_what_is_left(name):
     device = torch.device("cpu")
     with closing(odd(name)) as task:
@@ -41,7 +41,7 @@ def test_ppo_learns_of_what_is_left(name):
     assert replica.slot.rollout.obs.abs().max() < 50, "what a network sees is scaled"
 
 
-@odd_worlds
+@odd_envs
 def test_rsl_rl_learns_of_what_is_left(name):
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     from rsl_rl.runners import OnPolicyRunner
@@ -58,7 +58,7 @@ def test_rsl_rl_learns_of_what_is_left(name):
 
 
 def test_the_rest_of_an_episode_that_went_wrong_is_time_outs_to_rsl_rl():
-    with closing(make("gymnasium:odd_worlds:NanLater-v0", num_env=1)) as task, pytest.warns(GmiWarning):
+    with closing(make("gymnasium:odd_envs:NanLater-v0", num_env=1)) as task, pytest.warns(GmiWarning):
         env = RslRlEnv(task)
         steps = [env.step(torch.zeros(1, 2)) for _ in range(5)]
     assert [int(done) for _, _, done, _ in steps] == [0, 1, 1, 1, 0]

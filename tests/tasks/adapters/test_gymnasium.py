@@ -3,7 +3,7 @@ from functools import partial
 
 import gymnasium
 import numpy as np
-import odd_worlds
+import odd_envs
 import pytest
 import torch
 from gymnasium import spaces
@@ -145,7 +145,7 @@ def test_a_world_without_numbers_is_bad_and_others_go_on(mode):
 
 
 def odd(name, num_env=2, seed=0):
-    return make(f"gymnasium:odd_worlds:{name}-v0", num_env=num_env, seed=seed)
+    return make(f"gymnasium:odd_envs:{name}-v0", num_env=num_env, seed=seed)
 
 
 def steps_of(task, count):
@@ -171,7 +171,7 @@ def test_a_first_observation_without_numbers_is_zero_and_its_episode_is_left_out
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-@pytest.mark.parametrize("kind", [odd_worlds.NanLater, odd_worlds.NanReward])
+@pytest.mark.parametrize("kind", [odd_envs.NanLater, odd_envs.NanReward])
 def test_a_world_that_goes_wrong_is_left_out_until_its_next_episode(mode, kind):
     task = GymnasiumTask(SyncVectorEnv([kind], autoreset_mode=mode))
     with pytest.warns(GmiWarning, match="in step 2"):
@@ -225,7 +225,7 @@ def test_an_environment_of_ones_own_lies_in_a_folder_of_the_path(tmp_path, monke
 
 
 def test_the_constructor_is_given_what_it_wants():
-    name = with_arguments("gymnasium:odd_worlds:Furnished-v0", ["urdf_path=a.urdf", "size=2.5"])
+    name = with_arguments("gymnasium:odd_envs:Furnished-v0", ["urdf_path=a.urdf", "size=2.5"])
     task = make(name, num_env=2)
     assert task.spec.name == name and task.obs.tolist() == [[6, 2.5, 0]] * 2
 
@@ -243,7 +243,7 @@ def test_the_constructor_is_given_what_it_wants():
 )
 def test_arguments_that_a_constructor_lacks_or_does_not_know_are_told(given, remedy):
     with pytest.raises(UsageError, match=remedy):
-        make(with_arguments("gymnasium:odd_worlds:Furnished-v0", given), num_env=1)
+        make(with_arguments("gymnasium:odd_envs:Furnished-v0", given), num_env=1)
 
 
 @pytest.mark.parametrize(
@@ -267,17 +267,17 @@ def test_who_takes_no_arguments_says_so():
 
 
 def test_an_entry_that_has_many_worlds_only_is_made_of_them():
-    task = make(with_arguments("gymnasium:odd_worlds:Vectors-v0", ["size=3"]), num_env=2)
+    task = make(with_arguments("gymnasium:odd_envs:Vectors-v0", ["size=3"]), num_env=2)
     assert task.obs.tolist() == [[3] * 3] * 2 and task.step(torch.zeros(2, 2))[1].tolist() == [1, 1]
 
 
 def test_the_number_of_worlds_is_no_argument_of_an_entry():
     with pytest.raises(UsageError, match=r"'num_envs'; leave that --env-arg out; it was given --env-arg num_envs=3$"):
-        make(with_arguments("gymnasium:odd_worlds:Vectors-v0", ["num_envs=3"]), num_env=2)
+        make(with_arguments("gymnasium:odd_envs:Vectors-v0", ["num_envs=3"]), num_env=2)
 
 
 def test_the_default_type_of_an_environment_is_its_own():
-    task = make("gymnasium:odd_worlds:Double-v0", num_env=2)
+    task = make("gymnasium:odd_envs:Double-v0", num_env=2)
     assert torch.get_default_dtype() == torch.float32
     task.step(torch.zeros(2, 2))
     assert task.reset().dtype == torch.get_default_dtype() == torch.float32
@@ -314,7 +314,7 @@ def test_an_action_of_another_shape_is_refused():
         ("gymnasium:HalfCheeta-v5", "did you mean 'HalfCheetah-v5'"),
         ("gymnasium:CartPole-v1", "its actions are Discrete"),
         ("gymnasium:Blackjack-v1", "its observations are Tuple.*supported is a Box"),
-        ("gymnasium:odd_worlds:Composed-v0", "its observations are Dict.*gymnasium.wrappers.FlattenObservation makes"),
+        ("gymnasium:odd_envs:Composed-v0", "its observations are Dict.*gymnasium.wrappers.FlattenObservation makes"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(name, message):

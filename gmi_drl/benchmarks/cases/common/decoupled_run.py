@@ -11,7 +11,6 @@ from gmi_drl.benchmarks.case import Sample
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
 from gmi_drl.errors import GmiError
-from gmi_drl.gmi.inventory import this_node
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
@@ -71,7 +70,5 @@ def seeds() -> "count[int]":
 
 
 def obstacle() -> str | None:
-    """Two physical cores, and MuJoCo."""
-    has = len(this_node().cpu.physical)
-    few = None if has >= CORES else f"it needs {CORES} physical cores, this process may use {has}"
-    return few or requirements.package("mujoco", "mujoco")
+    """Why this machine cannot run such a training; None if it can."""
+    return requirements.simulation_on_cores(CORES)

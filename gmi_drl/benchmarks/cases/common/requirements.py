@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from gmi_drl.config.physics import has_warp
 from gmi_drl.errors import GmiError
-from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.gmi.inventory import allowed_cores, this_node, visible_gpus
 from gmi_drl.gmi.utilisation import gpm_obstacle
 from gmi_drl.layout.backends import BACKENDS
 
@@ -20,6 +20,13 @@ def cores(count: int) -> str | None:
     """Cores for this process."""
     has = len(allowed_cores())
     return None if has >= count else f"it needs {count} cores, this process may use {has}: widen its affinity or quota"
+
+
+def simulation_on_cores(count: int) -> str | None:
+    """Physical cores for this process, and MuJoCo."""
+    has = len(this_node().cpu.physical)
+    few = None if has >= count else f"it needs {count} physical cores, this process may use {has}"
+    return few or package("mujoco", "mujoco")
 
 
 @cache

@@ -1,13 +1,13 @@
 """What a decoupled iteration spent before and after: an update of A3C, and the moments of what an agent saw."""
 
 import ctypes
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gmi_drl.benchmarks.case import Case, Sample, Sides
+from gmi_drl.benchmarks.case import Case, Sides
+from gmi_drl.benchmarks.cases.common.timing import mean_seconds
 from gmi_drl.benchmarks.cores import one_core
 from gmi_drl.layout.environment import KEEP_FREED_MEMORY
 
@@ -37,7 +37,7 @@ def open_update(quick: bool) -> Iterator[Sides]:
         pairs = {name: learner_and_batch(learner) for name, learner in sides.items()}
         for a3c, batch in pairs.values():
             a3c.update(batch)
-        yield {name: partial(_seconds, partial(a3c.update, batch), updates) for name, (a3c, batch) in pairs.items()}
+        yield {name: partial(mean_seconds, partial(a3c.update, batch), updates) for name, (a3c, batch) in pairs.items()}
 
 
 def learner_and_batch(learner: "type[A3C]", task: str = TASK) -> "tuple[A3C, ExperienceBatch]":
@@ -76,7 +76,7 @@ def open_moments(quick: bool) -> Iterator[Sides]:
             return torch.cat((count, mean, variance * len(rows)))
 
         ways: dict[str, Callable[[], object]] = {"gmi-drl": partial(moments, rows), "torch.var_mean": by_var_mean}
-        yield {name: partial(_seconds, way, looks) for name, way in ways.items()}
+        yield {name: partial(mean_seconds, way, looks) for name, way in ways.items()}
 
 
 def keep_freed_memory() -> None:
@@ -85,14 +85,6 @@ def keep_freed_memory() -> None:
     library = ctypes.CDLL(None)
     library.mallopt(_M_MMAP_THRESHOLD, mmap)
     library.mallopt(_M_TRIM_THRESHOLD, trim)
-
-
-def _seconds(call: Callable[[], object], count: int) -> Sample:
-    """Of one of so many calls, the mean."""
-    began = time.perf_counter()
-    for _ in range(count):
-        call()
-    return Sample((time.perf_counter() - began) / count)
 
 
 CASES = (

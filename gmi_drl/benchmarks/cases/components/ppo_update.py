@@ -1,12 +1,13 @@
 """One PPO update of ours against rsl_rl's, from the same rollout and weights."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
+from gmi_drl.benchmarks.case import Case, Sides
 from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.timing import mean_seconds
 from gmi_drl.benchmarks.cores import one_core
 
 if TYPE_CHECKING:
@@ -44,20 +45,11 @@ def open_sides(quick: bool) -> Iterator[Sides]:
             ours.update(rollout, torch.randperm(HORIZON * NUM_ENV))
             ours.metrics()
 
-        yield {"gmi-drl": _side(update, updates), "rsl_rl": _side(reference.update, updates)}
-
-
-def _side(update: Callable[[], object], count: int) -> Side:
-    """Mean seconds of an update. Learning goes on from one to the next; what it costs does not depend on that."""
-
-    def measure() -> Sample:
-        start = time.perf_counter()
-        for _ in range(count):
-            update()
-        return Sample((time.perf_counter() - start) / count)
-
-    update()
-    return measure
+        sides: dict[str, Callable[[], object]] = {"gmi-drl": update, "rsl_rl": reference.update}
+        for warm_up in sides.values():
+            warm_up()
+        # Learning goes on from one update to the next, which does not change what an update costs.
+        yield {name: partial(mean_seconds, side, updates) for name, side in sides.items()}
 
 
 def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_env: int) -> Any:

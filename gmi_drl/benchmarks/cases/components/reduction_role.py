@@ -1,4 +1,4 @@
-"""The role of the reduction cases: reduces by the group that the launcher names, and says how long that took."""
+"""The role of the reduction cases: it reduces in the group that the launcher names, and reports how long that took."""
 
 import statistics
 import time
@@ -11,37 +11,42 @@ from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Reduce
 
 WARM_UP = 20
-LOOK_EVERY_S = 1e-3
+POLL_S = 1e-3
 
 
 class Reducer(DRL_role):
-    """One rank of every group. It ends with the launcher."""
+    """One rank of every group. It runs until the launcher ends."""
 
     def GMI_run(self, numels: dict[str, int], reduces: dict[str, int]) -> None:
-        """Measure the groups that the launcher asks for: so many numbers each, so many times."""
-        stations = {
-            name: Station(self.mgr.reduction(self.mgr.named_group(name)), numel, reduces[name])
+        """Measure a group whenever the launcher asks for it.
+
+        Args:
+            numels: Float32 numbers to reduce, by group.
+            reduces: Reduces in one measurement, by group.
+        """
+        buckets = {
+            name: Bucket(self.mgr.reduction(self.mgr.named_group(name)), numel, reduces[name])
             for name, numel in numels.items()
         }
         while True:
             for word in self.mgr.line.words():
                 assert isinstance(word, Reduce)
-                row = stations[word.group].measure()
+                row = buckets[word.group].measure()
                 if self.GMI_id == 0:
                     self.mgr.report(row)
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_S)
 
 
-class Station:
-    """One reduction with its bucket."""
+class Bucket:
+    """The gradients of one group, and its reduction."""
 
     def __init__(self, reduction: Reduction, numel: int, reduces: int) -> None:
         self.reduction, self.reduces = reduction, reduces
-        self.bucket = reduction.bucket(numel)
-        self.gradient, self.elsewhere = torch.randn(numel), torch.zeros(numel)
+        self.gradients = reduction.bucket(numel)
+        self.source, self.target = torch.randn(numel), torch.zeros(numel)
 
     def measure(self) -> dict[str, float]:
-        """Seconds of a reduce, and of a copy of the same bytes within this process."""
+        """Median seconds of a reduce, and of a copy of the same bytes within this process."""
         self.reduction.group.barrier()
         self._median_s(self._reduce, WARM_UP)
         row = {"median_s": self._median_s(self._reduce, self.reduces), "copy_s": self._median_s(self._copy, WARM_UP)}
@@ -49,16 +54,16 @@ class Station:
         return row
 
     def _reduce(self) -> None:
-        self.reduction.reduce(self.bucket)
+        self.reduction.reduce(self.gradients)
 
     def _copy(self) -> None:
-        self.elsewhere.copy_(self.bucket)
+        self.target.copy_(self.gradients)
 
     def _median_s(self, timed: Callable[[], None], repeats: int) -> float:
-        """The median time of a call which finds its bucket freshly written by this core, as after a backward pass."""
+        """Median seconds of a call. Before each, this core writes the bucket anew, as a backward pass does."""
         times = []
         for _ in range(repeats):
-            self.bucket.copy_(self.gradient)
+            self.gradients.copy_(self.source)
             start = time.perf_counter()
             timed()
             times.append(time.perf_counter() - start)

@@ -14,7 +14,6 @@ from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
 from gmi_drl.benchmarks.cases.learning import learning
 from gmi_drl.benchmarks.cases.paper.paper_model import Model, beside, message_bandwidth
-from gmi_drl.gmi.inventory import this_node
 from gmi_drl.run.phases import PHASE_NAMES
 
 if TYPE_CHECKING:
@@ -142,12 +141,6 @@ def shape(layout: "Layout") -> dict[str, int]:
     return {"gmis": len(layout.gmis), "num_env": layout.num_env}
 
 
-def _obstacle() -> str | None:
-    has = len(this_node().cpu.physical)
-    few = None if has >= 2 else f"it needs 2 physical cores, this process may use {has}"
-    return few or requirements.package("mujoco", "mujoco")
-
-
 LIMITS = (
     "`paper_foretells` is the paper's equation with the times of the colocated side when it ran last; `held_foretells` "
     "the same with cores that GMIs hold all the time, as they do, where the paper's R counts a role's share only while "
@@ -165,7 +158,7 @@ CASES = (
         "of their own (TDG).",
         unit="steps/s",
         open=open_serving,
-        obstacle=_obstacle,
+        obstacle=partial(requirements.simulation_on_cores, 2),
         reference="Table 4 of the paper: TCG about 2.5x TDG",
         limits=LIMITS,
     ),
@@ -175,7 +168,7 @@ CASES = (
         "own (TDG_EX).",
         unit="steps/s",
         open=open_training,
-        obstacle=_obstacle,
+        obstacle=partial(requirements.simulation_on_cores, 2),
         reference="Table 5 of the paper: TCG_EX about 5x TDG_EX",
         limits=LIMITS,
     ),

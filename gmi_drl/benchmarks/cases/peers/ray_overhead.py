@@ -11,7 +11,6 @@ from gmi_drl.benchmarks.case import Case, Sample, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.own_clusters import held_by
 from gmi_drl.benchmarks.cases.sharing import gmis_against_solo
-from gmi_drl.gmi.inventory import this_node
 
 NUM_ENV = 256
 SECONDS, QUICK_SECONDS = 10.0, 1.0
@@ -75,9 +74,7 @@ def _cpu_of_ray() -> float:
 
 
 def _obstacle() -> str | None:
-    has = len(this_node().cpu.physical)
-    few = None if has >= CORES else f"it needs {CORES} physical cores, this process may use {has}"
-    return few or requirements.package("mujoco", "mujoco") or requirements.package("ray", "ray")
+    return requirements.simulation_on_cores(CORES) or requirements.package("ray", "ray")
 
 
 CASE = Case(

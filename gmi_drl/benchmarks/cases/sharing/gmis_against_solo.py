@@ -9,7 +9,6 @@ from gmi_drl.benchmarks.case import Case, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.sessions import of_layouts, training_side
 from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
-from gmi_drl.gmi.inventory import this_node
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
@@ -63,11 +62,8 @@ def _solos_best(solo: "Layout", config: "RunConfig", seconds: float) -> int:
 
 
 def _obstacle() -> str | None:
-    """Two physical cores, and settings of their own for the sides."""
-    has = len(this_node().cpu.physical)
-    few = None if has >= 2 else f"it needs 2 physical cores, this process may use {has}"
     spins = "GOMP_SPINCOUNT is set, for all sides alike: unset it" if "GOMP_SPINCOUNT" in os.environ else None
-    return few or spins or requirements.package("mujoco", "mujoco")
+    return requirements.simulation_on_cores(2) or spins
 
 
 def case(name: str, claim: str, *, find_best: bool, guard: float | None = None, floor: float | None = None) -> Case:

@@ -63,12 +63,6 @@ def open_sides(quick: bool) -> Iterator[Sides]:
         yield {name: training_side(sessions, name, None, seconds) for name in sides}
 
 
-def _obstacle() -> str | None:
-    has, wanted = len(this_node().cpu.physical), sum(CORES)
-    few = None if has >= wanted else f"it needs {wanted} physical cores, this process may use {has}"
-    return few or requirements.package("mujoco", "mujoco")
-
-
 CASE = Case(
     name="uneven",
     claim="Training Ant by PPO with 1024 environments in all on two unlike devices, one core and three: each cut in "
@@ -76,7 +70,7 @@ CASE = Case(
     "threads, too.",
     unit="steps/s",
     open=open_sides,
-    obstacle=_obstacle,
+    obstacle=lambda: requirements.simulation_on_cores(sum(CORES)),
     limits="The devices are cores of one processor, unlike in their number alone; no unlike GPUs have been measured. "
     "Beside other work the sides that leave cores idle lose least by it.",
     repeats=7,

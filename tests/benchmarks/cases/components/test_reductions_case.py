@@ -6,6 +6,7 @@ import pytest
 from conftest import children_of, two_cores
 
 from gmi_drl.benchmarks.case import CURVES
+from gmi_drl.benchmarks.cases import CASES
 from gmi_drl.benchmarks.cases.components import reductions
 from gmi_drl.benchmarks.report import load_results
 from gmi_drl.benchmarks.runner import run_case
@@ -16,10 +17,22 @@ RESULTS = Path(__file__).parents[4] / "benchmarks" / "results"
 
 
 @two_cores
+def test_both_reductions_are_measured_and_nothing_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    case = reductions.case_of_two(10_000, reduces=40)
+    result = run_case(case, repeats=2, quick=True)
+    assert list(result.samples) == ["shared memory", "gloo"] and case.name == "reduction_10k"
+    assert all(0 < sample.value < 1 for column in result.samples.values() for sample in column)
+    with pytest.raises(KeyboardInterrupt), case.open(True):
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir()) and not children_of(os.getpid())
+
+
+@two_cores
 def test_every_legal_reduction_is_measured_at_every_length(monkeypatch):
     monkeypatch.setattr(reductions, "NUMELS", (100, reductions.TOLD))
     monkeypatch.setattr(reductions, "REDUCES", (8, 8))
-    case = reductions.CASES[reductions.SHAPES.index((1, 1))]
+    case = CASES["reductions_1_1"]
     result = run_case(case, repeats=1, quick=True)
     assert next(iter(result.samples)) == "MPR-shm" and list(result.samples)[-1] == reductions.FREE_GLOO
     assert {"MPR-gloo", "MRR", "HAR", "SHARD"} < result.samples.keys()
@@ -31,8 +44,7 @@ def test_every_legal_reduction_is_measured_at_every_length(monkeypatch):
 def test_shapes_are_all_ways_in_which_two_to_four_gmis_are_on_devices():
     assert {count: sum(sum(shape) == count for shape in reductions.SHAPES) for count in (2, 3, 4)} == {2: 2, 3: 3, 4: 5}
     assert reductions.mapping_of((1, 3)) == [[0], [1, 2, 3]]
-    names = [case.name for case in reductions.CASES]
-    assert names[1] == "reductions_1_1" and len(set(names)) == len(reductions.SHAPES)
+    assert all(reductions.name_of(shape) in CASES for shape in reductions.SHAPES)
 
 
 @pytest.mark.parametrize("shape", reductions.SHAPES, ids=str)

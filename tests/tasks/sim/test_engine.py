@@ -1,6 +1,6 @@
 import mujoco
 
-from gmi_drl.tasks.sim.timers import stop_timers
+from gmi_drl.tasks.sim.engine import stop_timers
 
 
 def seconds_of_a_step():

@@ -20,7 +20,7 @@ OLD = "it has the interface of gym before 0.26: mend it, or wrap it by shimmy's 
 _NOTHING = object()
 
 
-class Witness:
+class CallRecorder:
     """Stands before `reset` and `step` of what an entry has made, with its wrappers, and keeps what the last returned.
 
     Each reset and the first step raise TypeError if they return another form than gymnasium's, later steps if a value
@@ -29,10 +29,10 @@ class Witness:
     Args:
         env: As `gymnasium.make` makes it.
         world: Its number.
-        last: A list of one, which all witnesses share: whose environment was called last.
+        last: A list of one, which all recorders share: whose environment was called last.
     """
 
-    def __init__(self, env: "Env[Any, Any]", world: int, last: list["Witness | None"]) -> None:
+    def __init__(self, env: "Env[Any, Any]", world: int, last: list["CallRecorder | None"]) -> None:
         made = _without_those_of_make(env)
         core = made.unwrapped
         self.world, self.steps, self._last = world, 0, last
@@ -142,16 +142,16 @@ def _is_number(value: Any) -> bool:
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "fiub"
 
 
-class Witnesses:
+class CallRecorders:
     """Those of all environments of a task; none where somebody else has made them."""
 
     def __init__(self) -> None:
-        self._last: list[Witness | None] = [None]
-        self._all: list[Witness] = []
+        self._last: list[CallRecorder | None] = [None]
+        self._all: list[CallRecorder] = []
 
     def watch(self, env: "Env[Any, Any]") -> "Env[Any, Any]":
         """Have the next one watch this environment, which is returned."""
-        self._all.append(Witness(env, len(self._all), self._last))
+        self._all.append(CallRecorder(env, len(self._all), self._last))
         return env
 
     @contextmanager
@@ -162,9 +162,9 @@ class Witnesses:
         except GmiError:
             raise
         except Exception as error:  # code of others
-            for witness in self._all:
-                if mistake := witness.mistake():
-                    raise GmiError(f"{name}: {witness.where}: {mistake}{witness.returned()}") from error
+            for recorder in self._all:
+                if mistake := recorder.mistake():
+                    raise GmiError(f"{name}: {recorder.where}: {mistake}{recorder.returned()}") from error
             last = self._last[0]
             who = f"{last.where}: " if last else ""
             rest = last.returned() if last else ""

@@ -9,8 +9,8 @@ import torch
 from gmi_drl.errors import GmiError
 from gmi_drl.tasks import make
 
-ODD = "gymnasium:odd_worlds"
-AT_RESET, AT_STEP = r"world 0 \(odd_worlds.{}\), reset: ", r"world 0 \(odd_worlds.{}\), step 1: "
+ODD = "gymnasium:odd_envs"
+AT_RESET, AT_STEP = r"world 0 \(odd_envs.{}\), reset: ", r"world 0 \(odd_envs.{}\), step 1: "
 FORMS = {
     "NoReward": AT_STEP + r"its reward is None, not a number; it returned \(array.*, None, False, False, {{}}\)",
     "RewardArray": AT_STEP + r"its reward is array\(\[1\.\]\), not a number: let it return reward.item\(\)",
@@ -35,9 +35,7 @@ def test_what_has_another_form_is_named(name):
 
 
 def test_an_error_is_of_one_world_and_place():
-    words = (
-        r"world 1 \(odd_worlds.Failing\), step 3: ZeroDivisionError: division by zero \(/.*/odd_worlds.py, line \d+\)$"
-    )
+    words = r"world 1 \(odd_envs.Failing\), step 3: ZeroDivisionError: division by zero \(/.*/odd_envs.py, line \d+\)$"
     with pytest.raises(GmiError, match=f"^{ODD}:Failing-v0: {words}"):
         play("Failing", 3)
 
@@ -45,7 +43,7 @@ def test_an_error_is_of_one_world_and_place():
 def test_after_an_error_the_next_calls_are_watched():
     task = play("Failing", 2)
     for step in 3, 4:
-        with pytest.raises(GmiError, match=rf"world 1 \(odd_worlds.Failing\), step {step}: ZeroDivisionError"):
+        with pytest.raises(GmiError, match=rf"world 1 \(odd_envs.Failing\), step {step}: ZeroDivisionError"):
             task.step(torch.zeros(2, 2))
 
 
@@ -63,7 +61,7 @@ def test_none_in_one_step_only_is_named(place, at, is_last, mistake):
     task = make(f"{ODD}:Sometimes-v0{arguments}", num_env=2)
     for _ in range(at - 1):
         task.step(torch.zeros(2, 2))
-    with pytest.raises(GmiError, match=rf": world 0 \(odd_worlds.Sometimes\), step {at}: {mistake}"):
+    with pytest.raises(GmiError, match=rf": world 0 \(odd_envs.Sometimes\), step {at}: {mistake}"):
         task.step(torch.zeros(2, 2))
 
 

@@ -1,4 +1,4 @@
-"""Environments of gymnasium that are odd, each in one way, as users report them: `gymnasium:odd_worlds:InfFirst-v0`."""
+"""Environments of gymnasium that are odd, each in one way, as users report them: `gymnasium:odd_envs:InfFirst-v0`."""
 
 import gymnasium
 import numpy as np
