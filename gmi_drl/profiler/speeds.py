@@ -60,7 +60,8 @@ def speeds_here(
 ) -> dict[str, dict[str, Speed]]:
     """The speeds of this machine's ways, by backend, measured now or before.
 
-    A backend is missing that cannot be had, or where the budget leaves no time for its speeds and a first point.
+    A backend whose speeds cannot be measured has none; one is missing if the budget leaves no time for its speeds and a
+    first point.
 
     Args:
         node: This machine.
@@ -152,7 +153,7 @@ def _measured_by(node: Node, backend: str) -> str:
 
 
 def _measured_now(node: Node, backend: str, budget: Budget, tell: Callable[[str], None]) -> dict[str, Speed] | None:
-    """The speeds by one backend; None, which is told, where they cannot be measured or there is no time."""
+    """The speeds by one backend, none if measuring them fails; None if there is no time."""
     by = f" by {backend}" if node.num_gpus else ""
     try:
         expected_s = START_S + SECONDS * len(_layout(node, backend).groups)
@@ -162,8 +163,8 @@ def _measured_now(node: Node, backend: str, budget: Budget, tell: Callable[[str]
         tell(f"measuring how fast GMIs reduce{by}, once per machine")
         speeds = measured_speeds(node, backend)
     except GmiError as error:
-        tell(f"how fast GMIs reduce{by} is not known: {str(error).splitlines()[0]}")
-        return None
+        tell(f"how fast GMIs reduce{by} cannot be measured, so they use host memory: {str(error).splitlines()[0]}")
+        return {}
     with suppress(OSError):  # a folder that cannot be written costs the memory, never the measurement
         remember(node, backend, speeds)
     return speeds

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 
-from gmi_drl.hardware.speeds import OF_CORES, Speeds
+from gmi_drl.hardware.speeds import GPU_MEMORY, OF_CORES, Speeds
 from gmi_drl.layout.mapping import MappingList, select_by_layout, size_of
 from gmi_drl.layout.reduction_method import Kind, ReductionMethod
 from gmi_drl.layout.reductions import IPC, MRR, by_speed, require_across_hosts, usual_reduction
@@ -15,6 +15,21 @@ UNTRIED = (
     "measures it there"
 )
 """Of IPC, where it is taken without having been measured."""
+
+NO_TIME = (
+    "there was no time to measure how fast GMIs reduce (give more with --budget): GMIs of one GPU usually take IPC, so "
+    "these do"
+)
+"""Of IPC in a plan that measured, but had no time for speeds."""
+
+FAILED = "measuring how fast GMIs reduce failed, so IPC is not taken untried"
+"""Of GMIs that could reduce by IPC, where the probe of speeds died or hung."""
+
+IPC_UNMEASURED = (
+    "IPC, which GMIs of one GPU can use, was not measured: the GPU refuses it, or the node has several GPUs, and "
+    "speeds are measured between two of them"
+)
+"""Of GMIs of one GPU that take another reduction since no speed of IPC is known."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +45,11 @@ class Communication:
         architecture: Of the processor, which allows some methods alone. Where it allows none over several hosts, what
             asks for a method raises NoFeasiblePlanError.
         kind: Of the devices of the GMIs.
-        speeds: Of the ways between them; None where nobody has measured them.
+        speeds: Of the ways between them; None if they were not measured, empty if measuring them failed.
         devices_by_host: How many devices each machine has, where the GMIs are on several.
         message_bytes_per_env: Of the messages that carry what one environment met.
         maps_memory: Whether the backend lets GMIs of a GPU map each other's memory there.
+        untried: Why IPC is taken where no speeds were measured, in a sentence.
     """
 
     reduces: int = 0
@@ -44,6 +60,7 @@ class Communication:
     devices_by_host: tuple[int, ...] = (1,)
     message_bytes_per_env: int = 0
     maps_memory: bool = True
+    untried: str = UNTRIED
 
     @property
     def hosts(self) -> int:
@@ -53,7 +70,8 @@ class Communication:
     def method(self, mapping: MappingList) -> ReductionMethod:
         """The fastest way to reduce over GMIs that lie so on devices, by the model; without speeds the usual one."""
         if self.hosts == 1 and not self._known(mapping, self.speeds or {}):
-            return usual_reduction(mapping, self.architecture, self.kind, maps_memory=self.maps_memory)
+            maps_memory = self.maps_memory and self.speeds is None  # IPC may be what made measuring fail
+            return usual_reduction(mapping, self.architecture, self.kind, maps_memory=maps_memory)
         (_, fastest), *_ = self._by_speed(mapping)
         return fastest
 
@@ -74,14 +92,15 @@ class Communication:
     def why(self, mapping: MappingList) -> str:
         """Why the fastest is taken, what would come next, and what the paper would take, in a sentence."""
         if self.method(mapping) is IPC and not self._known(mapping, self.speeds or {}):
-            return UNTRIED
+            return self.untried
         (seconds, _), *others = self._by_speed(mapping)
         known = "by measured speeds" if self.speeds else "by usual speeds"
         known = known if self.hosts == 1 else "by the network as it is described"
         times = [f"{milliseconds(seconds)} for each sum of {human_bytes(self.bucket_bytes)}"]
         times += [f"{other.name} would take {milliseconds(other_s)}" for other_s, other in others[:1]]
         by_layout = select_by_layout(list(filter(None, mapping)))
-        return f"{known}, {', '.join(times)}; by the layout alone (the paper's Algorithm 1) {by_layout}"
+        reason = f"{known}, {', '.join(times)}; by the layout alone (the paper's Algorithm 1) {by_layout}"
+        return "; ".join([reason, *self._about_ipc(mapping)])
 
     @property
     def doubt(self) -> str | None:
@@ -93,6 +112,13 @@ class Communication:
     def known_speeds(self, mapping: MappingList) -> Speeds:
         """What the model goes by: the measured speeds, or those of cores where none of these GMIs' ways is known."""
         return self.speeds if self.speeds and self._known(mapping, self.speeds) else OF_CORES
+
+    def _about_ipc(self, mapping: MappingList) -> list[str]:
+        """Why GMIs that could use IPC do not, if the reason is that its speed is not known."""
+        could = self.maps_memory and IPC.is_for(list(filter(None, mapping)), self.kind, self.architecture, self.hosts)
+        if not could or self.speeds is None or GPU_MEMORY in self.speeds:
+            return []
+        return [IPC_UNMEASURED if self.speeds else FAILED]
 
     def _by_speed(self, mapping: MappingList) -> list[tuple[float, ReductionMethod]]:
         if self.hosts > 1:

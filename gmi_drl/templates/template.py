@@ -14,7 +14,7 @@ from gmi_drl.layout.layout import Channels, Device, GmiGroup, Layout, Projection
 from gmi_drl.layout.mapping import MappingList
 from gmi_drl.layout.reduction_method import Kind, ReductionMethod
 from gmi_drl.layout.reductions import IPC, NONE, usual_reduction
-from gmi_drl.templates.cost import NO_COMMUNICATION, UNTRIED, Communication
+from gmi_drl.templates.cost import NO_COMMUNICATION, NO_TIME, UNTRIED, Communication
 from gmi_drl.templates.even import described, shares_cores
 from gmi_drl.workload import TaskSpec
 
@@ -175,6 +175,7 @@ class Template(ABC):
             kind="gpu" if node.num_gpus else "cpu",
             speeds=(speeds or {}).get(backend),
             maps_memory=BACKENDS.find(backend).maps_memory,
+            untried=UNTRIED if speeds is None else NO_TIME,
         )
 
     def probe(self, learner: LearnerEntry) -> str | None:

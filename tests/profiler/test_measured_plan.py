@@ -46,6 +46,7 @@ def test_few_points_are_run_together_at_once():
 
 
 @two_cores
+@pytest.mark.starts_gmis
 def test_gmis_are_measured_capped_and_not_and_the_layout_says_which(install, monkeypatch):
     install_backend(install, coexists=True, enforces=("share",))
     started = []

@@ -8,13 +8,16 @@ from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.hardware.speeds import GLOO, GPU_MEMORY, LINK, MEMORY, OF_CORES, Speed
+from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.reductions import HAR, MPR_GLOO, MPR_SHM
 from gmi_drl.profiler import speeds as module
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.speeds import NUMELS, fitted, known_communication, measured_speeds, remember, speeds_here
-from gmi_drl.templates import TCG_EX
+from gmi_drl.templates import TCG_EX, Decoupled
+from gmi_drl.templates.cost import FAILED, IPC_UNMEASURED, NO_TIME, UNTRIED
 from gmi_drl.workload import TASK_SPECS
 
+ANT = TASK_SPECS["ant"]
 PAIR = [[0], [1]]
 OF_HOSTS = (MPR_SHM, MPR_GLOO, HAR)
 GPU = Node(name="n", gpus=Gpus(model="NVIDIA H200", count=1), cpu=Cpu(cores=2, memory_gib=8))
@@ -23,6 +26,10 @@ IN_GPU = {**OF_CORES, GPU_MEMORY: Speed(round_s=1e-6, bytes_per_second=1e12)}
 
 def here(node, told=None, backends=("process",), seconds=math.inf, **more):
     return speeds_here(node, backends, Budget(seconds), tell=(told if told is not None else []).append, **more)
+
+
+def communication(speeds):
+    return TCG_EX.communication(ANT, default_config(ANT).learner, GPU, speeds=speeds)
 
 
 def times(mapping, speeds, methods=OF_HOSTS):
@@ -68,7 +75,39 @@ def test_what_cannot_be_measured_is_not_known(tmp_path, monkeypatch):
     alone, told = Node(name="tiny", cpu=Cpu(cores=1, memory_gib=1)), []
     with pytest.raises(GmiError, match="two GMIs need two cores, tiny has one"):
         measured_speeds(alone)
-    assert here(alone, told) == {} and "two cores" in told[0] and not list(tmp_path.iterdir())
+    assert here(alone, told) == {"process": {}} and "two cores" in told[0] and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("failure", ["GMI 1 has not answered within 30 s", "GMI 0 died: SIGSEGV"])
+def test_ipc_is_not_used_where_measuring_it_has_just_failed(tmp_path, monkeypatch, failure):
+    def fail(node, backend):
+        raise GmiError(failure)
+
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
+    monkeypatch.setattr(module, "measured_speeds", fail)
+    told = []
+    speeds = here(GPU, told)
+    assert told[-1].startswith("how fast GMIs reduce by process cannot be measured, so they use host memory: ")
+    layout = TCG_EX.lay_out(ANT, GPU, Cut(2, 8), communication=communication(speeds))
+    assert layout.groups["trainers"].reduction == "MPR-shm" and layout.reasons[-1].endswith(FAILED)
+
+
+def test_a_plan_without_time_for_speeds_says_so_of_the_ipc_that_it_takes(tmp_path, monkeypatch):
+    monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
+    layout = TCG_EX.lay_out(ANT, GPU, Cut(2, 8), communication=communication(here(GPU, seconds=1.0)))
+    assert layout.groups["trainers"].reduction == "IPC" and layout.reasons[-1] == NO_TIME
+    unplanned = TCG_EX.lay_out(ANT, GPU, Cut(2, 8), communication=communication(None))
+    assert unplanned.reasons[-1] == UNTRIED
+
+
+def test_trainers_of_one_of_several_gpus_are_told_that_ipc_was_not_measured():
+    two = Node(name="n", gpus=Gpus(model="NVIDIA H200", count=2), cpu=Cpu(cores=4, memory_gib=8))
+    speeds = {"process": OF_CORES}  # between two GPUs, where IPC is not legal
+    between = Decoupled(2).communication(ANT, default_config(ANT, "a3c").learner, two, speeds=speeds)
+    reasons = Decoupled(2).lay_out(ANT, two, Cut(2, 8), communication=between).reasons
+    assert reasons[-1].endswith(IPC_UNMEASURED)
+    assert IPC_UNMEASURED not in communication({"process": IN_GPU}).why([[0, 1]])
+    assert IPC_UNMEASURED not in communication(speeds).why([[0], [1]]), "two GPUs cannot use it"
 
 
 def test_each_backend_is_measured_once_on_gpus_and_cores_once_for_all(tmp_path, monkeypatch):
@@ -83,7 +122,7 @@ def test_each_backend_is_measured_once_on_gpus_and_cores_once_for_all(tmp_path, 
 
     monkeypatch.setattr(module, "measured_speeds", count)
     known = here(GPU, told, ["process", "mps", "mig"])
-    assert measured == ["process", "mps", "mig"] and "how fast GMIs reduce by mig is not known: no instances" in told
+    assert measured == ["process", "mps", "mig"] and known.pop("mig") == {} and "no instances" in told[-1]
     assert {backend: speeds[MEMORY].round_s for backend, speeds in known.items()} == {"process": 1.0, "mps": 2.0}
     assert here(GPU, backends=["mps", "process"]) == known and len(measured) == 3
     assert here(GPU, backends=["mps"], fresh=True)["mps"][MEMORY].round_s == 4.0
@@ -101,11 +140,10 @@ def test_speeds_are_measured_only_if_the_budget_has_time_for_a_point_after_them(
 
 def test_a_layout_of_gpus_that_nobody_plans_takes_the_fastest_that_was_measured_by_its_backend(tmp_path, monkeypatch):
     monkeypatch.setenv("GMI_DRL_CACHE", str(tmp_path))
-    ant = TASK_SPECS["ant"]
-    learner = default_config(ant).learner
+    learner = default_config(ANT).learner
 
     def known(backend, node=GPU):
-        return known_communication(ant, learner, node, TCG_EX, backend)
+        return known_communication(ANT, learner, node, TCG_EX, backend)
 
     assert known("process") is None
     remember(GPU, "process", IN_GPU)
