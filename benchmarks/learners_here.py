@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.rollout import Rollout
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import RunConfig, a3c_of
@@ -98,8 +98,8 @@ class Dedicated(RemoteReplica):
     def __init__(self, config: RunConfig) -> None:
         node, cut = Node(name="n", cpu=Cpu(cores=1, memory_gib=8)), Cut(3, N, share_cores=True)
         layout = TDG_EX.lay_out(TASK_SPECS["ant"], node, cut)
-        self._post = create_post(range(3))
-        self._messages = [Messages(self._post, gmi_id, HANG_S) for gmi_id in range(3)]
+        self._mailboxes = create_mailboxes(range(3))
+        self._messages = [Messages(self._mailboxes, gmi_id, HANG_S) for gmi_id in range(3)]
         managers = [_manager(layout, gmi_id, config, mail) for gmi_id, mail in enumerate(self._messages)]
         roles = zip((TrainingSimulator, TrainingAgent), managers, strict=False)
         self._threads = [threading.Thread(target=_play, args=(*role, i), daemon=True) for i, role in enumerate(roles)]
@@ -119,7 +119,7 @@ class Dedicated(RemoteReplica):
             thread.join(HANG_S)
         for messages in self._messages:
             messages.close()
-        self._post.close()
+        self._mailboxes.close()
 
 
 def _manager(layout: Layout, gmi_id: int, config: RunConfig, mail: Messages) -> Any:

@@ -94,20 +94,20 @@ def opened_and_closed(method: ReductionMethod, count: int) -> bool:
     mapping, said, started = MAPPINGS[-1], set[str](), time.perf_counter()
     for _ in range(0, count, BATCH):
         with ExitStack() as kept:
-            spots = [kept.enter_context(closing(RendezvousPoints(method, mapping, 4096))) for _ in range(BATCH)]
-            said.update(in_processes(2, partial(descriptors_left, method, mapping, spots)))
+            points = [kept.enter_context(closing(RendezvousPoints(method, mapping, 4096))) for _ in range(BATCH)]
+            said.update(in_processes(2, partial(descriptors_left, method, mapping, points)))
     seconds = time.perf_counter() - started
     print(f"{method.name}: {count} groups opened and closed, {said} in {seconds:.0f} s", flush=True)
     return said == {"0 descriptors more"}
 
 
 def descriptors_left(
-    method: ReductionMethod, mapping: list[list[int]], spots: Sequence[RendezvousPoints], rank: int
+    method: ReductionMethod, mapping: list[list[int]], points: Sequence[RendezvousPoints], rank: int
 ) -> str:
     """How many more are open after the last group than after the first."""
     counts = []
-    for spot in spots:
-        reduction = joined(method, mapping, rank, spot[rank])
+    for rendezvous in points:
+        reduction = joined(method, mapping, rank, rendezvous[rank])
         reduction.reduce(reduction.bucket(100))
         reduction.group.barrier()
         reduction.group.close()
@@ -120,14 +120,14 @@ def soaked(
 ) -> list[str]:
     """What each rank says of a job in a group of its own."""
     size = sum(map(len, mapping))
-    with closing(RendezvousPoints(method, mapping, SLOT_BYTES)) as spots:
-        return in_processes(size, lambda rank: job(lambda: joined(method, mapping, rank, spots[rank])))
+    with closing(RendezvousPoints(method, mapping, SLOT_BYTES)) as points:
+        return in_processes(size, lambda rank: job(lambda: joined(method, mapping, rank, points[rank])))
 
 
-def joined(method: ReductionMethod, mapping: list[list[int]], rank: int, spot: Rendezvous) -> Reduction:
+def joined(method: ReductionMethod, mapping: list[list[int]], rank: int, rendezvous: Rendezvous) -> Reduction:
     """The reduction of a rank; there may be more ranks than cores."""
     member = Membership(rank, mapping, hang_s=HANG_S, spins=False)
-    return open_reduction(method, open_group(method, member, spot))
+    return open_reduction(method, open_group(method, member, rendezvous))
 
 
 def in_processes(size: int, job: Callable[[int], str]) -> list[str]:

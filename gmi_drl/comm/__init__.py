@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["open_group", "open_reduction", "select_by_layout"]
 
 
-def open_group(method: ReductionMethod, member: Membership, spot: "Rendezvous") -> "Group":
+def open_group(method: ReductionMethod, member: Membership, rendezvous: "Rendezvous") -> "Group":
     """Join a group; returns when all have joined.
 
     Args:
         method: How its gradients will be summed, which decides how the ranks meet.
         member: Who this process is.
-        spot: Where it meets the others.
+        rendezvous: Where it meets the others.
 
     Raises:
-        UsageError: If the method is not for such a group, or the spot lacks what it needs.
+        UsageError: If the method is not for such a group, or the rendezvous lacks what it needs.
         MachineError: If this machine cannot.
         PeerDiedError: If another rank has ended before it came, where that can be seen.
         PeerSilentError: If the others have not joined within `hang_s`.
@@ -45,9 +45,9 @@ def open_group(method: ReductionMethod, member: Membership, spot: "Rendezvous") 
         raise MachineError(f"{method.name} needs a processor of {processors}, this is {here}: use {usual}")
     if missing := method.missing():
         raise MachineError(missing)
-    if lacks := spot.lacks(method):
+    if lacks := rendezvous.lacks(method):
         raise UsageError(f"{method.name} needs the {' and the '.join(lacks)} where its ranks meet")
-    group: Group = class_at(method.group)(member, spot)
+    group: Group = class_at(method.group)(member, rendezvous)
     return group
 
 

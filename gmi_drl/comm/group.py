@@ -13,7 +13,7 @@ class Group(Protocol):
 
     Every call that waits raises `PeerDiedError` soon after the death of a rank that it waits for, and `PeerSilentError`
     for one that lives but has not arrived within `hang_s`, in which this process was running and no other rank told
-    that it waits for somebody slow (`membership.Renewals`); a group that raised either is of no further use. Where
+    that it waits for somebody slow (`membership.Keepalives`); a group that raised either is of no further use. Where
     ranks make different calls, or the same with vectors of different lengths, all raise `UsageError` and nothing is
     changed.
 

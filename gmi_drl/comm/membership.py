@@ -8,7 +8,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.layout.mapping import MappingList, check_mapping, size_of
 
 
-class Renewals:
+class Keepalives:
     """By what a process that waits shows those who wait for it that it is not silent; see `gmi_drl.layout.waits`.
 
     Attributes:
@@ -17,8 +17,8 @@ class Renewals:
     """
 
     def __init__(self) -> None:
-        self.tell: list[Callable[[], object]] = []
-        self.heard: list[Callable[[], object]] = []
+        self.send: list[Callable[[], object]] = []
+        self.received: list[Callable[[], object]] = []
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Membership:
         names: What errors call the ranks, in rank order: "GMI 3". Without any they are ranks.
         hang_s: Seconds after which a peer that lives counts as silent.
         spins: Whether it may spin before it offers its core to others: only where each rank has cores of its own.
-        renewals: Of this process.
+        keepalives: Of this process.
 
     Raises:
         UsageError: If the mapping does not have the ranks 0 to n - 1, or this one, or as many as names.
@@ -42,7 +42,7 @@ class Membership:
     names: tuple[str, ...] = ()
     hang_s: float = 300.0
     spins: bool = True
-    renewals: Renewals = field(default_factory=Renewals, compare=False, repr=False)
+    keepalives: Keepalives = field(default_factory=Keepalives, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_mapping(self.mapping)

@@ -24,13 +24,13 @@ class Rendezvous:
         store: Descriptor of an empty file in memory (`memory.segment.create_empty`), the same one for all ranks, in
             which a store of torch's may be.
         listener: Descriptor of a socket at which this rank listens (`meeting.listen`).
-        meeting: Descriptor of what all are told of each other (`RankAddresses.written`).
+        addresses: Descriptor of what all are told of each other (`RankAddresses.written`).
     """
 
     segment: int | None = None
     store: int | None = None
     listener: int | None = None
-    meeting: int | None = None
+    addresses: int | None = None
 
     @property
     def descriptors(self) -> dict[str, int]:
@@ -55,13 +55,13 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "nothing": (),
     "segment": ("segment",),
     "store": ("segment", "store"),
-    "links": ("segment", "listener", "meeting"),
+    "links": ("segment", "listener", "addresses"),
 }
 """By `ReductionMethod.meets_in`. Ranks that meet by links share a segment with those of their device alone."""
 
 
 class RendezvousPoints:
-    """The spots of a group's ranks on this host: of all, unless told otherwise.
+    """The rendezvous of a group's ranks on this host: of all, unless told otherwise.
 
     Ranks of several hosts meet when all of their hosts have been told of all `addresses` by `meet`. To be closed when
     the ranks are started: from then on nobody answers for a rank that has ended before it came.
@@ -90,12 +90,14 @@ class RendezvousPoints:
         self._segments: dict[int, int] = {}  # by rank
         self._listeners: dict[int, socket.socket] = {}
         self._store: int | None = None
-        self._meeting: int | None = None
+        self._addresses: int | None = None
         try:
             everyone = sorted(rank for device in mapping for rank in device)
             self._make(method, mapping, slot_bytes, everyone if ranks is None else sorted(ranks))
             if ranks is None and self._listeners:
-                self.meet(RankAddresses(tuple(self.addresses[rank] for rank in everyone), secrets.token_hex(16)))
+                self.set_addresses(
+                    RankAddresses(tuple(self.addresses[rank] for rank in everyone), secrets.token_hex(16))
+                )
         except OSError as error:
             self.close()
             raise MachineError(
@@ -109,16 +111,16 @@ class RendezvousPoints:
         """The one of a rank."""
         listener = self._listeners.get(rank)
         at = listener.fileno() if listener else None
-        return Rendezvous(segment=self._segments.get(rank), store=self._store, listener=at, meeting=self._meeting)
+        return Rendezvous(segment=self._segments.get(rank), store=self._store, listener=at, addresses=self._addresses)
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
         """Where ranks of this host listen; none where they meet in something else."""
         return {rank: listener.getsockname() for rank, listener in self._listeners.items()}
 
-    def meet(self, meeting: RankAddresses) -> None:
+    def set_addresses(self, ranks: RankAddresses) -> None:
         """Tell the ranks of this host of all others."""
-        self._meeting = meeting.written()
+        self._addresses = ranks.to_descriptor()
 
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""
@@ -126,10 +128,10 @@ class RendezvousPoints:
             os.close(segment)
         for listener in self._listeners.values():
             listener.close()
-        for descriptor in (self._store, self._meeting):
+        for descriptor in (self._store, self._addresses):
             if descriptor is not None:
                 os.close(descriptor)
-        self._segments, self._listeners, self._store, self._meeting = {}, {}, None, None
+        self._segments, self._listeners, self._store, self._addresses = {}, {}, None, None
 
     def _make(self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, own: Sequence[int]) -> None:
         needs = NEEDS[method.meets_in]

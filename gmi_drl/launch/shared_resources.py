@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 from gmi_drl.comm.channels.proxy_rendezvous import ProxyRendezvous
 from gmi_drl.comm.links.handshake import RankAddresses
-from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_post
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
 from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.hardware.host_memory import check_available
@@ -15,7 +15,7 @@ from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.units import counted
 
-STAND_IN_BYTES = 192 * 2**20
+PROXY_BYTES = 192 * 2**20
 """More than a process takes that stands in for an agent of another host, which the tests measure."""
 
 Addresses = dict[str, dict[int, tuple[str, int]]]
@@ -54,9 +54,9 @@ class HostResources:
 
     def __init__(self, layout: Layout, slot_bytes: int, node: str | None = None, host: str | None = None) -> None:
         here = {gmi.id for device in layout.devices_on(node) for gmi in device.gmis}
-        self._spots: dict[str, RendezvousPoints] = {}
+        self._rendezvous: dict[str, RendezvousPoints] = {}
         self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
-        self._post: Mailboxes | None = None
+        self._mailboxes: Mailboxes | None = None
         self._channels: int | None = None
         self._crossings: ProxyRendezvous | None = None  # of channels that are over several hosts
         with ExitStack() as undone:
@@ -68,44 +68,44 @@ class HostResources:
                 if len(group.members) == 1 or not ranks:
                     continue
                 method, mapping = REDUCTIONS.find(group.reduction), layout.ranks_by_device(name)
-                spots = (
+                rendezvous = (
                     RendezvousPoints(method, mapping, slot_bytes)
                     if host is None
                     else RendezvousPoints(method, mapping, slot_bytes, ranks=ranks.values(), host=host)
                 )
-                self._spots[name] = undone.enter_context(closing(spots))
+                self._rendezvous[name] = undone.enter_context(closing(rendezvous))
                 self._ranks[name] = ranks
             if host is not None:
                 self._crossings = undone.enter_context(closing(ProxyRendezvous(layout, node, host)))
-                _check_room(len(self._crossings.guests))
-            self._post = undone.enter_context(closing(create_post(sorted({*here, *self.guests}))))
+                _check_room(len(self._crossings.proxied))
+            self._mailboxes = undone.enter_context(closing(create_mailboxes(sorted({*here, *self.guests}))))
             self._life = undone.pop_all()
 
     @property
     def addresses(self) -> Addresses:
         """Where the GMIs of this host listen for others, by their ranks."""
         crossings = self._crossings.addresses if self._crossings else {}
-        return {name: spots.addresses for name, spots in self._spots.items()} | crossings
+        return {name: rendezvous.addresses for name, rendezvous in self._rendezvous.items()} | crossings
 
     def meet(self, meetings: Mapping[str, RankAddresses]) -> None:
         """Tell the groups of this host where all ranks of theirs listen."""
-        for name, spots in self._spots.items():
-            if spots.addresses:
-                spots.meet(meetings[name])
+        for name, rendezvous in self._rendezvous.items():
+            if rendezvous.addresses:
+                rendezvous.set_addresses(meetings[name])
         if self._crossings:
-            self._crossings.meet(meetings)
+            self._crossings.set_addresses(meetings)
 
     def __getitem__(self, gmi_id: int) -> Resources:
         """Those of one GMI of this host, or of who stands in for one here."""
         ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
-        spots = {name: self._spots[name][rank] for name, rank in ranks.items()}
-        crossing = self._crossings.spots(gmi_id) if self._crossings else {}
-        return Resources(spots | crossing, self._post, self._channels)
+        rendezvous = {name: self._rendezvous[name][rank] for name, rank in ranks.items()}
+        crossing = self._crossings.rendezvous_of(gmi_id) if self._crossings else {}
+        return Resources(rendezvous | crossing, self._mailboxes, self._channels)
 
     @property
     def guests(self) -> tuple[int, ...]:
         """The GMIs of other hosts for which somebody stands in here; `[…]` has what that needs, too."""
-        return self._crossings.guests if self._crossings else ()
+        return self._crossings.proxied if self._crossings else ()
 
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""
@@ -116,4 +116,4 @@ def _check_room(guests: int) -> None:
     """Raise `MachineError` where this host has no memory for who stands in for so many agents of others."""
     if guests:
         who = f"{counted(guests, 'stand-in')} for agents of other hosts"
-        check_available(guests * STAND_IN_BYTES, who, "use fewer agents, or put trainers where memory is")
+        check_available(guests * PROXY_BYTES, who, "use fewer agents, or put trainers where memory is")

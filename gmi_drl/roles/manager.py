@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.channels.proxy_rendezvous import are_on_one_node, can_hear
-from gmi_drl.comm.membership import Membership, Renewals
+from gmi_drl.comm.membership import Keepalives, Membership
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes
 from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
@@ -58,7 +58,7 @@ class GMI_manager:
         resources: What this GMI shares with others.
         hang_s: Deadline in seconds of every wait for another GMI, as many times as `waits` says.
         waits: Of the layout.
-        renewals: By which this GMI shows others, and the launcher, that it waits and is not silent.
+        keepalives: By which this GMI shows others, and the launcher, that it waits and is not silent.
         predecessors: Processes of this GMI that have died since the run was started.
         agents_are_succeeded: Whether an agent that dies is started again while the others go on.
         worlds: What the process has made to simulate and not closed yet; see `roles.worlds`.
@@ -77,7 +77,7 @@ class GMI_manager:
     predecessors: int = 0
     agents_are_succeeded: bool = False
     waits: Waits = field(init=False)
-    renewals: Renewals = field(default_factory=Renewals)
+    keepalives: Keepalives = field(default_factory=Keepalives)
     _reductions: dict[str, Reduction] = field(default_factory=dict)
     _failures: dict[str, GmiError] = field(default_factory=dict)
     _messages: Messages | None = None
@@ -85,10 +85,10 @@ class GMI_manager:
 
     def __post_init__(self) -> None:
         self.waits = waits_of(self.layout)
-        self.renewals.tell.append(self.line.renew)
+        self.keepalives.send.append(self.line.renew)
         # Before any role runs: others can send to this GMI, and see it end, from now on.
-        if self.resources.post and Messages.obstacle() is None:
-            self._messages = Messages(self.resources.post, self.gmi.id, self.hang_s, self.renewals)
+        if self.resources.mailboxes and Messages.obstacle() is None:
+            self._messages = Messages(self.resources.mailboxes, self.gmi.id, self.hang_s, self.keepalives)
 
     def become_current(self) -> None:
         """Make this the manager of the process."""
@@ -207,14 +207,14 @@ class GMI_manager:
 
     @property
     def channel_memory(self) -> tuple[int, Mailboxes]:
-        """The descriptor of the memory of experience, and the bells of those who share it.
+        """The descriptor of the memory of experience, and the mailboxes of the GMIs that share it.
 
         Raises:
             UsageError: if the layout has no channels.
         """
-        if self.resources.channels is None or self.resources.post is None:
+        if self.resources.channels is None or self.resources.mailboxes is None:
             raise UsageError("this layout has no channels: say `channels: {}`")
-        return self.resources.channels, self.resources.post
+        return self.resources.channels, self.resources.mailboxes
 
     def report(self, row: dict[str, Any]) -> None:
         """Send a row of numbers (JSON) to the launcher, never waiting for it."""
@@ -239,10 +239,10 @@ class GMI_manager:
             tuple(f"GMI {gmi_id}" for gmi_id in group.members),
             self.hang_s * self.waits.rank,
             spins=not self.layout.share_cores,
-            renewals=self.renewals,
+            keepalives=self.keepalives,
         )
         with ExitStack() as opened:
-            ranks = opened.enter_context(closing(open_group(method, member, self.resources.spots[group.name])))
+            ranks = opened.enter_context(closing(open_group(method, member, self.resources.rendezvous[group.name])))
             reduction = open_reduction(method, ranks, self.device)
             opened.pop_all()  # `close` does it
         return reduction

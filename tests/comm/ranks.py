@@ -1,4 +1,4 @@
-"""Ranks of groups of any shape: forked processes that share nothing but what their spots give them."""
+"""Ranks of groups of any shape: forked processes that share nothing but what their points give them."""
 
 import os
 import platform
@@ -23,10 +23,10 @@ def legal(mapping):
     return [method.name for method in legal_reductions(mapping, "cpu", platform.machine())]
 
 
-def opened(name, rank, mapping, spots, hang_s):
+def opened(name, rank, mapping, points, hang_s):
     """The reduction of one rank; ranks of tests are more than cores."""
     member = Membership(rank, mapping, hang_s=hang_s, spins=False)
-    return open_reduction(METHODS[name], open_group(METHODS[name], member, spots[rank]))
+    return open_reduction(METHODS[name], open_group(METHODS[name], member, points[rank]))
 
 
 @contextmanager
@@ -36,13 +36,13 @@ def started(mapping, names, job, *, hang_s=60.0, slot_bytes=480_000):
     Yields a function that gives what the ranks have said of a method, and the processes.
     """
     size = sum(map(len, mapping))
-    spots = {name: RendezvousPoints(METHODS[name], mapping, slot_bytes) for name in names}
+    points = {name: RendezvousPoints(METHODS[name], mapping, slot_bytes) for name in names}
     pipes = {name: [FORK.Pipe(duplex=False) for _ in range(size)] for name in names}
 
     def live(rank):
         torch.set_num_threads(1)
         for name in names:
-            reduction = opened(name, rank, mapping, spots[name], hang_s)
+            reduction = opened(name, rank, mapping, points[name], hang_s)
             pipes[name][rank][1].send(job(reduction))
             reduction.group.close()
         os._exit(0)
@@ -65,7 +65,7 @@ def started(mapping, names, job, *, hang_s=60.0, slot_bytes=480_000):
         for process in processes:
             process.kill()
             process.join()
-        for made in spots.values():
+        for made in points.values():
             made.close()
         for reader, _ in chain(*pipes.values()):
             reader.close()

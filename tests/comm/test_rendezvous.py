@@ -16,13 +16,14 @@ UNEVEN = [[0, 1], [4, 2, 3]]
 
 def test_ranks_of_links_share_memory_within_their_device_alone():
     before = open_descriptors()
-    with closing(RendezvousPoints(HAR, UNEVEN, 4000)) as spots:
-        segments = [spots[rank].segment for rank in range(5)]
+    with closing(RendezvousPoints(HAR, UNEVEN, 4000)) as points:
+        segments = [points[rank].segment for rank in range(5)]
         assert segments[0] == segments[1] != segments[2] == segments[3] == segments[4]
         assert map_segment(segments[0], 2) and map_segment(segments[2], 3)
-        (meeting,) = {spots[rank].meeting for rank in range(5)}
-        assert len(set(RankAddresses.read(meeting).addresses)) == 5 and len(RankAddresses.read(meeting).token) == 32
-        assert all(stat.S_ISSOCK(os.fstat(spots[rank].listener).st_mode) for rank in range(5))
+        (descriptor,) = {points[rank].addresses for rank in range(5)}
+        ranks = RankAddresses.from_descriptor(descriptor)
+        assert len(set(ranks.addresses)) == 5 and len(ranks.token) == 32
+        assert all(stat.S_ISSOCK(os.fstat(points[rank].listener).st_mode) for rank in range(5))
     assert open_descriptors() == before
 
 
@@ -32,22 +33,22 @@ def test_others_share_one_segment_or_a_table_and_a_store():
         closing(RendezvousPoints(MPR_SHM, UNEVEN, 4000)) as shared,
         closing(RendezvousPoints(MPR_GLOO, UNEVEN, 1)) as gloo,
     ):
-        for spots in (shared, gloo):
-            assert len({spots[rank].segment for rank in range(5)}) == 1 and map_segment(spots[0].segment, 5)
+        for points in (shared, gloo):
+            assert len({points[rank].segment for rank in range(5)}) == 1 and map_segment(points[0].segment, 5)
         assert len({gloo[rank].store for rank in range(5)}) == 1 and os.fstat(gloo[0].store).st_size == 0
         assert set(shared[0].descriptors) == {"segment"} and set(gloo[0].descriptors) == {"segment", "store"}
         assert os.fstat(gloo[0].segment).st_size < 2**16 < os.fstat(shared[0].segment).st_size, "a table has no slots"
     assert open_descriptors() == before
 
 
-def test_an_order_tells_of_a_spot():
-    spot = Rendezvous(segment=5, store=6, meeting=7)
-    assert spot.to_order() == {"segment": 5, "store": 6, "meeting": 7}
-    assert Rendezvous.from_order(spot.to_order()) == spot and Rendezvous.from_order({}) == Rendezvous()
+def test_a_rendezvous_is_written_as_an_order():
+    rendezvous = Rendezvous(segment=5, store=6, addresses=7)
+    assert rendezvous.to_order() == {"segment": 5, "store": 6, "addresses": 7}
+    assert Rendezvous.from_order(rendezvous.to_order()) == rendezvous and Rendezvous.from_order({}) == Rendezvous()
 
 
 def test_what_a_method_lacks_is_known():
-    assert Rendezvous().lacks(NONE) == [] and Rendezvous(segment=3).lacks(HAR) == ["listener", "meeting"]
+    assert Rendezvous().lacks(NONE) == [] and Rendezvous(segment=3).lacks(HAR) == ["listener", "addresses"]
 
 
 def test_nothing_is_left_of_spots_that_cannot_be(monkeypatch):

@@ -1,4 +1,4 @@
-"""One rank of two on one GPU: `python reduces_on_gpu.py RANK METHOD '<spot>'`; answers with JSON lines on stdout."""
+"""One rank of two on one GPU: `reduces_on_gpu.py RANK METHOD RENDEZVOUS`, which writes JSON lines to stdout."""
 
 import hashlib
 import json

@@ -16,9 +16,9 @@ WORKER = Path(__file__).with_name("reduces_on_gpu.py")
 MAPPING = [[0, 1]]
 
 
-def started(rank, name, spot):
-    command = [sys.executable, WORKER, str(rank), name, json.dumps(spot.to_order())]
-    return subprocess.Popen(command, pass_fds=spot.descriptors.values(), stdout=subprocess.PIPE, text=True)
+def started(rank, name, rendezvous):
+    command = [sys.executable, WORKER, str(rank), name, json.dumps(rendezvous.to_order())]
+    return subprocess.Popen(command, pass_fds=rendezvous.descriptors.values(), stdout=subprocess.PIPE, text=True)
 
 
 def answers(ranks):
@@ -27,8 +27,8 @@ def answers(ranks):
 
 @pytest.mark.parametrize("name", ["IPC", "MPR-shm", "NCCL-flat"])
 def test_two_processes_on_a_gpu_sum_right_and_name_the_one_that_dies(name):
-    with closing(RendezvousPoints(REDUCTIONS.find(name), MAPPING, 1 << 20)) as spots:
-        ranks = [started(rank, name, spots[rank]) for rank in (0, 1)]
+    with closing(RendezvousPoints(REDUCTIONS.find(name), MAPPING, 1 << 20)) as points:
+        ranks = [started(rank, name, points[rank]) for rank in (0, 1)]
     try:
         said = answers(ranks)
         if "cannot" in said[0]:

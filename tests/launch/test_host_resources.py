@@ -4,7 +4,7 @@ import pytest
 from conftest import open_descriptors
 
 from gmi_drl.errors import MachineError
-from gmi_drl.launch.shared_resources import STAND_IN_BYTES, HostResources
+from gmi_drl.launch.shared_resources import PROXY_BYTES, HostResources
 from gmi_drl.layout.layout import GMI, Channels, Device, Layout
 
 
@@ -19,7 +19,7 @@ def over_two_nodes():
 
 def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused(monkeypatch):
     before = open_descriptors()
-    monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: 3 * STAND_IN_BYTES)
+    monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: 3 * PROXY_BYTES)
     with pytest.raises(
         MachineError, match=r"3 stand-ins for agents of other hosts need 576\.0 MiB .*: use fewer agents"
     ):
@@ -31,7 +31,7 @@ def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused
 
 def test_mailboxes_are_for_the_gmis_of_the_host_and_those_that_somebody_stands_in_for():
     with closing(HostResources(over_two_nodes(), 1024, "b", "127.0.0.1")) as agents:
-        post = agents[2].post
-        assert set(post.bells) == {1, 2, 3} and set(post.descriptors) < agents[2].descriptors
+        mailboxes = agents[2].mailboxes
+        assert set(mailboxes.eventfds) == {1, 2, 3} and set(mailboxes.descriptors) < agents[2].descriptors
     with closing(HostResources(over_two_nodes(), 1024, "a", "127.0.0.1")) as trainers:
-        assert trainers.guests == (1, 2, 3) and set(trainers[0].post.bells) == {0, 1, 2, 3}
+        assert trainers.guests == (1, 2, 3) and set(trainers[0].mailboxes.eventfds) == {0, 1, 2, 3}

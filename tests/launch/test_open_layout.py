@@ -12,11 +12,11 @@ import gmi_drl as GMI_DRL
 
 class First(GMI_DRL.DRL_role):
     def GMI_run(self, **params):
-        return ["first", params, sorted(self.mgr.resources.spots["trainers"].descriptors)]
+        return ["first", params, sorted(self.mgr.resources.rendezvous["trainers"].descriptors)]
 
 class Second(First):
     def GMI_run(self, **params):
-        return ["second", params, sorted(self.mgr.resources.spots["trainers"].descriptors)]
+        return ["second", params, sorted(self.mgr.resources.rendezvous["trainers"].descriptors)]
 """
 
 
@@ -32,7 +32,7 @@ def place(tmp_path):
 @two_cores
 @pytest.mark.parametrize(
     ("reduction", "resources"),
-    [("MPR-shm", ["segment"]), ("MPR-gloo", ["segment", "store"]), ("HAR", ["listener", "meeting", "segment"])],
+    [("MPR-shm", ["segment"]), ("MPR-gloo", ["segment", "store"]), ("HAR", ["addresses", "listener", "segment"])],
 )
 def test_each_gmi_has_its_own_role_and_what_all_share(place, reduction, resources):
     layout = tiny_layout(2, reduction=reduction)

@@ -30,8 +30,8 @@ def opened_group():
     with ExitStack() as stack:
 
         def open_one(name):
-            spots = stack.enter_context(closing(RendezvousPoints(METHODS[name], ALONE, 4 * 1024 * 1024)))
-            return stack.enter_context(closing(open_group(METHODS[name], Membership(0, ALONE), spots[0])))
+            points = stack.enter_context(closing(RendezvousPoints(METHODS[name], ALONE, 4 * 1024 * 1024)))
+            return stack.enter_context(closing(open_group(METHODS[name], Membership(0, ALONE), points[0])))
 
         yield open_one
 
@@ -96,7 +96,7 @@ class Four:
         slots, staging = torch.zeros(2, 4, NUMEL, device=device)
         return RowMemory([*slots], [*staging])
 
-    def meet(self, call):
+    def sync(self, call):
         self.meetings += 1
 
 

@@ -78,11 +78,11 @@ MAPPINGS = ([[0], [1]], [[0], [1], [2]], [[0, 1], [2, 3]])
 @pytest.mark.parametrize(("mapping", "method"), [(mapping, name) for mapping in MAPPINGS for name in legal(mapping)])
 def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updates(mapping, method):
     size = sum(map(len, mapping))
-    with closing(RendezvousPoints(METHODS[method], mapping, 2**16)) as spots:
+    with closing(RendezvousPoints(METHODS[method], mapping, 2**16)) as points:
         ranks = [
             subprocess.Popen(
-                [sys.executable, "-c", WORKER, str(rank), str(mapping), method, json.dumps(spots[rank].to_order())],
-                pass_fds=spots[rank].descriptors.values(),
+                [sys.executable, "-c", WORKER, str(rank), str(mapping), method, json.dumps(points[rank].to_order())],
+                pass_fds=points[rank].descriptors.values(),
                 stdout=subprocess.PIPE,
                 text=True,
             )

@@ -13,7 +13,7 @@ from torch import Tensor
 from gmi_drl.comm.groups.async_work import AsyncWork, in_background
 from gmi_drl.comm.groups.gloo import NEVER, GlooGroup
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import BARRIER, REDUCE, call_word
+from gmi_drl.comm.memory.collective_calls import BARRIER, REDUCE, call_code
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import UsageError
 
@@ -30,15 +30,15 @@ class HorovodGroup(GlooGroup):
 
     Args:
         member: This process.
-        spot: With a store.
+        rendezvous: With a store.
 
     Raises:
         UsageError: If some of these processes are in Horovod's group with others.
         MachineError, PeerDiedError, PeerSilentError: See `GlooGroup`.
     """
 
-    def __init__(self, member: Membership, spot: Rendezvous) -> None:
-        super().__init__(member, spot)
+    def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
+        super().__init__(member, rendezvous)
         self._horovod: _Horovod | None = None
         try:
             self._horovod = self._join()
@@ -48,7 +48,7 @@ class HorovodGroup(GlooGroup):
 
     def sum(self, vector: Tensor) -> None:
         """Sum a float32 vector `[n]` on the CPU in place over the group."""
-        self._finish(call_word(REDUCE, vector.numel()), lambda: self._start(vector))
+        self._finish(call_code(REDUCE, vector.numel()), lambda: self._start(vector))
 
     def close(self) -> None:
         """Leave the group, and end Horovod if no other one has it; see `GlooGroup`."""

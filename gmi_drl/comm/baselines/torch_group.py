@@ -10,7 +10,7 @@ from torch.distributed import Work
 from gmi_drl.comm.groups.async_work import AsyncWork
 from gmi_drl.comm.groups.gloo import NEVER, GlooGroup
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import REDUCE, call_word
+from gmi_drl.comm.memory.collective_calls import REDUCE, call_code
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.layout.reductions import TORCH, refusal
@@ -26,14 +26,14 @@ class TorchGroup(GlooGroup):
 
     Args:
         member: This process.
-        spot: With a store.
+        rendezvous: With a store.
 
     Raises:
         See `GlooGroup`.
     """
 
-    def __init__(self, member: Membership, spot: Rendezvous) -> None:
-        super().__init__(member, spot)
+    def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
+        super().__init__(member, rendezvous)
         self._mapping = member.mapping
         self._nccl: Any = None
         self._front: Any = _distributed.ProcessGroup(self._store, self.rank, self.size)
@@ -58,7 +58,7 @@ class TorchGroup(GlooGroup):
 
     def sum(self, vector: Tensor) -> None:
         """Sum a float32 vector `[n]` in place over the group."""
-        self._finish(call_word(REDUCE, vector.numel()), lambda: self._start(vector))
+        self._finish(call_code(REDUCE, vector.numel()), lambda: self._start(vector))
 
     def close(self) -> None:
         """Leave the group; see `GlooGroup`."""

@@ -19,13 +19,13 @@ agent leases as far ahead as it can before each update:
     >>> from gmi_drl.errors import PeerSilentError
     >>> from gmi_drl.layout.experience import RolloutForm
     >>> from gmi_drl.layout.layout import Channels
-    >>> from gmi_drl.comm.memory.mailbox_memory import create_post
+    >>> from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
     >>> form = RolloutForm(horizon=2, num_env=1, num_obs=3, num_actions=1)
     >>> def lags(max_lag):
-    ...     post, memory, weights = create_post([0, 1]), create_memory(), [torch.zeros(4)]
+    ...     mailboxes, memory, weights = create_mailboxes([0, 1]), create_memory(), [torch.zeros(4)]
     ...     sizes = ChannelSizes(form, 1, (1,), (0,), Channels(max_lag=max_lag), packed_bytes(weights))
-    ...     trainer = trainer_end(memory, post, 0, sizes, hang_s=0.01)
-    ...     agent = agent_end(memory, post, 1, sizes, hang_s=0.01)
+    ...     trainer = trainer_end(memory, mailboxes, 0, sizes, hang_s=0.01)
+    ...     agent = agent_end(memory, mailboxes, 1, sizes, hang_s=0.01)
     ...     trainer.parameters.publish(0, weights)
     ...     seen = []
     ...     for version in range(5):
@@ -70,7 +70,7 @@ from gmi_drl.comm.channels.dispenser import Place
 from gmi_drl.comm.channels.local_agent import LocalAgentEnd
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.channels.trainer_end import Batch, TrainerEnd
-from gmi_drl.comm.membership import Renewals
+from gmi_drl.comm.membership import Keepalives
 from gmi_drl.comm.memory import fence
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
 from gmi_drl.comm.memory.notify import Notifier
@@ -100,7 +100,7 @@ def obstacle() -> str | None:
 
 def agent_end(
     memory: int,
-    post: Mailboxes,
+    mailboxes: Mailboxes,
     gmi_id: int,
     sizes: ChannelSizes,
     hang_s: float,
@@ -112,7 +112,7 @@ def agent_end(
 
     Args:
         memory: Of `create_memory`; it stays the caller's to close, when the end is of no more use.
-        post: Whose bells.
+        mailboxes: Whose notifier.
         gmi_id: This process, one of the sizes' agents.
         sizes: The same for all ends.
         hang_s: Seconds after which a peer that lives counts as silent.
@@ -126,33 +126,33 @@ def agent_end(
         PeerDiedError: If the first trainer has ended.
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
-    opened = _opened(memory, post, gmi_id, sizes, hang_s, "agents")
+    opened = _opened(memory, mailboxes, gmi_id, sizes, hang_s, "agents")
     patience = (waits or waits_by_channels(len(sizes.trainers))).trainer
     return LocalAgentEnd(*opened, torch.device(device), predecessors, patience)
 
 
 def trainer_end(
     memory: int,
-    post: Mailboxes,
+    mailboxes: Mailboxes,
     gmi_id: int,
     sizes: ChannelSizes,
     hang_s: float,
     device: torch.device | str = "cpu",
     awaits_successors: bool = False,
-    renewals: Renewals | None = None,
+    keepalives: Keepalives | None = None,
 ) -> TrainerEnd:
     """Join the channels as a trainer, the first of which makes their memory.
 
     Args:
         memory: As of `agent_end`.
-        post: As of `agent_end`.
+        mailboxes: As of `agent_end`.
         gmi_id: This process, one of the sizes' trainers.
         sizes: The same for all ends.
         hang_s: Seconds after which a peer that lives counts as silent.
         device: Where batches shall be: on a CPU they are the shared memory itself.
         awaits_successors: Whether others will come in the place of agents that end: where all have, `hang_s` is waited
             for one.
-        renewals: Of this process, by which others learn that this trainer hears something; None: of nobody else.
+        keepalives: Of this process, by which others learn that this trainer hears something; None: of nobody else.
 
     Raises:
         UsageError: If the GMI is no trainer, or the memory was made for other sizes.
@@ -161,27 +161,27 @@ def trainer_end(
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
     return TrainerEnd(
-        *_opened(memory, post, gmi_id, sizes, hang_s, "trainers"),
+        *_opened(memory, mailboxes, gmi_id, sizes, hang_s, "trainers"),
         torch.device(device),
         awaits_successors=awaits_successors,
-        renewals=renewals or Renewals(),
+        keepalives=keepalives or Keepalives(),
     )
 
 
 def _opened(
-    memory: int, post: Mailboxes, gmi_id: int, sizes: ChannelSizes, hang_s: float, part: str
+    memory: int, mailboxes: Mailboxes, gmi_id: int, sizes: ChannelSizes, hang_s: float, part: str
 ) -> tuple[ChannelMemory, SharedLock, Notifier]:
     if reason := obstacle():
         raise MachineError(reason)
     members: tuple[int, ...] = getattr(sizes, part)
     if gmi_id not in members:
         raise UsageError(f"GMI {gmi_id} is not among the {part} of these channels: {members}")
-    if absent := [gmi for gmi in sizes.agents + sizes.trainers if gmi not in post.bells]:
-        raise UsageError(f"GMI {absent[0]} is not among the {len(post.bells)} of this post")
-    bells = Notifier(post, MailboxMemory(post.memory), gmi_id, hang_s)
+    if absent := [gmi for gmi in sizes.agents + sizes.trainers if gmi not in mailboxes.eventfds]:
+        raise UsageError(f"GMI {absent[0]} is not among the {len(mailboxes.eventfds)} GMIs that share mailboxes")
+    notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), gmi_id, hang_s)
     try:
-        opened = ChannelMemory(memory, sizes, bells)
+        opened = ChannelMemory(memory, sizes, notifier)
     except BaseException:
-        bells.close()
+        notifier.close()
         raise
-    return opened, SharedLock(memory, opened.lock_holder, gmi_id, hang_s), bells
+    return opened, SharedLock(memory, opened.lock_holder, gmi_id, hang_s), notifier

@@ -56,7 +56,7 @@ class ChannelMemory:
     Args:
         descriptor: Of `create_memory`; it stays the caller's to close, when this is of no more use.
         sizes: Of all that lies in it.
-        bells: Of this GMI.
+        notifier: Of this GMI.
 
     Raises:
         UsageError: If the descriptor is something else, or the memory was made for other sizes.
@@ -65,16 +65,16 @@ class ChannelMemory:
         PeerSilentError: If it has not made it within `hang_s`.
     """
 
-    def __init__(self, descriptor: int, sizes: ChannelSizes, bells: Notifier) -> None:
+    def __init__(self, descriptor: int, sizes: ChannelSizes, notifier: Notifier) -> None:
         self.sizes = sizes
         self._plan()
         maker = sizes.trainers[0]
-        if bells.own == maker:
+        if notifier.own == maker:
             self._make(descriptor)
             for peer in (*sizes.agents, *sizes.trainers[1:]):
-                bells.ring(peer)
+                notifier.notify(peer)
         else:
-            bells.wait(lambda: is_made(descriptor), maker, "made the memory of the channels")
+            notifier.wait(lambda: is_made(descriptor), maker, "made the memory of the channels")
             self._check(descriptor)
         self.memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._run = self._words(self._run_at, 4 * LINE_BYTES)
@@ -113,13 +113,13 @@ class ChannelMemory:
         """Where the ring from an agent to a trainer begins, by their places in the sizes."""
         return self._rings_at + (agent * len(self.sizes.trainers) + trainer) * ring_bytes(self.sizes.ring_records)
 
-    def parameters(self, bells: Notifier, patience: int) -> Parameters:
+    def parameters(self, notifier: Notifier, patience: int) -> Parameters:
         """The parameters, which the first trainer publishes, for the GMI whose notifier this is."""
         count = self.sizes.parameter_bytes
         buffers = [self._bytes(self._parameters_at + buffer * in_pages(count), count) for buffer in range(BUFFERS)]
         writer, *others = self.sizes.trainers
         readers = (*self.sizes.agents, *others)
-        return Parameters(self._run[_PARAMETERS:], buffers, writer, readers, bells, patience, lambda: self.heard)
+        return Parameters(self._run[_PARAMETERS:], buffers, writer, readers, notifier, patience, lambda: self.heard)
 
     def leases(self, lock: SharedLock) -> Leases:
         """The places of all trainers; the lock is that of this memory."""

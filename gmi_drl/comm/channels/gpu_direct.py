@@ -26,7 +26,7 @@ _HANDLE_WORDS = HANDLE_BYTES // 8
 def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> list[Tensor]:
     """The batches of a trainer on its GPU, uint8 `[batch_bytes]` each, which its direct agents can map from now on.
 
-    They last as long as the process, which stays until they are unmapped (`see_off`).
+    They last as long as the process, which stays until they are unmapped (`await_unmapped`).
 
     Raises:
         MachineError: If there is no room, or this GPU's memory cannot be mapped by others.
@@ -38,13 +38,13 @@ def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> 
     return _batches(memory, shared.tensor)
 
 
-def see_off(memory: ChannelMemory, trainer: int, bells: Notifier, most_s: float) -> None:
+def await_unmapped(memory: ChannelMemory, trainer: int, notifier: Notifier, most_s: float) -> None:
     """Wait until all direct agents of a trainer have unmapped its batches, or have ended, but not for longer than so.
 
     A process that ends takes its memory with it, which CUDA forbids while others have it mapped.
     """
     agents, unmapped = memory.sizes.agents, memory.unmapped(trainer)
-    bells.see_off(memory.sizes.direct_to(trainer), most_s, lambda gmi: bool(unmapped[agents.index(gmi)]))
+    notifier.wait_until_left(memory.sizes.direct_to(trainer), most_s, lambda gmi: bool(unmapped[agents.index(gmi)]))
 
 
 class MappedBatches:
@@ -54,7 +54,7 @@ class MappedBatches:
         memory: Of the channels.
         trainer: By rank.
         device: Where this process sees the GPU.
-        bells: Of the agent.
+        notifier: Of the agent.
 
     Attributes:
         batches: Uint8 `[batch_bytes]` each, not to be touched after `close`.
@@ -65,11 +65,12 @@ class MappedBatches:
         PeerSilentError: If it has not shared them within `hang_s`.
     """
 
-    def __init__(self, memory: ChannelMemory, trainer: int, device: torch.device, bells: Notifier) -> None:
-        self._bells, self._unmapped, self._trainer = bells, memory.unmapped(trainer), memory.sizes.trainers[trainer]
-        self._index = memory.sizes.agents.index(bells.own)
+    def __init__(self, memory: ChannelMemory, trainer: int, device: torch.device, notifier: Notifier) -> None:
+        self._notifier, self._unmapped = notifier, memory.unmapped(trainer)
+        self._trainer = memory.sizes.trainers[trainer]
+        self._index = memory.sizes.agents.index(notifier.own)
         table = memory.table(trainer)
-        bells.wait(lambda: bool(table[SHARED]), self._trainer, "shared its memory of the GPU")
+        notifier.wait(lambda: bool(table[SHARED]), self._trainer, "shared its memory of the GPU")
         order_loads()
         handle = table[HANDLE : HANDLE + _HANDLE_WORDS].tobytes()
         self._mapped = MappedDeviceMemory(handle, _numbers(memory), device)
@@ -80,7 +81,7 @@ class MappedBatches:
         self.batches.clear()
         self._mapped.close()
         publish(self._unmapped, self._index, 1)
-        self._bells.ring(self._trainer)
+        self._notifier.notify(self._trainer)
 
 
 def _numbers(memory: ChannelMemory) -> int:

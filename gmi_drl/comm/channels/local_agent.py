@@ -31,29 +31,29 @@ class LocalAgentEnd(AgentEnd):
         self,
         memory: ChannelMemory,
         lock: SharedLock,
-        bells: Notifier,
+        notifier: Notifier,
         device: torch.device,
         predecessors: int,
         patience: int,
     ) -> None:
         super().__init__(sizes := memory.sizes)
         self.rollouts = predecessors * ROLLOUTS_OF_ONE
-        self.parameters = memory.parameters(bells, patience)
-        self._memory, self._lock, self._bells = memory, lock, bells
+        self.parameters = memory.parameters(notifier, patience)
+        self._memory, self._lock, self._notifier = memory, lock, notifier
         self.patience = patience
-        self._index = sizes.agents.index(bells.own)
+        self._index = sizes.agents.index(notifier.own)
         memory.predecessors[self._index] = predecessors
         for trainer in sizes.trainers:
-            bells.ring(trainer)  # they may wait for just this one
+            notifier.notify(trainer)  # they may wait for just this one
         self._leases = memory.leases(lock)
         self._rings = [
             RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)
             for trainer in range(len(sizes.trainers))
         ]
         self._mapped = {
-            trainer: MappedBatches(memory, trainer, device, bells)
+            trainer: MappedBatches(memory, trainer, device, notifier)
             for trainer in range(len(sizes.trainers))
-            if bells.own in sizes.direct_to(trainer)
+            if notifier.own in sizes.direct_to(trainer)
         }
         ways = range(len(sizes.trainers)) if device.type == "cuda" else ()
         written = [memory.pages(trainer) for trainer in ways if trainer not in self._mapped]
@@ -74,9 +74,9 @@ class LocalAgentEnd(AgentEnd):
         Raises:
             PeerDiedError: If a trainer has ended.
         """
-        ended = self._bells.look(self.sizes.trainers)  # before it is seen whether they said that it ends
+        ended = self._notifier.poll_ended(self.sizes.trainers)  # before it is seen whether they said that it ends
         if ended and not self._memory.is_closed:
-            self._bells.check(ended[0], "trained on what is sent")
+            self._notifier.check(ended[0], "trained on what is sent")
         records = self.sizes.rollout_records
         with_room = [trainer for trainer, ring in enumerate(self._rings) if ring.has_room(records)]
         leased = self._leases.lease(self._index, self.rollouts, with_room)
@@ -88,7 +88,7 @@ class LocalAgentEnd(AgentEnd):
     def send(self, trainer: int, record: Record) -> None:
         """Tell a trainer, by rank, of steps that are in a place. Room in its queue was reserved at the lease."""
         self._rings[trainer].put(*record)
-        self._bells.ring(self.sizes.trainers[trainer])
+        self._notifier.notify(self.sizes.trainers[trainer])
 
     @property
     def heard(self) -> object:
@@ -108,13 +108,13 @@ class LocalAgentEnd(AgentEnd):
             mapped.close()
         for pages in self._registered:
             unregister(pages)
-        self._bells.close()
+        self._notifier.close()
         self._lock.close()
 
     def _next_lease(self) -> Lease | None:
         if not self._is_served():
             with self._waiting():
-                self._bells.wait_for(self._is_served, self.sizes.trainers, ROOM, self.patience, lambda: self.heard)
+                self._notifier.wait_for(self._is_served, self.sizes.trainers, ROOM, self.patience, lambda: self.heard)
         return self._leased
 
     def _is_served(self) -> bool:

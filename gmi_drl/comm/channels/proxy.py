@@ -58,7 +58,7 @@ class AgentProxy:
     Args:
         wire: To the agent; from now on this object's.
         memory: Of `create_memory`; it stays the caller's.
-        post: Whose bells; it stays the caller's.
+        mailboxes: Whose notifier; it stays the caller's.
         gmi_id: Of the agent.
         hang_s: Seconds after which a trainer that lives counts as silent.
         tell: Sends a message to a GMI, as from this one.
@@ -69,16 +69,16 @@ class AgentProxy:
         self,
         wire: FramedConnection,
         memory: int,
-        post: Mailboxes,
+        mailboxes: Mailboxes,
         gmi_id: int,
         hang_s: float,
         tell: Callable[[str, int], object],
         waits: Waits | None = None,
     ) -> None:
-        self._wire, self._memory, self._post, self._gmi_id, self._hang_s = wire, memory, post, gmi_id, hang_s
+        self._wire, self._memory, self._mailboxes, self._gmi_id, self._hang_s = wire, memory, mailboxes, gmi_id, hang_s
         self._tell, self._waits = tell, waits
-        self._bells = Notifier(post, MailboxMemory(post.memory), gmi_id, hang_s)
-        self._bells.heed(wire.fileno())
+        self._notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), gmi_id, hang_s)
+        self._notifier.watch_descriptor(wire.fileno())
         self._sizes: ChannelSizes | None = None
         self._end: LocalAgentEnd | None = None
         self._version: int | None = None  # that the agent has
@@ -112,7 +112,7 @@ class AgentProxy:
         """End the connection."""
         if self._end is not None:
             self._end.close()
-        self._bells.close()
+        self._notifier.close()
         self._wire.close()
 
     def _open(self, sizes: ChannelSizes) -> None:
@@ -122,9 +122,9 @@ class AgentProxy:
             self._hear_all()
             return self._is_over or is_made(self._memory)
 
-        self._bells.wait_for(is_there, sizes.trainers[:1], "made the memory of the channels", math.inf)
+        self._notifier.wait_for(is_there, sizes.trainers[:1], "made the memory of the channels", math.inf)
         if not self._is_over:
-            self._end = agent_end(self._memory, self._post, self._gmi_id, sizes, self._hang_s, waits=self._waits)
+            self._end = agent_end(self._memory, self._mailboxes, self._gmi_id, sizes, self._hang_s, waits=self._waits)
             self._raw = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
             self._wire.tell(ROOM)
 
@@ -133,7 +133,7 @@ class AgentProxy:
             self._advance(end)
             if self._is_asked and not self._is_over:
                 answered, news = partial(self._is_answered, end), partial(self._news, end)
-                self._bells.wait_for(answered, end.sizes.trainers, ROOM_MADE, end.patience, news)
+                self._notifier.wait_for(answered, end.sizes.trainers, ROOM_MADE, end.patience, news)
             elif not self._is_over:
                 self._rest()
 
@@ -160,7 +160,7 @@ class AgentProxy:
         if self._is_asked and not self._is_over:
             self._grant(end)
         if self._wire.is_open:
-            self._bells.heed(self._wire.fileno(), is_sending=self._wire.is_sending)
+            self._notifier.watch_descriptor(self._wire.fileno(), is_sending=self._wire.is_sending)
 
     def _hear_all(self) -> None:
         self._wire.flush()
@@ -170,7 +170,7 @@ class AgentProxy:
         self._has_come()
         if not self._wire.is_open and not self._has_gone:
             self._is_over = self._has_gone = True
-            self._bells.ignore(self._wire.fileno())
+            self._notifier.unwatch_descriptor(self._wire.fileno())
 
     def _hear(self, kind: int, said: bytes) -> None:
         if kind == PIECE:

@@ -16,7 +16,7 @@ from gmi_drl.errors import MachineError
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import far_agents
 
-AGENT, STAND_IN = 0, 1
+AGENT, PROXY = 0, 1
 """The ranks of a crossing. A rank calls those below it, so a stand-in learns at once that its agent died early."""
 
 
@@ -33,19 +33,19 @@ def can_hear(layout: Layout, gmi_id: int, other: int) -> bool:
     return pool is not None and pool.node == layout.device_of(gmi_id).node
 
 
-def crossing_of(gmi_id: int) -> str:
+def proxy_group_name(gmi_id: int) -> str:
     """What the crossing of an agent is called where groups have their names, which have no spaces."""
     return f"channels of GMI {gmi_id}"
 
 
-def member_of(gmi_id: int, rank: int, home: str | None, hang_s: float) -> Membership:
+def proxy_membership(gmi_id: int, rank: int, home: str | None, hang_s: float) -> Membership:
     """One end of the crossing of an agent, as errors name both."""
-    names = f"GMI {gmi_id}", f"the stand-in of GMI {gmi_id} with its trainers on node {home}"
-    return Membership(rank, [[AGENT], [STAND_IN]], names, hang_s)
+    names = f"GMI {gmi_id}", f"the proxy of GMI {gmi_id} with its trainers on node {home}"
+    return Membership(rank, [[AGENT], [PROXY]], names, hang_s)
 
 
 class ProxyRendezvous:
-    """The ends of crossings that are on one host: where they listen, and their spots.
+    """The ends of crossings that are on one host: where they listen, and their rendezvous.
 
     To be closed when those who use them are started, like `Spots`.
 
@@ -55,7 +55,7 @@ class ProxyRendezvous:
         host: The address by which other nodes reach it.
 
     Attributes:
-        guests: The agents of other hosts for which somebody stands in here.
+        proxied: The agents of other hosts for which somebody stands in here.
 
     Raises:
         MachineError: If there are too many descriptors.
@@ -63,13 +63,13 @@ class ProxyRendezvous:
 
     def __init__(self, layout: Layout, node: str | None, host: str) -> None:
         far = far_agents(layout)
-        self.guests = tuple(gmi_id for gmi_id, pool in far.items() if pool.node == node)
+        self.proxied = tuple(gmi_id for gmi_id, pool in far.items() if pool.node == node)
         sent = [gmi_id for gmi_id in far if layout.device_of(gmi_id).node == node]
-        self._meetings: dict[int, int] = {}
+        self._addresses: dict[int, int] = {}
         with ExitStack() as undone:
             try:
                 self._listeners: dict[int, socket.socket] = {
-                    gmi_id: undone.enter_context(listen(host)) for gmi_id in (*self.guests, *sent)
+                    gmi_id: undone.enter_context(listen(host)) for gmi_id in (*self.proxied, *sent)
                 }
             except OSError as error:
                 why = f"agents of other nodes have no place to meet: {error.strerror} (ulimit -n)"
@@ -79,22 +79,22 @@ class ProxyRendezvous:
     @property
     def addresses(self) -> dict[str, dict[int, tuple[str, int]]]:
         """Where each end of this host listens, by the crossing's name and its rank."""
-        ranks = {gmi_id: STAND_IN if gmi_id in self.guests else AGENT for gmi_id in self._listeners}
-        return {crossing_of(gmi_id): {ranks[gmi_id]: one.getsockname()} for gmi_id, one in self._listeners.items()}
+        ranks = {gmi_id: PROXY if gmi_id in self.proxied else AGENT for gmi_id in self._listeners}
+        return {proxy_group_name(gmi_id): {ranks[gmi_id]: one.getsockname()} for gmi_id, one in self._listeners.items()}
 
-    def meet(self, meetings: Mapping[str, RankAddresses]) -> None:
+    def set_addresses(self, ranks: Mapping[str, RankAddresses]) -> None:
         """Tell them where both ends listen."""
         for gmi_id in self._listeners:
-            self._meetings[gmi_id] = written = meetings[crossing_of(gmi_id)].written()
+            self._addresses[gmi_id] = written = ranks[proxy_group_name(gmi_id)].to_descriptor()
             self._life.callback(os.close, written)
 
-    def spots(self, gmi_id: int) -> dict[str, Rendezvous]:
+    def rendezvous_of(self, gmi_id: int) -> dict[str, Rendezvous]:
         """That of an agent of this host, or of its stand-in, by the crossing's name; none where it crosses nothing."""
         if gmi_id not in self._listeners:
             return {}
         return {
-            crossing_of(gmi_id): Rendezvous(
-                listener=self._listeners[gmi_id].fileno(), meeting=self._meetings.get(gmi_id)
+            proxy_group_name(gmi_id): Rendezvous(
+                listener=self._listeners[gmi_id].fileno(), addresses=self._addresses.get(gmi_id)
             )
         }
 

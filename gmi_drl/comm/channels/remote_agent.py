@@ -21,7 +21,7 @@ _BUFFERS = 2
 """Rollouts that have room here: one is written while the one before is sent."""
 
 
-class FarParameters:
+class ReceivedParameters:
     """Those that came with the last place. See `Parameters`."""
 
     def __init__(self, carrier: RemoteSender) -> None:
@@ -62,7 +62,7 @@ class RemoteAgentEnd(AgentEnd):
         PeerSilentError: If there is no memory within `loading_s`.
     """
 
-    parameters: FarParameters
+    parameters: ReceivedParameters
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class RemoteAgentEnd(AgentEnd):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(sizes)
-        self.parameters = FarParameters(carrier)
+        self.parameters = ReceivedParameters(carrier)
         self._carrier, self._hang_s, self._patience = carrier, hang_s, patience
         self._one = one = replace(sizes, rollouts=1)
         carrier.parameters = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
@@ -112,6 +112,6 @@ class RemoteAgentEnd(AgentEnd):
         numbers = self._bytes[record.rollout % _BUFFERS][self._one.span(record.kind, 0, record.first, record.last)]
         self._carrier.put(record.rollout, PIECE_OF.pack(trainer, *record), numbers)
 
-    def _wait(self, is_done: Callable[[], bool], deed: str, patience: int) -> None:
+    def _wait(self, is_done: Callable[[], bool], action: str, patience: int) -> None:
         with self._waiting():
-            self._carrier.wait_for(is_done, deed, patience * self._hang_s)
+            self._carrier.wait_for(is_done, action, patience * self._hang_s)

@@ -7,9 +7,9 @@ agent has not got that version. Either may say LOST and why, and end.
 
 import struct
 
-from gmi_drl.comm.links.framing import OTHERS
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
 
-TELL, OPEN, ROOM, LEASE, GRANTED, NO_MORE, PIECE, BYE, STILL = range(OTHERS, OTHERS + 9)
+TELL, OPEN, ROOM, LEASE, GRANTED, NO_MORE, PIECE, BYE, STILL = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 9)
 """Kinds of words.
 
 TELL: a message to a trainer. OPEN: the sizes of the channels. ROOM: they have their memory. LEASE: a place is wanted.

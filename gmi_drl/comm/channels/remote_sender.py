@@ -86,7 +86,7 @@ class RemoteSender:
         """Whether the place that was asked for is there, or no more is needed."""
         return self._grant is not None or self.is_over
 
-    def wait_for(self, is_done: Callable[[], bool], deed: str, most_s: float) -> None:
+    def wait_for(self, is_done: Callable[[], bool], action: str, most_s: float) -> None:
         """Sleep until the stand-in has done something. What it did before it ended counts.
 
         Raises:
@@ -100,10 +100,10 @@ class RemoteSender:
                 if self._lost is not None:
                     raise self._lost
                 self._changed.wait(_NAP_S)
-                waiting.renew_by((self._wire.sent, self._wire.received, self._still))
-                waiting.tell_if_slow(lambda: f"{self._own} waits until {self._name} has {deed}")
+                waiting.restart_on_change((self._wire.sent, self._wire.received, self._still))
+                waiting.warn_if_slow(lambda: f"{self._own} waits until {self._name} has {action}")
                 if waiting.look() > most_s:
-                    text = f"{self._name} has not {deed} for {most_s:g} s while {self._own} waited"
+                    text = f"{self._name} has not {action} for {most_s:g} s while {self._own} waited"
                     self._lost = PeerSilentError(f"{text}: see the logs of both nodes, or raise hang_s")
 
     def finish(self, last_word: int, most_s: float) -> None:

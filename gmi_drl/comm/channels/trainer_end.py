@@ -11,9 +11,9 @@ from gmi_drl.comm.channels.batcher import Batcher
 from gmi_drl.comm.channels.batches import Batches
 from gmi_drl.comm.channels.channel_memory import HEARD, ChannelMemory
 from gmi_drl.comm.channels.device_batches import open_batches
-from gmi_drl.comm.channels.gpu_direct import see_off
+from gmi_drl.comm.channels.gpu_direct import await_unmapped
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.comm.membership import Renewals
+from gmi_drl.comm.membership import Keepalives
 from gmi_drl.comm.memory.leases import agent_of
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import RingReader
@@ -64,19 +64,19 @@ class TrainerEnd:
         self,
         memory: ChannelMemory,
         lock: SharedLock,
-        bells: Notifier,
+        notifier: Notifier,
         device: torch.device,
         *,
         awaits_successors: bool,
-        renewals: Renewals,
+        keepalives: Keepalives,
     ) -> None:
-        self.parameters = memory.parameters(bells, FIRST_HAND)
+        self.parameters = memory.parameters(notifier, FIRST_HAND)
         self.dropped: Counter[str] = Counter()
         self.dropped_steps: Counter[str] = Counter()
         self.wait_s = 0.0
-        self._memory, self._lock, self._bells = memory, lock, bells
+        self._memory, self._lock, self._notifier = memory, lock, notifier
         self._sizes = sizes = memory.sizes
-        self._rank = rank = sizes.trainers.index(bells.own)
+        self._rank = rank = sizes.trainers.index(notifier.own)
         self._leases = memory.leases(lock)
         self._batcher = Batcher(sizes, self._leases, rank)
         self._batches: Batches = open_batches(memory, rank, self._batcher, device)
@@ -88,8 +88,8 @@ class TrainerEnd:
         self._predecessors = [0] * len(sizes.agents)  # as far as this one knows
         self._awaits_successors = awaits_successors
         self._spoilt: dict[int, int] = {}  # places that nobody may write any more, and whose they were
-        self._renewals = renewals
-        renewals.heard.append(self._renew)  # who waits for this one waits for whom it waits for
+        self._keepalives = keepalives
+        keepalives.received.append(self._renew)  # who waits for this one waits for whom it waits for
         self._ring_agents()  # direct ones wait for what is shared
         self._number = 0  # of the batch that is or will be trained on
         self._is_out = self._is_ended = False
@@ -109,7 +109,7 @@ class TrainerEnd:
             raise UsageError(f"batch {self._number} was not given back, and so the next one cannot be taken")
         began = time.perf_counter()
         try:
-            self._bells.look(self._living)
+            self._notifier.poll_ended(self._living)
             self._look()
             while missing := self._batcher.missing(self._number):
                 self._await_more(missing)
@@ -134,7 +134,7 @@ class TrainerEnd:
         if not self._is_out:
             raise UsageError("there is no batch to give back: take one first")
         versions = self._number + 2  # the first one, and one for each update
-        if self._bells.own != self._sizes.trainers[0]:
+        if self._notifier.own != self._sizes.trainers[0]:
             self.parameters.await_published(versions)
         elif (published := self.parameters.published()) != versions:
             text = f"batch {self._number} was given back after {published} versions, not {versions}"
@@ -152,59 +152,61 @@ class TrainerEnd:
             return
         self._is_ended = True
         self._leases.end()
-        self._bells.look(self._living)
+        self._notifier.poll_ended(self._living)
         self._look()
         first = (self._number + self._is_out) * self._sizes.rollouts
         left = set(range(first, self._leases.leased(self._rank))).difference(self._spoilt)
         self._drop([place for place in left if self._leases.owner(self._rank, place)], ENDED)
         self._ring_agents()
         for trainer in self._sizes.trainers:
-            self._bells.ring(trainer)
+            self._notifier.notify(trainer)
 
     def close(self) -> None:
         """Stop watching the agents, when those that have mapped memory of this process have done with it."""
         self._batches.close()
-        see_off(self._memory, self._rank, self._bells, FAREWELL_S)
-        self._bells.close()
+        await_unmapped(self._memory, self._rank, self._notifier, FAREWELL_S)
+        self._notifier.close()
         self._lock.close()
 
     def _await_more(self, missing: list[int]) -> None:
         if self._memory.is_closed:
             raise GmiError(
-                f"the experience that GMI {self._bells.own} waits for was ended, by itself or another trainer"
+                f"the experience that GMI {self._notifier.own} waits for was ended, by itself or another trainer"
             )
         if spoilt := [self._spoilt[place] for place in missing if place in self._spoilt]:
             raise PeerDiedError(
-                f"GMI {spoilt[0]} ended while it wrote into GMI {self._bells.own}'s memory of the GPU. Its kernels may "
-                "still do that, so the place stays unused, and its batch will not be whole: its log says why it ended"
+                f"GMI {spoilt[0]} ended while it wrote into the GPU memory of GMI {self._notifier.own}. Its kernels "
+                "may still write there, so its place stays unused and the batch incomplete: its log says why it ended"
             )
         if not self._living:
             self._await_successor()
             return
-        self._bells.look(self._living)  # whoever ends wakes us
+        self._notifier.poll_ended(self._living)  # whoever ends wakes us
         owner = agent_of(self._leases.owner(self._rank, missing[0]))  # who leased first is due first
         due = list(self._living) if owner < 0 else [self._sizes.agents[owner]]
-        self._bells.wait_for(lambda: not self._look().isdisjoint(due) or self._memory.is_closed, due, "sent experience")
+        self._notifier.wait_for(
+            lambda: not self._look().isdisjoint(due) or self._memory.is_closed, due, "sent experience"
+        )
 
     def _await_successor(self) -> None:
         agents = ", ".join(map(str, self._sizes.agents))
-        text = f"all agents (GMIs {agents}) ended while GMI {self._bells.own} waited for experience"
+        text = f"all agents (GMIs {agents}) ended while GMI {self._notifier.own} waited for experience"
         if not self._awaits_successors:
             raise PeerDiedError(text)
-        hang_s = self._bells.hang_s
-        if not self._bells.doze(lambda: bool(self._look()) or self._memory.is_closed, hang_s):
+        hang_s = self._notifier.hang_s
+        if not self._notifier.wait_at_most(lambda: bool(self._look()) or self._memory.is_closed, hang_s):
             raise PeerSilentError(f"{text}, and none has come in their place for {hang_s:g} s (hang_s)")
 
     def _look(self) -> set[int]:
         """Take in what has come; the agents of which anything has, that have ended, or that have a successor."""
         # Known before the queues are read: what was sent until then counts.
-        ended, succeeded = self._bells.ended(self._living), self._succeeded()
+        ended, succeeded = self._notifier.seen_ended(self._living), self._succeeded()
         heard = {gmi for gmi, ring in self._rings.items() if ring.has_more()}
         for gmi in heard:
             self._take_in(gmi)
         if heard:
             self._renew()
-            for tell in self._renewals.tell:
+            for tell in self._keepalives.send:
                 tell()
         for gmi in ended:
             self._living.remove(gmi)
@@ -227,17 +229,17 @@ class TrainerEnd:
 
     def _welcome(self, gmi: int, predecessors: int) -> None:
         self._predecessors[self._sizes.agents.index(gmi)] = predecessors
-        self._bells.watch_anew(gmi)
+        self._notifier.watch_successor(gmi)
         if gmi not in self._living:
             self._living.append(gmi)
-        self._bells.ring(gmi)  # it was none of those that are told of room
+        self._notifier.notify(gmi)  # it was none of those that are told of room
 
     def _take_in(self, gmi: int) -> None:
         agent = self._sizes.agents.index(gmi)
         for record in map(Record._make, self._rings[gmi].take_all()):
             is_kind_whole = self._batcher.arrive(agent, record)
             self._batches.arrived(gmi, record, is_kind_whole)
-        self._bells.ring(gmi)  # it may wait for room
+        self._notifier.notify(gmi)  # it may wait for room
 
     def _reclaim(self, gmi: int, processes: int) -> None:
         unfinished = self._batcher.unfinished(self._sizes.agents.index(gmi), processes)
@@ -257,4 +259,4 @@ class TrainerEnd:
 
     def _ring_agents(self) -> None:
         for gmi in self._living:
-            self._bells.ring(gmi)
+            self._notifier.notify(gmi)

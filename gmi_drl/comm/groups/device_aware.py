@@ -11,7 +11,7 @@ from gmi_drl.comm.groups.local_ranks import LocalRanks
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, OPEN, call_word
+from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, OPEN, call_code
 from gmi_drl.comm.rendezvous import Rendezvous
 
 
@@ -20,7 +20,7 @@ class DeviceAwareGroup:
 
     Args:
         member: This process.
-        spot: With the segment of this device's ranks, its listener and the meeting.
+        rendezvous: With the segment of this device's ranks, its listener and the meeting.
 
     Attributes:
         mapping: The ranks of each device.
@@ -32,17 +32,17 @@ class DeviceAwareGroup:
         PeerDiedError, PeerSilentError: If another rank does not come.
     """
 
-    def __init__(self, member: Membership, spot: Rendezvous) -> None:
-        assert spot.segment is not None and spot.listener is not None and spot.meeting is not None
+    def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
+        assert rendezvous.segment is not None and rendezvous.listener is not None and rendezvous.addresses is not None
         self.rank = member.rank
         self.size = member.size
         self.mapping = member.mapping
         with ExitStack() as opened:
             self.link = opened.enter_context(
-                closing(SocketLink(member, RankAddresses.read(spot.meeting), spot.listener))
+                closing(SocketLink(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener))
             )
-            self.neighbours = opened.enter_context(closing(LocalRanks(self.link, member, spot.segment)))
-            self.link.meet(call_word(OPEN, self._plan()))
+            self.neighbours = opened.enter_context(closing(LocalRanks(self.link, member, rendezvous.segment)))
+            self.link.sync(call_code(OPEN, self._plan()))
             opened.pop_all()  # `close` does it
 
     @property
@@ -55,14 +55,14 @@ class DeviceAwareGroup:
         check_values(values)
         everyone = torch.empty(self.size, values.numel(), dtype=torch.float64, device="cpu")
         everyone[self.rank] = values.detach()
-        self.link.meet(call_word(GATHER, values.numel()))
+        self.link.sync(call_code(GATHER, values.numel()))
         others = [rank for rank in range(self.size) if rank != self.rank]
         self.link.move(dict.fromkeys(others, everyone[self.rank]), {rank: everyone[rank] for rank in others})
         return everyone
 
     def barrier(self) -> None:
         """Wait for all; see `Group`."""
-        self.link.meet(BARRIER)
+        self.link.sync(BARRIER)
 
     def close(self) -> None:
         """Leave the others; see `Group`."""

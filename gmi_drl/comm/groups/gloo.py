@@ -14,7 +14,7 @@ from gmi_drl.comm.group import check_values
 from gmi_drl.comm.groups.async_work import AsyncWork
 from gmi_drl.comm.loopback import LOOPBACK, require_loopback
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, REDUCE, call_word
+from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, REDUCE, call_code
 from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.segment import LINE_BYTES, map_segment
 from gmi_drl.comm.memory.wait_clock import WaitClock
@@ -36,7 +36,7 @@ class GlooGroup:
 
     Args:
         member: This process.
-        spot: With a store. Torch opens it by its descriptor whenever it needs it, and at its end.
+        rendezvous: With a store. Torch opens it by its descriptor whenever it needs it, and at its end.
 
     Raises:
         MachineError: If this build of torch lacks gloo, or loopback is down.
@@ -44,18 +44,18 @@ class GlooGroup:
         PeerSilentError: If the others have not come within `hang_s`.
     """
 
-    def __init__(self, member: Membership, spot: Rendezvous) -> None:
-        assert spot.segment is not None and spot.store is not None
+    def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
+        assert rendezvous.segment is not None and rendezvous.store is not None
         if not torch.distributed.is_gloo_available():
             raise MachineError("this build of torch has no gloo: use MPR-shm or another build")
         require_loopback()
         self.rank = member.rank
         self.size = member.size
         self.wait_s = 0.0
-        memory, _ = map_segment(spot.segment, member.size)
+        memory, _ = map_segment(rendezvous.segment, member.size)
         self._peers = RankTable(memory, LINE_BYTES, member)
         try:
-            self._store = _distributed.FileStore(f"/proc/self/fd/{spot.store}", member.size)
+            self._store = _distributed.FileStore(f"/proc/self/fd/{rendezvous.store}", member.size)
             self._group = _connect(member, self._store)
         except RuntimeError as error:
             try:
@@ -67,7 +67,7 @@ class GlooGroup:
         """The vectors of all ranks; see `Group`."""
         check_values(values)
         everyone = torch.empty(self.size * values.numel(), dtype=torch.float64)
-        call = call_word(GATHER, values.numel())
+        call = call_code(GATHER, values.numel())
         self._finish(call, lambda: self._group._allgather_base(everyone, values.detach().contiguous()))
         return everyone.view(self.size, values.numel())
 
@@ -77,7 +77,7 @@ class GlooGroup:
 
     def sum(self, vector: Tensor) -> None:
         """Sum a float32 vector `[n]` on the CPU in place over the group."""
-        self._finish(call_word(REDUCE, vector.numel()), lambda: self._group.allreduce([vector]))
+        self._finish(call_code(REDUCE, vector.numel()), lambda: self._group.allreduce([vector]))
 
     def close(self) -> None:
         """Leave the group; see `Group`."""
@@ -91,7 +91,7 @@ class GlooGroup:
         """
         started = time.perf_counter()
         try:
-            self._peers.meet(call)
+            self._peers.sync(call)
             self._do(start)
         except (PeerDiedError, PeerSilentError):
             self._give_up()

@@ -22,15 +22,15 @@ class IpcGroup(SharedMemoryGroup):
 
     Args:
         member: This process.
-        spot: With a segment for all ranks.
+        rendezvous: With a segment for all ranks.
 
     Raises:
         UsageError: If the descriptor is no segment for so many ranks.
         PeerSilentError: If the others have not opened theirs within `hang_s`.
     """
 
-    def __init__(self, member: Membership, spot: Rendezvous) -> None:
-        super().__init__(member, spot)
+    def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
+        super().__init__(member, rendezvous)
         self._mapped: dict[int, MappedDeviceMemory] = {}  # by rank
         self._has_shared = False
 

@@ -46,4 +46,4 @@ class _LinkedPeers(RankTable):
 
     def check(self, waiting: WaitClock, nap_ms: int = 0) -> None:
         """Look once; see `RankTable` and `SocketLink`."""
-        self._link.look_after(lambda: {self._ranks[peer] for peer in self.late()}, waiting, nap_ms)
+        self._link.check(lambda: {self._ranks[peer] for peer in self.late()}, waiting, nap_ms)

@@ -12,7 +12,7 @@ from torch import Tensor
 from gmi_drl.comm.groups.async_work import AsyncWork, in_background
 from gmi_drl.comm.groups.gloo import GlooGroup
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import BARRIER, REDUCE, call_word
+from gmi_drl.comm.memory.collective_calls import BARRIER, REDUCE, call_code
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 
@@ -33,7 +33,7 @@ class NcclGroup(GlooGroup):
 
     Args:
         member: This process.
-        spot: With a store.
+        rendezvous: With a store.
 
     Raises:
         MachineError: If there is no NCCL, one too old for several ranks of a GPU, or as for `GlooGroup`.
@@ -41,11 +41,11 @@ class NcclGroup(GlooGroup):
         PeerSilentError: If the others have not come within `hang_s`.
     """
 
-    def __init__(self, member: Membership, spot: Rendezvous) -> None:
+    def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
         self._most = max(map(len, member.mapping))
         _check(self._most)
         self._nccl: Any = None
-        super().__init__(member, spot)
+        super().__init__(member, rendezvous)
 
     def connect(self, device: torch.device) -> None:
         """Make the communicator, for one reduction. All ranks call it.
@@ -64,7 +64,7 @@ class NcclGroup(GlooGroup):
 
     def sum_on_gpu(self, vector: Tensor) -> None:
         """Sum a float32 vector `[n]` on the GPU in place over the group; it is there when this returns."""
-        self._on_gpu(call_word(REDUCE, vector.numel()), lambda: self._start(vector))
+        self._on_gpu(call_code(REDUCE, vector.numel()), lambda: self._start(vector))
 
     def close(self) -> None:
         """Leave the group; see `Group`. Nothing is under way, so nobody is waited for."""
@@ -79,7 +79,7 @@ class NcclGroup(GlooGroup):
     def _on_gpu(self, call: int, start: Callable[[], AsyncWork]) -> None:
         try:
             self._finish(call, start)
-            self._peers.meet(call)  # others may still read what the end of this communicator would take away
+            self._peers.sync(call)  # others may still read what the end of this communicator would take away
         except (PeerDiedError, PeerSilentError, MachineError):
             self._give_up()
             raise

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gmi_drl.comm.group import check_values
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, call_word
+from gmi_drl.comm.memory.collective_calls import BARRIER, GATHER, call_code
 from gmi_drl.comm.memory.rank_slots import Rows
 from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.segment import LINE_BYTES
@@ -39,23 +39,23 @@ class MemoryGroup:
         check_values(values)
         staging = self.rows.staging.view(torch.float64)
         everyone = torch.empty(self.size, values.numel(), dtype=torch.float64)
-        call = call_word(GATHER, values.numel())
+        call = call_code(GATHER, values.numel())
         for place in in_pieces(values.numel(), staging.shape[1]):
             part = values.detach()[place]
             staging[self.rank, : part.numel()] = part
-            self.meet(call)
+            self.sync(call)
             everyone[:, place] = staging[:, : part.numel()]
-            self.meet(call)
+            self.sync(call)
         return everyone
 
     def barrier(self) -> None:
         """Wait for all; see `Group`."""
-        self.meet(BARRIER)
+        self.sync(BARRIER)
 
-    def meet(self, call: int) -> None:
-        """Wait for all, who must come for the same (`call_word`)."""
+    def sync(self, call: int) -> None:
+        """Wait for all, who must come for the same (`call_code`)."""
         started = time.perf_counter()
-        self._peers.meet(call)
+        self._peers.sync(call)
         self.wait_s += time.perf_counter() - started
 
     def close(self) -> None:
@@ -68,14 +68,14 @@ class SharedMemoryGroup(MemoryGroup):
 
     Args:
         member: This process.
-        spot: With a segment for all ranks.
+        rendezvous: With a segment for all ranks.
 
     Raises:
         UsageError: If the descriptor is no segment for so many ranks.
         PeerSilentError: If the others have not opened theirs within `hang_s`.
     """
 
-    def __init__(self, member: Membership, spot: Rendezvous) -> None:
-        assert spot.segment is not None
-        rows = Rows(spot.segment, member.size)
+    def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
+        assert rendezvous.segment is not None
+        rows = Rows(rendezvous.segment, member.size)
         super().__init__(member.rank, rows, RankTable(rows.memory, LINE_BYTES, member))

@@ -10,7 +10,7 @@ from gmi_drl.comm.rendezvous import Rendezvous
 class SingleRankGroup:
     """The `Group` of one process."""
 
-    def __init__(self, member: Membership | None = None, spot: Rendezvous | None = None) -> None:
+    def __init__(self, member: Membership | None = None, rendezvous: Rendezvous | None = None) -> None:
         """Takes what every group takes, of which nothing is needed."""
         self.rank = 0
         self.size = 1

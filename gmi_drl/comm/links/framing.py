@@ -12,10 +12,10 @@ CALL, ASK, HERE, LOST, DATA, RENEW = range(6)
 """Kinds of frames: what a rank has come for; are you there; I am, and wait for these; a rank is lost; numbers; I am
 elsewhere, and not silent.
 
-Whoever uses a wire may have words of other kinds, from `OTHERS` on.
+Whoever uses a wire may have words of other kinds, from `FIRST_OTHER_KIND` on.
 """
 
-OTHERS = 16
+FIRST_OTHER_KIND = 16
 
 Word = tuple[int, bytes]  # of any kind but CALL and DATA, and what it says
 

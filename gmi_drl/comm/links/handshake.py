@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from select import POLLIN, poll
 from typing import NoReturn, Self
 
-from gmi_drl.comm.links.door import Door, Greeting, Guest, greeting
 from gmi_drl.comm.links.framing import FramedConnection
+from gmi_drl.comm.links.token_listener import Client, Greeting, TokenListener, greeting
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
@@ -37,14 +37,14 @@ class RankAddresses:
     addresses: tuple[tuple[str, int], ...]
     token: str = field(repr=False)
 
-    def written(self) -> int:
+    def to_descriptor(self) -> int:
         """The descriptor of a file in memory that has it, to be inherited; see `read`."""
         descriptor = os.memfd_create("gmi-drl-meeting", os.MFD_CLOEXEC)
         os.pwrite(descriptor, json.dumps([self.addresses, self.token]).encode(), 0)
         return descriptor
 
     @classmethod
-    def read(cls, descriptor: int) -> Self:
+    def from_descriptor(cls, descriptor: int) -> Self:
         """What `written` has written. The descriptor stays the caller's to close.
 
         Raises:
@@ -73,12 +73,12 @@ def listen(host: str = "127.0.0.1") -> socket.socket:
         raise MachineError(f"nobody can listen at {host}: {os.strerror(error.errno)}: {remedy}") from error
 
 
-def connect_ranks(member: Membership, meeting: RankAddresses, listener_fd: int) -> dict[int, FramedConnection]:
+def connect_ranks(member: Membership, ranks: RankAddresses, listener_fd: int) -> dict[int, FramedConnection]:
     """Connect to all other ranks; returns when all are connected to this one.
 
     Args:
         member: This process.
-        meeting: The ranks.
+        ranks: The ranks.
         listener_fd: What `listen` made for this rank; it stays the caller's to close. Nobody can connect to it after.
 
     Raises:
@@ -87,22 +87,22 @@ def connect_ranks(member: Membership, meeting: RankAddresses, listener_fd: int) 
         PeerSilentError: If one has not come within `hang_s`.
         MachineError: If an address cannot be reached, or there are too few descriptors.
     """
-    if len(meeting.addresses) != member.size:
-        raise UsageError(f"a group of {member.size} needs as many addresses, not {len(meeting.addresses)}")
+    if len(ranks.addresses) != member.size:
+        raise UsageError(f"a group of {member.size} needs as many addresses, not {len(ranks.addresses)}")
     with (
         socket.socket(fileno=os.dup(listener_fd)) as listener,
-        closing(Door(listener, meeting.token, _WHO.size, member.size)) as door,
+        closing(TokenListener(listener, ranks.token, _WHO.size, member.size)) as door,
     ):
-        return _Arrivals(member, meeting, door).all()
+        return _Arrivals(member, ranks, door).all()
 
 
 class _Arrivals:
     """Every rank dials those below it, waits for those above, and says first who it is."""
 
-    def __init__(self, member: Membership, meeting: RankAddresses, door: Door) -> None:
+    def __init__(self, member: Membership, ranks: RankAddresses, door: TokenListener) -> None:
         self._member, self._rank, self._hang_s = member, member.rank, member.hang_s
         self._own = member.name(member.rank)
-        self._meeting, self._door = meeting, door
+        self._ranks, self._door = ranks, door
         self._wires: dict[int, FramedConnection] = {}
         self._dialled: dict[int, Greeting] = {}  # those that have not answered, by rank
 
@@ -131,21 +131,21 @@ class _Arrivals:
     def _dial(self, peer: int) -> None:
         name = self._member.name(peer)
         try:
-            connection = socket.create_connection(self._meeting.addresses[peer], timeout=self._hang_s)
+            connection = socket.create_connection(self._ranks.addresses[peer], timeout=self._hang_s)
         except TimeoutError:
             raise PeerSilentError(f"the host of {name} has not answered for {self._hang_s:g} s (hang_s)") from None
         except ConnectionError as error:
             self._ended(peer, error)
         except OSError as error:
-            host, port = self._meeting.addresses[peer]
+            host, port = self._ranks.addresses[peer]
             raise MachineError(f"{self._own} cannot reach {name} at {host}:{port}: {error}") from error
-        self._dialled[peer] = Greeting(connection, self._meeting.token, _WHO.size)
+        self._dialled[peer] = Greeting(connection, self._ranks.token, _WHO.size)
         self._greet(connection, peer)
 
     def _greet(self, connection: socket.socket, peer: int) -> None:
         """Say who this is. It is the first that is sent, so there is room for it."""
         try:
-            connection.sendall(greeting(self._meeting.token, _WHO.pack(self._rank, self._member.size, os.getpid())))
+            connection.sendall(greeting(self._ranks.token, _WHO.pack(self._rank, self._member.size, os.getpid())))
         except ConnectionError as error:
             self._ended(peer, error)
 
@@ -161,7 +161,7 @@ class _Arrivals:
         for guest in self._door.look():
             self._welcome(guest)
 
-    def _welcome(self, guest: Guest) -> None:
+    def _welcome(self, guest: Client) -> None:
         """One of the ranks above, unless it is of another group, or has come before."""
         who = _who(guest.said, self._member.size)
         if who is None or who[0] <= self._rank or who[0] in self._wires:

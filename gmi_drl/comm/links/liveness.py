@@ -21,17 +21,17 @@ Awaited = Callable[[], set[int]]
 
 
 class LivenessMonitor:
-    """Moves what is under way on all wires, and says whether it makes sense to go on waiting.
+    """Moves the data under way on all connections, and checks whether waiting for other ranks still makes sense.
 
-    A wait begins anew whenever numbers move, or another rank tells that it waits elsewhere for somebody who is slow
-    (`membership.Renewals`). A rank that has waited for `hang_s` asks all others whether they are there. Those that wait
-    answer, and for whom: so of a row of ranks that wait for each other the one is named that does not. Where all wait,
-    and something moves between two such questions, it asks again. Whoever gives up tells all others why, and they give
-    up with the same words.
+    A wait starts again whenever data moves, or another rank sends a keepalive because it waits for a slow process
+    elsewhere (`membership.Keepalives`). A rank that has waited for `hang_s` pings all others. Ranks that wait answer,
+    with the ranks that they wait for: so in a chain of ranks that wait for each other the error names the one that
+    does not answer. If all wait and data moved between two pings, it pings again. A rank that gives up sends its
+    error to all others, which raise the same.
 
     Args:
         member: This process.
-        wires: To all others.
+        wires: The connections to all other ranks, by rank.
     """
 
     def __init__(self, member: Membership, wires: dict[int, FramedConnection]) -> None:
@@ -44,13 +44,13 @@ class LivenessMonitor:
         self._awaited: Awaited = set
         self._renewed = 0  # how often others have told that they are not silent
         self._told_s = -math.inf  # when this rank told so last
-        member.renewals.tell.append(self._renew)
+        member.keepalives.send.append(self._renew)
         self._lost: PeerDiedError | PeerSilentError | None = None
         self._asked: WaitClock | None = None  # the waiting in which all were asked
         self._answers: dict[int, tuple[int, set[int]]] = {}  # the bytes that each has moved, and for whom it waits
         self._moved = -1  # what all had moved when they answered last
 
-    def look_after(self, awaited: Awaited, waiting: WaitClock, nap_ms: int = 0) -> None:
+    def check(self, awaited: Awaited, waiting: WaitClock, nap_ms: int = 0) -> None:
         """Look once.
 
         Args:
@@ -64,15 +64,15 @@ class LivenessMonitor:
         self._awaited = awaited
         renewed = self._renewed
         self._pump(nap_ms)
-        if waiting.renew_by((self.moved, self._renewed)):
+        if waiting.restart_on_change((self.moved, self._renewed)):
             self._asked = None
         if renewed != self._renewed:
-            for heard in self._member.renewals.heard:
+            for heard in self._member.keepalives.received:
                 heard()
         late = awaited()
         if not late:
             return
-        waiting.tell_if_slow(lambda: f"{self._own} waits for {self._named(late)}")
+        waiting.warn_if_slow(lambda: f"{self._own} waits for {self._named(late)}")
         if self._lost is None:
             self._lost = self._died(late) or self._fell_silent(late, waiting)
         if self._lost is not None:

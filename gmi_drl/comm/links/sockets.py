@@ -18,7 +18,7 @@ from torch import Tensor
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
 from gmi_drl.comm.links.liveness import LOOK_MS, Awaited, LivenessMonitor
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import mixed_up
+from gmi_drl.comm.memory.collective_calls import mismatch
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import UsageError
 
@@ -32,7 +32,7 @@ class SocketLink:
         listener_fd: Where this one listens; it stays the caller's to close.
 
     Attributes:
-        look_after: See `LivenessMonitor`; for those who wait for the same ranks elsewhere.
+        check: See `LivenessMonitor`; for those who wait for the same ranks elsewhere.
 
     Raises:
         PeerDiedError, PeerSilentError, UsageError: As `meeting.meet`.
@@ -45,7 +45,7 @@ class SocketLink:
         self._member = member
         self._wires = connect_ranks(member, meeting, listener_fd)
         self._lookout = LivenessMonitor(member, self._wires)
-        self.look_after = self._lookout.look_after
+        self.check = self._lookout.check
 
     @property
     def sent(self) -> dict[tuple[int, int], int]:
@@ -79,8 +79,8 @@ class SocketLink:
             )
         )
 
-    def meet(self, call: int) -> None:
-        """Wait for all, who must come for the same (`memory.calls.call_word`).
+    def sync(self, call: int) -> None:
+        """Wait for all, who must come for the same (`memory.calls.call_code`).
 
         Raises:
             UsageError: If another comes for something else. All ranks raise it, in the same words.
@@ -89,7 +89,7 @@ class SocketLink:
             wire.call(call)
         self._wait(lambda: {peer for peer, wire in self._wires.items() if not wire.calls})
         calls = {peer: wire.calls.popleft() for peer, wire in self._wires.items()} | {self.rank: call}
-        if mistake := mixed_up([calls[peer] for peer in range(self.size)], self._member):
+        if mistake := mismatch([calls[peer] for peer in range(self.size)], self._member):
             raise UsageError(mistake)
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class SocketLink:
         started, waiting = time.perf_counter(), WaitClock()
         try:
             while awaited():
-                self._lookout.look_after(awaited, waiting, LOOK_MS)
+                self._lookout.check(awaited, waiting, LOOK_MS)
         finally:
             self.wait_s += time.perf_counter() - started
 

@@ -21,12 +21,12 @@ _DOES = (
 )
 
 
-def call_word(kind: int, numel: int = 0) -> int:
+def call_code(kind: int, numel: int = 0) -> int:
     """What a rank comes for, as one number below 2^48: a kind such as `REDUCE` and how many numbers."""
     return numel * _KINDS + kind
 
 
-def mixed_up(calls: Sequence[int], member: Membership) -> str | None:
+def mismatch(calls: Sequence[int], member: Membership) -> str | None:
     """Who has come for something else, in the same words on every rank; None if all have come for the same.
 
     Args:

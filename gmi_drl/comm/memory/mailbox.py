@@ -31,14 +31,14 @@ class _End:
 
     _LINE: int  # the first of its words
 
-    def __init__(self, memory: MailboxMemory, bells: Notifier, sender: int, receiver: int) -> None:
+    def __init__(self, memory: MailboxMemory, notifier: Notifier, sender: int, receiver: int) -> None:
         start, size = memory.room(sender, receiver)
         self._words = memory.words(sender, receiver)
         self._pieces = torch.frombuffer(memory.memory, dtype=torch.uint8, count=size, offset=start).view(
             -1, PIECE_BYTES
         )
-        self._bells, self._pair = bells, (sender, receiver)
-        self._peer = receiver if bells.own == sender else sender
+        self._notifier, self._pair = notifier, (sender, receiver)
+        self._peer = receiver if notifier.own == sender else sender
         self._count = self._words[self._LINE + _MESSAGES]
         self._position = self._words[self._end_of(self._count)]
         told = self._words[self._LINE + _BYTES]
@@ -57,11 +57,11 @@ class _End:
             raise GmiError("the mailbox from GMI {} to GMI {} is damaged".format(*self._pair))
         return self._pieces[piece, self._position % PIECE_BYTES :]
 
-    def _chunks(self, count: int, available: Callable[[], int], deed: str) -> Iterator[tuple[Tensor, slice]]:
+    def _chunks(self, count: int, available: Callable[[], int], action: str) -> Iterator[tuple[Tensor, slice]]:
         """The next bytes of the stream, as they are available: their memory, and which of `count` they are."""
         done = 0
         while done < count:
-            self._bells.wait(lambda: available() > 0, self._peer, deed)
+            self._notifier.wait(lambda: available() > 0, self._peer, action)
             order_loads()
             place = self._place()
             part = min(place.numel(), count - done, available())
@@ -74,19 +74,19 @@ class _End:
     def _publish(self) -> None:
         """Tell the other how far this end has come."""
         publish(self._words, self._LINE + _BYTES, self._position)
-        self._bells.ring(self._peer)
+        self._notifier.notify(self._peer)
 
     def _end_of(self, count: int) -> int:
         """The word that tells where in the stream the message of a number ends."""
         return self._LINE + _ENDS + count % 2
 
     @contextmanager
-    def _whole(self, may_begin: Callable[[], bool], deed: str) -> Iterator[None]:
+    def _whole(self, may_begin: Callable[[], bool], action: str) -> Iterator[None]:
         """One message, begun when it may. Once a byte of it has gone through, the rest must, or there is no next."""
         if self._is_half_way:
             sender, receiver = self._pair
             raise GmiError(f"a message from GMI {sender} to GMI {receiver} was left half-way: there is no next one")
-        self._bells.wait(may_begin, self._peer, deed)
+        self._notifier.wait(may_begin, self._peer, action)
         began = self._position
         try:
             yield
@@ -103,15 +103,15 @@ class Outbox(_End):
     """The sender's end. Another one may be opened where it has ended, but not beside it.
 
     Args:
-        memory: Of the post.
-        bells: Of this GMI.
+        memory: Of the mailboxes.
+        notifier: Of this GMI.
         receiver: The id of the other.
     """
 
     _LINE = _SENDER
 
-    def __init__(self, memory: MailboxMemory, bells: Notifier, receiver: int) -> None:
-        super().__init__(memory, bells, bells.own, receiver)
+    def __init__(self, memory: MailboxMemory, notifier: Notifier, receiver: int) -> None:
+        super().__init__(memory, notifier, notifier.own, receiver)
         self._memory = memory
         self._freed = self._taken() // PIECE_BYTES  # pieces of the stream that are free again
         under_way = range(self._freed, -(-self._position // PIECE_BYTES))
@@ -133,7 +133,7 @@ class Outbox(_End):
             MachineError: If there is no memory.
             GmiError: If the last one was left half-way by such an error.
         """
-        self._bells.check(self._peer, "taken a message")
+        self._notifier.check(self._peer, "taken a message")
         with self._whole(self._has_room, "taken a message"):
             for part in parts:
                 self._put(part)
@@ -144,7 +144,7 @@ class Outbox(_End):
         if self._is_taken(number):
             return True
         try:
-            self._bells.check(self._peer, "taken a message")
+            self._notifier.check(self._peer, "taken a message")
         except PeerDiedError:
             if not self._is_taken(number):  # what it did before it ended counts
                 raise
@@ -152,7 +152,7 @@ class Outbox(_End):
 
     def await_taken(self, number: int) -> None:
         """Wait until it has; raises `PeerDiedError` and `PeerSilentError`."""
-        self._bells.wait(lambda: self._is_taken(number), self._peer, "taken a message")
+        self._notifier.wait(lambda: self._is_taken(number), self._peer, "taken a message")
 
     def _is_taken(self, number: int) -> bool:
         return bool(self._words[_RECEIVED] >= number)
@@ -192,15 +192,15 @@ class Inbox(_End):
     """The receiver's end. Another one may be opened where it has ended, but not beside it.
 
     Args:
-        memory: Of the post.
-        bells: Of this GMI.
+        memory: Of the mailboxes.
+        notifier: Of this GMI.
         sender: The id of the other.
     """
 
     _LINE = _RECEIVER
 
-    def __init__(self, memory: MailboxMemory, bells: Notifier, sender: int) -> None:
-        super().__init__(memory, bells, sender, bells.own)
+    def __init__(self, memory: MailboxMemory, notifier: Notifier, sender: int) -> None:
+        super().__init__(memory, notifier, sender, notifier.own)
 
     @contextmanager
     def message(self) -> Iterator[None]:
@@ -216,7 +216,7 @@ class Inbox(_End):
 
     def await_message(self, patience: float, news: Callable[[], object]) -> None:
         """Wait for the next message and leave it there. For arguments and errors see `Notifier.wait_for`."""
-        self._bells.wait_for(self._has_more, (self._peer,), "sent a message", patience, news)
+        self._notifier.wait_for(self._has_more, (self._peer,), "sent a message", patience, news)
 
     def take(self, into: Tensor) -> None:
         """Copy the next bytes of the message into a uint8 vector on any device.

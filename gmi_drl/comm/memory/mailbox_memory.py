@@ -1,4 +1,4 @@
-"""Where the GMIs of a host leave each other messages: a mailbox for each ordered pair of them, a bell for each."""
+"""Where the GMIs of a host leave each other messages: a mailbox for each ordered pair of them, a eventfd for each."""
 
 import mmap
 import os
@@ -25,18 +25,18 @@ ORDER = _CONTROL_LINES * LINE_BYTES // _WORD_BYTES
 
 @dataclass(frozen=True)
 class Mailboxes:
-    """What the GMIs of a host inherit: a descriptor of the memory, and one of a bell (an eventfd) for each, by its id.
+    """What the GMIs of a host inherit: a descriptor of the shared memory, and one eventfd for each GMI, by its id.
 
-    Nothing of it has a name, and all of it ends with its last holder. A post serves one launch once.
+    Neither has a name in the file system; both vanish with the last process that holds them. They serve one launch.
     """
 
     memory: int
-    bells: Mapping[int, int]
+    eventfds: Mapping[int, int]
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """All of them."""
-        return (self.memory, *self.bells.values())
+        return (self.memory, *self.eventfds.values())
 
     def close(self) -> None:
         """Close the descriptors; who has inherited them keeps theirs."""
@@ -44,7 +44,9 @@ class Mailboxes:
             os.close(descriptor)
 
 
-def create_post(gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES) -> Mailboxes:
+def create_mailboxes(
+    gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES
+) -> Mailboxes:
     """Mailboxes for all ordered pairs of some GMIs, of one host.
 
     A mailbox takes no memory until it is used. It then grows by pieces up to what was ever under way in it,
@@ -62,7 +64,7 @@ def create_post(gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_by
     size = len(gmis)
     if min(size, most_messages, most_bytes) < 1 or most_bytes % PIECE_BYTES:
         numbers = f"not {size}, {most_messages} and {most_bytes}"
-        raise UsageError(f"a post needs GMIs, most_messages and pieces of {PIECE_BYTES} bytes, each >= 1, {numbers}")
+        raise UsageError(f"mailboxes need GMIs, most_messages and pieces of {PIECE_BYTES} bytes, each >= 1, {numbers}")
     remedy = "use fewer GMIs"
     with ExitStack() as undone:
         try:
@@ -72,21 +74,21 @@ def create_post(gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_by
             os.ftruncate(memory, _table_bytes(size) + size**2 * _mailbox_bytes(most_bytes))
             os.pwrite(memory, _HEADER.pack(_MAGIC, size, most_messages, most_bytes), 0)
             os.pwrite(memory, struct.pack(f"={size}q", *gmis), _HEADER.size)
-            bells: dict[int, int] = {}
+            eventfds: dict[int, int] = {}
             for gmi in gmis:
-                bells[gmi] = bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-                undone.callback(os.close, bell)
+                eventfds[gmi] = eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+                undone.callback(os.close, eventfd)
         except OSError as error:
             raise MachineError(f"no mailboxes for {size} GMIs: {error.strerror}: {remedy}") from error
         undone.pop_all()
-    return Mailboxes(memory, bells)
+    return Mailboxes(memory, eventfds)
 
 
 class MailboxMemory:
-    """The memory of a post in this process: who its GMIs are, their processes, words and pieces of mailboxes.
+    """The memory of a mailboxes in this process: who its GMIs are, their processes, words and pieces of mailboxes.
 
     Args:
-        descriptor: Of `create_post`; it stays the caller's to close, when this is of no more use.
+        descriptor: Of `create_mailboxes`; it stays the caller's to close, when this is of no more use.
 
     Attributes:
         memory: All of it, of which only a small part is real.
@@ -102,11 +104,11 @@ class MailboxMemory:
         try:
             header = os.pread(descriptor, _HEADER.size, 0)
         except OSError as error:
-            text = f"descriptor {descriptor} is not the memory of a post: {error.strerror} (see pass_fds)"
+            text = f"descriptor {descriptor} is not the memory of mailboxes: {error.strerror} (see pass_fds)"
             raise UsageError(text) from error
         magic, size, self.most_messages, self.most_bytes = _HEADER.unpack(header.ljust(_HEADER.size, b"\0"))
         if magic != _MAGIC:
-            raise UsageError(f"descriptor {descriptor} is not the memory of a post")
+            raise UsageError(f"descriptor {descriptor} is not the memory of mailboxes")
         self._descriptor, self._size = descriptor, int(size)
         try:
             self.memory = mmap.mmap(descriptor, 0)
@@ -125,11 +127,11 @@ class MailboxMemory:
         """Tell the others of the process of a GMI."""
         self._pids[self._places[gmi]] = pid
 
-    def news(self, gmi: int) -> int:
+    def activity_ns(self, gmi: int) -> int:
         """When the last message came of which a GMI knows (`time.monotonic_ns`); 0 before any."""
         return int(self._news[self._places[gmi]])
 
-    def set_news(self, gmi: int, at_ns: int) -> None:
+    def set_activity_ns(self, gmi: int, at_ns: int) -> None:
         """Show the others that a GMI knows of a message that came then."""
         self._news[self._places[gmi]] = at_ns
 

@@ -20,49 +20,49 @@ class Notifier:
     A GMI may have several of these, for messages and channels, which one thread uses: who waits looks before it sleeps.
 
     Args:
-        post: Whose bells; they stay the caller's to close.
-        memory: The same post's, where processes leave their ids.
+        mailboxes: Whose notifier; they stay the caller's to close.
+        memory: The same mailboxes's, where processes leave their ids.
         own: The id of this GMI.
         hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
     """
 
-    def __init__(self, post: Mailboxes, memory: MailboxMemory, own: int, hang_s: float) -> None:
+    def __init__(self, mailboxes: Mailboxes, memory: MailboxMemory, own: int, hang_s: float) -> None:
         self.own = own
-        self._bells, self._memory, self.hang_s = post.bells, memory, hang_s
+        self._eventfds, self._memory, self.hang_s = mailboxes.eventfds, memory, hang_s
         self._pidfds: dict[int, int] = {}  # of peers that have come: peer by descriptor
         self._watched: set[int] = set()  # these, and those that had ended before
         self._ended: set[int] = set()
         self._poll = poll()
-        self._poll.register(self._bells[own], POLLIN)
+        self._poll.register(self._eventfds[own], POLLIN)
         memory.set_pid(own, os.getpid())
-        for peer in self._bells:
+        for peer in self._eventfds:
             if peer != own:
-                self.ring(peer)  # who waits for us already can watch us now
+                self.notify(peer)  # who waits for us already can watch us now
 
-    def ring(self, peer: int) -> None:
+    def notify(self, peer: int) -> None:
         """Wake a peer, or let it not fall asleep: to be called after what it may wait for has changed."""
-        os.eventfd_write(self._bells[peer], 1)
+        os.eventfd_write(self._eventfds[peer], 1)
 
-    def wait(self, is_done: Callable[[], bool], peer: int, deed: str) -> None:
+    def wait(self, is_done: Callable[[], bool], peer: int, action: str) -> None:
         """Sleep until a peer has done something: `wait_for` with one peer."""
-        self.wait_for(is_done, (peer,), deed)
+        self.wait_for(is_done, (peer,), action)
 
     def wait_for(
         self,
         is_done: Callable[[], bool],
         peers: Sequence[int],
-        deed: str,
+        action: str,
         patience: float = 1,
-        news: Callable[[], object] = lambda: 0,
+        progress: Callable[[], object] = lambda: 0,
     ) -> None:
         """Sleep until peers have done something. What they did before one of them ended counts.
 
         Args:
             is_done: Whether they have.
             peers: The ids of their GMIs, one at least.
-            deed: What, for errors: "sent a message".
+            action: What, for errors: "sent a message".
             patience: How many times `hang_s` this waits; see `gmi_drl.layout.waits`.
-            news: The wait begins anew whenever this changes.
+            progress: The wait begins anew whenever this changes.
 
         Raises:
             PeerDiedError: If the process of one has ended.
@@ -77,21 +77,21 @@ class Notifier:
             if is_done():
                 return
             if lost:
-                raise self._ended_error(lost[0], deed)
-            waiting.renew_by(news())
-            waiting.tell_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {deed}")
+                raise self._ended_error(lost[0], action)
+            waiting.restart_on_change(progress())
+            waiting.warn_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {action}")
             if waiting.look() > most_s:
                 here = "lives but" if all(map(self._memory.pid, peers)) else "is not here yet and"
                 waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience:g} x hang_s'})"
-                text = f"{self._all_named(peers)} {here} has not {deed} for {waited} while GMI {self.own} waited"
+                text = f"{self._all_named(peers)} {here} has not {action} for {waited} while GMI {self.own} waited"
                 raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
 
-    def check(self, peer: int, deed: str) -> None:
+    def check(self, peer: int, action: str) -> None:
         """Raise `PeerDiedError` if a peer has ended, who now will never have done something."""
         if self._sleep((peer,), 0.0):
-            raise self._ended_error(peer, deed)
+            raise self._ended_error(peer, action)
 
-    def heed(self, descriptor: int, *, is_sending: bool = False) -> None:
+    def watch_descriptor(self, descriptor: int, *, is_sending: bool = False) -> None:
         """Let whoever waits here wake, too, while something can be read of this, or its other end is gone.
 
         Args:
@@ -100,26 +100,26 @@ class Notifier:
         """
         self._poll.register(descriptor, POLLIN | POLLOUT * is_sending)
 
-    def ignore(self, descriptor: int) -> None:
+    def unwatch_descriptor(self, descriptor: int) -> None:
         """Do so no more."""
         self._poll.unregister(descriptor)
 
-    def look(self, peers: Sequence[int]) -> list[int]:
+    def poll_ended(self, peers: Sequence[int]) -> list[int]:
         """Those of some peers whose processes have ended by now."""
         return self._sleep(peers, 0.0)
 
-    def ended(self, peers: Sequence[int]) -> list[int]:
+    def seen_ended(self, peers: Sequence[int]) -> list[int]:
         """Those of some peers of which this has been seen, by waiting for them or for others, or by looking."""
         return [peer for peer in peers if peer in self._ended]
 
-    def doze(self, is_done: Callable[[], bool], most_s: float) -> bool:
+    def wait_at_most(self, is_done: Callable[[], bool], most_s: float) -> bool:
         """Sleep until it is done, but not for longer than so, whoever ends meanwhile; whether it is."""
         waiting = WaitClock()
         while not (done := is_done()) and waiting.look() < most_s:
             self._sleep((), _NAP_S)
         return done
 
-    def watch_anew(self, peer: int) -> None:
+    def watch_successor(self, peer: int) -> None:
         """Watch another process from now on, which has come as this peer after one that ended."""
         self._ended.discard(peer)
         self._watched.discard(peer)
@@ -129,7 +129,7 @@ class Notifier:
             del self._pidfds[pidfd]
         self._watch(peer)
 
-    def see_off(
+    def wait_until_left(
         self, peers: Sequence[int], most_s: float, has_left: Callable[[int], bool] = lambda peer: False
     ) -> None:
         """Wait until all these have left, or their processes have ended, but not for longer than so."""
@@ -155,15 +155,15 @@ class Notifier:
         """
         for peer in peers:
             self._watch(peer)
-        for descriptor, _ in self._poll.poll(0 if self.ended(peers) else math.ceil(1000 * seconds)):
-            if descriptor == self._bells[self.own]:
+        for descriptor, _ in self._poll.poll(0 if self.seen_ended(peers) else math.ceil(1000 * seconds)):
+            if descriptor == self._eventfds[self.own]:
                 with suppress(BlockingIOError):
                     os.eventfd_read(descriptor)
             elif descriptor in self._pidfds:
                 self._poll.unregister(descriptor)
                 os.close(descriptor)
                 self._ended.add(self._pidfds.pop(descriptor))
-        return self.ended(peers)
+        return self.seen_ended(peers)
 
     def _watch(self, peer: int) -> None:
         """Let the end of a peer wake this process, once it has come."""
@@ -180,8 +180,8 @@ class Notifier:
             self._poll.register(pidfd, POLLIN)
         self._watched.add(peer)
 
-    def _ended_error(self, peer: int, deed: str) -> PeerDiedError:
-        return PeerDiedError(f"{self._named(peer)} ended and has not {deed} for GMI {self.own}: its log says why")
+    def _ended_error(self, peer: int, action: str) -> PeerDiedError:
+        return PeerDiedError(f"{self._named(peer)} ended and has not {action} for GMI {self.own}: its log says why")
 
     def _all_named(self, peers: Sequence[int]) -> str:
         return ", ".join(map(self._named, peers))

@@ -7,7 +7,7 @@ from select import POLLIN, poll
 from typing import NoReturn
 
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import BARRIER, CALL_BITS, mixed_up
+from gmi_drl.comm.memory.collective_calls import BARRIER, CALL_BITS, mismatch
 from gmi_drl.comm.memory.fence import order_loads, publish
 from gmi_drl.comm.memory.segment import LINE_BYTES
 from gmi_drl.comm.memory.wait_clock import WaitClock, is_stopped
@@ -53,8 +53,8 @@ class RankTable:
         self._watched: dict[int, int] = {}  # pidfd -> rank
         self._dead: set[int] = set()
         self._words[self._own + _PID] = os.getpid()
-        member.renewals.tell.append(self._renew)
-        self.meet()
+        member.keepalives.send.append(self._renew)
+        self.sync()
         try:
             for peer in self._others:
                 self._watch(peer)
@@ -62,11 +62,11 @@ class RankTable:
             self.close()
             raise
 
-    def meet(self, call: int = BARRIER) -> None:
+    def sync(self, call: int = BARRIER) -> None:
         """Arrive and wait for all: a spinning barrier that gives way when it takes long.
 
         Args:
-            call: What this rank comes for (`call_word`).
+            call: What this rank comes for (`call_code`).
 
         Raises:
             UsageError: If another comes for something else. All ranks raise it.
@@ -82,11 +82,11 @@ class RankTable:
                 if words[place] == arrival:
                     break
             else:
-                self._meet_patiently()
+                self._sync_patiently()
                 break
         order_loads()  # what the others stored before they arrived is read after this
 
-    def _meet_patiently(self) -> None:
+    def _sync_patiently(self) -> None:
         started = time.perf_counter()
         waiting: WaitClock | None = None
         while self.late():
@@ -97,7 +97,7 @@ class RankTable:
                 self.check(waiting, _NAP_MS)
         if any(self._words[place] != self._arrival for _, place in self._places[self._count % 2]):
             calls = [word % 2**CALL_BITS for word in self._words[self._count % 2 :: _LINE_WORDS]]
-            raise UsageError(mixed_up(calls, self._member))
+            raise UsageError(mismatch(calls, self._member))
 
     def late(self) -> list[int]:
         """The ranks that have arrived less often than this one."""
@@ -119,10 +119,10 @@ class RankTable:
         late = self.late()
         if dead := [peer for peer in late if peer in self._dead]:
             raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
-        if waiting.renew_by(tuple(self._words[peer * _LINE_WORDS + _RENEWED] for peer in self._others)):
-            for heard in self._member.renewals.heard:
+        if waiting.restart_on_change(tuple(self._words[peer * _LINE_WORDS + _RENEWED] for peer in self._others)):
+            for heard in self._member.keepalives.received:
                 heard()
-        waiting.tell_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
+        waiting.warn_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
         if waiting.look() > self._member.hang_s:
             waited = f"for {self._member.hang_s:g} s (hang_s) while {self._me} waited"
             raise PeerSilentError(f"{self._silence(late)} {waited}: see what it does, or raise hang_s")

@@ -36,7 +36,7 @@ class WaitClock:
         self._last = now
         return self.seconds
 
-    def renew_by(self, news: object) -> bool:
+    def restart_on_change(self, news: object) -> bool:
         """Begin anew if this differs from what it was at the last call: who is slow is not silent.
 
         Args:
@@ -51,7 +51,7 @@ class WaitClock:
             self.seconds = 0.0
         return is_new
 
-    def tell_if_slow(self, who: Callable[[], str]) -> None:
+    def warn_if_slow(self, who: Callable[[], str]) -> None:
         """Tell for whom this process waits, if that takes long: who is slow is waited for, but not in silence."""
         if self._in_all_s > SLOW_S and not self._is_told:
             self._is_told = True

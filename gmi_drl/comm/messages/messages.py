@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gmi_drl.comm.membership import Renewals
+from gmi_drl.comm.membership import Keepalives
 from gmi_drl.comm.memory import fence
 from gmi_drl.comm.memory.mailbox import Inbox, Outbox
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
@@ -50,28 +50,28 @@ class Messages:
     told before (not yet run on a GPU).
 
     Args:
-        post: Inherited; it stays the caller's to close, when this is of no more use.
-        gmi_id: This process, one of the post's.
+        mailboxes: Inherited; it stays the caller's to close, when this is of no more use.
+        gmi_id: This process, one of those that share the mailboxes.
         hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
-        renewals: Of this process, by which others learn that this GMI hears something (`hear`); None: of nobody else.
+        keepalives: Of this process, by which others learn that this GMI hears something (`hear`); None: of nobody else.
 
     Raises:
-        UsageError: If the id is not in the post, or its memory is something else.
+        UsageError: If the id is not in the mailboxes, or its memory is something else.
         MachineError: If this processor does not store in order.
     """
 
-    def __init__(self, post: Mailboxes, gmi_id: int, hang_s: float, renewals: Renewals | None = None) -> None:
+    def __init__(self, mailboxes: Mailboxes, gmi_id: int, hang_s: float, keepalives: Keepalives | None = None) -> None:
         if obstacle := self.obstacle():
             raise MachineError(obstacle)
-        if gmi_id not in post.bells:
-            raise UsageError(f"GMI {gmi_id} is not among the {len(post.bells)} of this post")
-        self._gmi_id, self._gmis = gmi_id, tuple(post.bells)
-        self._memory = MailboxMemory(post.memory)
-        self._bells = Notifier(post, self._memory, gmi_id, hang_s)
+        if gmi_id not in mailboxes.eventfds:
+            raise UsageError(f"GMI {gmi_id} is not among the {len(mailboxes.eventfds)} GMIs that share mailboxes")
+        self._gmi_id, self._gmis = gmi_id, tuple(mailboxes.eventfds)
+        self._memory = MailboxMemory(mailboxes.memory)
+        self._notifier = Notifier(mailboxes, self._memory, gmi_id, hang_s)
         self._outboxes: dict[int, Outbox] = {}
         self._inboxes: dict[int, Inbox] = {}
-        self._renewals = renewals or Renewals()
-        self._renewals.heard.append(self._tell_now)  # who waits for this GMI waits for whom it waits for
+        self._keepalives = keepalives or Keepalives()
+        self._keepalives.received.append(self._tell_now)  # who waits for this GMI waits for whom it waits for
 
     @staticmethod
     def obstacle() -> str | None:
@@ -100,7 +100,7 @@ class Messages:
         parts = [raw(tensor) for tensor in tensors]
         head = _FRAME.pack(len(header), sum(part.numel() for part in parts)) + header
         if gmi_id not in self._outboxes:
-            self._outboxes[gmi_id] = Outbox(self._memory, self._bells, gmi_id)
+            self._outboxes[gmi_id] = Outbox(self._memory, self._notifier, gmi_id)
         outbox = self._outboxes[gmi_id]
         return Sending(outbox, outbox.send([torch.frombuffer(bytearray(head), dtype=torch.uint8), *parts]))
 
@@ -155,7 +155,7 @@ class Messages:
         """
 
         def news() -> int:
-            self._tell(known := self._memory.news(gmi_id))
+            self._tell(known := self._memory.activity_ns(gmi_id))
             return known
 
         self._inbox(gmi_id).await_message(patience, news)
@@ -165,31 +165,31 @@ class Messages:
 
     def close(self) -> None:
         """Stop watching the peers. What has been sent can still be received."""
-        self._bells.close()
+        self._notifier.close()
         self._outboxes.clear()
         self._inboxes.clear()
 
     def _tell(self, at_ns: int) -> None:
         """Let those who wait for this GMI know of a message that came then, if it is newer than what they know of."""
-        if at_ns > self._memory.news(self._gmi_id):
-            self._memory.set_news(self._gmi_id, at_ns)
-            for tell in self._renewals.tell:
+        if at_ns > self._memory.activity_ns(self._gmi_id):
+            self._memory.set_activity_ns(self._gmi_id, at_ns)
+            for tell in self._keepalives.send:
                 tell()
 
     def _tell_now(self) -> None:
         """Let them know that a rank of a group of this GMI, for which it waits, is not silent."""
-        self._memory.set_news(self._gmi_id, time.monotonic_ns())
+        self._memory.set_activity_ns(self._gmi_id, time.monotonic_ns())
 
     def _inbox(self, gmi_id: int) -> Inbox:
         self._check(gmi_id, "receive from")
         if gmi_id not in self._inboxes:
-            self._inboxes[gmi_id] = Inbox(self._memory, self._bells, gmi_id)
+            self._inboxes[gmi_id] = Inbox(self._memory, self._notifier, gmi_id)
         return self._inboxes[gmi_id]
 
-    def _check(self, gmi_id: int, deed: str) -> None:
+    def _check(self, gmi_id: int, action: str) -> None:
         if type(gmi_id) is not int or gmi_id == self._gmi_id or gmi_id not in self._gmis:
             others = f"the id of one of the {len(self._gmis)} GMIs of this host that is not itself"
-            raise UsageError(f"GMI {self._gmi_id} cannot {deed} GMI {gmi_id!r}: it must be {others}")
+            raise UsageError(f"GMI {self._gmi_id} cannot {action} GMI {gmi_id!r}: it must be {others}")
 
 
 def _taken(inbox: Inbox, count: int) -> bytearray:

@@ -34,7 +34,7 @@ class Parameters:
         buffers: `BUFFERS` vectors of shared memory, uint8, each as long as the packed parameters.
         writer: The id of the GMI that publishes.
         readers: The ids of the others.
-        bells: The notifier of this GMI.
+        notifier: The notifier of this GMI.
         patience: How many times `hang_s` this GMI waits for a publication.
         progress: A wait starts again whenever this changes.
     """
@@ -45,12 +45,12 @@ class Parameters:
         buffers: Sequence[Tensor],
         writer: int,
         readers: Sequence[int],
-        bells: Notifier,
+        notifier: Notifier,
         patience: int,
         progress: Callable[[], object],
     ) -> None:
         self._words, self._buffers, self._writer, self._readers = words, buffers, writer, readers
-        self._bells, self._patience, self._progress = bells, patience, progress
+        self._notifier, self._patience, self._progress = notifier, patience, progress
 
     def publish(self, version: int, tensors: Sequence[Tensor]) -> None:
         """Let all have these from now on.
@@ -64,8 +64,8 @@ class Parameters:
             UsageError: If another GMI publishes, the version is another one, or the tensors take other room than
                 they were given.
         """
-        if self._bells.own != self._writer:
-            raise UsageError(f"GMI {self._writer} publishes the parameters, not GMI {self._bells.own}")
+        if self._notifier.own != self._writer:
+            raise UsageError(f"GMI {self._writer} publishes the parameters, not GMI {self._notifier.own}")
         newest = self.newest_version()
         if version != (version if newest is None else newest + 1) or version < 0:
             raise UsageError(f"version {version} was published after {newest}: versions count updates")
@@ -78,7 +78,7 @@ class Parameters:
         self._words[_VERSION + buffer] = version
         publish(self._words, _COUNT, count)
         for peer in self._readers:
-            self._bells.ring(peer)
+            self._notifier.notify(peer)
 
     def newest_version(self) -> int | None:
         """That were published last; None before the first."""
@@ -96,7 +96,7 @@ class Parameters:
             PeerDiedError: If the first trainer has ended before.
             PeerSilentError: If it has not done it in that time, in which no trainer has heard anything.
         """
-        self._bells.wait_for(
+        self._notifier.wait_for(
             lambda: self.published() >= count,
             (self._writer,),
             "published parameters",

@@ -33,7 +33,7 @@ class DeviceAwareReduction(RowReduction):
     def sum_rows(self, rows: Vectors, numel: int, call: int) -> None:
         """See `RowReduction`."""
         assert isinstance(rows, Tensor)  # as rows of the host are
-        self.group.link.meet(call)  # all have their numbers in their rows
+        self.group.link.sync(call)  # all have their numbers in their rows
         self.sum_placed(rows[:, :numel])
 
     @abstractmethod

@@ -28,10 +28,10 @@ class HierarchicalReduction(DeviceAwareReduction):
         """See `DeviceAwareReduction`."""
         neighbours = self.group.neighbours
         sum_shard(rows, _LEADER, neighbours.size, neighbours.rank)
-        neighbours.meet(BARRIER)
+        neighbours.sync(BARRIER)
         if self._ring:
             self._ring.all_reduce(rows[_LEADER])
-        neighbours.meet(BARRIER)
+        neighbours.sync(BARRIER)
         if not self._ring:
             rows[neighbours.rank].copy_(rows[_LEADER])
-        neighbours.meet(BARRIER)  # the leader may write its row again
+        neighbours.sync(BARRIER)  # the leader may write its row again

@@ -32,10 +32,10 @@ class IpcReduction(SharedMemoryReduction):
     def __init__(self, group: IpcGroup, device: torch.device | str = "cuda:0") -> None:
         super().__init__(group, device, group.share(torch.device(device)))
 
-    def meet(self, call: int) -> None:
+    def sync(self, call: int) -> None:
         """Wait for the own stream, then for all others; see `SharedMemoryReduction`."""
         await_stream(self._device)
-        self.group.meet(call)
+        self.group.sync(call)
 
     def spread(self, vector: Tensor, others: list[Tensor]) -> None:
         """Copy a vector into all others by one kernel."""

@@ -37,16 +37,16 @@ class SharedMemoryReduction(RowReduction):
             if len(self._blocks) >= _LENGTHS:
                 self._blocks.clear()
             self._blocks[key] = self._shard_of(rows, numel)
-        self.meet(call)
+        self.sync(call)
         for first, *others in self._blocks[key]:
             for other in others:  # always from rank 0 up: the same bits whoever sums
                 first.add_(other)
             self.spread(first, others)
-        self.meet(call)
+        self.sync(call)
 
-    def meet(self, call: int) -> None:
+    def sync(self, call: int) -> None:
         """Wait until all have come for this call, and have done what they had to do in the rows before."""
-        self.group.meet(call)
+        self.group.sync(call)
 
     def spread(self, vector: Tensor, others: list[Tensor]) -> None:
         """Copy a vector into all others."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.group import Group
-from gmi_drl.comm.memory.collective_calls import REDUCE_SLOT, REDUCE_STAGED, call_word
+from gmi_drl.comm.memory.collective_calls import REDUCE_SLOT, REDUCE_STAGED, call_code
 from gmi_drl.comm.memory.pinned import Upload, await_stream, register
 from gmi_drl.comm.memory.rank_slots import RowMemory, Vectors
 from gmi_drl.comm.partition import in_pieces
@@ -64,11 +64,11 @@ class RowReduction(ABC):
         check_bucket(bucket)
         numel = bucket.numel()
         if self._bucket_in_slot is None:
-            self._pass_through(bucket.detach(), self._rows.slots, call_word(REDUCE_SLOT, numel))
+            self._pass_through(bucket.detach(), self._rows.slots, call_code(REDUCE_SLOT, numel))
         elif bucket.data_ptr() == self._bucket_in_slot.data_ptr() and numel == self._bucket_in_slot.numel():
-            self.sum_rows(self._rows.slots, numel, call_word(REDUCE_SLOT, numel))
+            self.sum_rows(self._rows.slots, numel, call_code(REDUCE_SLOT, numel))
         else:
-            self._pass_through(bucket.detach(), self._rows.staging, call_word(REDUCE_STAGED, numel))
+            self._pass_through(bucket.detach(), self._rows.staging, call_code(REDUCE_STAGED, numel))
 
     @abstractmethod
     def sum_rows(self, rows: Vectors, numel: int, call: int) -> None:

@@ -29,9 +29,9 @@ class ShardedReduction(DeviceAwareReduction):
         own = self.group.neighbours.rank
         if self._ring:
             self._ring.all_reduce(sum_shard(rows, own, self._shards, own))
-        self.group.neighbours.meet(BARRIER)
+        self.group.neighbours.sync(BARRIER)
         for shard in range(self._shards):
             if shard != own:
                 place = slice(*shard_bounds(rows.shape[1], self._shards, shard))
                 rows[own, place] = rows[shard, place]
-        self.group.neighbours.meet(BARRIER)  # nobody reads the own shard any more
+        self.group.neighbours.sync(BARRIER)  # nobody reads the own shard any more

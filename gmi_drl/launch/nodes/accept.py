@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from gmi_drl.comm.links.door import Door, Guest, greeting
+from gmi_drl.comm.links.token_listener import Client, TokenListener, greeting
 from gmi_drl.errors import MissingNodeError
 from gmi_drl.launch.nodes.starters import StartedAgent
 
@@ -36,7 +36,7 @@ def arrivals(listener: socket.socket, token: str, agents: Mapping[str, StartedAg
         MissingNodeError: naming an agent that has ended, or those that have not come in time.
     """
     missing, deadline = set(agents), time.monotonic() + ARRIVE_S
-    with closing(Door(listener, token, _MOST_BYTES, len(agents))) as door:
+    with closing(TokenListener(listener, token, _MOST_BYTES, len(agents))) as door:
         while missing:
             for guest in door.look(_LOOK_S):
                 arrival = _arrival(guest)
@@ -60,7 +60,7 @@ def introduction(token: str, node: str, machine: str, cpus: Sequence[int], versi
     return greeting(token, json.dumps(told).encode())
 
 
-def _arrival(guest: Guest) -> Arrival | None:
+def _arrival(guest: Client) -> Arrival | None:
     """Who it is; None if it does not say that."""
     try:
         told = json.loads(guest.said)

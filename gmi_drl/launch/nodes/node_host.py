@@ -22,7 +22,7 @@ from gmi_drl.layout.environment import without_mps
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import Attached, Failed, Keep, OnDevice, Proved, said_by_gmi
-from gmi_drl.run.process_names import gmi_of, is_stand_in
+from gmi_drl.run.process_names import gmi_of, is_proxy
 
 Say = Callable[..., None]
 
@@ -149,14 +149,14 @@ class Host:
         """Start a GMI, or who stands in for one; `environment` is what differs from this host's and the backend's."""
         number: int = order["gmi"]
         gmi_id = gmi_of(number)
-        ours = {} if is_stand_in(number) else self._instances.environment(self._ids.index(gmi_id))
+        ours = {} if is_proxy(number) else self._instances.environment(self._ids.index(gmi_id))
         wanted = {**without_mps(os.environ), **ours, **environment}
         complete = {name: value for name, value in wanted.items() if value is not None}
         for name in ("layout", "run_folder", "meeting"):
             order[name] = str(self._here(order[name]))
         order["is_far"] = self._mirror is not None
         module = CHILD
-        if is_stand_in(number):
+        if is_proxy(number):
             order |= {"gmi": gmi_id, "home": self._node, "drains": False}  # no device is its
             module = STAND_IN
         started = self._starter(order, complete, self._here(log), self._resources[gmi_id], module=module)
@@ -197,7 +197,7 @@ class Host:
         """A GMI's word to the launcher; what is to be proved is proved here. Where that fails the GMI does."""
         try:
             word = said_by_gmi(decode(data))
-            if isinstance(word, Attached) and not is_stand_in(gmi_id):
+            if isinstance(word, Attached) and not is_proxy(gmi_id):
                 self._instances.prove_attached(self._ids.index(gmi_id), gmi.pid)
             elif isinstance(word, OnDevice):
                 self._instances.prove_on_device(self._ids.index(gmi_id), gmi.pid)

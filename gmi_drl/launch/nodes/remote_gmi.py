@@ -13,7 +13,7 @@ from gmi_drl.launch.processes.gmi_process import end_of
 from gmi_drl.roles.launcher.connection import encode
 from gmi_drl.roles.launcher.protocol import Failed, Kept
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.run.process_names import is_stand_in
+from gmi_drl.run.process_names import is_proxy
 
 GONE_S = 15.0
 """Until a node must have ended a GMI that it was told to end."""
@@ -79,7 +79,7 @@ class RemoteGMI:
         """Its node is lost, and it with that."""
         self.where += f": {why}"
         self._gone.set()
-        if is_stand_in(self._id):  # the GMIs of that node tell of it; the layout has this one's on another
+        if is_proxy(self._id):  # the GMIs of that node tell of it; the layout has this one's on another
             self._code = LOST
             self._ended.set()
             return

@@ -26,7 +26,7 @@ from gmi_drl.roles.launcher.connection import decode
 from gmi_drl.roles.launcher.protocol import AtHome, said_by_gmi
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.process_names import gmi_of, is_stand_in, stand_in_of
+from gmi_drl.run.process_names import gmi_of, is_proxy, proxy_of
 
 ANSWER_S = 60.0
 """Until a node answers; opening may apply MIG and start daemons."""
@@ -188,7 +188,7 @@ class RemoteHosts:
             for node in self._nodes.values():
                 node.wire.say({"say": "meet", "meetings": meetings})
             try:
-                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(stand_in_of, far_agents(layout))])
+                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, far_agents(layout))])
             finally:
                 for node in self._nodes.values():
                     node.wire.say({"say": "settle"})
@@ -233,7 +233,7 @@ class RemoteHosts:
 
 def node_of(layout: Layout, number: int) -> str | None:
     """Where a process runs: a GMI on its own, who stands in for one on that of its trainers."""
-    return far_agents(layout)[gmi_of(number)].node if is_stand_in(number) else layout.device_of(number).node
+    return far_agents(layout)[gmi_of(number)].node if is_proxy(number) else layout.device_of(number).node
 
 
 def joined(told: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from gmi_drl.roles.launcher.protocol import (
 )
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.process_names import gmi_of, is_stand_in, name_of, stand_in_of
+from gmi_drl.run.process_names import gmi_of, is_proxy, name_of, proxy_of
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
 START_S = 120.0  # until a process must have imported torch and reported
@@ -118,7 +118,7 @@ class GMIProcesses:
             for gmi in self.layout.gmis:
                 self._add(gmi.id)
             for gmi_id in far_agents(self.layout):
-                self._add(stand_in_of(gmi_id))
+                self._add(proxy_of(gmi_id))
         except BaseException:
             self.end()
             raise
@@ -132,7 +132,7 @@ class GMIProcesses:
     @property
     def results(self) -> dict[int, Any]:
         """What the roles have returned, by the ids of the GMIs that are done."""
-        return {number: result for number, result in self._results.items() if not is_stand_in(number)}
+        return {number: result for number, result in self._results.items() if not is_proxy(number)}
 
     def say(self, number: int, word: LauncherWord) -> None:
         """Send a word to one GMI; one that has ended does not hear it."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from statistics import median
 
-from gmi_drl.comm.links.door import Door, greeting
+from gmi_drl.comm.links.token_listener import TokenListener, greeting
 from gmi_drl.hardware.cluster import Network
 from gmi_drl.launch.ray.cluster import RayNode
 
@@ -37,7 +37,7 @@ def measured_network(nodes: Sequence[RayNode]) -> Network | None:
     known, token = [], secrets.token_hex(16)
     with (
         socket.create_server((ray.util.get_node_ip_address(), 0)) as here,
-        closing(Door(here, token, most_bytes=0, guests=1)) as door,
+        closing(TokenListener(here, token, most_bytes=0, guests=1)) as door,
     ):
         for node in [node for node in nodes if not node.is_here][:ASKED]:
             place = NodeAffinitySchedulingStrategy(node.id, soft=False)
@@ -54,7 +54,7 @@ def measured_network(nodes: Sequence[RayNode]) -> Network | None:
     return Network(gbit_per_s=round(bits_per_s / 1e9, 3), round_trip_ms=round(1000 * round_trip_s, 3))
 
 
-def _answer(door: Door) -> None:
+def _answer(door: TokenListener) -> None:
     """Give the next one its bytes back, then take what it sends, and say so.
 
     Raises:
@@ -71,7 +71,7 @@ def _answer(door: Door) -> None:
         line.sendall(b"!")
 
 
-def _next_guest(door: Door) -> socket.socket:
+def _next_guest(door: TokenListener) -> socket.socket:
     deadline = time.monotonic() + ANSWER_S
     while time.monotonic() < deadline:
         for guest in door.look(_LOOK_S):

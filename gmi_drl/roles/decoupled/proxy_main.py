@@ -45,7 +45,7 @@ def _stand_in(order: dict[str, Any]) -> None:
     import torch
 
     from gmi_drl.comm.channels.proxy import AgentProxy
-    from gmi_drl.comm.channels.proxy_rendezvous import AGENT, STAND_IN, crossing_of, member_of
+    from gmi_drl.comm.channels.proxy_rendezvous import AGENT, PROXY, proxy_group_name, proxy_membership
     from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
     from gmi_drl.comm.messages.messages import Messages
     from gmi_drl.files import load_yaml
@@ -57,12 +57,14 @@ def _stand_in(order: dict[str, Any]) -> None:
     gmi_id, hang_s = order["gmi"], order["hang_s"]
     waits = waits_of(load_yaml(Layout, Path(order["layout"])))
     resources = Resources.from_order(order["resources"])
-    spot, post, memory = resources.spots[crossing_of(gmi_id)], resources.post, resources.channels
-    assert post is not None and memory is not None and spot.meeting is not None and spot.listener is not None
-    messages = Messages(post, gmi_id, hang_s)  # trainers can see this process end from now on
-    member = member_of(gmi_id, STAND_IN, order["home"], hang_s)
-    wire = connect_ranks(member, RankAddresses.read(spot.meeting), spot.listener)[AGENT]
-    with closing(AgentProxy(wire, memory, post, gmi_id, hang_s, messages.send, waits)) as stand_in:
+    rendezvous = resources.rendezvous[proxy_group_name(gmi_id)]
+    mailboxes, memory = resources.mailboxes, resources.channels
+    assert mailboxes is not None and memory is not None
+    assert rendezvous.addresses is not None and rendezvous.listener is not None
+    messages = Messages(mailboxes, gmi_id, hang_s)  # trainers can see this process end from now on
+    member = proxy_membership(gmi_id, PROXY, order["home"], hang_s)
+    wire = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[AGENT]
+    with closing(AgentProxy(wire, memory, mailboxes, gmi_id, hang_s, messages.send, waits)) as stand_in:
         stand_in.serve()
 
 

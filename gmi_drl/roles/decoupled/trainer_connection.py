@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from gmi_drl.comm.channels import AgentEnd, ChannelSizes, agent_end
-from gmi_drl.comm.channels.proxy_rendezvous import AGENT, STAND_IN, crossing_of, member_of
+from gmi_drl.comm.channels.proxy_rendezvous import AGENT, PROXY, proxy_group_name, proxy_membership
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import TELL, TO
 from gmi_drl.comm.channels.remote_sender import RemoteSender
@@ -61,11 +61,11 @@ class RemoteConnection:
     def __init__(self, mgr: GMI_manager) -> None:
         pool = pool_of(mgr.layout, mgr.gmi.id)
         self._mgr, self._trainers = mgr, pool.trainers
-        spot = mgr.resources.spots[crossing_of(mgr.gmi.id)]
-        assert spot.meeting is not None and spot.listener is not None
-        member = member_of(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
-        wire = connect_ranks(member, RankAddresses.read(spot.meeting), spot.listener)[STAND_IN]
-        self._carrier = RemoteSender(wire, member.name(STAND_IN), member.name(AGENT))
+        rendezvous = mgr.resources.rendezvous[proxy_group_name(mgr.gmi.id)]
+        assert rendezvous.addresses is not None and rendezvous.listener is not None
+        member = proxy_membership(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
+        wire = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[PROXY]
+        self._carrier = RemoteSender(wire, member.name(PROXY), member.name(AGENT))
 
     def tell(self, text: str) -> None:
         """See `TrainerConnection`."""
@@ -80,4 +80,4 @@ class RemoteConnection:
 
 def way_to_trainers(mgr: GMI_manager) -> TrainerConnection:
     """The one that an agent has."""
-    return RemoteConnection(mgr) if crossing_of(mgr.gmi.id) in mgr.resources.spots else LocalConnection(mgr)
+    return RemoteConnection(mgr) if proxy_group_name(mgr.gmi.id) in mgr.resources.rendezvous else LocalConnection(mgr)

@@ -46,10 +46,10 @@ def sharing(second_spot, other, later_spot):
 
 def test_groups_of_the_same_ranks_share_horovod_and_others_are_refused():
     with ExitStack() as made:
-        spots = [
+        points = [
             made.enter_context(closing(RendezvousPoints(HOROVOD, MAPPING, 1)))[0] for _ in range(3)
         ]  # alike for both ranks
-        answers, _ = made.enter_context(started(MAPPING, ["horovod"], sharing(*spots)))
+        answers, _ = made.enter_context(started(MAPPING, ["horovod"], sharing(*points)))
         for second, first, again, refused, later in answers("horovod"):
             assert second == first == again == later == [2.0]
             assert "Horovod knows one group in a process" in refused

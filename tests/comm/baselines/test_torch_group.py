@@ -29,8 +29,8 @@ def test_sums_go_through_torch_and_its_default_group_is_left_alone():
 def alone():
     """A group that has nobody to wait for."""
     with (
-        closing(RendezvousPoints(TORCH, [[0]], 1)) as spots,
-        closing(TorchGroup(Membership(0, [[0]]), spots[0])) as group,
+        closing(RendezvousPoints(TORCH, [[0]], 1)) as points,
+        closing(TorchGroup(Membership(0, [[0]]), points[0])) as group,
     ):
         yield group
 

@@ -15,10 +15,10 @@ from random import Random
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import GmiError
-from tests.comm.channels.far import AGENT, STAND_IN, Crossing
+from tests.comm.channels.far import AGENT, PROXY, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, versions_in, write
 from tests.comm.ranks import FORK
 
@@ -59,7 +59,7 @@ class Run:
         gmis = sizes.agents + sizes.trainers
         self.sizes, self.hang_s, self.updates, self.stops, self.pause_s = sizes, hang_s, updates, stops, pause_s
         self.hurries = hurries
-        self.post, self.memory = create_post(range(1 + max(gmis))), create_memory()
+        self.mailboxes, self.memory = create_mailboxes(range(1 + max(gmis))), create_memory()
         self.met = memoryview(mmap.mmap(-1, 8 * (1 + max(gmis)))).cast("q")  # in how many sums each trainer was
         self.leases = {gmi: Log(1) for gmi in sizes.agents}
         self.learnt = {gmi: Log(2) for gmi in sizes.trainers}
@@ -83,14 +83,14 @@ class Run:
             crossing.close(but=rank if crossing.gmi == gmi else None)
 
     def _stand_in(self, gmi):
-        self._keep(gmi, STAND_IN)
-        self.crossings[gmi].stand_in(self.memory, self.post, self.hang_s)
+        self._keep(gmi, PROXY)
+        self.crossings[gmi].stand_in(self.memory, self.mailboxes, self.hang_s)
         os._exit(0)
 
     def end_of(self, gmi):
         if gmi in self.crossings:
             return self.crossings[gmi].agent_end(self.sizes, self.hang_s)
-        return agent_end(self.memory, self.post, gmi, self.sizes, self.hang_s)
+        return agent_end(self.memory, self.mailboxes, gmi, self.sizes, self.hang_s)
 
     def act(self, gmi):
         """Rollouts until no more are needed; the error that ended it, if any."""
@@ -116,9 +116,9 @@ class Run:
 
     def learn(self, gmi):
         """So many updates, or until somebody is lost who is needed: the largest lag, what was dropped, the error."""
-        lag, error, dropped, sums = 0, None, Counter(), self.bells(gmi)
+        lag, error, dropped, sums = 0, None, Counter(), self.notifier(gmi)
         try:
-            end = trainer_end(self.memory, self.post, gmi, self.sizes, self.hang_s)
+            end = trainer_end(self.memory, self.mailboxes, gmi, self.sizes, self.hang_s)
             try:
                 if gmi == self.sizes.trainers[0]:
                     end.parameters.publish(0, parameters())
@@ -146,22 +146,22 @@ class Run:
         end.give_back()
         return lag
 
-    def _sum(self, gmi, bells):
+    def _sum(self, gmi, notifier):
         """Meet the other trainers, as for a sum of gradients."""
         self.met[gmi] += 1
-        others = self._ring_others(gmi, bells)
-        bells.wait_for(lambda: all(self.met[one] >= self.met[gmi] for one in others), others, "met for a sum", 2)
+        others = self._ring_others(gmi, notifier)
+        notifier.wait_for(lambda: all(self.met[one] >= self.met[gmi] for one in others), others, "met for a sum", 2)
         if FAILED in [self.met[other] for other in others]:
             raise GmiError("another trainer has failed")
 
-    def _ring_others(self, gmi, bells):
+    def _ring_others(self, gmi, notifier):
         others = [trainer for trainer in self.sizes.trainers if trainer != gmi]
         for other in others:
-            bells.ring(other)
+            notifier.notify(other)
         return others
 
-    def bells(self, gmi):
-        return Notifier(self.post, MailboxMemory(self.post.memory), gmi, self.hang_s)
+    def notifier(self, gmi):
+        return Notifier(self.mailboxes, MailboxMemory(self.mailboxes.memory), gmi, self.hang_s)
 
     def said(self, gmi):
         """What a GMI says at its end."""
@@ -178,7 +178,7 @@ class Run:
         for log in (*self.leases.values(), *self.learnt.values()):
             log.close()
         os.close(self.memory)
-        self.post.close()
+        self.mailboxes.close()
 
 
 @contextmanager
@@ -193,7 +193,7 @@ def started(sizes, hang_s=HANG_S, updates=6, stops=None, pause_s=0.0, far=(), hu
             process.start()
         for crossing in run.crossings.values():
             crossing.close()
-        memory = MailboxMemory(run.post.memory)
+        memory = MailboxMemory(run.mailboxes.memory)
         for gmi, process in {**run.processes, **run.stand_ins}.items():
             memory.set_pid(gmi, process.pid)  # who is killed before it is there is seen to have ended all the same
         yield run

@@ -5,7 +5,7 @@ import threading
 from contextlib import closing, suppress
 
 from gmi_drl.comm.channels.proxy import AgentProxy
-from gmi_drl.comm.channels.proxy_rendezvous import AGENT, STAND_IN, member_of
+from gmi_drl.comm.channels.proxy_rendezvous import AGENT, PROXY, proxy_membership
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_sender import RemoteSender
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
@@ -33,29 +33,29 @@ class Crossing:
         return wire
 
     def member(self, rank):
-        return member_of(self.gmi, rank, "home", MEET_S)
+        return proxy_membership(self.gmi, rank, "home", MEET_S)
 
-    def stand_in(self, memory, post, hang_s, tell=None):
+    def stand_in(self, memory, mailboxes, hang_s, tell=None):
         """Stand in until the agent has ended, or a trainer is lost."""
-        with suppress(GmiError), closing(self.made_stand_in(memory, post, hang_s, tell)) as stand_in:
+        with suppress(GmiError), closing(self.made_stand_in(memory, mailboxes, hang_s, tell)) as stand_in:
             stand_in.serve()
 
-    def made_stand_in(self, memory, post, hang_s, tell=None):
-        messages = Messages(post, self.gmi, hang_s)  # trainers can see its end from now on, also before it has met
-        return AgentProxy(self._wire(STAND_IN), memory, post, self.gmi, hang_s, tell or messages.send)
+    def made_stand_in(self, memory, mailboxes, hang_s, tell=None):
+        messages = Messages(mailboxes, self.gmi, hang_s)  # trainers can see its end from now on, also before it has met
+        return AgentProxy(self._wire(PROXY), memory, mailboxes, self.gmi, hang_s, tell or messages.send)
 
     def carrier(self):
         member = self.member(AGENT)
-        return RemoteSender(self._wire(AGENT), member.name(STAND_IN), member.name(AGENT))
+        return RemoteSender(self._wire(AGENT), member.name(PROXY), member.name(AGENT))
 
     def agent_end(self, sizes, hang_s):
         """The agent's end, once its stand-in has seen the channels' memory."""
         patience = waits_by_channels(len(sizes.trainers)).behind
         return RemoteAgentEnd(self.carrier(), sizes, hang_s, patience, hang_s)
 
-    def standing_in(self, memory, post, hang_s, tell=None):
+    def standing_in(self, memory, mailboxes, hang_s, tell=None):
         """A thread of this process that stands in."""
-        thread = threading.Thread(target=self.stand_in, args=(memory, post, hang_s, tell), daemon=True)
+        thread = threading.Thread(target=self.stand_in, args=(memory, mailboxes, hang_s, tell), daemon=True)
         thread.start()
         return thread
 

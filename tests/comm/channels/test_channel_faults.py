@@ -27,17 +27,17 @@ def kill(run, deaths):
     """All of them, each at its time, or when its run is over before."""
     left, deadline = dict(deaths), time.monotonic() + ANSWER_S
     while left:
-        for gmi, (begun, after_s, is_stand_in) in deaths.items():
+        for gmi, (begun, after_s, is_proxy) in deaths.items():
             if gmi in left and (len(run.leases[gmi]) >= begun or not run.processes[gmi].is_alive()):
                 time.sleep(after_s)
-                kill_agent(run, gmi, is_stand_in)
+                kill_agent(run, gmi, is_proxy)
                 del left[gmi]
         assert time.monotonic() < deadline
         time.sleep(0.0005)
 
 
-def kill_agent(run, gmi, is_stand_in):
-    if is_stand_in and gmi in run.crossings:
+def kill_agent(run, gmi, is_proxy):
+    if is_proxy and gmi in run.crossings:
         assert run.crossings[gmi].has_met.wait(ANSWER_S)  # before, its agent would wait long for it
         run.stand_ins[gmi].kill()
     else:
@@ -145,7 +145,7 @@ def given_back(run):
     """Rollouts with which each trainer is done: it has given their places back."""
     if not is_made(run.memory):
         return {}
-    memory = ChannelMemory(run.memory, run.sizes, run.bells(run.sizes.agents[0]))
+    memory = ChannelMemory(run.memory, run.sizes, run.notifier(run.sizes.agents[0]))
     return {gmi: memory.table(rank)[GIVEN_BACK] for rank, gmi in enumerate(run.sizes.trainers)}
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.channel_memory import ChannelMemory
-from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import ring_bytes
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
@@ -14,10 +14,10 @@ from tests.comm.channels.rollouts_told import FORM, sizes_of
 
 
 @pytest.fixture
-def post():
-    post = create_post(range(5))
-    yield post
-    post.close()
+def mailboxes():
+    mailboxes = create_mailboxes(range(5))
+    yield mailboxes
+    mailboxes.close()
 
 
 @pytest.fixture
@@ -27,21 +27,21 @@ def descriptor():
     os.close(descriptor)
 
 
-def opened(descriptor, post, sizes, gmi=0):
-    return ChannelMemory(descriptor, sizes, Notifier(post, MailboxMemory(post.memory), gmi, hang_s=0.01))
+def opened(descriptor, mailboxes, sizes, gmi=0):
+    return ChannelMemory(descriptor, sizes, Notifier(mailboxes, MailboxMemory(mailboxes.memory), gmi, hang_s=0.01))
 
 
-def test_it_is_as_large_as_it_is_from_the_first_moment(descriptor, post):
-    memory = opened(descriptor, post, sizes_of())
+def test_it_is_as_large_as_it_is_from_the_first_moment(descriptor, mailboxes):
+    memory = opened(descriptor, mailboxes, sizes_of())
     assert os.fstat(descriptor).st_size == memory.nbytes <= os.fstat(descriptor).st_blocks * 512
     for size in (0, 2 * memory.nbytes):
         with pytest.raises(PermissionError):
             os.ftruncate(descriptor, size)
 
 
-def test_nothing_overlaps(descriptor, post):
+def test_nothing_overlaps(descriptor, mailboxes):
     sizes = sizes_of(rollouts=2, agents=(2, 3, 4), trainers=(0, 1), max_lag=1)
-    memory = opened(descriptor, post, sizes)
+    memory = opened(descriptor, mailboxes, sizes)
     base = memory._bytes(0, 1).data_ptr()
     parts = [(0, len(sizes.text) + 16), (memory._run_at, memory._run_at + 8 * len(memory._run))]
     parts += [(memory._tables_at + rank * memory._table_bytes,) * 2 for rank in range(2)]
@@ -58,35 +58,35 @@ def test_nothing_overlaps(descriptor, post):
     assert all((memory.batch(*where).data_ptr() - base) % 4096 == 0 for where in ((0, 1), (1, 0)))
 
 
-def test_the_first_trainer_makes_it_and_the_others_wait(descriptor, post):
+def test_the_first_trainer_makes_it_and_the_others_wait(descriptor, mailboxes):
     for gmi in (1, 2):
         with pytest.raises(PeerSilentError, match="GMI 0 is not here yet and has not made the memory of the channels"):
-            opened(descriptor, post, sizes_of(agents=(2,), trainers=(0, 1)), gmi)
+            opened(descriptor, mailboxes, sizes_of(agents=(2,), trainers=(0, 1)), gmi)
 
 
-def test_who_waits_for_it_is_rung_for_when_it_is_there(descriptor, post):
-    opened(descriptor, post, sizes_of(agents=(2,), trainers=(0, 1)))
-    assert [os.eventfd_read(post.bells[gmi]) for gmi in (1, 2)] == [2, 2], "when GMI 0 came, and then"
+def test_who_waits_for_it_is_rung_for_when_it_is_there(descriptor, mailboxes):
+    opened(descriptor, mailboxes, sizes_of(agents=(2,), trainers=(0, 1)))
+    assert [os.eventfd_read(mailboxes.eventfds[gmi]) for gmi in (1, 2)] == [2, 2], "when GMI 0 came, and then"
 
 
-def test_other_sizes_are_refused_with_both(descriptor, post):
-    trainer = trainer_end(descriptor, post, 0, sizes_of(max_lag=1), hang_s=0.01)
+def test_other_sizes_are_refused_with_both(descriptor, mailboxes):
+    trainer = trainer_end(descriptor, mailboxes, 0, sizes_of(max_lag=1), hang_s=0.01)
     with pytest.raises(UsageError, match="for other sizes than this GMI's: max_lag 1 and 2"):
-        agent_end(descriptor, post, 1, sizes_of(max_lag=2), hang_s=0.01)
+        agent_end(descriptor, mailboxes, 1, sizes_of(max_lag=2), hang_s=0.01)
     trainer.close()
 
 
-def test_what_is_no_memory_of_channels_is_refused(descriptor, post):
-    with pytest.raises(UsageError, match=f"descriptor {post.memory} is not the channels' memory"):
-        opened(post.memory, post, sizes_of(), 1)
+def test_what_is_no_memory_of_channels_is_refused(descriptor, mailboxes):
+    with pytest.raises(UsageError, match=f"descriptor {mailboxes.memory} is not the channels' memory"):
+        opened(mailboxes.memory, mailboxes, sizes_of(), 1)
     with pytest.raises(UsageError, match="is not the empty memory of create_memory"):
-        opened(post.memory, post, sizes_of())
+        opened(mailboxes.memory, mailboxes, sizes_of())
     with pytest.raises(UsageError, match="descriptor 10000 is not the channels' memory: Bad file descriptor"):
-        opened(10_000, post, sizes_of(), 1)
+        opened(10_000, mailboxes, sizes_of(), 1)
 
 
-def test_a_lack_of_memory_is_an_error_before_anything_is_taken(descriptor, post, monkeypatch):
+def test_a_lack_of_memory_is_an_error_before_anything_is_taken(descriptor, mailboxes, monkeypatch):
     monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: SPARE_BYTES)
     with pytest.raises(MachineError, match=r"channels need .* of memory, .* or a smaller max_lag"):
-        opened(descriptor, post, sizes_of())
+        opened(descriptor, mailboxes, sizes_of())
     assert os.fstat(descriptor).st_size == 0

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 from tests.comm.channels.rollouts_told import (
     FORM,
@@ -189,11 +189,11 @@ AHEAD = (
 @example(AHEAD)
 def test_every_rollout_arrives_once_or_is_counted_as_dropped(drawn):
     sizes, behind, turns, ends, are_succeeded = drawn
-    post, memory = create_post(range(len(sizes.agents + sizes.trainers))), create_memory()
+    mailboxes, memory = create_mailboxes(range(len(sizes.agents + sizes.trainers))), create_memory()
     rest = sizes, AT_ONCE, "cpu"
-    trainers = [trainer_end(memory, post, gmi, *rest, are_succeeded) for gmi in sizes.trainers]
-    post_memory = MailboxMemory(post.memory)
-    agents = Agents(behind, lambda gmi, before: agent_end(memory, post, gmi, *rest, before), post_memory)
+    trainers = [trainer_end(memory, mailboxes, gmi, *rest, are_succeeded) for gmi in sizes.trainers]
+    post_memory = MailboxMemory(mailboxes.memory)
+    agents = Agents(behind, lambda gmi, before: agent_end(memory, mailboxes, gmi, *rest, before), post_memory)
     size = os.fstat(memory).st_size
     try:
         team = Team(trainers, sizes, agents)
@@ -211,7 +211,7 @@ def test_every_rollout_arrives_once_or_is_counted_as_dropped(drawn):
         for end in trainers:
             end.close()
         os.close(memory)
-        post.close()
+        mailboxes.close()
 
 
 def live(team, agents, turns, ends, are_succeeded):

@@ -9,7 +9,7 @@ import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
-from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, write
 
@@ -22,16 +22,16 @@ class Run:
 
     def __init__(self, hang_s=HANG_S, awaits_successors=True, agents=(AGENT,), **channels):
         self.sizes = sizes_of(agents=agents, trainers=(0, 1), **channels)
-        self.post, self.memory = create_post(range(4)), create_memory()
+        self.mailboxes, self.memory = create_mailboxes(range(4)), create_memory()
         rest = self.sizes, hang_s, "cpu", awaits_successors
-        self.trainers = [trainer_end(self.memory, self.post, gmi, *rest) for gmi in (0, 1)]
+        self.trainers = [trainer_end(self.memory, self.mailboxes, gmi, *rest) for gmi in (0, 1)]
         self.trainers[0].parameters.publish(0, parameters())
         self.processes, self.ends = [], []
 
     def agent(self, gmi=AGENT, predecessors=0):
-        self.ends.append(agent_end(self.memory, self.post, gmi, self.sizes, HANG_S, predecessors=predecessors))
+        self.ends.append(agent_end(self.memory, self.mailboxes, gmi, self.sizes, HANG_S, predecessors=predecessors))
         self.processes.append(subprocess.Popen(["sleep", "1000"]))
-        MailboxMemory(self.post.memory).set_pid(gmi, self.processes[-1].pid)
+        MailboxMemory(self.mailboxes.memory).set_pid(gmi, self.processes[-1].pid)
         return self.ends[-1]
 
     def kill(self, number=-1):
@@ -41,7 +41,7 @@ class Run:
     def see(self):
         """Trainers look who has ended, and who has come."""
         for trainer in self.trainers:
-            trainer._bells.look(trainer._living)
+            trainer._notifier.poll_ended(trainer._living)
             trainer._look()
 
     def learn(self, version):
@@ -63,7 +63,7 @@ class Run:
         for end in (*self.trainers, *self.ends):
             end.close()
         os.close(self.memory)
-        self.post.close()
+        self.mailboxes.close()
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
-from gmi_drl.comm.membership import Membership, Renewals
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.membership import Keepalives, Membership
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.segment import create_segment
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import PeerSilentError
@@ -34,22 +34,22 @@ class Run:
 
     def __init__(self):
         self.sizes = sizes_of(agents=(SLOW, NEAR, FAR), trainers=(0, 1), form=FORM, max_lag=0, mode="UCC")
-        self.post, self.memory, self.segment = create_post(range(5)), create_memory(), create_segment(2, 1024)
-        self.renewals = {gmi: Renewals() for gmi in self.sizes.trainers}
+        self.mailboxes, self.memory, self.segment = create_mailboxes(range(5)), create_memory(), create_segment(2, 1024)
+        self.keepalives = {gmi: Keepalives() for gmi in self.sizes.trainers}
         self.trainers = [self.trainer(gmi) for gmi in self.sizes.trainers]
         self.trainers[0].parameters.publish(0, parameters())
-        self.slow, self.near = (agent_end(self.memory, self.post, gmi, self.sizes, HANG_S) for gmi in (SLOW, NEAR))
+        self.slow, self.near = (agent_end(self.memory, self.mailboxes, gmi, self.sizes, HANG_S) for gmi in (SLOW, NEAR))
         crossing = Crossing(FAR)
-        crossing.standing_in(self.memory, self.post, HANG_S, print)
+        crossing.standing_in(self.memory, self.mailboxes, HANG_S, print)
         self.far = crossing.agent_end(self.sizes, HANG_S)
 
     def trainer(self, gmi):
-        return trainer_end(self.memory, self.post, gmi, self.sizes, HANG_S, renewals=self.renewals[gmi])
+        return trainer_end(self.memory, self.mailboxes, gmi, self.sizes, HANG_S, keepalives=self.keepalives[gmi])
 
     def learn(self, rank):
         """Take a batch, meet the other trainer, go on."""
         try:
-            member = Membership(rank, [[0, 1]], hang_s=2 * HANG_S, spins=False, renewals=self.renewals[rank])
+            member = Membership(rank, [[0, 1]], hang_s=2 * HANG_S, spins=False, keepalives=self.keepalives[rank])
             group = SharedMemoryGroup(member, Rendezvous(self.segment))
             self.trainers[rank].take()
             group.barrier()
@@ -80,7 +80,7 @@ class Run:
             end.close()
         os.close(self.memory)
         os.close(self.segment)
-        self.post.close()
+        self.mailboxes.close()
 
 
 def whole(place):
@@ -122,12 +122,12 @@ def test_an_agent_that_falls_silent_is_named_by_the_trainer_that_waits_for_it_an
 
 def test_what_a_trainer_hears_is_told_to_whom_else_it_may_concern(run):
     told = []
-    run.renewals[0].tell.append(lambda: told.append("heard"))
+    run.keepalives[0].tell.append(lambda: told.append("heard"))
     place = run.slow.lease()
     run.play_slowly(place, 1)
     run.trainers[0]._look()
     run.trainers[0]._look()
     assert told == ["heard"]
     before = run.trainers[1]._memory.heard
-    run.renewals[1].heard[0]()  # trainer 1, in a group, is told so by another rank
+    run.keepalives[1].heard[0]()  # trainer 1, in a group, is told so by another rank
     assert before == (before[0], before[1]) and run.trainers[1]._memory.heard == (before[0], before[1] + 1)

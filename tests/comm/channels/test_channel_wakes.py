@@ -12,7 +12,7 @@ import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, packed_bytes, trainer_end
 from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN
-from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError
 from tests.comm.channels.far import AGENT, Crossing
 from tests.comm.channels.rollouts_told import parameters, send, sizes_of
@@ -31,9 +31,9 @@ class Run:
 
     def __init__(self, **sizes):
         self.sizes = sizes_of(agents=(2, 3), trainers=(0, 1), **sizes)
-        self.post, self.memory = create_post(range(4)), create_memory()
-        self.first, self.second = (trainer_end(self.memory, self.post, gmi, self.sizes, NAP_S) for gmi in (0, 1))
-        self.agent, self.other = (agent_end(self.memory, self.post, gmi, self.sizes, NAP_S) for gmi in (2, 3))
+        self.mailboxes, self.memory = create_mailboxes(range(4)), create_memory()
+        self.first, self.second = (trainer_end(self.memory, self.mailboxes, gmi, self.sizes, NAP_S) for gmi in (0, 1))
+        self.agent, self.other = (agent_end(self.memory, self.mailboxes, gmi, self.sizes, NAP_S) for gmi in (2, 3))
 
     def fill(self):
         """Every place of both trainers, by the other agent."""
@@ -44,7 +44,7 @@ class Run:
         for end in (self.first, self.second, self.agent, self.other):
             end.close()
         os.close(self.memory)
-        self.post.close()
+        self.mailboxes.close()
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_an_agent_without_a_place_by_the_end(run):
 def test_an_agent_without_a_place_by_one_whose_agent_has_ended(run):
     run = run(max_lag=0)
     process = subprocess.Popen(["sleep", "1000"])
-    MailboxMemory(run.post.memory).set_pid(3, process.pid)
+    MailboxMemory(run.mailboxes.memory).set_pid(3, process.pid)
     for _ in range(2):  # which it leaves as they are
         run.other._place = None
         run.other.lease()
@@ -120,7 +120,7 @@ def test_an_agent_whose_queue_is_full_by_room(run):
 
     def drain():
         list(run.first._rings[2].take_all())
-        run.first._bells.ring(2)
+        run.first._notifier.notify(2)
 
     assert woken(run.agent.lease, drain).trainer == 0
 
@@ -129,9 +129,9 @@ def test_taking_rings_for_who_waits_for_room(run):
     run = run()
     send(run.agent.lease(), 2)
     with pytest.raises(BlockingIOError):
-        os.eventfd_read(run.post.bells[2])
+        os.eventfd_read(run.mailboxes.eventfds[2])
     run.first._look()
-    assert os.eventfd_read(run.post.bells[2]) == 1
+    assert os.eventfd_read(run.mailboxes.eventfds[2]) == 1
 
 
 def test_a_trainer_by_the_last_record_of_a_batch(run):
@@ -145,7 +145,7 @@ def test_a_trainer_by_the_last_record_of_a_batch(run):
 
 def test_a_trainer_by_the_end_of_the_last_agent(run):
     run = run()
-    memory, agents = MailboxMemory(run.post.memory), [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+    memory, agents = MailboxMemory(run.mailboxes.memory), [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
     for gmi, agent in zip((2, 3), agents, strict=True):
         memory.set_pid(gmi, agent.pid)
     agents[0].kill()
@@ -175,28 +175,28 @@ def test_who_reads_by_the_first_version(run):
 
 
 def test_who_comes_early_by_the_memory():
-    sizes, post, memory = sizes_of(), create_post(range(2)), create_memory()
+    sizes, mailboxes, memory = sizes_of(), create_mailboxes(range(2)), create_memory()
     ends = []
     ends.append(
         woken(
-            lambda: agent_end(memory, post, 1, sizes, NAP_S),
-            lambda: ends.append(trainer_end(memory, post, 0, sizes, NAP_S)),
+            lambda: agent_end(memory, mailboxes, 1, sizes, NAP_S),
+            lambda: ends.append(trainer_end(memory, mailboxes, 0, sizes, NAP_S)),
         )
     )
     for end in ends:
         end.close()
     os.close(memory)
-    post.close()
+    mailboxes.close()
 
 
 def test_large_parameters_go_out_while_a_place_is_waited_for():
     """By a stand-in whose connection takes all of them only bit by bit."""
     numbers = torch.arange(2**23, dtype=torch.float32)
     sizes = replace(sizes_of(max_lag=0), parameter_bytes=packed_bytes([numbers]))
-    post, memory, crossing = create_post(range(2)), create_memory(), Crossing(1)
-    trainer = trainer_end(memory, post, 0, sizes, NAP_S)
+    mailboxes, memory, crossing = create_mailboxes(range(2)), create_memory(), Crossing(1)
+    trainer = trainer_end(memory, mailboxes, 0, sizes, NAP_S)
     trainer.parameters.publish(0, [numbers])
-    thread = crossing.standing_in(memory, post, NAP_S)
+    thread = crossing.standing_in(memory, mailboxes, NAP_S)
     wire, came = crossing._wire(AGENT), torch.empty_like(numbers)
     with closing(trainer), closing(wire):
         for kind, text in ((OPEN, sizes.text.encode()), (LEASE, b"")):
@@ -211,7 +211,7 @@ def test_large_parameters_go_out_while_a_place_is_waited_for():
     assert not thread.is_alive()
     crossing.close()
     os.close(memory)
-    post.close()
+    mailboxes.close()
 
 
 def until(is_done):

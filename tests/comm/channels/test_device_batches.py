@@ -7,7 +7,7 @@ import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.device_batches import DeviceBatches
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerSilentError
 from tests.comm.channels.rollouts_told import FORM, RECORDS, pieces, rollouts_in, send, sizes_of, write
 
@@ -20,20 +20,20 @@ def run():
     opened = []
 
     def start(**channels):
-        post, memory, copied = create_post(range(2)), create_memory(), []
+        mailboxes, memory, copied = create_mailboxes(range(2)), create_memory(), []
         sizes = sizes_of(rollouts=ROLLOUTS, **channels)
-        trainer, agent = (end(memory, post, gmi, sizes, 0.01) for end, gmi in ((trainer_end, 0), (agent_end, 1)))
+        trainer, agent = (end(memory, mailboxes, gmi, sizes, 0.01) for end, gmi in ((trainer_end, 0), (agent_end, 1)))
         batches = trainer._batches = DeviceBatches(trainer._memory, 0, trainer._batcher, torch.device("cpu"))
         copy = batches._copy
         batches._copy = lambda number, span: (copied.append(span.stop - span.start), copy(number, span))
-        opened.append((trainer, agent, post, memory))
+        opened.append((trainer, agent, mailboxes, memory))
         return trainer, agent, copied
 
     yield start
-    for trainer, agent, post, memory in opened:
+    for trainer, agent, mailboxes, memory in opened:
         trainer.close()
         agent.close()
-        post.close()
+        mailboxes.close()
         os.close(memory)
 
 

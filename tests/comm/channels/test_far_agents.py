@@ -9,10 +9,10 @@ import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.channels.remote_protocol import LEASE, OPEN, PIECE, PIECE_OF, TELL, TO
-from gmi_drl.comm.links.framing import OTHERS
-from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
-from tests.comm.channels.far import STAND_IN, Crossing
+from tests.comm.channels.far import PROXY, Crossing
 from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, versions_in, write
 
 HANG_S = 60.0
@@ -23,22 +23,24 @@ class Run:
 
     def __init__(self, sizes, is_far, hang_s=HANG_S):
         self.sizes, self.is_far, self.hang_s = sizes, is_far, hang_s
-        self.post, self.memory = create_post(range(1 + max(sizes.agents + sizes.trainers))), create_memory()
-        self.trainers = [trainer_end(self.memory, self.post, gmi, sizes, hang_s) for gmi in sizes.trainers]
+        self.mailboxes, self.memory = create_mailboxes(range(1 + max(sizes.agents + sizes.trainers))), create_memory()
+        self.trainers = [trainer_end(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.trainers]
         self.trainer, self.threads, self.crossings, self.told = self.trainers[0], [], [], []
         self.agents = {gmi: self.open(gmi, sizes) for gmi in sizes.agents}
         self.trainer.parameters.publish(0, parameters())
 
     def open(self, gmi, sizes):
         if not self.is_far:
-            return agent_end(self.memory, self.post, gmi, sizes, self.hang_s)
+            return agent_end(self.memory, self.mailboxes, gmi, sizes, self.hang_s)
         return self.crossing(gmi).agent_end(sizes, self.hang_s)
 
     def crossing(self, gmi):
         """With somebody who stands in."""
         self.crossings.append(crossing := Crossing(gmi))
         self.threads.append(
-            crossing.standing_in(self.memory, self.post, self.hang_s, lambda text, to: self.told.append((text, to)))
+            crossing.standing_in(
+                self.memory, self.mailboxes, self.hang_s, lambda text, to: self.told.append((text, to))
+            )
         )
         return crossing
 
@@ -68,7 +70,7 @@ class Run:
         for crossing in self.crossings:
             crossing.close()
         os.close(self.memory)
-        self.post.close()
+        self.mailboxes.close()
 
 
 @pytest.fixture(params=[False, True], ids=["near", "far"])
@@ -145,9 +147,9 @@ def test_what_was_sent_arrives_after_the_end_closes_and_its_half_is_leased_again
     run.agents.pop(1).close()
     if run.is_far:
         run.threads[0].join(HANG_S)
-    MailboxMemory(run.post.memory).set_pid(1, 2**22 + 1)  # a process that there is not
+    MailboxMemory(run.mailboxes.memory).set_pid(1, 2**22 + 1)  # a process that there is not
     run.play(2)
-    run.trainer._bells.look(run.sizes.agents)
+    run.trainer._notifier.poll_ended(run.sizes.agents)
     run.trainer._look()
     assert run.trainer.dropped == {"GMI 1 ended": 1}
     run.play(2)
@@ -273,7 +275,10 @@ def test_a_piece_that_does_not_follow_goes_nowhere(far_run, piece, why):
 def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
     run = far_run(rollouts=2)
     run.agents.pop(1).close()
-    for spoil, why in ((lambda c: c.say(OTHERS + 99), "does not know"), (lambda c: c.say(OPEN, b"{}"), "no sizes")):
+    for spoil, why in (
+        (lambda c: c.say(FIRST_OTHER_KIND + 99), "does not know"),
+        (lambda c: c.say(OPEN, b"{}"), "no sizes"),
+    ):
         carrier = run.crossing(1).carrier()
         spoil(carrier)
         assert why in heard(carrier)
@@ -292,10 +297,10 @@ def test_a_stand_in_that_ends_is_named_and_nothing_waits_for_it(far_run):
     run = far_run(rollouts=2)
     crossing = Crossing(1)
     run.agents.pop(1).close()
-    thread = threading.Thread(target=lambda: crossing._wire(STAND_IN).close())
+    thread = threading.Thread(target=lambda: crossing._wire(PROXY).close())
     thread.start()
     carrier = crossing.carrier()
-    with pytest.raises(PeerDiedError, match=r"the stand-in of GMI 1 with its trainers on node home ended while GMI 1"):
+    with pytest.raises(PeerDiedError, match=r"the proxy of GMI 1 with its trainers on node home ended while GMI 1"):
         carrier.wait_for(lambda: carrier.has_room, "told of room", HANG_S)
     thread.join()
     carrier.close()
@@ -305,12 +310,12 @@ def test_a_stand_in_that_ends_is_named_and_nothing_waits_for_it(far_run):
 def test_an_agent_whose_stand_in_says_nothing_names_it(far_run):
     crossing = Crossing(1)
     wires = []
-    thread = threading.Thread(target=lambda: wires.append(crossing._wire(STAND_IN)))
+    thread = threading.Thread(target=lambda: wires.append(crossing._wire(PROXY)))
     thread.start()
     carrier = crossing.carrier()
     thread.join()
     began = time.monotonic()
-    with pytest.raises(PeerSilentError, match=r"the stand-in of GMI 1 .* has not told of room for 0.2 s while GMI 1"):
+    with pytest.raises(PeerSilentError, match=r"the proxy of GMI 1 .* has not told of room for 0.2 s while GMI 1"):
         carrier.wait_for(lambda: carrier.has_room, "told of room", 0.2)
     assert time.monotonic() - began >= 0.2
     carrier.close()

@@ -7,7 +7,7 @@ from select import POLLIN, poll
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, LEASE, OPEN, ROOM
 from gmi_drl.layout.experience import RolloutForm
-from tests.comm.channels.far import STAND_IN, Crossing
+from tests.comm.channels.far import PROXY, Crossing
 from tests.comm.channels.rollouts_told import sizes_of
 
 CLOSED_S = 60.0
@@ -16,7 +16,7 @@ HANG_S = 3.0
 
 def stand_in(crossing, is_over):
     """One that grants a place and then takes what comes, but slowly: all of it would take minutes."""
-    wire = crossing._wire(STAND_IN)
+    wire = crossing._wire(PROXY)
     looking = poll()
     looking.register(wire, POLLIN)
     is_asked = False

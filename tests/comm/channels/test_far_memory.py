@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from gmi_drl.comm.channels import create_memory, trainer_end
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, ROOM
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
-from tests.comm.channels.far import STAND_IN, Crossing
+from tests.comm.channels.far import PROXY, Crossing
 from tests.comm.channels.rollouts_told import parameters, send, sizes_of, some_sizes
 
 HANG_S = 60.0
@@ -25,7 +25,7 @@ HANG_S = 60.0
 def test_memory_is_not_written_again_before_it_was_sent():
     """To a stand-in that reads nothing: the third rollout waits for the memory of the first."""
     crossing, wires = Crossing(1), []
-    thread = threading.Thread(target=lambda: wires.append(crossing._wire(STAND_IN)))
+    thread = threading.Thread(target=lambda: wires.append(crossing._wire(PROXY)))
     thread.start()
     carrier = crossing.carrier()
     thread.join()
@@ -69,8 +69,8 @@ class Watched(deque):
 class FarAgent:
     """An agent that acts as fast as it may, and its stand-in, as threads, with every queue between them."""
 
-    def __init__(self, gmi, sizes, memory, post, rests_s):
-        self.gmi, self.sizes, self.memory, self.post, self.rests_s = gmi, sizes, memory, post, rests_s
+    def __init__(self, gmi, sizes, memory, mailboxes, rests_s):
+        self.gmi, self.sizes, self.memory, self.mailboxes, self.rests_s = gmi, sizes, memory, mailboxes, rests_s
         self.crossing = Crossing(gmi)
         self.rollouts = self.left = 0
         self.of_agent, self.of_wires, self.words, self.inbox = (Watched() for _ in range(4))
@@ -79,7 +79,7 @@ class FarAgent:
             thread.start()
 
     def _stand_in(self):
-        with suppress(GmiError), closing(self.crossing.made_stand_in(self.memory, self.post, HANG_S)) as stand_in:
+        with suppress(GmiError), closing(self.crossing.made_stand_in(self.memory, self.mailboxes, HANG_S)) as stand_in:
             stand_in._wire._inbox = self.inbox
             stand_in.serve()
             self.left += len(stand_in._held)
@@ -114,10 +114,10 @@ def runs(draw):
 def test_queues_on_the_way_hold_no_more_than_the_places_that_were_leased(drawn):
     """A far agent is two rollouts ahead at most, of those for which there is room."""
     sizes, rests_of_agents, rests = drawn
-    post, memory = create_post(range(len(sizes.agents + sizes.trainers))), create_memory()
-    trainers = [trainer_end(memory, post, gmi, sizes, HANG_S) for gmi in sizes.trainers]
+    mailboxes, memory = create_mailboxes(range(len(sizes.agents + sizes.trainers))), create_memory()
+    trainers = [trainer_end(memory, mailboxes, gmi, sizes, HANG_S) for gmi in sizes.trainers]
     trainers[0].parameters.publish(0, parameters())
-    agents = [FarAgent(gmi, sizes, memory, post, s) for gmi, s in zip(sizes.agents, rests_of_agents, strict=True)]
+    agents = [FarAgent(gmi, sizes, memory, mailboxes, s) for gmi, s in zip(sizes.agents, rests_of_agents, strict=True)]
     for version, rest in enumerate(rests, 1):
         time.sleep(rest)
         for trainer in trainers:
@@ -141,4 +141,4 @@ def test_queues_on_the_way_hold_no_more_than_the_places_that_were_leased(drawn):
     for trainer in trainers:
         trainer.close()
     os.close(memory)
-    post.close()
+    mailboxes.close()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 from tests.comm.channels.rollouts_told import FORM, parameters, rollouts_in, send, sizes_of, write
 from tests.comm.files_as_gpus import Files
@@ -27,19 +27,19 @@ def run(files):
     opened = []
 
     def start(direct, **sizes):
-        post, memory = create_post(range(4)), create_memory()
+        mailboxes, memory = create_mailboxes(range(4)), create_memory()
         sizes = sizes_of(direct=direct, **sizes)
-        trainers = [trainer_end(memory, post, gmi, sizes, NOW_S) for gmi in sizes.trainers]
-        agents = {gmi: agent_end(memory, post, gmi, sizes, NOW_S) for gmi in sizes.agents}
+        trainers = [trainer_end(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.trainers]
+        agents = {gmi: agent_end(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.agents}
         trainers[0].parameters.publish(0, parameters())
-        opened.append((post, memory, *agents.values(), *trainers))
+        opened.append((mailboxes, memory, *agents.values(), *trainers))
         return trainers, agents
 
     yield start
-    for post, memory, *ends in opened:
+    for mailboxes, memory, *ends in opened:
         for end in ends:
             end.close()
-        post.close()
+        mailboxes.close()
         os.close(memory)
 
 
@@ -72,10 +72,10 @@ def test_an_agent_is_direct_to_the_trainer_of_its_gpu_alone(run, files):
 @pytest.fixture
 def pair(files):
     """A trainer and its direct agent, which are for their test to close."""
-    post, memory = create_post(range(2)), create_memory()
+    mailboxes, memory = create_mailboxes(range(2)), create_memory()
     sizes = sizes_of(direct=((1,),))
-    yield [end(memory, post, gmi, sizes, NOW_S) for end, gmi in ((trainer_end, 0), (agent_end, 1))]
-    post.close()
+    yield [end(memory, mailboxes, gmi, sizes, NOW_S) for end, gmi in ((trainer_end, 0), (agent_end, 1))]
+    mailboxes.close()
     os.close(memory)
 
 
@@ -120,7 +120,7 @@ def die(agent):
     """Let its process be one that is gone."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    agent._bells._memory.set_pid(agent._bells.own, process.pid)
+    agent._notifier._memory.set_pid(agent._notifier.own, process.pid)
 
 
 def test_a_place_that_a_direct_agent_left_unfinished_stays_unused_and_ends_the_training_when_it_is_needed(run):
@@ -130,7 +130,7 @@ def test_a_place_that_a_direct_agent_left_unfinished_stays_unused_and_ends_the_t
     spoilt = agents[1].lease()
     write(spoilt, 1, "obs", 0)
     die(agents[1])
-    trainer._bells.look((1,))
+    trainer._notifier.poll_ended((1,))
     batch = trainer.take()
     assert rollouts_in(batch) == [(1, 0), (2, 0)], "what was sent whole counts"
     trainer.parameters.publish(1, parameters(1))
@@ -139,7 +139,7 @@ def test_a_place_that_a_direct_agent_left_unfinished_stays_unused_and_ends_the_t
     while lease := agents[2].lease_now():
         places.append(lease.place)
     assert spoilt.number == 3 and places == [4, 5], "neither again nor a batch later"
-    with pytest.raises(PeerDiedError, match="GMI 1 ended while it wrote into GMI 0's memory of the GPU"):
+    with pytest.raises(PeerDiedError, match="GMI 1 ended while it wrote into the GPU memory of GMI 0"):
         trainer.take()
     trainer._reclaim(1, processes=1)  # once more, as where another process comes as this agent
     trainer.end_experience()
@@ -158,13 +158,13 @@ def test_one_that_an_agent_of_another_gpu_left_is_leased_again(run):
 
 
 def test_a_trainer_that_shares_nothing_is_named(files):
-    post, memory = create_post(range(3)), create_memory()
+    mailboxes, memory = create_mailboxes(range(3)), create_memory()
     sizes = sizes_of(agents=(1,), trainers=(0, 2), direct=((), (1,)))
-    trainer = trainer_end(memory, post, 0, sizes, NOW_S)
+    trainer = trainer_end(memory, mailboxes, 0, sizes, NOW_S)
     with pytest.raises(PeerSilentError, match=r"GMI 2 is not here yet and has not shared its memory of the GPU"):
-        agent_end(memory, post, 1, sizes, NOW_S)
+        agent_end(memory, mailboxes, 1, sizes, NOW_S)
     trainer.close()
-    post.close()
+    mailboxes.close()
     os.close(memory)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
 from gmi_drl.comm.memory import cuda_context, pinned
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiWarning
 from tests.comm.channels.rollouts_told import sizes_of
 from tests.comm.files_as_gpus import Files
@@ -48,17 +48,17 @@ def run(cuda):
     opened = []
 
     def start(**sizes):
-        post, memory = create_post(range(4)), create_memory()
+        mailboxes, memory = create_mailboxes(range(4)), create_memory()
         sizes = sizes_of(**sizes)
-        trainers = [trainer_end(memory, post, gmi, sizes, NOW_S) for gmi in sizes.trainers]
-        opened.append((trainers, post, memory))
-        return trainers, lambda device: agent_end(memory, post, sizes.agents[0], sizes, NOW_S, device)
+        trainers = [trainer_end(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.trainers]
+        opened.append((trainers, mailboxes, memory))
+        return trainers, lambda device: agent_end(memory, mailboxes, sizes.agents[0], sizes, NOW_S, device)
 
     yield start
-    for trainers, post, memory in opened:
+    for trainers, mailboxes, memory in opened:
         for trainer in trainers:
             trainer.close()
-        post.close()
+        mailboxes.close()
         os.close(memory)
 
 

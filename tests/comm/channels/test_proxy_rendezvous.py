@@ -6,11 +6,11 @@ from conftest import open_descriptors
 
 from gmi_drl.comm.channels.proxy_rendezvous import (
     AGENT,
-    STAND_IN,
+    PROXY,
     ProxyRendezvous,
     are_on_one_node,
     can_hear,
-    crossing_of,
+    proxy_group_name,
 )
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import MachineError
@@ -50,20 +50,22 @@ def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
 def test_both_ends_of_a_crossing_are_told_of_each_other():
     before = open_descriptors()
     hosts = {node: ProxyRendezvous(LAYOUT, node, "127.0.0.1") for node in "abc"}
-    assert {node: one.guests for node, one in hosts.items()} == {"a": (), "b": (0, 3, 4), "c": ()}
+    assert {node: one.proxied for node, one in hosts.items()} == {"a": (), "b": (0, 3, 4), "c": ()}
     addresses = {node: one.addresses for node, one in hosts.items()}
-    assert addresses["a"].keys() == {crossing_of(0)} and addresses["c"].keys() == {crossing_of(3), crossing_of(4)}
+    assert addresses["a"].keys() == {proxy_group_name(0)}
+    assert addresses["c"].keys() == {proxy_group_name(3), proxy_group_name(4)}
     meetings = {}
     for name, of_home in addresses["b"].items():
         (other,) = [addresses[node][name] for node in "ac" if name in addresses[node]]
-        meetings[name] = RankAddresses((other[AGENT], of_home[STAND_IN]), "t" * 32)
+        meetings[name] = RankAddresses((other[AGENT], of_home[PROXY]), "t" * 32)
     for one in hosts.values():
-        one.meet(meetings)
+        one.set_addresses(meetings)
     for gmi, node in ((0, "a"), (3, "c")):
         for end in (hosts[node], hosts["b"]):
-            (spot,) = end.spots(gmi).values()
-            assert RankAddresses.read(spot.meeting) == meetings[crossing_of(gmi)] and os.fstat(spot.listener)
-    assert hosts["a"].spots(3) == hosts["b"].spots(1) == hosts["c"].spots(0) == {}
+            (rendezvous,) = end.rendezvous_of(gmi).values()
+            ranks = RankAddresses.from_descriptor(rendezvous.addresses)
+            assert ranks == meetings[proxy_group_name(gmi)] and os.fstat(rendezvous.listener)
+    assert hosts["a"].rendezvous_of(3) == hosts["b"].rendezvous_of(1) == hosts["c"].rendezvous_of(0) == {}
     for one in hosts.values():
         one.close()
     assert open_descriptors() == before
@@ -71,10 +73,10 @@ def test_both_ends_of_a_crossing_are_told_of_each_other():
 
 def test_each_stand_in_is_on_the_host_of_its_agents_trainers():
     hosts = {node: ProxyRendezvous(TWO_POOLS, node, "127.0.0.1") for node in "abc"}
-    assert {node: one.guests for node, one in hosts.items()} == {"a": (4,), "b": (5,), "c": ()}
+    assert {node: one.proxied for node, one in hosts.items()} == {"a": (4,), "b": (5,), "c": ()}
     told = {node: [(name, *ranks) for name, ranks in one.addresses.items()] for node, one in hosts.items()}
-    assert told["a"] == [(crossing_of(4), STAND_IN)] and told["b"] == [(crossing_of(5), STAND_IN)]
-    assert told["c"] == [(crossing_of(4), AGENT), (crossing_of(5), AGENT)]
+    assert told["a"] == [(proxy_group_name(4), PROXY)] and told["b"] == [(proxy_group_name(5), PROXY)]
+    assert told["c"] == [(proxy_group_name(4), AGENT), (proxy_group_name(5), AGENT)]
     for one in hosts.values():
         one.close()
 

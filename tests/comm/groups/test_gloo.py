@@ -20,28 +20,28 @@ from gmi_drl.layout.reductions import MPR_GLOO
 
 
 @pytest.fixture
-def spot():
+def rendezvous():
     """The same for all ranks: two, of one device."""
-    with closing(RendezvousPoints(MPR_GLOO, [[0, 1]], 1)) as spots:
-        yield spots[0]
+    with closing(RendezvousPoints(MPR_GLOO, [[0, 1]], 1)) as points:
+        yield points[0]
 
 
-def test_a_peer_that_never_comes_is_silent(spot):
+def test_a_peer_that_never_comes_is_silent(rendezvous):
     with pytest.raises(PeerSilentError, match="rank 1"):
-        GlooGroup(Membership(0, [range(2)], hang_s=0.1), spot)
+        GlooGroup(Membership(0, [range(2)], hang_s=0.1), rendezvous)
 
 
-def test_a_table_for_others_is_refused(spot):
+def test_a_table_for_others_is_refused(rendezvous):
     with pytest.raises(UsageError, match="made for 2 ranks, this group has 3"):
-        GlooGroup(Membership(0, [range(3)], hang_s=60), spot)
+        GlooGroup(Membership(0, [range(3)], hang_s=60), rendezvous)
 
 
-def test_nothing_is_left_open_or_in_a_folder(spot, tmp_path, monkeypatch):
+def test_nothing_is_left_open_or_in_a_folder(rendezvous, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = open_descriptors()
 
     def live(rank):
-        with closing(GlooGroup(Membership(rank, [range(2)], hang_s=60), spot)) as group:
+        with closing(GlooGroup(Membership(rank, [range(2)], hang_s=60), rendezvous)) as group:
             group.barrier()
 
     with ThreadPoolExecutor(2) as pool:
@@ -50,10 +50,10 @@ def test_nothing_is_left_open_or_in_a_folder(spot, tmp_path, monkeypatch):
     assert open_descriptors() == before and not list(tmp_path.iterdir())
 
 
-def started(script, rank, spot, *rest):
+def started(script, rank, rendezvous, *rest):
     """A process that runs a script as a rank."""
-    line = [sys.executable, "-c", script, str(rank), json.dumps(spot.to_order()), *rest]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, text=True, pass_fds=spot.descriptors.values())
+    line = [sys.executable, "-c", script, str(rank), json.dumps(rendezvous.to_order()), *rest]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, text=True, pass_fds=rendezvous.descriptors.values())
 
 
 WITHOUT_LOOPBACK = """
@@ -84,15 +84,15 @@ from gmi_drl.comm.groups.gloo import GlooGroup
 from gmi_drl.comm.rendezvous import Spot
 from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import GmiError
-from gmi_drl.comm.memory.collective_calls import REDUCE, call_word
+from gmi_drl.comm.memory.collective_calls import REDUCE, call_code
 
-rank, spot, fates = int(sys.argv[1]), Spot.from_order(json.loads(sys.argv[2])), json.loads(sys.argv[3])
+rank, rendezvous, fates = int(sys.argv[1]), Spot.from_order(json.loads(sys.argv[2])), json.loads(sys.argv[3])
 member = Membership(rank, [range(len(fates))], hang_s=60)
-group = GlooGroup(member, spot)
+group = GlooGroup(member, rendezvous)
 object.__setattr__(member, "hang_s", 2)
 group.barrier()
 if fates[rank] != "reduces":
-    group._peers.meet(call_word(REDUCE, 50_000))  # comes, and gives nothing
+    group._peers.sync(call_code(REDUCE, 50_000))  # comes, and gives nothing
 if fates[rank] == "dies":
     os._exit(0)
 if fates[rank] == "stands still":
@@ -118,8 +118,8 @@ os._exit(0)  # as a GMI ends that has lost a peer (roles.child)
     ],
 )
 def test_a_group_can_end_although_a_peer_stands_still_half_way(fates, said):
-    with closing(RendezvousPoints(MPR_GLOO, [range(len(fates))], 1)) as spots:
-        ranks = [started(HALF_WAY, rank, spots[rank], json.dumps(fates)) for rank in range(len(fates))]
+    with closing(RendezvousPoints(MPR_GLOO, [range(len(fates))], 1)) as points:
+        ranks = [started(HALF_WAY, rank, points[rank], json.dumps(fates)) for rank in range(len(fates))]
     try:
         out, _ = ranks[0].communicate(timeout=60)
     finally:
@@ -148,11 +148,11 @@ def gloo_breaks():
 @pytest.mark.parametrize(
     ("start", "reason"), [(Unfinished, "its data stopped half-way"), (gloo_breaks, "Connection closed by peer")]
 )
-def test_a_peer_that_ends_after_it_has_come_is_named(spot, start, reason):
+def test_a_peer_that_ends_after_it_has_come_is_named(rendezvous, start, reason):
     child = os.fork()
-    group = GlooGroup(Membership(int(child == 0), [range(2)], hang_s=60), spot)
+    group = GlooGroup(Membership(int(child == 0), [range(2)], hang_s=60), rendezvous)
     if child == 0:
-        group._peers.meet(BARRIER)
+        group._peers.sync(BARRIER)
         os._exit(0)
     with pytest.raises(PeerDiedError, match=f"^rank 1 .*ended while rank 0 reduced with it: {reason}"):
         group._finish(BARRIER, start)
@@ -176,9 +176,9 @@ group._finish(BARRIER, lambda: time.sleep(8 * rank) or group._group.barrier())
 """
 
 
-def test_gloo_does_not_give_up_by_its_own_clock(spot):
+def test_gloo_does_not_give_up_by_its_own_clock(rendezvous):
     """Which goes on while a process is stopped: only we say when a peer is silent."""
-    runs = [started(LONGER_THAN_GLOO_WAITS, rank, spot) for rank in range(2)]
+    runs = [started(LONGER_THAN_GLOO_WAITS, rank, rendezvous) for rank in range(2)]
     assert [run.wait(120) for run in runs] == [0, 0]
     for run in runs:
         run.stdout.close()

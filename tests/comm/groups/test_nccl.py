@@ -96,12 +96,12 @@ def test_a_dead_peer_is_named_although_neither_its_sum_nor_the_abort_ever_return
 
 def both(live):
     """What two threads, each a rank, make of their group."""
-    spots = RendezvousPoints(NCCL_FLAT, EACH_ON_ITS_OWN, 1)
+    points = RendezvousPoints(NCCL_FLAT, EACH_ON_ITS_OWN, 1)
 
     def one(rank):
-        return live(nccl.NcclGroup(Membership(rank, EACH_ON_ITS_OWN, hang_s=20), spots[rank]))
+        return live(nccl.NcclGroup(Membership(rank, EACH_ON_ITS_OWN, hang_s=20), points[rank]))
 
-    with closing(spots), ThreadPoolExecutor(2) as pool:
+    with closing(points), ThreadPoolExecutor(2) as pool:
         return list(pool.map(one, (0, 1)))
 
 
@@ -134,13 +134,13 @@ def test_what_nccl_says_is_told_with_the_remedy(monkeypatch):
 
 
 def test_a_machine_that_cannot_is_refused_before_anybody_is_waited_for(monkeypatch):
-    member, spot = Membership(0, [[0, 1]]), Rendezvous(segment=0, store=0)
+    member, rendezvous = Membership(0, [[0, 1]]), Rendezvous(segment=0, store=0)
     monkeypatch.setattr(nccl, "_version", lambda: (2, 29, 7))
     with pytest.raises(MachineError, match=r"NCCL 2\.29\.7 takes one GMI per GPU, 2 need 2\.30.*: use MPR-shm"):
-        open_group(NCCL_FLAT, member, spot)
+        open_group(NCCL_FLAT, member, rendezvous)
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
     with pytest.raises(MachineError, match="torch has no NCCL: use MPR-shm"):
-        open_group(NCCL_FLAT, member, spot)
+        open_group(NCCL_FLAT, member, rendezvous)
 
 
 def test_an_old_nccl_takes_one_rank_of_each_gpu(monkeypatch):

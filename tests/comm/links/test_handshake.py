@@ -8,9 +8,9 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from gmi_drl.comm.channels.proxy_rendezvous import member_of
-from gmi_drl.comm.links.door import greeting
+from gmi_drl.comm.channels.proxy_rendezvous import proxy_membership
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
+from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import MachineError, PeerDiedError
 
@@ -18,7 +18,7 @@ TOKEN, WRONG = secrets.token_hex(16), secrets.token_hex(16)
 
 DOORS = {
     "group": lambda rank: Membership(rank, [[0], [1]], hang_s=60.0),
-    "crossing": lambda rank: member_of(3, rank, "home", 60.0),
+    "crossing": lambda rank: proxy_membership(3, rank, "home", 60.0),
 }
 
 

@@ -3,7 +3,7 @@
 import socket
 from select import POLLIN, poll
 
-from gmi_drl.comm.links.framing import OTHERS, FramedConnection
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 
 
 def wires():
@@ -25,14 +25,14 @@ def test_numbers_go_straight_to_where_the_word_before_them_says():
     wire, other = wires()
     targets = [memoryview(bytearray(3)) for _ in range(4)]
     for number in range(4):
-        other.tell(OTHERS + number, b"next")
+        other.tell(FIRST_OTHER_KIND + number, b"next")
         other.send(memoryview(bytes([number] * 3)))
     other.close()
     came = []
     for kind, said in words(wire):
         assert said == b"next" and not wire.is_receiving, "those before are there"
-        wire.receive(targets[kind - OTHERS])
-        came.append(kind - OTHERS)
+        wire.receive(targets[kind - FIRST_OTHER_KIND])
+        came.append(kind - FIRST_OTHER_KIND)
     assert came == [0, 1, 2, 3] and wire.received == 12 and not wire.is_receiving
     assert [bytes(target) for target in targets] == [bytes([number] * 3) for number in range(4)]
     assert not wire._inbox, "nothing was kept elsewhere meanwhile"

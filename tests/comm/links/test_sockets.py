@@ -64,7 +64,7 @@ def test_what_comes_before_it_is_asked_for_waits_in_order(listeners):
     def job(link):
         if link.rank == 0:
             everyone_has_sent.wait(60)
-            link.meet(1)  # reads all that has come
+            link.sync(1)  # reads all that has come
             got = torch.empty(2, 3)
             for row in got:
                 link.receive(row, 1)
@@ -73,7 +73,7 @@ def test_what_comes_before_it_is_asked_for_waits_in_order(listeners):
         for number in (1.0, 2.0):
             link.send(torch.full((3,), number), 0) if link.rank == 1 else None
         everyone_has_sent.wait(60)
-        link.meet(1)
+        link.sync(1)
         return None
 
     assert together(listeners, job)[0] == [[1.0] * 3, [2.0] * 3]
@@ -95,7 +95,7 @@ def test_rings(listeners, numel):
 def test_different_calls_are_refused_in_the_same_words(listeners):
     def job(link):
         with pytest.raises(UsageError) as caught:
-            link.meet(link.rank // 2)
+            link.sync(link.rank // 2)
         return str(caught.value)
 
     (said,) = set(together(listeners, job))
@@ -126,7 +126,7 @@ def test_a_slow_rank_is_told_of_and_waited_for(listeners, monkeypatch, caplog):
     def job(link):
         if link.rank == 1:
             time.sleep(1.0)
-        link.meet(1)
+        link.sync(1)
         return link.rank
 
     assert together(listeners, job) == [0, 1, 2]
@@ -161,11 +161,11 @@ def test_a_rank_that_waits_elsewhere_for_somebody_slow_is_waited_for(listeners, 
         if link.rank == 1:
             for _ in range(150):
                 time.sleep(0.02)
-                for tell in link._member.renewals.tell:
+                for tell in link._member.keepalives.send:
                     tell()
         else:
-            link._member.renewals.heard.append(lambda: heard.append(link.rank))
-        link.meet(1)
+            link._member.keepalives.received.append(lambda: heard.append(link.rank))
+        link.sync(1)
         return set(heard)
 
     assert together(listeners, job) == [{0}, set(), {2}]
@@ -209,8 +209,8 @@ def test_a_meeting_is_for_its_ranks(listeners):
 
 def test_a_meeting_is_inherited_by_descriptor(listeners):
     meeting = meeting_at(listeners)
-    with open(meeting.written(), "rb+") as paper:
-        assert RankAddresses.read(paper.fileno()) == meeting
+    with open(meeting.to_descriptor(), "rb+") as paper:
+        assert RankAddresses.from_descriptor(paper.fileno()) == meeting
         paper.truncate(10)
         with pytest.raises(UsageError, match=rf"descriptor {paper.fileno()} is no meeting"):
-            RankAddresses.read(paper.fileno())
+            RankAddresses.from_descriptor(paper.fileno())

@@ -14,7 +14,7 @@ from gmi_drl.comm.channels import create_memory, trainer_end
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory import fence
 from gmi_drl.comm.memory.mailbox import Inbox, Outbox
-from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.record_ring import RingReader, RingWriter
@@ -44,10 +44,10 @@ def test_an_arrival_follows_the_pid(monkeypatch):
     memory = mmap.mmap(-1, 2 * LINE_BYTES)
     watched = Watched(memory, monkeypatch)
 
-    def meet(peers):
+    def sync(peers):
         assert watched.last_words() == {1: 1 << 48} and memoryview(memory).cast("q")[2] == os.getpid()
 
-    monkeypatch.setattr(RankTable, "_meet_patiently", meet)
+    monkeypatch.setattr(RankTable, "_sync_patiently", sync)
     monkeypatch.setattr(RankTable, "_watch", lambda peers, peer: None)
     RankTable(memory, 0, Membership(0, [range(2)], hang_s=1))
 
@@ -63,10 +63,10 @@ def test_a_count_of_records_follows_the_record_and_its_reading(monkeypatch):
 
 
 def test_how_far_a_mailbox_is_follows_its_bytes(monkeypatch):
-    post = create_post(range(2))
-    memory = MailboxMemory(post.memory)
-    bells = [Notifier(post, memory, own, hang_s=1) for own in (0, 1)]
-    outbox, inbox = Outbox(memory, bells[0], 1), Inbox(memory, bells[1], 0)
+    mailboxes = create_mailboxes(range(2))
+    memory = MailboxMemory(mailboxes.memory)
+    notifier = [Notifier(mailboxes, memory, own, hang_s=1) for own in (0, 1)]
+    outbox, inbox = Outbox(memory, notifier[0], 1), Inbox(memory, notifier[1], 0)
     start, _ = memory.room(0, 1)
     first = start - mmap.PAGESIZE  # its words
     watched = Watched(memoryview(memory.memory)[first : start + mmap.PAGESIZE], monkeypatch)
@@ -75,19 +75,19 @@ def test_how_far_a_mailbox_is_follows_its_bytes(monkeypatch):
     with inbox.message():
         inbox.take(torch.empty(8, dtype=torch.uint8))
     assert watched.last_words() == {LINE_BYTES // 8: 8}
-    for bell in bells:
+    for bell in notifier:
         bell.close()
-    post.close()
+    mailboxes.close()
 
 
 def test_a_version_follows_its_parameters(monkeypatch):
-    post, descriptor, sizes = create_post(range(2)), create_memory(), sizes_of(agents=(1,), trainers=(0,))
-    end = trainer_end(descriptor, post, 0, sizes, 1)
+    mailboxes, descriptor, sizes = create_mailboxes(range(2)), create_memory(), sizes_of(agents=(1,), trainers=(0,))
+    end = trainer_end(descriptor, mailboxes, 0, sizes, 1)
     watched = Watched(end._memory.memory, monkeypatch)
     end.parameters.publish(0, parameters(3))
     assert list(watched.last_words().values()) == [1]
     end.close()
-    post.close()
+    mailboxes.close()
     os.close(descriptor)
 
 

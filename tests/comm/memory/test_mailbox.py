@@ -8,39 +8,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.comm.memory.mailbox import Inbox, Outbox
-from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, MailboxMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, MailboxMemory, create_mailboxes
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import GmiError, MachineError, PeerSilentError
 from gmi_drl.hardware.host_memory import SPARE_BYTES
 
 
 @pytest.fixture
-def post():
-    post = create_post(range(2), most_messages=4, most_bytes=2 * PIECE_BYTES)
-    yield post
-    post.close()
+def mailboxes():
+    mailboxes = create_mailboxes(range(2), most_messages=4, most_bytes=2 * PIECE_BYTES)
+    yield mailboxes
+    mailboxes.close()
 
 
 @contextmanager
-def opened(post, hang_s):
+def opened(mailboxes, hang_s):
     """An outbox of GMI 0 and an inbox of GMI 1, both of this process."""
-    memory = MailboxMemory(post.memory)
-    bells = [Notifier(post, memory, own, hang_s) for own in (0, 1)]
-    yield Outbox(memory, bells[0], 1), Inbox(memory, bells[1], 0)
-    for bell in bells:
+    memory = MailboxMemory(mailboxes.memory)
+    notifier = [Notifier(mailboxes, memory, own, hang_s) for own in (0, 1)]
+    yield Outbox(memory, notifier[0], 1), Inbox(memory, notifier[1], 0)
+    for bell in notifier:
         bell.close()
 
 
 @pytest.fixture
-def ends(post):
-    with opened(post, hang_s=60) as ends:
+def ends(mailboxes):
+    with opened(mailboxes, hang_s=60) as ends:
         yield ends
 
 
 @pytest.fixture
-def impatient(post):
+def impatient(mailboxes):
     """For what never comes."""
-    with opened(post, hang_s=0.1) as ends:
+    with opened(mailboxes, hang_s=0.1) as ends:
         yield ends
 
 
@@ -59,7 +59,7 @@ def held(descriptor):
     return os.fstat(descriptor).st_blocks * 512
 
 
-def test_a_message_longer_than_the_mailbox_goes_in_pieces(post, ends):
+def test_a_message_longer_than_the_mailbox_goes_in_pieces(mailboxes, ends):
     outbox, inbox = ends
     sizes = [7 * PIECE_BYTES + 3, 1, 5 * PIECE_BYTES, 2 * PIECE_BYTES, 12_345]
     sender = threading.Thread(target=lambda: [outbox.send([numbers(size, size)]) for size in sizes])
@@ -69,25 +69,25 @@ def test_a_message_longer_than_the_mailbox_goes_in_pieces(post, ends):
     sender.join()
 
 
-def test_each_end_rings_for_the_other_after_a_piece_and_after_a_message(post, ends):
+def test_each_end_rings_for_the_other_after_a_piece_and_after_a_message(mailboxes, ends):
     outbox, inbox = ends
-    for bell in post.bells.values():
+    for bell in mailboxes.eventfds.values():
         os.eventfd_read(bell)
     outbox.send([numbers(PIECE_BYTES + 1)])
-    assert os.eventfd_read(post.bells[1]) == 2
+    assert os.eventfd_read(mailboxes.eventfds[1]) == 2
     take(inbox, PIECE_BYTES + 1)
-    assert os.eventfd_read(post.bells[0]) == 2
+    assert os.eventfd_read(mailboxes.eventfds[0]) == 2
 
 
-def test_memory_is_what_was_under_way(post, ends):
+def test_memory_is_what_was_under_way(mailboxes, ends):
     outbox, inbox = ends
-    before = held(post.memory)
+    before = held(mailboxes.memory)
     for seed in range(40):  # through more than the whole mailbox
         outbox.send([numbers(50_000, seed)])
         assert take(inbox, 50_000).equal(numbers(50_000, seed))
-    assert held(post.memory) <= before + 2 * PIECE_BYTES
+    assert held(mailboxes.memory) <= before + 2 * PIECE_BYTES
     outbox.send([numbers(2 * PIECE_BYTES)])
-    assert held(post.memory) == before + 3 * PIECE_BYTES
+    assert held(mailboxes.memory) == before + 3 * PIECE_BYTES
 
 
 def test_as_many_bytes_as_are_allowed_are_under_way_wherever_they_begin(impatient):
@@ -138,29 +138,29 @@ def test_a_lack_of_memory_is_an_error_and_no_signal(ends, monkeypatch):
 class Reopened:
     """Both ends of a mailbox, each of which is opened anew now and then, as by a process that comes after another."""
 
-    def __init__(self, post):
-        self.memory = MailboxMemory(post.memory)
-        self.bells = [Notifier(post, self.memory, own, hang_s=0.1) for own in (0, 1)]
+    def __init__(self, mailboxes):
+        self.memory = MailboxMemory(mailboxes.memory)
+        self.notifier = [Notifier(mailboxes, self.memory, own, hang_s=0.1) for own in (0, 1)]
         self.open_outbox()
         self.open_inbox()
 
     def open_outbox(self):
-        self.outbox = Outbox(self.memory, self.bells[0], 1)
+        self.outbox = Outbox(self.memory, self.notifier[0], 1)
 
     def open_inbox(self):
-        self.inbox = Inbox(self.memory, self.bells[1], 0)
+        self.inbox = Inbox(self.memory, self.notifier[1], 0)
 
     def close(self):
-        for bell in self.bells:
+        for bell in self.notifier:
             bell.close()
 
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 2 * PIECE_BYTES), st.booleans(), st.booleans()), max_size=12))
 def test_ends_that_are_opened_anew_go_on_where_the_last_ones_were(messages):
-    post = create_post(range(2), most_messages=4, most_bytes=2 * PIECE_BYTES)
-    before, under_way = held(post.memory), []
-    with closing(post), closing(Reopened(post)) as ends:
+    mailboxes = create_mailboxes(range(2), most_messages=4, most_bytes=2 * PIECE_BYTES)
+    before, under_way = held(mailboxes.memory), []
+    with closing(mailboxes), closing(Reopened(mailboxes)) as ends:
         for number, (size, opens_outbox, opens_inbox) in enumerate(messages, start=1):
             while len(under_way) == 4 or sum(under_way) + size > 2 * PIECE_BYTES:
                 assert take(ends.inbox, under_way[0]).equal(numbers(under_way[0], under_way.pop(0)))
@@ -172,11 +172,11 @@ def test_ends_that_are_opened_anew_go_on_where_the_last_ones_were(messages):
                 ends.open_inbox()
         for size in under_way:
             assert take(ends.inbox, size).equal(numbers(size, size))
-        assert held(post.memory) <= before + 4096 + 3 * PIECE_BYTES, "pieces are used again"
+        assert held(mailboxes.memory) <= before + 4096 + 3 * PIECE_BYTES, "pieces are used again"
 
 
-def test_a_message_that_a_process_left_half_way_is_an_error_for_the_next(post):
-    with closing(Reopened(post)) as ends:
+def test_a_message_that_a_process_left_half_way_is_an_error_for_the_next(mailboxes):
+    with closing(Reopened(mailboxes)) as ends:
         ends.outbox.send([numbers(5)])
         with pytest.raises(PeerSilentError):
             ends.outbox.send([numbers(3 * PIECE_BYTES)])
@@ -191,8 +191,8 @@ def test_a_message_that_a_process_left_half_way_is_an_error_for_the_next(post):
             take(ends.inbox, 1)
 
 
-def test_a_message_of_which_nothing_was_told_is_sent_anew(post):
-    with closing(Reopened(post)) as ends:
+def test_a_message_of_which_nothing_was_told_is_sent_anew(mailboxes):
+    with closing(Reopened(mailboxes)) as ends:
         with pytest.raises(KeyboardInterrupt):
             ends.outbox.send(part for part in (numbers(9), Interrupted()))
         ends.open_outbox()

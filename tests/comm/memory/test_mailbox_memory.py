@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from conftest import open_descriptors
 
-from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, MailboxMemory, create_post
+from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, MailboxMemory, create_mailboxes
 from gmi_drl.comm.memory.segment import create_segment
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.hardware.host_memory import SPARE_BYTES
@@ -16,26 +16,26 @@ def held(descriptor):
 
 
 def test_mailboxes_do_not_overlap_and_are_only_promised():
-    post = create_post(range(3))
-    memory = MailboxMemory(post.memory)
+    mailboxes = create_mailboxes(range(3))
+    memory = MailboxMemory(mailboxes.memory)
     rooms = sorted(memory.room(sender, receiver) for sender in range(3) for receiver in range(3))
     assert all(start + size + mmap.PAGESIZE == other for (start, size), (other, _) in pairwise(rooms))
     assert all(size == 64 * 2**20 + PIECE_BYTES for _, size in rooms) and sum(rooms[-1]) == len(memory.memory)
-    assert len(post.bells) == 3 and held(post.memory) == mmap.PAGESIZE
-    post.close()
+    assert len(mailboxes.eventfds) == 3 and held(mailboxes.memory) == mmap.PAGESIZE
+    mailboxes.close()
 
 
 def test_hundreds_of_gmis_of_a_host_cost_a_few_pages():
-    post = create_post(range(300))
-    MailboxMemory(post.memory).words(17, 299)
-    assert held(post.memory) < 2**16
-    post.close()
+    mailboxes = create_mailboxes(range(300))
+    MailboxMemory(mailboxes.memory).words(17, 299)
+    assert held(mailboxes.memory) < 2**16
+    mailboxes.close()
 
 
 def test_words_are_apart_and_get_memory_from_both_ends():
-    post = create_post([3, 7])
-    memory = MailboxMemory(post.memory)
-    before = held(post.memory)
+    mailboxes = create_mailboxes([3, 7])
+    memory = MailboxMemory(mailboxes.memory)
+    before = held(mailboxes.memory)
     pairs = [(3, 7), (7, 3)]
     for number, pair in enumerate(pairs, start=1):
         words = memory.words(*pair)
@@ -43,40 +43,40 @@ def test_words_are_apart_and_get_memory_from_both_ends():
             words[place] = number
     memory.set_pid(3, 8)
     memory.set_pid(7, 9)
-    other = MailboxMemory(post.memory)
+    other = MailboxMemory(mailboxes.memory)
     assert [set(other.words(*pair)) for pair in pairs] == [{1}, {2}] and [other.pid(3), other.pid(7)] == [8, 9]
-    assert held(post.memory) == before + 2 * mmap.PAGESIZE
-    post.close()
+    assert held(mailboxes.memory) == before + 2 * mmap.PAGESIZE
+    mailboxes.close()
 
 
 def test_a_piece_is_made_real_or_refused(monkeypatch):
-    post = create_post(range(2))
-    memory = MailboxMemory(post.memory)
-    before = held(post.memory)
+    mailboxes = create_mailboxes(range(2))
+    memory = MailboxMemory(mailboxes.memory)
+    before = held(mailboxes.memory)
     memory.grow(1, 0, 2)
-    assert held(post.memory) == before + PIECE_BYTES
+    assert held(mailboxes.memory) == before + PIECE_BYTES
     start, _ = memory.room(1, 0)
     memory.memory[start + 2 * PIECE_BYTES : start + 3 * PIECE_BYTES] = b"x" * PIECE_BYTES
-    assert held(post.memory) == before + PIECE_BYTES
+    assert held(mailboxes.memory) == before + PIECE_BYTES
     monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: SPARE_BYTES)
     with pytest.raises(MachineError, match=r"need 256.0 KiB of memory, but 64.0 MiB are available, of which 64.0 MiB"):
         memory.grow(1, 0, 3)
-    for act in (lambda: memory.words(0, 1), lambda: create_post(range(2))):
+    for act in (lambda: memory.words(0, 1), lambda: create_mailboxes(range(2))):
         with pytest.raises(MachineError, match=r"mailboxes need 4.0 KiB of memory, .* use fewer GMIs"):
             act()
-    post.close()
+    mailboxes.close()
 
 
 @pytest.mark.parametrize("numbers", [(0, 64, PIECE_BYTES), (2, 0, PIECE_BYTES), (2, 64, PIECE_BYTES + 1), (2, 64, 0)])
 def test_numbers_must_be_whole(numbers):
     size, *most = numbers
     with pytest.raises(UsageError, match="not {}, {} and {}".format(*numbers)):
-        create_post(range(size), *most)
+        create_mailboxes(range(size), *most)
 
 
 def test_what_is_no_post_is_refused():
     segment = create_segment(2, 100)
-    with pytest.raises(UsageError, match="not the memory of a post"):
+    with pytest.raises(UsageError, match="not the memory of mailboxes"):
         MailboxMemory(segment)
     os.close(segment)
     with pytest.raises(UsageError, match="pass_fds"):
@@ -95,5 +95,5 @@ def test_a_lack_of_descriptors_leaves_none_open(monkeypatch):
 
     monkeypatch.setattr("os.eventfd", eventfd)
     with pytest.raises(MachineError, match="no mailboxes for 3 GMIs: Too many open files: use fewer"):
-        create_post(range(3))
+        create_mailboxes(range(3))
     assert len(open_descriptors()) == before

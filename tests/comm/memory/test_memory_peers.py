@@ -20,10 +20,10 @@ def test_a_late_rank_that_has_died_is_noticed_and_one_that_arrived_first_is_not(
     peers = RankTable(memory, 0, Membership(0, [range(2)], hang_s=600))
     child.kill()
     child.wait()
-    peers.meet()
+    peers.sync()
     started = time.perf_counter()
     with pytest.raises(PeerDiedError, match=rf"rank 1 \(process {child.pid}\) ended"):
-        peers.meet()
+        peers.sync()
     assert time.perf_counter() - started < 60, "by its death, not by its silence"
     child.stdin.close()
     peers.close()

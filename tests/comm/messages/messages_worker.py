@@ -1,4 +1,4 @@
-"""GMI 1 of a post: `python messages_worker.py DEED MEMORY BELL BELL`; says what it has come to on stdout."""
+"""GMI 1 of those that share mailboxes: `messages_worker.py ACTION MEMORY EVENTFD EVENTFD` writes a result to stdout."""
 
 import os
 import sys
@@ -38,5 +38,5 @@ def stick(messages):
 
 
 if __name__ == "__main__":
-    memory, *bells = map(int, sys.argv[2:])
-    globals()[sys.argv[1]](Messages(Mailboxes(memory, dict(enumerate(bells))), 1, hang_s=60))
+    memory, *notifier = map(int, sys.argv[2:])
+    globals()[sys.argv[1]](Messages(Mailboxes(memory, dict(enumerate(notifier))), 1, hang_s=60))

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from gmi_drl.comm.membership import Renewals
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.membership import Keepalives
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import PeerSilentError
@@ -18,14 +18,14 @@ LONG = 20  # seconds; every wait here is for 2 at most
 @contextmanager
 def ends(hang_s=1.0):
     """The ends of three GMIs."""
-    post = create_post(range(3))
-    opened = [Messages(post, gmi_id, hang_s, Renewals()) for gmi_id in range(3)]
+    mailboxes = create_mailboxes(range(3))
+    opened = [Messages(mailboxes, gmi_id, hang_s, Keepalives()) for gmi_id in range(3)]
     try:
         yield opened
     finally:
         for end in opened:
             end.close()
-        post.close()
+        mailboxes.close()
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def nothing():
 def test_who_waits_for_a_gmi_that_hears_others_waits_on_and_tells_so(each_second):
     with ends() as (simulator, agent, trainer):
         told = []
-        trainer._renewals.tell.append(lambda: told.append(1))
+        trainer._keepalives.send.append(lambda: told.append(1))
 
         def step():
             simulator.send("step", AGENT)
@@ -76,11 +76,11 @@ def test_what_one_learns_of_goes_on_to_those_that_wait_for_it(each_second):
     with ends() as (simulator, agent, trainer):
 
         def rank_renews():
-            (heard,) = trainer._renewals.heard
+            (heard,) = trainer._keepalives.received
             heard()
 
-        known = [simulator._memory.news(AGENT)]
-        each_second += [rank_renews, lambda: known.append(simulator._memory.news(AGENT))] * LONG
+        known = [simulator._memory.activity_ns(AGENT)]
+        each_second += [rank_renews, lambda: known.append(simulator._memory.activity_ns(AGENT))] * LONG
         each_second += [lambda: trainer.send("collect", AGENT)]
         assert agent.hear(TRAINER, patience=2) == "collect"
         assert known == sorted(set(known)) and len(known) == LONG + 1, "newer after each renewal"

@@ -12,7 +12,7 @@ import pytest
 import torch
 from conftest import open_descriptors
 
-from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, create_post
+from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
 
@@ -22,20 +22,20 @@ BIG = 5 * PIECE_BYTES
 
 
 @pytest.fixture
-def post():
-    post = create_post(range(2), MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
-    yield post
-    post.close()
+def mailboxes():
+    mailboxes = create_mailboxes(range(2), MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
+    yield mailboxes
+    mailboxes.close()
 
 
-def opened(post, gmi_id=0, hang_s=60):
-    return Messages(post, gmi_id, hang_s)
+def opened(mailboxes, gmi_id=0, hang_s=60):
+    return Messages(mailboxes, gmi_id, hang_s)
 
 
 @contextmanager
-def worker(post, deed):
+def worker(mailboxes, deed):
     """GMI 1 as a process of its own."""
-    descriptors = post.descriptors
+    descriptors = mailboxes.descriptors
     line = [sys.executable, str(WORKER), deed, *map(str, descriptors)]
     process = subprocess.Popen(line, pass_fds=descriptors, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -47,8 +47,8 @@ def worker(post, deed):
         process.stdout.close()
 
 
-def test_a_tree_arrives_as_it_was_when_it_was_sent(post):
-    here, there = opened(post), opened(post, 1)
+def test_a_tree_arrives_as_it_was_when_it_was_sent(mailboxes):
+    here, there = opened(mailboxes), opened(mailboxes, 1)
     weight = torch.arange(6.0).view(2, 3)
     here.send({"weight": weight.t(), "step": (3, None), "none": torch.empty(0, 4), "alone": torch.tensor(True)}, 1)
     weight.zero_()
@@ -59,8 +59,8 @@ def test_a_tree_arrives_as_it_was_when_it_was_sent(post):
         end.close()
 
 
-def test_a_message_too_many_waits_until_one_is_taken(post):
-    here, there = opened(post, hang_s=0.1), opened(post, 1)
+def test_a_message_too_many_waits_until_one_is_taken(mailboxes):
+    here, there = opened(mailboxes, hang_s=0.1), opened(mailboxes, 1)
     sendings = [here.send(number, 1) for number in range(MOST_MESSAGES)]
     with pytest.raises(PeerSilentError, match=r"GMI 1 \(process \d+\) lives but has not taken a message for 0.1 s"):
         here.send("too many", 1)
@@ -75,10 +75,10 @@ def test_a_message_too_many_waits_until_one_is_taken(post):
     assert last.done()
 
 
-def test_who_waits_is_woken(post, monkeypatch):
+def test_who_waits_is_woken(mailboxes, monkeypatch):
     monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", nap_s := 30.0)  # longer than anything here takes
     started = time.monotonic()
-    here, there = opened(post), opened(post, 1)
+    here, there = opened(mailboxes), opened(mailboxes, 1)
     for _ in range(MOST_MESSAGES):
         here.send("early", 1)
     sent = []
@@ -98,9 +98,9 @@ def test_who_waits_is_woken(post, monkeypatch):
     assert came == ["woken"] and time.monotonic() - started < nap_s, "nobody slept it out"
 
 
-def test_between_processes_order_is_kept_and_big_messages_go(post):
-    with worker(post, "echo") as process:
-        here = opened(post)
+def test_between_processes_order_is_kept_and_big_messages_go(mailboxes):
+    with worker(mailboxes, "echo") as process:
+        here = opened(mailboxes)
         for number in range(100):
             tensor = torch.full((BIG,) if number % 25 == 1 else (number,), number, dtype=torch.uint8)
             here.send([number, tensor], 1)
@@ -111,10 +111,10 @@ def test_between_processes_order_is_kept_and_big_messages_go(post):
         here.close()
 
 
-def test_what_was_sent_before_the_end_is_received(post):
-    with worker(post, "leave") as process:
+def test_what_was_sent_before_the_end_is_received(mailboxes):
+    with worker(mailboxes, "leave") as process:
         assert process.wait() == 0
-        here = opened(post)
+        here = opened(mailboxes)
         assert [here.recv(1) for _ in range(3)] == [0, 1, 2]
         named = rf"GMI 1 \(process {process.pid}\) ended and has not"
         with pytest.raises(PeerDiedError, match=f"{named} sent a message for GMI 0: its log says why"):
@@ -123,9 +123,9 @@ def test_what_was_sent_before_the_end_is_received(post):
             here.send(1, 1)
 
 
-def test_a_death_is_noticed_at_once_by_who_waits(post):
-    with worker(post, "stand") as process:
-        here = opened(post, hang_s=600)
+def test_a_death_is_noticed_at_once_by_who_waits(mailboxes):
+    with worker(mailboxes, "stand") as process:
+        here = opened(mailboxes, hang_s=600)
         assert [here.recv(1) for _ in range(3)] == [0, 1, 2]
         sending = here.send("never taken", 1)
         threading.Timer(0.2, process.kill).start()
@@ -139,11 +139,11 @@ def test_a_death_is_noticed_at_once_by_who_waits(post):
             sending.done()
 
 
-def test_half_a_message_is_none(post):
-    with worker(post, "stick") as process:
-        here = opened(post)
+def test_half_a_message_is_none(mailboxes):
+    with worker(mailboxes, "stick") as process:
+        here = opened(mailboxes)
         assert here.recv(1) == "whole"
-        here._inboxes[1]._bells.wait(here._inboxes[1]._has_more, 1, "begun")
+        here._inboxes[1]._notifier.wait(here._inboxes[1]._has_more, 1, "begun")
         process.kill()
         with pytest.raises(PeerDiedError, match=rf"GMI 1 \(process {process.pid}\).*sent the rest of a message"):
             here.recv(1)
@@ -151,21 +151,21 @@ def test_half_a_message_is_none(post):
             here.recv(1)
 
 
-def test_a_stopped_peer_is_silent_and_goes_on(post):
-    with worker(post, "echo") as process:
+def test_a_stopped_peer_is_silent_and_goes_on(mailboxes):
+    with worker(mailboxes, "echo") as process:
         assert process.stdout.readline() == "open\n"
         process.send_signal(signal.SIGSTOP)
-        impatient = opened(post, hang_s=0.2)
+        impatient = opened(mailboxes, hang_s=0.2)
         with pytest.raises(PeerSilentError, match=rf"GMI 1 \(process {process.pid}\) lives but has not sent a message"):
             impatient.recv(1)
         process.send_signal(signal.SIGCONT)
-        patient = opened(post)
+        patient = opened(mailboxes)
         patient.send("second", 1)
         assert patient.recv(1)["echo"] == "second"
 
 
-def test_what_is_no_message_names_its_sender(post, monkeypatch):
-    here, there = opened(post), opened(post, 1)
+def test_what_is_no_message_names_its_sender(mailboxes, monkeypatch):
+    here, there = opened(mailboxes), opened(mailboxes, 1)
     monkeypatch.setattr("gmi_drl.comm.messages.messages.encode", lambda data: (b'{"tensor":["load",[]]}', []))
     here.send(None, 1)
     with pytest.raises(GmiError, match=r"GMI 0 has sent GMI 1 what is no message: .* unknown dtype 'load'"):
@@ -179,8 +179,8 @@ def test_what_is_no_message_names_its_sender(post, monkeypatch):
         here.recv(1)
 
 
-def test_a_tensor_without_room_is_an_error(post, monkeypatch):
-    here, there = opened(post), opened(post, 1)
+def test_a_tensor_without_room_is_an_error(mailboxes, monkeypatch):
+    here, there = opened(mailboxes), opened(mailboxes, 1)
     here.send(torch.ones(3), 1)
 
     def full(*given, **named):
@@ -192,32 +192,32 @@ def test_a_tensor_without_room_is_an_error(post, monkeypatch):
 
 
 @pytest.mark.parametrize("other", [0, 2, -1, "1", None, True, 1.0])
-def test_only_others_are_spoken_to(post, other):
-    here = opened(post)
+def test_only_others_are_spoken_to(mailboxes, other):
+    here = opened(mailboxes)
     text = f"GMI 0 cannot send to GMI {other!r}: it must be the id of one of the 2 GMIs of this host"
     with pytest.raises(UsageError, match=text):
         here.send(1, other)
     with pytest.raises(UsageError, match=f"cannot receive from GMI {other!r}:"):
         here.recv(other)
     with pytest.raises(UsageError, match="GMI 2 is not among the 2"):
-        opened(post, 2)
+        opened(mailboxes, 2)
 
 
-def test_other_processors_are_refused(post, monkeypatch):
+def test_other_processors_are_refused(mailboxes, monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(MachineError, match="not riscv64"):
-        opened(post)
+        opened(mailboxes)
 
 
 def test_nothing_is_left_open():
     before = len(open_descriptors())
     for _ in range(200):
-        post = create_post(range(2), MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
-        ends = [opened(post, gmi_id) for gmi_id in (0, 1)]
+        mailboxes = create_mailboxes(range(2), MOST_MESSAGES, most_bytes=2 * PIECE_BYTES)
+        ends = [opened(mailboxes, gmi_id) for gmi_id in (0, 1)]
         ends[0].send(torch.ones(3), 1)
         assert ends[1].recv(0).sum() == 3
         for end in ends:
             end.close()
         del end, ends
-        post.close()
+        mailboxes.close()
     assert len(open_descriptors()) == before

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, packed_bytes, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from tests.comm.channels.rollouts_told import parameters, sizes_of
 from tests.comm.ranks import FORK
@@ -13,9 +13,9 @@ from tests.comm.ranks import FORK
 
 @pytest.fixture
 def inherited():
-    post, memory = create_post(range(3)), create_memory()
-    yield memory, post
-    post.close()
+    mailboxes, memory = create_mailboxes(range(3)), create_memory()
+    yield memory, mailboxes
+    mailboxes.close()
     os.close(memory)
 
 

@@ -154,10 +154,10 @@ def say(answer):
     print(json.dumps(answer), flush=True)
 
 
-def reduction_of(rank, method, mapping, spot, hang_s):
+def reduction_of(rank, method, mapping, rendezvous, hang_s):
     chosen = REDUCTIONS.find(method)
     member = Membership(rank, mapping, hang_s=hang_s, spins=False)
-    return open_reduction(chosen, open_group(chosen, member, Rendezvous.from_order(spot)))
+    return open_reduction(chosen, open_group(chosen, member, Rendezvous.from_order(rendezvous)))
 
 
 def main():

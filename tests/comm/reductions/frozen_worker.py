@@ -15,7 +15,7 @@ class_at(method.group)  # with torch, which takes its time where many import it
 print("imported", flush=True)
 input()
 member = Membership(order["rank"], order["mapping"], hang_s=order["hang_s"])
-group = open_group(method, member, Rendezvous.from_order(order["spot"]))
+group = open_group(method, member, Rendezvous.from_order(order["rendezvous"]))
 print("open", flush=True)
 if order["rank"] == 1:
     input()

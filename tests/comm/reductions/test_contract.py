@@ -31,13 +31,13 @@ GROUPS = {f"{name}-{size}": (METHODS[name], size) for size in (3, 2) for name in
 GROUPS.pop(f"{HOROVOD.name}-2", None)  # Horovod knows one group in a process
 
 
-def described(rank, spots):
+def described(rank, points):
     """The groups as a worker is told of them; those of three are opened first and wait for slow starters."""
     return {
         name: {
             "method": method.name,
             "mapping": MAPPINGS[size],
-            "spot": spots[name][rank].to_order(),
+            "rendezvous": points[name][rank].to_order(),
             "hang_s": 60 if size == 3 else HANG_S,
         }
         for name, (method, size) in GROUPS.items()
@@ -45,18 +45,18 @@ def described(rank, spots):
     }
 
 
-def started(rank, spots):
-    """A worker, which inherits its own spots alone."""
-    fds = {fd for name, (_, size) in GROUPS.items() if rank < size for fd in spots[name][rank].descriptors.values()}
-    command = [sys.executable, WORKER, str(rank), json.dumps(described(rank, spots))]
+def started(rank, points):
+    """A worker, which inherits its own points alone."""
+    fds = {fd for name, (_, size) in GROUPS.items() if rank < size for fd in points[name][rank].descriptors.values()}
+    command = [sys.executable, WORKER, str(rank), json.dumps(described(rank, points))]
     return subprocess.Popen(command, pass_fds=fds, stdout=subprocess.PIPE, text=True)
 
 
 def live_through():
     """What three processes say of their groups: the contract, then rank 2 is killed, then rank 1 is stopped."""
-    spots = {name: RendezvousPoints(method, MAPPINGS[size], SLOT_BYTES) for name, (method, size) in GROUPS.items()}
-    ranks = [started(rank, spots) for rank in range(3)]
-    for made in spots.values():
+    points = {name: RendezvousPoints(method, MAPPINGS[size], SLOT_BYTES) for name, (method, size) in GROUPS.items()}
+    ranks = [started(rank, points) for rank in range(3)]
+    for made in points.values():
         made.close()
 
     def answers(of):
@@ -190,12 +190,18 @@ def test_a_lost_rank_is_named(life, group):
 def test_a_whole_group_may_stand_still_for_longer_than_hang_s():
     """All ranks are stopped, and those that wait go on a moment before those that are waited for."""
     hang_s, mapping = 8, [[0], [1]]
-    spots = {name: RendezvousPoints(METHODS[name], mapping, 8) for name in legal(mapping)}
+    points = {name: RendezvousPoints(METHODS[name], mapping, 8) for name in legal(mapping)}
     ranks = []
-    for name, rank in product(spots, range(2)):
-        spot = spots[name][rank]
-        order = {"method": name, "rank": rank, "mapping": mapping, "spot": spot.to_order(), "hang_s": hang_s}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "pass_fds": spot.descriptors.values()}
+    for name, rank in product(points, range(2)):
+        rendezvous = points[name][rank]
+        order = {
+            "method": name,
+            "rank": rank,
+            "mapping": mapping,
+            "rendezvous": rendezvous.to_order(),
+            "hang_s": hang_s,
+        }
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "pass_fds": rendezvous.descriptors.values()}
         ranks.append(
             subprocess.Popen([sys.executable, FROZEN_WORKER, json.dumps(order)], text=True, bufsize=1, **pipes)
         )
@@ -216,7 +222,7 @@ def test_a_whole_group_may_stand_still_for_longer_than_hang_s():
             rank.stdin.write("\n")
         assert [rank.stdout.readline() for rank in ranks] == ["done\n"] * len(ranks)
     finally:
-        for made in spots.values():
+        for made in points.values():
             made.close()
         for rank in ranks:
             rank.kill()

@@ -15,7 +15,7 @@ from conftest import open_descriptors
 
 from gmi_drl.comm.groups.device_aware import DeviceAwareGroup
 from gmi_drl.comm.membership import Membership
-from gmi_drl.comm.memory.collective_calls import REDUCE_SLOT, call_word
+from gmi_drl.comm.memory.collective_calls import REDUCE_SLOT, call_code
 from gmi_drl.comm.reductions.mrr import MultiRingReduction
 from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.errors import GmiError, UsageError
@@ -125,7 +125,7 @@ def stands_still(group):
 
 def meets(then):
     """Come for the reduction and give nothing to it."""
-    return lambda group: (group.link.meet(call_word(REDUCE_SLOT, 50_000)), then(group))
+    return lambda group: (group.link.sync(call_code(REDUCE_SLOT, 50_000)), then(group))
 
 
 FATES = {
@@ -171,14 +171,14 @@ def test_a_lost_rank_is_named_by_all_whomever_they_wait_for(name, lost):
 def test_ranks_with_other_plans_of_their_group_refuse_each_other():
     """Which would wait for what nobody sends."""
     with (
-        closing(RendezvousPoints(HAR, [[0], [1]], 4000)) as spots,
+        closing(RendezvousPoints(HAR, [[0], [1]], 4000)) as points,
         closing(RendezvousPoints(HAR, [[0], [1]], 40_000)) as others,
     ):
-        spot = replace(spots[1], segment=others[1].segment)
+        rendezvous = replace(points[1], segment=others[1].segment)
 
         def live(rank):
             with pytest.raises(UsageError) as caught:
-                DeviceAwareGroup(Membership(rank, [[0], [1]]), spot if rank else spots[0])
+                DeviceAwareGroup(Membership(rank, [[0], [1]]), rendezvous if rank else points[0])
             return str(caught.value)
 
         with ThreadPoolExecutor(2) as pool:
@@ -201,10 +201,10 @@ def test_nothing_is_left_open():
     for name in legal(mapping := [[0], [1]]):
         if name == HOROVOD.name:
             continue  # which knows one rank in a process
-        spots = RendezvousPoints(METHODS[name], mapping, 4000)
+        points = RendezvousPoints(METHODS[name], mapping, 4000)
 
-        def live(rank, spots=spots, name=name):
-            reduction = opened(name, rank, mapping, spots, 60.0)
+        def live(rank, points=points, name=name):
+            reduction = opened(name, rank, mapping, points, 60.0)
             reduction.reduce(vector := reduction.bucket(5).fill_(2.0))
             reduction.group.barrier()
             reduction.group.close()
@@ -212,5 +212,5 @@ def test_nothing_is_left_open():
 
         with ThreadPoolExecutor(2) as pool:
             assert [*pool.map(live, (0, 1))] == [[4.0] * 5] * 2
-        spots.close()
+        points.close()
     assert len(open_descriptors()) == before

@@ -83,13 +83,15 @@ def sent_by(host, interface):
 
 
 @contextmanager
-def spots(hosts):
+def points(hosts):
     """As launchers on both hosts make them."""
     listeners = [listener_in(hosts[HOST_OF[rank]][0], ADDRESSES[HOST_OF[rank]]) for rank in HOST_OF]
     segments = [create_segment(len(ranks), 4 * NUMEL) for ranks in MAPPING]
-    meeting = RankAddresses(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16)).written()
+    meeting = RankAddresses(
+        tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16)
+    ).to_descriptor()
     yield [
-        Rendezvous(segment=segments[HOST_OF[rank]], listener=listeners[rank].fileno(), meeting=meeting)
+        Rendezvous(segment=segments[HOST_OF[rank]], listener=listeners[rank].fileno(), addresses=meeting)
         for rank in HOST_OF
     ]
     for listener in listeners:
@@ -102,11 +104,11 @@ def reduced_between(hosts, name):
     """What each rank has in its bucket, and what it has counted that it sent to ranks of the other host."""
     pipes = [FORK.Pipe(duplex=False) for _ in HOST_OF]
 
-    def live(rank, spot):
+    def live(rank, rendezvous):
         torch.set_num_threads(1)
         enter(hosts[HOST_OF[rank]][0])
         method, member = REDUCTIONS.find(name), Membership(rank, MAPPING, hang_s=60, spins=False)
-        reduction = open_reduction(method, open_group(method, member, spot))
+        reduction = open_reduction(method, open_group(method, member, rendezvous))
         bucket = reduction.bucket(NUMEL).fill_(rank + 1.0)
         reduction.reduce(bucket)
         reduction.group.barrier()
@@ -115,8 +117,8 @@ def reduced_between(hosts, name):
         reduction.group.close()
         os._exit(0)
 
-    with spots(hosts) as made:
-        processes = [FORK.Process(target=live, args=(rank, spot)) for rank, spot in enumerate(made)]
+    with points(hosts) as made:
+        processes = [FORK.Process(target=live, args=(rank, rendezvous)) for rank, rendezvous in enumerate(made)]
         for process in processes:
             process.start()
         try:

@@ -60,11 +60,11 @@ def test_a_dead_peer_is_named_and_nobody_waits_for_it_at_the_end(files):
 @pytest.fixture
 def pair():
     """What two threads, each a rank, make of a function of their group."""
-    with closing(RendezvousPoints(IPC, [[0, 1]], 4000)) as spots, ThreadPoolExecutor(2) as pool:
+    with closing(RendezvousPoints(IPC, [[0, 1]], 4000)) as points, ThreadPoolExecutor(2) as pool:
 
         def both(live):
             def one(rank):
-                return live(IpcGroup(Membership(rank, [[0, 1]], hang_s=20), spots[rank]))
+                return live(IpcGroup(Membership(rank, [[0, 1]], hang_s=20), points[rank]))
 
             return list(pool.map(one, (0, 1)))
 

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from gmi_drl.comm.channels import ChannelSizes, create_memory, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import parse
@@ -46,10 +46,10 @@ def test_channels_are_foretold_but_for_little():
     config = A3CConfig(horizon=16)
     form = RolloutForm(16, 256, ANT.num_obs, ANT.num_actions, num_terms=3)
     ends = ChannelSizes(form, 2, (2, 3, 4, 5), (0, 1), Channels(max_lag=3), config.bucket_bytes(ANT))
-    post, shared = create_post(range(6)), create_memory()
-    trainer_end(shared, post, 0, ends, hang_s=1.0).close()
+    mailboxes, shared = create_mailboxes(range(6)), create_memory()
+    trainer_end(shared, mailboxes, 0, ends, hang_s=1.0).close()
     size = os.fstat(shared).st_size
     os.close(shared)
-    post.close()
+    mailboxes.close()
     foretold = 2 * config.batches_bytes(ANT, Channels(max_lag=3), 2, 256)
     assert foretold <= size < foretold + 4 * config.bucket_bytes(ANT)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gmi_drl.comm.links.door import greeting
+from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.nodes import accept as module
 from gmi_drl.launch.nodes.accept import arrivals, introduction

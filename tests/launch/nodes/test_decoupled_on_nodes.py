@@ -17,7 +17,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.launch.nodes.node_host import STAND_IN
 from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.restarts import train_on
-from gmi_drl.launch.shared_resources import STAND_IN_BYTES
+from gmi_drl.launch.shared_resources import PROXY_BYTES
 from gmi_drl.launch.training import check_trainable, train
 from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import read_index
@@ -99,7 +99,7 @@ def kill(path, gmi_id, module):
     [
         (2, "roles.child", r"GMI 2 \(process \d+, node b\) was killed by SIGKILL"),
         (0, "roles.child", r"GMI 0 \(process \d+, node a\) was killed by SIGKILL"),
-        (2, "stand_in", r"the stand-in of GMI 2 \(process \d+, node a\) was killed by SIGKILL"),
+        (2, "stand_in", r"the proxy of GMI 2 \(process \d+, node a\) was killed by SIGKILL"),
     ],
     ids=["agent", "trainer", "stand-in"],
 )
@@ -121,7 +121,7 @@ def test_the_death_of_the_only_stand_in_is_told_at_once_wherever_it_stood(tmp_pa
     def deed(*row):
         kill(tmp_path / "run", 1, "stand_in")
 
-    died = r"^the stand-in of GMI 1 \(process \d+, node a\) was killed by SIGKILL"
+    died = r"^the proxy of GMI 1 \(process \d+, node a\) was killed by SIGKILL"
     with pytest.raises(GmiError, match=died) as caught:
         start(tmp_path / "run", layout_of(a=[TRAINER], b=[AGENT]), config_of(10**6), **{when: deed})
     assert caught.value.gmi_id == 1, "its agent, for whom --restarts goes on"
@@ -141,7 +141,7 @@ def test_a_stand_in_takes_as_much_memory_as_is_reckoned_with(tmp_path):
             )
 
     start(tmp_path / "run", layout_of(a=[TRAINER], b=[AGENT]), config_of(), on_row=measure)
-    assert STAND_IN_BYTES / 2 < max(taken) < STAND_IN_BYTES
+    assert PROXY_BYTES / 2 < max(taken) < PROXY_BYTES
 
 
 @needs_mounts
@@ -154,10 +154,10 @@ def test_a_stand_in_prints_into_a_log_of_its_own_also_where_its_host_does_not_se
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    with pytest.raises(GmiError, match=r"the stand-in of GMI 1 .* was killed by SIGABRT") as caught:
+    with pytest.raises(GmiError, match=r"the proxy of GMI 1 .* was killed by SIGABRT") as caught:
         layout = layout_of(a=[TRAINER], b=[AGENT])
         train(layout, config_of(10**6), folder, agents=unseen(tmp_path, "a"), on_row=abort)
-    log = folder.path / "logs" / "gmi-1-stand-in.log"
+    log = folder.path / "logs" / "gmi-1-proxy.log"
     assert f"its log is {log}\n  | " in str(caught.value) and "Fatal Python error: Aborted" in log.read_text()
 
 

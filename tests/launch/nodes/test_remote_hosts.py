@@ -6,7 +6,7 @@ from on_two import over
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
 from gmi_drl.launch.nodes.remote_hosts import cpus_of, joined
 from gmi_drl.launch.processes.gmi_handle import LOST
-from gmi_drl.run.process_names import stand_in_of
+from gmi_drl.run.process_names import proxy_of
 
 LAYOUT = over("a", "b", gmis=1)
 
@@ -51,7 +51,7 @@ def test_all_ranks_are_told_in_their_order_where_each_listens():
 def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_others(tmp_path):
     """The layout has these on another node, without which a run would go on."""
     said = []
-    processes = [RemoteGMI(number, "a", 7, tmp_path / "log", said.append) for number in (0, stand_in_of(2))]
+    processes = [RemoteGMI(number, "a", 7, tmp_path / "log", said.append) for number in (0, proxy_of(2))]
     for process in processes:
         process.was_lost("its agent was killed")
         process.end()

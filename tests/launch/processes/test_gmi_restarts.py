@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import open_descriptors, tiny_layout
 
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.launch.processes import gmi_processes as module
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
@@ -228,10 +228,13 @@ def test_a_successor_that_cannot_be_started_is_an_error_and_all_others_are_ended
 
 
 def test_what_is_kept_open_are_all_descriptors_of_the_same_things():
-    before, post = open_descriptors(), create_post(range(2))
-    resources = {0: Resources(post=post, channels=os.memfd_create("channels")), 1: Resources(post=post)}
+    before, mailboxes = open_descriptors(), create_mailboxes(range(2))
+    resources = {
+        0: Resources(mailboxes=mailboxes, channels=os.memfd_create("channels")),
+        1: Resources(mailboxes=mailboxes),
+    }
     with kept_open(resources, [0]) as kept:
-        post.close()
+        mailboxes.close()
         os.close(resources[0].channels)
         assert list(kept) == [0] and len(kept[0].descriptors) == len(resources[0].descriptors) == 4
         assert not kept[0].descriptors & resources[0].descriptors

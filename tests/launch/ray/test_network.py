@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from gmi_drl.comm.links.door import Door, greeting
+from gmi_drl.comm.links.token_listener import TokenListener, greeting
 from gmi_drl.launch.ray import network
 
 
@@ -16,7 +16,7 @@ def test_what_is_measured_is_the_way_to_who_has_the_token(monkeypatch):
     token, wrong = secrets.token_hex(16), secrets.token_hex(16)
     with (
         socket.create_server(("127.0.0.1", 0)) as here,
-        closing(Door(here, token, 0, 1)) as door,
+        closing(TokenListener(here, token, 0, 1)) as door,
         socket.create_connection(here.getsockname()) as silent,
         socket.create_connection(here.getsockname()) as other,
         ThreadPoolExecutor(1) as pool,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed_bytes, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.decoupled.rollout_writer import InPlaceWriter, StepWriter, WholeWriter, recording_of
@@ -20,14 +20,14 @@ CPU = torch.device("cpu")
 def ends(request):
     parameters = [torch.zeros(3)]
     sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(mode=request.param), packed_bytes(parameters))
-    post, memory = create_post(range(2)), create_memory()
-    trainer = trainer_end(memory, post, 1, sizes, 5.0)
-    agent = agent_end(memory, post, 0, sizes, 5.0)
+    mailboxes, memory = create_mailboxes(range(2)), create_memory()
+    trainer = trainer_end(memory, mailboxes, 1, sizes, 5.0)
+    agent = agent_end(memory, mailboxes, 0, sizes, 5.0)
     trainer.parameters.publish(0, parameters)
     yield SimpleNamespace(agent=agent, trainer=trainer, sizes=sizes)
     agent.close()
     trainer.close()
-    post.close()
+    mailboxes.close()
     os.close(memory)
 
 

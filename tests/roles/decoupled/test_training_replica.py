@@ -7,7 +7,7 @@ import torch
 
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed_bytes, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig, a3c_of
@@ -30,14 +30,14 @@ def run():
     """A replica, and the agent's end of its channels."""
     a3c = make_a3c(ANT, CONFIG, NoReduction(), CPU)
     sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(max_lag=1), packed_bytes(published_of(a3c)))
-    post, memory = create_post(range(2)), create_memory()
-    end = trainer_end(memory, post, 1, sizes, 5.0)
-    agent = agent_end(memory, post, 0, sizes, 5.0)
+    mailboxes, memory = create_mailboxes(range(2)), create_memory()
+    end = trainer_end(memory, mailboxes, 1, sizes, 5.0)
+    agent = agent_end(memory, mailboxes, 0, sizes, 5.0)
     replica = A3CReplica(a3c, end, UpdateExchange(NoReduction().group, (0,)), version=0, last=2, publishes=True)
     yield replica, agent
     agent.close()
     end.close()
-    post.close()
+    mailboxes.close()
     os.close(memory)
 
 

@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 
 import torch
 
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
 from gmi_drl.roles.dedicated.simulator import serve_worlds
@@ -17,8 +17,8 @@ HANG_S = 60.0
 class Mail:
     """The messages of one GMI, as its manager passes them; `numbers` counts those of the tensors that it sent."""
 
-    def __init__(self, post, gmi_id, hang_s=HANG_S):
-        self.messages, self.nbytes, self.hang_s = Messages(post, gmi_id, hang_s), 0, hang_s
+    def __init__(self, mailboxes, gmi_id, hang_s=HANG_S):
+        self.messages, self.nbytes, self.hang_s = Messages(mailboxes, gmi_id, hang_s), 0, hang_s
 
     def send(self, data, GMI_id):
         self.nbytes += tensor_bytes(data)
@@ -41,14 +41,14 @@ def tensor_bytes(tree):
 @contextmanager
 def mail_of(count):
     """The mail of so many GMIs."""
-    post = create_post(range(count))
-    mails = [Mail(post, gmi_id) for gmi_id in range(count)]
+    mailboxes = create_mailboxes(range(count))
+    mails = [Mail(mailboxes, gmi_id) for gmi_id in range(count)]
     try:
         yield mails
     finally:
         for mail in mails:
             mail.messages.close()
-        post.close()
+        mailboxes.close()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pytest
 import torch
 from apart import HANG_S, Mail, mail_of, remote
 
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerSilentError, UsageError
 from gmi_drl.roles.peer import Peer
 from gmi_drl.tasks import make
@@ -107,8 +107,8 @@ def test_what_simulators_took_is_told_and_actions_of_another_shape_are_refused()
 
 
 def test_who_may_wait_for_others_is_waited_for_longer_and_who_says_nothing_at_all_is_named():
-    post = create_post(range(2))
-    mail, other = (Mail(post, gmi_id, hang_s=0.2) for gmi_id in range(2))
+    mailboxes = create_mailboxes(range(2))
+    mail, other = (Mail(mailboxes, gmi_id, hang_s=0.2) for gmi_id in range(2))
     with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not sent a message"):
         Peer(mail, 1).hear()
     patient = Peer(mail, 1, patience=HANG_S / 0.2)
@@ -116,7 +116,7 @@ def test_who_may_wait_for_others_is_waited_for_longer_and_who_says_nothing_at_al
     assert patient.hear() == "here"
     for end in (mail, other):
         end.messages.close()
-    post.close()
+    mailboxes.close()
 
 
 def test_mail_is_counted_by_its_tensors():

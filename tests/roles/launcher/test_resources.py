@@ -6,8 +6,8 @@ from gmi_drl.roles.launcher.resources import Resources
 
 
 def test_resources_come_through_an_order():
-    spots = {"trainers": Rendezvous(segment=5, store=4), "all": Rendezvous(segment=6, listener=7, meeting=8)}
-    whole = Resources(spots, Mailboxes(3, {1: 9, 4: 10}))
+    rendezvous = {"trainers": Rendezvous(segment=5, store=4), "all": Rendezvous(segment=6, listener=7, addresses=8)}
+    whole = Resources(rendezvous, Mailboxes(3, {1: 9, 4: 10}))
     for resources in (whole, Resources()):
         assert Resources.from_order(json.loads(json.dumps(resources.to_order()))) == resources
     assert whole.descriptors == {3, 4, 5, 6, 7, 8, 9, 10} and not Resources().descriptors

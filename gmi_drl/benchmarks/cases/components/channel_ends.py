@@ -23,7 +23,7 @@ from gmi_drl.comm.channels import (
     packed_bytes,
     trainer_end,
 )
-from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_post
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_mailboxes
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.experience import Kind, RolloutForm
 from gmi_drl.layout.layout import Channels
@@ -49,7 +49,7 @@ class Shared:
     """What both processes have of one mode."""
 
     memory: int
-    post: Mailboxes
+    mailboxes: Mailboxes
     sizes: ChannelSizes
 
 
@@ -61,7 +61,7 @@ class Sender:
         self.shared = {
             mode: Shared(
                 create_memory(),
-                create_post([0, 1]),
+                create_mailboxes([0, 1]),
                 ChannelSizes(form, ROLLOUTS, (1,), (0,), Channels(mode=mode), packed_bytes(_VERSION)),
             )
             for mode in MODES
@@ -83,14 +83,14 @@ class Sender:
             queue.close()
         for shared in self.shared.values():
             os.close(shared.memory)
-            shared.post.close()
+            shared.mailboxes.close()
 
     def _live(self, orders: Connection, core: int, parent: int) -> None:
         die_with(parent)
         os.sched_setaffinity(0, [core])
         torch.set_num_threads(1)
         rollout = made_rollout(self.form)
-        ends = {name: agent_end(one.memory, one.post, 1, one.sizes, HANG_S) for name, one in self.shared.items()}
+        ends = {name: agent_end(one.memory, one.mailboxes, 1, one.sizes, HANG_S) for name, one in self.shared.items()}
         while True:
             way, count = orders.recv()
             for _ in range(count):
@@ -149,7 +149,7 @@ class Receiver:
         self._sender = sender
         self._form = sender.form
         self._ends = {
-            name: trainer_end(one.memory, one.post, 0, one.sizes, HANG_S) for name, one in sender.shared.items()
+            name: trainer_end(one.memory, one.mailboxes, 0, one.sizes, HANG_S) for name, one in sender.shared.items()
         }
         for end in self._ends.values():
             end.parameters.publish(0, _VERSION)

@@ -17,7 +17,7 @@ import torch
 from gmi_drl.benchmarks.case import Sample
 from gmi_drl.benchmarks.cases.components.channel_ends import made_rollout, records_of, send
 from gmi_drl.comm.channels import AgentEnd, ChannelSizes, agent_end, create_memory, packed_bytes, trainer_end
-from gmi_drl.comm.memory.mailbox_memory import create_post
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.main import die_with
@@ -79,14 +79,14 @@ class Dummies:
         ids = tuple(range(1, rates.agents + 1))
         channels = Channels.model_validate({"mode": mode})
         self.sizes = ChannelSizes(rates.form, rates.agents, ids, (0,), channels, packed_bytes(self._weights))
-        self._memory, self._post = create_memory(), create_post(range(1 + rates.agents))
+        self._memory, self._mailboxes = create_memory(), create_mailboxes(range(1 + rates.agents))
         self._processes = [
             _FORK.Process(target=self._live, args=(gmi_id, core, os.getpid(), live), daemon=True)
             for gmi_id, live in zip(ids, [first or act_on, *[act_on] * (rates.agents - 1)], strict=True)
         ]
         for process in self._processes:
             process.start()
-        self.end = trainer_end(self._memory, self._post, 0, self.sizes, HANG_S)
+        self.end = trainer_end(self._memory, self._mailboxes, 0, self.sizes, HANG_S)
         self.end.parameters.publish(0, self._weights)
         precise_sleep()
 
@@ -126,14 +126,14 @@ class Dummies:
             process.join()
         self.end.close()
         os.close(self._memory)
-        self._post.close()
+        self._mailboxes.close()
 
     def _live(self, gmi_id: int, core: int, parent: int, live: Callable[[AgentEnd, Rates], None]) -> None:
         die_with(parent)
         os.sched_setaffinity(0, [core])
         torch.set_num_threads(1)
         precise_sleep()
-        live(agent_end(self._memory, self._post, gmi_id, self.sizes, HANG_S), self.rates)
+        live(agent_end(self._memory, self._mailboxes, gmi_id, self.sizes, HANG_S), self.rates)
 
 
 def act_on(end: AgentEnd, rates: Rates) -> None:

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from gmi_drl.comm.links import door as module
-from gmi_drl.comm.links.door import Door, Greeting, greeting
+from gmi_drl.comm.links import token_listener as module
+from gmi_drl.comm.links.token_listener import Greeting, TokenListener, greeting
 from gmi_drl.errors import MachineError, UsageError
 
 TOKEN, WRONG = secrets.token_hex(16), secrets.token_hex(16)
@@ -19,7 +19,7 @@ DEADLINE_S = 60.0
 def door(most_bytes=100, guests=1):
     with (
         socket.create_server(("127.0.0.1", 0), backlog=1024) as listener,
-        closing(Door(listener, TOKEN, most_bytes, guests)) as made,
+        closing(TokenListener(listener, TOKEN, most_bytes, guests)) as made,
     ):
         made.address = listener.getsockname()
         yield made

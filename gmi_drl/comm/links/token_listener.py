@@ -74,14 +74,14 @@ class Greeting:
 
 
 @dataclass(frozen=True)
-class Guest:
+class Client:
     """Who has greeted with the token: its connection, which blocks, and what it said behind the token."""
 
     connection: socket.socket
     said: bytes
 
 
-class Door:
+class TokenListener:
     """Accepts connections and hands out those that greet with the token; to be closed when all guests have come.
 
     Args:
@@ -104,13 +104,13 @@ class Door:
         """Of a descriptor that can be read whenever `look` has something to do; not for the deadlines of guests."""
         return self._looking.fileno()
 
-    def look(self, wait_s: float = 0.0) -> list[Guest]:
+    def look(self, wait_s: float = 0.0) -> list[Client]:
         """Wait at most so long for anybody to connect or say something. Returns those whose greeting is whole now.
 
         Raises:
             MachineError: If there is no descriptor for who comes.
         """
-        guests: list[Guest] = []
+        guests: list[Client] = []
         for descriptor, _ in self._looking.poll(wait_s):
             if descriptor == self._listener.fileno():
                 self._accept(guests)
@@ -129,7 +129,7 @@ class Door:
         with suppress(OSError):  # it was closed before
             self._listener.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self, guests: list[Guest]) -> None:
+    def _accept(self, guests: list[Client]) -> None:
         for _ in range(self._places):
             try:
                 connection, _ = self._listener.accept()
@@ -148,7 +148,7 @@ class Door:
             self._looking.register(connection, EPOLLIN)
             self._hear(connection.fileno(), guests)
 
-    def _hear(self, descriptor: int, guests: list[Guest]) -> None:
+    def _hear(self, descriptor: int, guests: list[Client]) -> None:
         if descriptor not in self._greetings:
             return  # it was closed since it said something
         greeting, _ = self._greetings[descriptor]
@@ -161,7 +161,7 @@ class Door:
             del self._greetings[descriptor]
             self._looking.unregister(descriptor)
             greeting.connection.setblocking(True)
-            guests.append(Guest(greeting.connection, said))
+            guests.append(Client(greeting.connection, said))
 
     def _close(self, descriptor: int) -> None:
         if descriptor in self._greetings:
