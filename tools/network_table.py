@@ -1,7 +1,7 @@
 """The tables of docs/planning.md of what nodes do over networks.
 
 python -m tools.network_table               # steps/s of many nodes: computed, not run
-python -m tools.network_table --measured    # sums over hosts: as benchmarks/network_cost.py has measured them
+python -m tools.network_table --measured    # sums over hosts: as benchmarks/network/network_cost.py has measured them
 """
 
 import argparse
@@ -55,7 +55,7 @@ def measured_table(result: Mapping[str, Any]) -> str:
     as the model says of the network that one connection sees.
 
     Args:
-        result: As `benchmarks/network_cost.py` writes it. Rows without `nodes` are of two.
+        result: As `benchmarks/network/network_cost.py` writes it. Rows without `nodes` are of two.
     """
     networks = result["networks"]
     sums = {task: human_bytes(one["bytes"]) for row in networks for task, one in row["sums"].items()}
@@ -116,7 +116,7 @@ def with_tables(page: str, tables: Sequence[str]) -> str:
 def main() -> None:
     """Print both, or write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--result", type=Path, default=MEASURED, help="of benchmarks/network_cost.py")
+    parser.add_argument("--result", type=Path, default=MEASURED, help="of benchmarks/network/network_cost.py")
     parser.add_argument("--write", action="store_true", help="put them into docs/planning.md")
     given = parser.parse_args()
     tables = [table(), measured_table(json.loads(given.result.read_text()))]

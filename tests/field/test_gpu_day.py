@@ -137,7 +137,7 @@ def test_an_estimate_is_what_the_rehearsal_took_and_what_only_a_gpu_takes(tmp_pa
 
 def test_what_a_rehearsal_took_is_kept_beside_what_is_known_of_other_stages(tmp_path):
     def row(name, cpu_s):
-        file = str(gpu_day_stages.HERE / "first_light.py")
+        file = str(gpu_day_stages.HERE / "gpu_questions.py")
         commands = [["python", file, "gpm", f"{tmp_path}/a.json"]]
         return {"stage": name, "state": "done", "seconds": 2.0, "cpu_s": cpu_s, "commands": commands}
 
@@ -146,7 +146,7 @@ def test_what_a_rehearsal_took_is_kept_beside_what_is_known_of_other_stages(tmp_
         gpu_day_stages.remember(rows, tmp_path, file)
     known = gpu_day_stages.rehearsed(file)
     assert {name: one.cpu_s for name, one in known.items()} == {"machine": 3.0, "solo": 2.0}
-    assert known["solo"].commands == ("python benchmarks/first_light.py gpm RESULTS/a.json",)
+    assert known["solo"].commands == ("python benchmarks/gpu_day/gpu_questions.py gpm RESULTS/a.json",)
 
 
 def a_day():

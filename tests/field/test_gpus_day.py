@@ -4,7 +4,7 @@ import json
 import os
 
 import gpus_day
-import gpus_day_asks
+import gpus_day_questions
 import pytest
 import stages
 from conftest import two_cores
@@ -54,7 +54,7 @@ def test_two_gpus_are_asked_nothing_of_four():
 def test_a_side_on_gpus_is_laid_out_on_the_first_ones(fake_mps, fake_nvml, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0,1")
     fake_nvml.add(FakeGpu(), FakeGpu())
-    found = gpus_day_asks.laid_out("TCG_EX", "ant", 2, "1:mps:SHARD", 8)
+    found = gpus_day_questions.laid_out("TCG_EX", "ant", 2, "1:mps:SHARD", 8)
     assert [(device.kind, device.index, len(device.gmis)) for device in found.devices] == [("gpu", 0, 1), ("gpu", 1, 1)]
     assert found.backend == "mps" and {group.reduction for group in found.groups.values()} == {"SHARD"}
     assert os.environ["CUDA_VISIBLE_DEVICES"] == f"{fake_nvml.uuid(2)},{fake_nvml.uuid(0)}"
@@ -63,7 +63,7 @@ def test_a_side_on_gpus_is_laid_out_on_the_first_ones(fake_mps, fake_nvml, monke
 def test_a_reduction_that_cannot_be_is_refused(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises((GmiError, ValueError), match="IPC"):
-        gpus_day_asks.laid_out("TCG_EX", "ant", 2, "1:process:IPC")
+        gpus_day_questions.laid_out("TCG_EX", "ant", 2, "1:process:IPC")
 
 
 @two_cores

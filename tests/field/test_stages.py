@@ -104,7 +104,7 @@ def test_an_interrupted_run_leaves_no_process_and_no_result(output, tmp_path, nu
     code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     program = textwrap.dedent(f"""
         import pathlib, sys
-        sys.path.append({str(BENCHMARKS)!r})
+        sys.path.append({str(BENCHMARKS / "gpu_day")!r})
         import stages
         one = stages.Stage("one", "a stage", 100, (("python", "-c", {code!r}),))
         stages.run_all([one], pathlib.Path({str(output)!r}), 300)

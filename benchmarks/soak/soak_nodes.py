@@ -1,0 +1,284 @@
+"""Soak: random faults over trainings on two hosts, which are network namespaces of this machine (root is needed).
+
+    python benchmarks/soak/soak_nodes.py --faults 50
+    python benchmarks/soak/soak_nodes.py --faults 50 --ray
+    python benchmarks/soak/soak_nodes.py --faults 22 --decoupled
+
+A GMI, an agent or the launcher is killed, a GMI or an agent stopped, a link cut for five seconds or for good, at a
+random moment. With `--ray`, where a Ray cluster over both hosts starts the agents and the launcher is on the first of
+them, Ray's daemons of the other node or of the head are killed, too, and the process that speaks with Ray. Each run
+must end as promised (or go on), within its time, with nothing left, and must go on from its checkpoint. With
+`--decoupled` agents are on both hosts and a trainer is on one: a far agent, who stands in for it, or the trainer is
+killed or stopped, or the far node's agent killed. Some of these runs have a restart, by which they must go on; over a
+link that is cut for five seconds no experience may be dropped.
+"""
+
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "launch" / "nodes")]
+
+from networks import Hosts, obstacle, two_hosts  # noqa: E402
+from ray_hosts import RayHosts, ray_hosts  # noqa: E402
+from soak_nodes_launcher import EVERY, HANG_S, RAY  # noqa: E402
+
+ENDS_S = 40.0
+"""Until nothing may be left: an agent waits 30 s for a launcher that has gone silent."""
+NAMED_S = 20.0
+"""Until a launcher must have ended with an error: a node is lost after 8 s."""
+STOPPED_S = 2 * HANG_S + NAMED_S
+"""The same where a GMI is stopped, for which its peers wait before they name it; agents twice for a trainer."""
+AGAIN_S = 150.0
+"""For a run that goes on for two iterations: it and its cluster start anew."""
+SEEN_S, RESTARTED_S = 12.0, 30.0
+"""After which a run must still go on: past a link's absence, and past a restart."""
+LAST_ROW_S = 5.0
+"""How old its last row may be then."""
+LATEST_S = 6.0
+RESTARTS = ", with a restart"
+FAULTS = ("gmi", "gmi stopped", "agent killed", "agent stopped", "launcher killed", "link down for 5 s", "link down")
+DECOUPLED_FAULTS = (
+    "far agent killed",
+    "stand-in killed",
+    "trainer killed",
+    "far agent stopped",
+    "stand-in stopped",
+    "trainer stopped",
+    "link down for 5 s",
+    "link down",
+    "far agent killed, with a restart",
+    "stand-in killed, with a restart",
+    "node b killed, with a restart",
+)
+RAY_FAULTS = (*FAULTS, "daemons of a node killed", "head killed", "driver killed")
+AGENT, CHILD, STAND_IN = "gmi_drl.launch.nodes.supervisor", "gmi_drl.roles.main", "gmi_drl.roles.decoupled.proxy_main"
+VICTIMS = {
+    "gmi": (CHILD, ""),
+    "agent": (AGENT, ""),
+    "driver": ("gmi_drl.launch.ray.process", ""),
+    "far agent": (CHILD, "GMI 2 "),
+    "stand-in": (STAND_IN, "GMI 2 "),
+    "trainer": (CHILD, "GMI 0 "),
+    "node b": (AGENT, "b"),
+}
+"""Whose process it is, by what a fault begins with: its module, and how its name does."""
+SAID = {
+    "gmi": "was killed by SIGKILL",
+    "gmi stopped": "hang_s",
+    "far agent killed": r"GMI 2 \(process \d+, node b\) was killed by SIGKILL",
+    "stand-in killed": r"the proxy of GMI 2 \(process \d+, node a\) was killed by SIGKILL",
+    "trainer killed": r"GMI 0 \(process \d+, node a\) was killed by SIGKILL",
+    "far agent stopped": r"GMI 2 \(process \d+\) lives but has not sent experience",
+    "stand-in stopped": r"GMI 2 .*has not",
+    "trainer stopped": r"GMI 0 \(process \d+\) lives but has not",
+    "far agent killed, with a restart": r"GMI 2 .* was killed by SIGKILL.*: going on from iteration",
+    "stand-in killed, with a restart": r"the proxy of GMI 2 .* was killed by SIGKILL.*: going on from iteration",
+    "node b killed, with a restart": r"was lost with its node: going on from iteration \d+ on a",
+    "agent killed": "was lost with its node",
+    "agent stopped": "was lost with its node",
+    "link down": "was lost with its node",
+    "daemons of a node killed": "was lost with its node",
+    "head killed": "was lost with its node",
+    "driver killed": "was lost with its node",
+}
+"""What the launcher must say: a pattern."""
+
+
+def main() -> int:
+    """Soak. Returns 1 if a fault ended otherwise than promised."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--faults", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ray", action="store_true", help="have Ray start the agents")
+    parser.add_argument("--decoupled", action="store_true", help="train asynchronously, with faults of that")
+    given = parser.parse_args()
+    if given.ray and given.decoupled:
+        parser.error("--decoupled and --ray have faults of their own: take one of them")
+    if why := obstacle():
+        parser.error(why)
+    with TemporaryDirectory(prefix="gmi-claims-", dir="/tmp") as claims:
+        os.environ["GMI_DRL_CLAIMS"] = claims  # what else holds cores here is no fault
+        wrong = soaked(
+            given.faults, given.seed, RAY_FAULTS if given.ray else DECOUPLED_FAULTS if given.decoupled else FAULTS
+        )
+    print(f"{given.faults} faults, wrong: {wrong or 'none'}")
+    return 1 if wrong else 0
+
+
+def soaked(faults: int, seed: int, kinds: Sequence[str]) -> list[str]:
+    """What went otherwise than promised, each in a sentence."""
+    chance, wrong, seconds = random.Random(seed), list[str](), Counter[str]()
+    for number in range(faults):
+        fault = kinds[number % len(kinds)]
+        with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path:
+            started = time.monotonic()
+            mistakes = one(fault, Path(path), chance, kinds)
+            seconds[fault] += round(time.monotonic() - started)
+        print(f"{number + 1}: {fault}: {'; '.join(mistakes) or 'as promised'}", flush=True)
+        wrong += [f"{number + 1} ({fault}): {mistake}" for mistake in mistakes]
+    print(f"seconds in all: {dict(seconds)}")
+    return wrong
+
+
+def one(fault: str, path: Path, chance: random.Random, kinds: Sequence[str]) -> list[str]:
+    """One training with one fault of such kinds: what was wrong."""
+    with places(path, kinds) as place:
+        mistakes = with_fault(fault, path / "run", place, chance)
+    with places(path, kinds) as place, place.launched(path / "run", "resume") as again:
+        said = ended(again, AGAIN_S)
+        if again.returncode:
+            mistakes.append("it did not go on: " + (f"{said.splitlines()[-1:]}" if said else f"not in {AGAIN_S:.0f} s"))
+    return mistakes
+
+
+def with_fault(fault: str, run: Path, place: "Place", chance: random.Random) -> list[str]:
+    """What was wrong with how the training ended."""
+    mistakes, goes_on = list[str](), fault == "link down for 5 s" or fault.endswith(RESTARTS)
+    with place.launched(run, *["restarts"] * fault.endswith(RESTARTS)) as launcher:
+        await_row(launcher, saved=goes_on)
+        time.sleep(chance.uniform(0, LATEST_S))
+        every = place.ours(launcher)
+        cause(fault, launcher, place, chance)
+        if goes_on:
+            mistakes += what_stopped(fault, launcher)
+            launcher.send_signal(signal.SIGTERM)  # a shell has its background processes ignore SIGINT
+        said = ended(launcher, ENDS_S if goes_on else STOPPED_S if fault.endswith("stopped") else NAMED_S)
+    if said is None:
+        mistakes.append("it has not ended in time")
+    elif fault in SAID and not re.search(SAID[fault], said):
+        mistakes.append(f"it said {said!r}")
+    for node in "ab":
+        place.hosts.link(node, "up")
+    if left := living(every, ENDS_S):
+        mistakes.append(f"left: {left}")
+    return mistakes
+
+
+def what_stopped(fault: str, launcher: "subprocess.Popen[str]") -> list[str]:
+    """What is wrong with how it goes on, after a while."""
+    rows, seen_s = list[str](), [time.monotonic()]
+
+    def look() -> None:
+        assert launcher.stdout is not None
+        for row in launcher.stdout:
+            rows.append(row)
+            seen_s[0] = time.monotonic()
+
+    threading.Thread(target=look, daemon=True).start()
+    time.sleep(RESTARTED_S if fault.endswith(RESTARTS) else SEEN_S)
+    mistakes = ["the run has ended"] * (launcher.poll() is not None)
+    if time.monotonic() - seen_s[0] > LAST_ROW_S:
+        mistakes.append(f"no row for {time.monotonic() - seen_s[0]:.0f} s")
+    if dropped := [row for row in rows if "{" in row and not fault.endswith(RESTARTS)]:
+        mistakes.append(f"dropped: {dropped}")
+    return mistakes
+
+
+def cause(fault: str, launcher: "subprocess.Popen[str]", place: "Place", chance: random.Random) -> None:
+    """Bring it about."""
+    node = chance.choice("ab")
+    if fault == "launcher killed":
+        launcher.kill()
+    elif fault == "link down for 5 s":
+        place.hosts.cut(node, 5)
+    elif fault == "link down":
+        place.hosts.link(node, "down")
+    elif fault in ("daemons of a node killed", "head killed"):
+        assert isinstance(place.cluster, RayHosts)
+        os.killpg(place.cluster.daemons["a" if fault == "head killed" else "b"].pid, signal.SIGKILL)
+    else:
+        module, name = VICTIMS[re.split(" killed| stopped", fault)[0]]
+        found = [one for one in place.ours(launcher) if module in one.cmdline() and one.cmdline()[-1].startswith(name)]
+        chance.choice(found).send_signal(signal.SIGSTOP if fault.endswith("stopped") else signal.SIGKILL)
+
+
+class Place:
+    """Two hosts, and how a launcher is started that trains over them."""
+
+    def __init__(self, hosts: Hosts, cluster: RayHosts | None = None, more: Sequence[str] = ()) -> None:
+        self.hosts, self.cluster, self.more = hosts, cluster, more
+
+    def launched(self, run: Path, *more: str) -> "subprocess.Popen[str]":
+        """A launcher; on the first host, if Ray starts the agents."""
+        how = RAY if self.cluster else ",".join((self.hosts.address, *self.hosts.spaces.values()))
+        variables = self.cluster.variables if self.cluster else os.environ
+        return subprocess.Popen(
+            [
+                *(self.hosts.prefixes["a"] if self.cluster else ()),
+                *(sys.executable, str(HERE / "soak_nodes_launcher.py"), str(run), how, *self.more, *more),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**variables, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+        )
+
+    def ours(self, launcher: "subprocess.Popen[str]") -> list[psutil.Process]:
+        """What the launcher has started, there and here; nothing of Ray."""
+        listed = [
+            subprocess.run(["ip", "netns", "pids", space], check=True, capture_output=True, text=True, timeout=20)
+            for space in self.hosts.spaces.values()
+        ]
+        pids = {int(pid) for pids in listed for pid in pids.stdout.split()} - {launcher.pid}
+        pids |= {child.pid for child in psutil.Process(launcher.pid).children(recursive=True)}
+        found = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+        return [one for one in found if "gmi_drl" in " ".join(one.cmdline())]
+
+
+@contextmanager
+def places(path: Path, kinds: Sequence[str]) -> Iterator[Place]:
+    """Two hosts for faults of such kinds, for the time of a `with` block."""
+    if kinds is not RAY_FAULTS:
+        with two_hosts() as hosts:
+            yield Place(hosts, more=["decoupled"] * (kinds is DECOUPLED_FAULTS))
+        return
+    with TemporaryDirectory(prefix="gmi-", dir="/tmp", ignore_cleanup_errors=True) as ray, ray_hosts(ray) as cluster:
+        yield Place(cluster.hosts, cluster)
+
+
+def await_row(launcher: "subprocess.Popen[str]", *, saved: bool) -> None:
+    """Until it iterates, and has `saved` a checkpoint if that is wanted."""
+    assert launcher.stdout is not None and launcher.stderr is not None
+    for _ in range(2 * EVERY if saved else 1):
+        if not launcher.stdout.readline():
+            raise SystemExit(f"no training has begun: {launcher.stderr.read()}")
+
+
+def ended(launcher: "subprocess.Popen[str]", within_s: float) -> str | None:
+    """What it said as it ended; None if it has not in time."""
+    try:
+        _, said = launcher.communicate(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+        return None
+    return said
+
+
+def living(processes: list[psutil.Process], within_s: float) -> list[str]:
+    """Those that have not ended in time."""
+    _, left = psutil.wait_procs(processes, timeout=within_s)
+    names = []
+    for one in left:
+        with suppress(psutil.Error):  # zombies are nobody's
+            names.append(" ".join(one.cmdline())[:80])
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,284 @@
+"""Does our PPO learn as much from a step as rsl_rl's? Many seeds of both, one process and one thread each.
+
+    python benchmarks/time_to_return/learning_gap.py learn ant --seeds 50        # hours; goes on where it was stopped
+    python benchmarks/time_to_return/learning_gap.py learn ant --sides gmi-drl torch_weights
+    python benchmarks/time_to_return/learning_gap.py tell                        # the table of all that was measured
+
+Each training is a million steps from nothing by 512 worlds; what counts is the mean return of the episodes that end in
+the last tenth. That says nothing of the machine, so trainings may run beside other work. Seeds were fixed before the
+first run, and none of them was used to choose hyper-parameters. The seeds of two sides are not paired: a seed draws
+other worlds, weights and noise in each program.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from gmi_drl.layout.environment import KEEP_FREED_MEMORY
+
+RESULTS = Path(__file__).parents[1] / "results" / "learning_gap"
+TASKS = ("ant", "anymal", "humanoid")
+STEPS, NUM_ENV = 1_000_000, 512
+FIRST_SEED = 101
+LATE = 0.1
+"""The share of the steps, at the end, whose episodes count."""
+PERMUTATIONS, RESAMPLES = 20_000, 5_000
+OURS, THEIRS = "gmi-drl", "rsl_rl"
+SIDES = {
+    OURS: "ours, one GMI",
+    THEIRS: "the runner of rsl-rl-lib",
+    "torch_weights": "ours with PyTorch's first weights, as rsl_rl has",
+    "last_value": "ours with the value one step before at a time-out, as rsl_rl has",
+    "halves": "ours with mini-batches of which each half of the worlds gives a half, as two GMIs have",
+}
+
+
+def main() -> None:
+    """Run one of the commands."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    learning = commands.add_parser("learn")
+    learning.add_argument("task", nargs="+", choices=TASKS)
+    learning.add_argument("--seeds", type=int, default=50)
+    learning.add_argument("--sides", nargs="+", choices=list(SIDES), default=[OURS, THEIRS])
+    commands.add_parser("tell")
+    one = commands.add_parser("one", help="a single training, as `learn` starts it")
+    one.add_argument("task", choices=TASKS)
+    one.add_argument("side", choices=list(SIDES))
+    one.add_argument("seed", type=int)
+    given = parser.parse_args()
+    if given.command == "learn":
+        for task in given.task:
+            learn(task, given.sides, given.seeds)
+    elif given.command == "tell":
+        tell()
+    else:
+        with redirect_stdout(sys.stderr):  # rsl_rl prints, too
+            trained = train(given.task, given.side, given.seed)
+        print(json.dumps(trained))
+
+
+def learn(task: str, sides: Sequence[str], seeds: int) -> None:
+    """All trainings of a task that its file does not have yet, one at a time on each core."""
+    RESULTS.mkdir(exist_ok=True)
+    known = {(run["side"], run["seed"]) for run in runs(task)}
+    wanted = [(side, seed) for seed, side in product(range(FIRST_SEED, FIRST_SEED + seeds), sides)]
+    cores = sorted(os.sched_getaffinity(0))
+    free = list(cores)
+
+    def run(side: str, seed: int) -> None:
+        core = free.pop()
+        command = ["taskset", "-c", str(core), sys.executable, __file__, "one", task, side, str(seed)]
+        environment = os.environ | KEEP_FREED_MEMORY | {"OMP_NUM_THREADS": "1"}
+        line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+        free.append(core)
+        with runs_file(task).open("a") as file:
+            file.write(line)
+        print(f"{task} {side}, seed {seed}: {json.loads(line)['late_return']:.1f}", flush=True)
+
+    with ThreadPoolExecutor(len(cores)) as pool:
+        done = [pool.submit(run, *one) for one in wanted if one not in known]
+    for future in done:
+        future.result()
+
+
+def train(task: str, side: str, seed: int) -> dict[str, Any]:
+    """One training: what the late episodes returned, and the curve by which they came."""
+    import torch
+
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.workload import TASK_SPECS
+
+    torch.set_num_threads(1)
+    config = default_config(TASK_SPECS[task]).model_copy(update={"seed": seed})
+    steps = NUM_ENV * config.learner.horizon
+    iterations = math.ceil(STEPS / steps)
+    rows = list((by_rsl_rl if side == THEIRS else by_ours)(task, side, config, iterations))
+    late = rows[-round(LATE * iterations) :]
+    return {
+        "side": side,
+        "seed": seed,
+        "late_return": sum(total for _, total, _ in late) / sum(episodes for episodes, _, _ in late),
+        "late_length": sum(length for _, _, length in late) / sum(episodes for episodes, _, _ in late),
+        "returns": [round(total / episodes, 2) if episodes else None for episodes, total, _ in rows],
+    }
+
+
+Row = tuple[float, float, float]
+"""Of the episodes that ended within an iteration: how many, the sum of their returns, of their lengths."""
+
+
+def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]:
+    """A GMI alone, as `roles.holistic` trains, without its process, files and messages."""
+    import torch
+
+    from gmi_drl.comm import open_group, open_reduction
+    from gmi_drl.comm.membership import Membership
+    from gmi_drl.comm.rendezvous import Rendezvous
+    from gmi_drl.layout.reductions import NONE
+    from gmi_drl.roles.seeds import seed_of
+    from gmi_drl.roles.training.iteration_stats import Decision
+    from gmi_drl.roles.training.ppo_replica import PPOReplica
+    from gmi_drl.tasks import make
+    from gmi_drl.workload import TASK_SPECS
+
+    if side == "last_value":
+        learner = config.learner.model_copy(update={"bootstrap": "last_value"})
+        config = config.model_copy(update={"learner": learner})
+    device, task_seed = torch.device("cpu"), seed_of(config, 0, 0, "task")
+    reduction = open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Rendezvous()), device)
+    torch.manual_seed(task_seed)
+    worlds = make(task, num_env=NUM_ENV, seed=task_seed, threads=1)
+    replica = PPOReplica(
+        TASK_SPECS[task],
+        config,
+        reduction,
+        sample_share=1.0,
+        device=device,
+        seed=seed_of(config, 0, 0, "learner"),
+        learner_class=learner_with_halves() if side == "halves" else learner_of_ours(),
+    )
+    if side == "torch_weights":
+        torch.manual_seed(seed_of(config, 0, 0, "weights"))
+        for module in replica.learner.agent.policy.modules():
+            if isinstance(module, torch.nn.Linear):
+                in_place(module)
+    replica.enter_worlds(worlds, seed_of(config, 0, 0, "agent"))
+    for _ in range(iterations):
+        news = replica.iterate(lambda: Decision.GO_ON)
+        yield news.episodes, news.return_sum, news.length_sum
+
+
+def in_place(linear: Any) -> None:
+    """PyTorch's own first weights of a layer, whose parameters are views of the flat vector and stay so."""
+    import torch
+
+    fresh = torch.nn.Linear(linear.in_features, linear.out_features)
+    with torch.no_grad():
+        linear.weight.copy_(fresh.weight)
+        linear.bias.copy_(fresh.bias)
+
+
+def learner_of_ours() -> Any:
+    """The learner of a training."""
+    from gmi_drl.roles.training.learner import Learner
+
+    return Learner
+
+
+def learner_with_halves() -> Any:
+    """The same with mini-batches as two GMIs of half the worlds have them."""
+    import torch
+
+    from gmi_drl.roles.training.learner import Learner
+
+    class Halves(Learner):
+        def shuffled(self, rollout: Any) -> torch.Tensor:
+            order = torch.randperm(rollout.transitions, generator=self.generator)
+            is_first = order % NUM_ENV < NUM_ENV // 2  # transitions `[T, N]` are numbered step by step
+            return torch.stack((order[is_first], order[~is_first]), 1).flatten()
+
+    return Halves
+
+
+def by_rsl_rl(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]:
+    """The library's own runner in the same worlds, with the same hyper-parameters."""
+    import torch
+    from rsl_rl.runners import OnPolicyRunner
+
+    from gmi_drl.config.learners.rsl_rl import runner_config
+    from gmi_drl.roles.rsl_rl.metrics import IterationMetrics
+    from gmi_drl.tasks import make
+    from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+
+    rows: list[Row] = []
+
+    class Counting(IterationMetrics):
+        def log(self, *, it: int, **facts: Any) -> None:
+            super().log(it=it, **facts)
+            _, episodes, return_sum, length_sum, _ = self.pop_sums().tolist()
+            rows.append((episodes, return_sum, length_sum))
+
+    torch.manual_seed(config.seed)
+    env = RslRlEnv(make(task, num_env=NUM_ENV, seed=config.seed, threads=1), config.learner.reward_scale)
+    runner = OnPolicyRunner(env, runner_config(config.learner), log_dir=None, device="cpu")
+    runner.logger = Counting(env)
+    runner.learn(iterations, init_at_random_ep_len=True)
+    yield from rows
+
+
+def tell() -> None:
+    """Each side against rsl_rl, and the variants of ours against ours."""
+    print("task      side           against   seeds      mean return (sd)           ratio  error  95 % interval   p")
+    for task in TASKS:
+        values = {side: [run["late_return"] for run in runs(task) if run["side"] == side] for side in SIDES}
+        pairs = [(side, THEIRS) for side in SIDES if side != THEIRS]
+        pairs += [(side, OURS) for side in SIDES if side not in (OURS, THEIRS)]
+        for side, other in pairs:
+            if len(values[side]) > 1 and len(values[other]) > 1:
+                print(f"{task:9} {side:14} {other:8} {described(values[side], values[other])}")
+
+
+def described(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """How many seeds, means, their ratio with standard error and interval, and how often chance alone does as much."""
+    ratio = ratio_of_means(ours, theirs)
+    error = ratio * math.hypot(relative_error(ours), relative_error(theirs))
+    low, high = interval(ours, theirs)
+    both = " / ".join(f"{statistics.fmean(of):.5g} ({statistics.stdev(of):.3g})" for of in (ours, theirs))
+    seeds = f"{len(ours)} / {len(theirs)}"
+    return f"{seeds:9} {both:27} {ratio:.3f}  {error:.3f}  {low:.3f} to {high:.3f}  {chance(ours, theirs):.4f}"
+
+
+def ratio_of_means(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Above 1 is good for us."""
+    return statistics.fmean(ours) / statistics.fmean(theirs)
+
+
+def relative_error(values: Sequence[float]) -> float:
+    """The standard error of a mean, as a part of it."""
+    return statistics.stdev(values) / math.sqrt(len(values)) / statistics.fmean(values)
+
+
+def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the ratio of means by the percentile bootstrap, both sides drawn by themselves."""
+    generator = random.Random(0)
+    drawn: Callable[[Sequence[float]], list[float]] = lambda of: generator.choices(of, k=len(of))  # noqa: E731
+    ratios = sorted(ratio_of_means(drawn(ours), drawn(theirs)) for _ in range(RESAMPLES))
+    return ratios[round(0.025 * RESAMPLES)], ratios[round(0.975 * RESAMPLES) - 1]
+
+
+def chance(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """How often seeds dealt at random to both sides differ as much or more: a two-sided permutation test."""
+    generator, pool, count = random.Random(0), [*ours, *theirs], len(ours)
+    seen = abs(math.log(ratio_of_means(ours, theirs)))
+    as_much = 0
+    for _ in range(PERMUTATIONS):
+        generator.shuffle(pool)
+        as_much += abs(math.log(ratio_of_means(pool[:count], pool[count:]))) >= seen
+    return (as_much + 1) / (PERMUTATIONS + 1)
+
+
+def runs(task: str) -> list[dict[str, Any]]:
+    """The trainings of a task."""
+    file = runs_file(task)
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def runs_file(task: str) -> Path:
+    """Where they are, a line each."""
+    return RESULTS / f"{task}.jsonl"
+
+
+if __name__ == "__main__":
+    main()
