@@ -16,15 +16,24 @@ OLD_RSL_RL := .venv/rsl-rl-5.4/ready
 PLAYGROUND := .playground/ready
 PLAYGROUND_PACKAGE := examples/gmi_drl_playground
 
-.PHONY: train test lint guard measure mutants report playground interop gpu-kernels clean
+.PHONY: train test test-tools lint guard measure mutants report playground interop gpu-kernels clean
 
 train: $(READY)
 	$(BIN)/gmi-drl plan --task ant --budget 30 $(KEEP)
 	$(BIN)/gmi-drl train layout.yaml --iterations 100000 --set time_limit_s=90
 
+# The tests of scripts and tools.
+TOOLS := tests/field tests/tools
 # Two files at a time: most of their time goes into processes that import torch.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
+
+# The package, its pages and examples.
 test: lint $(ENVPOOL) $(OLD_RSL_RL)
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(PYTEST) $(TOOLS:%=--ignore %)
+
+# The scripts in benchmarks/ and tools/.
+test-tools: $(READY)
+	$(PYTEST) $(TOOLS)
 
 lint: $(READY)
 	$(BIN)/ruff check
@@ -42,7 +51,7 @@ measure: $(READY)
 	$(BIN)/python -m tools.measure $(CASES)
 	$(BIN)/python -m gmi_drl.benchmarks.report
 
-# Two hours on two cores, an interrupted one goes on: docs/mutants.md has the score.
+# Hours on two cores; one that was interrupted goes on. docs/mutants.md has the score.
 mutants: $(READY) $(ENVPOOL) $(OLD_RSL_RL)
 	$(BIN)/python -m tools.mutants
 

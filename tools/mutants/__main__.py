@@ -18,7 +18,7 @@ from tools.mutants.operators import Mutant, mutants_of, sample
 from tools.mutants.results import Result, Results
 from tools.mutants.trial import HUNG, PASSED, copy_checkout, die_with_parent, failed_test, run_tests, try_mutant
 
-PACKAGES = ("algo", "roles", "comm", "launch", "run", "scheduler")
+PACKAGES = ("algo", "comm", "gmi", "launch", "profiler", "roles", "run", "scheduler", "templates")
 SIZE, SEED = 60, 0
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / ".mutants"

@@ -29,7 +29,7 @@ def page(chosen: Mapping[str, Sequence[Mutant]], outcomes: Mapping[str, str], *,
     everything = [mutant for mutants in chosen.values() for mutant in mutants]
     lines = [
         HEAD,
-        f"Seed {seed}, files and lines as of commit {commit}.\n",
+        f"Seed {seed}. Files, lines and names are those of commit {commit}.\n",
         *_table(chosen, outcomes),
         "",
         "## What is changed",
