@@ -7,7 +7,7 @@ no catalogue. What this machine lacks beside that, backends find out themselves 
 from collections.abc import Callable
 
 from gmi_drl.hardware.gpus import Gpu, find_gpu
-from gmi_drl.hardware.mig_compute import even_size
+from gmi_drl.hardware.mig_compute import compute_name, even_size
 from gmi_drl.hardware.mig_placement import even, most
 from gmi_drl.hardware.mig_profiles import MigProfile
 from gmi_drl.units import GIB, human_bytes, human_gib
@@ -66,6 +66,28 @@ def mig_ci_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
         largest = max(profile.slices for profile in gpu.mig)
         return f"an instance of {gpu.name} has at most {largest} compute instances, not {gmis}"
     return _too_small(max(fitting, key=lambda profile: profile.size), gmis * memory_bytes)
+
+
+def mig_gives(model: str, gmis: int) -> str:
+    """E.g. "2 x 3g.20gb, 42 SMs and 19.5 GiB each"; empty for a model that is unknown or cannot be cut so."""
+    gpu = find_gpu(model)
+    profile = even(gpu.mig, gmis) if gpu else None
+    if profile is None:
+        return ""
+    sms = "" if profile.sms is None else f", {profile.sms} SMs"
+    memory = "" if profile.memory_gib is None else f"{' and' if sms else ','} {profile.memory_gib:.1f} GiB"
+    return f"{gmis} x {profile.name}{sms}{memory} each"
+
+
+def mig_ci_gives(model: str, gmis: int) -> str:
+    """E.g. "2 x 3c.7g.40gb, 39.2 GiB in common": compute instances of one GPU instance, which is the whole GPU."""
+    gpu = find_gpu(model)
+    whole = max(gpu.mig, key=lambda profile: profile.size, default=None) if gpu else None
+    size = even_size(whole, gmis) if whole else None
+    if whole is None or size is None:
+        return ""
+    memory = "memory" if whole.memory_gib is None else f"{whole.memory_gib:.1f} GiB"
+    return f"{gmis} x {compute_name(whole, size)}, {memory} in common"
 
 
 def _no_mig(gpu: Gpu) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gmi_drl.errors import UsageError
-from gmi_drl.layout.backend_limits import Refuses, mig_ci_refuses, mig_refuses, mps_refuses
-from gmi_drl.layout.mig_division import mig_ci_gives, mig_gives
+from gmi_drl.layout.backend_limits import Refuses, mig_ci_gives, mig_ci_refuses, mig_gives, mig_refuses, mps_refuses
 from gmi_drl.registry import Registry
 
 Limit = Literal["share", "memory_limit_bytes", "mig_profile"]

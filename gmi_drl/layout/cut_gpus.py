@@ -62,19 +62,13 @@ class CutGpu:
         return gmi.share or 1 / len(self.gmis)
 
 
-def models_of(node: Node) -> list[str]:
-    """The model of each GPU of a node, by index."""
-    parts = node.gpus if isinstance(node.gpus, tuple) else (node.gpus,) if node.gpus else ()
-    return [part.model for part in parts for _ in range(part.count)]
-
-
 def gpus_of(layout: Layout, node: Node, there: There = ()) -> list[CutGpu]:
     """The GPUs of a layout, by index. A node file counts all that its machine has.
 
     Raises:
         UsageError: if the node has fewer.
     """
-    models = models_of(node)
+    models = node.model_of_each_gpu
     devices = sorted((device.index, device.gmis) for device in layout.devices if device.kind == "gpu")
     if devices and devices[-1][0] >= len(models):
         raise UsageError(

@@ -16,9 +16,8 @@ from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.layout.reductions import NONE
-from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.budget import Budget, Pace
 from gmi_drl.profiler.cache import Cache
-from gmi_drl.profiler.pace import Pace
 from gmi_drl.profiler.session import Measured, Session
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.scheduler.profile import Phases, Profile, ProfilePoint

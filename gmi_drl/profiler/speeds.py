@@ -21,9 +21,8 @@ from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.layout.mapping import MappingList
 from gmi_drl.layout.reduction_method import Kind, ReductionMethod
 from gmi_drl.layout.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
-from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.budget import START_S, Budget
 from gmi_drl.profiler.cache import cache_folder
-from gmi_drl.profiler.pace import START_S
 from gmi_drl.profiler.points import pace_on
 from gmi_drl.run.folder import versions
 from gmi_drl.templates import Template

@@ -10,7 +10,7 @@ from gmi_drl.scheduler.search import SATURATION_THRESHOLD, Candidate, Grid, Meas
 def algorithm_2(
     measure: Measure,
     grid: Grid,
-    judge: Callable[[ProfilePoint], Candidate],
+    predict: Callable[[ProfilePoint], Candidate],
     saturation_threshold: float = SATURATION_THRESHOLD,
 ) -> list[Candidate]:
     """Algorithm 2 (paper section 5.2): for each number of GMIs per device raise num_env until a GMI saturates.
@@ -26,14 +26,14 @@ def algorithm_2(
     Args:
         measure: Tells how one GMI runs.
         grid: What to try.
-        judge: Projects a point to all GMIs on all devices (`estimate`, line 23).
+        predict: Predicts all GMIs on all devices from the point of one (`estimate`, line 23).
         saturation_threshold: A GMI is saturated when Sat falls below it.
 
     Returns:
         The candidates, best first.
     """
     walks = (_walk(measure, cuts, saturation_threshold) for cuts in by_division(grid))
-    return sorted((judge(point) for walk in walks for point in walk), key=lambda candidate: -candidate.expected)
+    return sorted((predict(point) for walk in walks for point in walk), key=lambda candidate: -candidate.expected)
 
 
 def _walk(measure: Measure, cuts: Sequence[Cut], threshold: float) -> Iterator[ProfilePoint]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.hardware.node import Node
+from gmi_drl.scheduler.candidates import unfit
 from gmi_drl.scheduler.gpu_models import gpus_of, points_of, unlike_models
 from gmi_drl.scheduler.memory import fits_host, host_bytes_of
 from gmi_drl.scheduler.objective import Objective, worth
@@ -33,7 +34,6 @@ def uneven_candidates(
     template: Template,
     communications: Callable[[str], Communication],
     objective: Objective,
-    unfit: Callable[[ProfilePoint, Node], str | None],
 ) -> list[Candidate]:
     """The best of cutting each model in its own way, by each backend (capped and not), by points measured of each.
 
@@ -49,11 +49,10 @@ def uneven_candidates(
         template: What a GMI does.
         communications: What crosses the borders of GMIs, by the backend that cuts them.
         objective: What to make the most of.
-        unfit: Why a point cannot run on a node; None if it can.
     """
     if not unlike_models(node):
         return []
-    known = _known(node, profile, grid, unfit)
+    known = _known(node, profile, grid)
     promise = _Promise(node, learner, profile, communications, waits=template.purpose == "training")
     found = []
     for way in dict.fromkeys(cut.way for cut in grid):
@@ -95,9 +94,7 @@ def about_unlike(best: Candidate, known: Sequence[Candidate], node: Node, templa
     ]
 
 
-def _known(
-    node: Node, profile: Profile, grid: Grid, unfit: Callable[[ProfilePoint, Node], str | None]
-) -> dict[str, list[ProfilePoint]]:
+def _known(node: Node, profile: Profile, grid: Grid) -> dict[str, list[ProfilePoint]]:
     """The points of each model that may be taken and that fit its GPUs."""
     allowed, known = set(grid), {}
     for model in node.used_counts:

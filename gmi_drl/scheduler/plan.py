@@ -1,66 +1,41 @@
 """From a workload and a node to a layout."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 from gmi_drl.config.learners import LearnerConfig
-from gmi_drl.errors import NoFeasiblePlanError, UsageError
+from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.signature import signature_of
-from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.backends import PROCESS
-from gmi_drl.layout.cut import AnyCut, Cut
+from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout, Projection
-from gmi_drl.layout.mapping import MappingList
 from gmi_drl.scheduler.agent_trainer_split import Division
+from gmi_drl.scheduler.candidates import (
+    Basis,
+    Confirmed,
+    candidates_of,
+    predictor,
+    samples_per_update,
+    uncuttable,
+    with_confirmed,
+)
 from gmi_drl.scheduler.gpu_choice import why_these_gpus
 from gmi_drl.scheduler.gpu_models import for_node, no_common_point
 from gmi_drl.scheduler.heterogeneous import about_unlike, uneven_candidates, with_uneven
-from gmi_drl.scheduler.memory import MemoryModel, memory_models, shortage
+from gmi_drl.scheduler.memory import MemoryModel, memory_models
 from gmi_drl.scheduler.objective import Objective, ranked
-from gmi_drl.scheduler.profile import Profile, ProfilePoint
+from gmi_drl.scheduler.profile import Profile, ProfilePoint, require_same_task
 from gmi_drl.scheduler.reasons import Learns, reasons_for
 from gmi_drl.scheduler.search import Candidate, Grid
-from gmi_drl.templates import (
-    TCG_EX,
-    Template,
-    backend_refusal,
-    devices_of,
-    environments_of,
-    mapping_of,
-    usual_gmis_per_gpu,
-)
+from gmi_drl.templates import TCG_EX, Template, devices_of, environments_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import Communication
-from gmi_drl.templates.paper_model import throughput
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
 TOLD = 4
 """Points at most of which an error says why they do not run."""
-
-Confirmed = Mapping[Cut, float]
-"""Steps per second of all GMIs of a layout that were run together."""
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What a plan was chosen by: the workload, the node, what is known of the one on the other, and what counts.
-
-    `profile` has a point of each cut, which holds for all GPUs, `measured` those of each model.
-    """
-
-    task: TaskSpec
-    learner: LearnerConfig
-    node: Node
-    profile: Profile
-    measured: Profile
-    template: Template
-    objective: Objective = "steps"
-
-    def communication(self, backend: str) -> Communication:
-        """What crosses the borders of GMIs that this backend cuts, in an iteration."""
-        return self.template.communication(self.task, self.learner, self.node, backend, self.profile.speeds)
 
 
 @dataclass(frozen=True)
@@ -134,7 +109,7 @@ def plan(
     why = "no profile was given and nothing was measured: the devices are cut evenly"
     cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
     layout = template.lay_out(task, node, cut, why=[why, *remarks], communication=communication)
-    return _remembered(layout, node)
+    return _for_node(layout, node)
 
 
 def plan_measured(
@@ -177,15 +152,15 @@ def plan_measured(
     # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
     communications = partial(template.communication, task, learner, node, speeds=profile.speeds)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template, objective)
-    uneven = uneven_candidates(learner, node, measured, grid, template, communications, objective, unfit)
+    uneven = uneven_candidates(learner, node, measured, grid, template, communications, objective)
     if not candidates and not uneven:
         every = measured.points
-        refused = infeasible or _uncuttable(every, node, grid)
+        refused = infeasible or uncuttable(every, node, grid)
         if every and not profile.points and not refused:
             raise NoFeasiblePlanError(f"no point of the profile can be used: {no_common_point(node, every)}")
         raise NoFeasiblePlanError(_nothing_left(profile, node, refused, unmeasured))
-    judge = judge_of(task, learner, node, profile, template)
-    alike = _confirmed(candidates, confirmed or {}, from_run, profile, judge)
+    predict = predictor(task, learner, node, template, profile.speeds, profile.noise)
+    alike = with_confirmed(candidates, confirmed or {}, from_run, profile, predict)
     known = ranked(with_uneven(uneven, alike, objective), objective)
     best = next(candidate for candidate in known if candidate.by_model or candidate.point.cut in grid)
     projection = Projection(
@@ -205,7 +180,7 @@ def plan_measured(
     ]
     layout = template.lay_out(task, node, best.cut, projection, why, communication)
     return Plan(
-        _remembered(layout, node),
+        _for_node(layout, node),
         (best, *(candidate for candidate in known if candidate is not best)),
         memory_models(point for point in profile.points if point.backend == best.point.backend),
         tuple(infeasible),
@@ -215,123 +190,10 @@ def plan_measured(
     )
 
 
-def require_same_task(profile: Profile, task: TaskSpec) -> None:
-    """Raise `UsageError` if a profile is of another task."""
-    if profile.task != task.name:
-        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
-
-
-def _remembered(layout: Layout, node: Node) -> Layout:
-    """With the node that it is for, and why it has these GPUs of it, whichever template has made it."""
+def _for_node(layout: Layout, node: Node) -> Layout:
+    """The layout with the signature of its node, and with the reasons for its choice of GPUs."""
     reasons = (*layout.reasons, *why_these_gpus(layout, node))
     return layout.model_copy(update={"made_for": signature_of(node), "reasons": reasons})
-
-
-def candidates_of(
-    task: TaskSpec,
-    learner: LearnerConfig,
-    node: Node,
-    profile: Profile,
-    grid: Grid,
-    template: Template = TCG_EX,
-    objective: Objective = "steps",
-) -> tuple[list[Candidate], list[ProfilePoint]]:
-    """The points of a profile that lie in a grid: those that run on this node, best first, and those that cannot."""
-    judge = judge_of(task, learner, node, profile, template)
-    candidates, infeasible = [], []
-    for cut in grid:
-        point = profile.point(cut)
-        if point is None:
-            continue
-        if why := unfit(point, node):
-            infeasible.append(point.model_copy(update={"runnable": False, "reason": why}))
-        else:
-            candidates.append(judge(point))
-    return ranked(candidates, objective), infeasible
-
-
-def samples_per_update(cut: AnyCut, node: Node, learner: LearnerConfig) -> int:
-    """Environments in all times the horizon: what an update learns from."""
-    return environments_of(cut, node) * learner.horizon
-
-
-def judge_of(
-    task: TaskSpec, learner: LearnerConfig, node: Node, profile: Profile, template: Template = TCG_EX
-) -> Callable[[ProfilePoint], Candidate]:
-    """As `judge_for`, by what a profile knows; where something is learnt, with the efficiency of its updates."""
-    judge, noise = judge_for(task, learner, node, template, profile.speeds), profile.noise
-    if noise is None or template.purpose != "training":
-        return judge
-    return lambda point: replace(
-        judge(point), efficiency=noise.efficiency(samples_per_update(point.cut, node, learner))
-    )
-
-
-def judge_for(
-    task: TaskSpec,
-    learner: LearnerConfig,
-    node: Node,
-    template: Template = TCG_EX,
-    speeds: SpeedsByBackend | None = None,
-) -> Callable[[ProfilePoint], Candidate]:
-    """What a point of this workload promises for all GMIs of this node, by `estimate` and by equations 2 and 3."""
-    num_devices, _ = devices_of(node)
-
-    @cache
-    def communication_s(gmis_per_gpu: int, backend: str) -> float:
-        communication = template.communication(task, learner, node, backend, speeds)
-        return unmeasured_communication(communication, node, mapping_of(Cut(gmis_per_gpu, 1), node))
-
-    def judge(point: ProfilePoint) -> Candidate:
-        num_gmis, steps = num_devices * point.gmis_per_gpu, point.num_env * learner.horizon
-        projected = num_gmis * point.steps_per_second
-        if not projected:
-            return Candidate(point, projected, projected)
-        iteration_s = steps / point.steps_per_second
-        expected = throughput(num_gmis, steps, iteration_s, communication_s(point.gmis_per_gpu, point.backend))
-        return Candidate(point, projected, expected)
-
-    return judge
-
-
-def unmeasured_communication(communication: Communication, node: Node, everyone: MappingList) -> float:
-    """COM / BW of an iteration in seconds, less what GMIs that were measured together waited for each other then."""
-    ran_together = everyone[:1] if node.num_gpus else [range(1)]
-    return communication.seconds(everyone) - communication.seconds(ran_together)
-
-
-def unfit(point: ProfilePoint, node: Node) -> str | None:
-    """Why a point cannot run on this node; None if it can."""
-    if not point.runnable:
-        return point.reason or "did not run when it was measured"
-    num_gmis = devices_of(node)[0] * point.gmis_per_gpu
-    return backend_refusal(node, point.cut, point.memory_bytes) or shortage(
-        node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes
-    )
-
-
-def _confirmed(
-    candidates: Sequence[Candidate],
-    confirmed: Confirmed,
-    from_run: Collection[Cut],
-    profile: Profile,
-    judge: Callable[[ProfilePoint], Candidate],
-) -> list[Candidate]:
-    """The candidates with what ran together. What was run beside them is one, though it lies in no grid."""
-    in_grid = {candidate.point.cut: candidate for candidate in candidates}
-    beside = {cut: judge(point) for cut in confirmed if (point := profile.point(cut)) is not None}
-    return [
-        replace(candidate, confirmed=confirmed.get(cut), from_run=cut in from_run)
-        for cut, candidate in (beside | in_grid).items()
-    ]
-
-
-def _uncuttable(points: Sequence[ProfilePoint], node: Node, grid: Grid) -> list[ProfilePoint]:
-    """Points of any model, with why the GPUs of a node cannot be cut as theirs was."""
-    cuts = set(grid)
-    wanted = {point.cut: point for point in points if point.cut in cuts}
-    refused = {point: backend_refusal(node, cut, point.memory_bytes) for cut, point in wanted.items()}
-    return [point.model_copy(update={"reason": why}) for point, why in refused.items() if why]
 
 
 def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoint], unmeasured: Sequence[Cut]) -> str:

@@ -8,13 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, known, load_json
 from gmi_drl.hardware.speeds import Speed
 from gmi_drl.layout.backends import BACKENDS, PROCESS
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.reductions import NONE, REDUCTIONS
 from gmi_drl.scheduler.noise_scale import NoiseScale
-from gmi_drl.workload import MOST_ENVIRONMENTS
+from gmi_drl.workload import MOST_ENVIRONMENTS, TaskSpec
 
 NotNegative = Annotated[float, Field(ge=0)]
 
@@ -101,6 +102,12 @@ class Profile(FileModel):
     def point(self, cut: Cut) -> ProfilePoint | None:
         """What was measured of a cut, of the first model that has it; None where nothing was."""
         return next((point for point in self.points if point.cut == cut), None)
+
+
+def require_same_task(profile: Profile, task: TaskSpec) -> None:
+    """Raise `UsageError` if a profile is of another task."""
+    if profile.task != task.name:
+        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
 
 
 def dump_profile(profile: Profile) -> str:

@@ -6,13 +6,13 @@ from functools import partial
 
 from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.hardware.node import Node
+from gmi_drl.scheduler.candidates import candidates_of
 from gmi_drl.scheduler.gpu_models import for_node, no_common_point
 from gmi_drl.scheduler.grid import profile_grid, why_no_grid
 from gmi_drl.scheduler.heterogeneous import uneven_candidates, with_uneven
 from gmi_drl.scheduler.objective import ranked
-from gmi_drl.scheduler.plan import candidates_of, require_same_task, unfit
 from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour
-from gmi_drl.scheduler.profile import Profile, ProfilePoint
+from gmi_drl.scheduler.profile import Profile, ProfilePoint, require_same_task
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import TCG_EX, Template, backend_refusal
 from gmi_drl.workload import TaskSpec
@@ -90,7 +90,7 @@ def _of_node(
     alike, infeasible = candidates_of(task, learner, node, here, grid, template)
     every = profile_grid(profile, node, learner.horizon, keep_batch)
     communications = partial(template.communication, task, learner, node, speeds=profile.speeds)
-    uneven = uneven_candidates(learner, node, profile, every, template, communications, "steps", unfit)
+    uneven = uneven_candidates(learner, node, profile, every, template, communications, "steps")
     candidates = ranked(with_uneven(uneven, alike, "steps"), "steps")
     hourly = None if prices is None else price_per_hour(node, prices)
     solo = next((candidate for candidate in candidates if candidate.is_solo), None)

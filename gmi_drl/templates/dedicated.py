@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gmi_drl.config.learners.base import FLOAT_BYTES
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut import AnyCut
@@ -14,7 +15,6 @@ from gmi_drl.workload import TaskSpec
 
 SIMULATOR: tuple[Role, ...] = ("simulator",)
 
-FLOAT_BYTES = 4
 FLAGS = 4
 """A byte each for every world and step: terminated, truncated, bad, valid."""
 

@@ -8,7 +8,8 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.profiler import budget as budget_module
-from gmi_drl.profiler.budget import COMPILING, Budget, budget_of
+from gmi_drl.profiler.budget import COMPILING, Budget, Pace, budget_of
+from gmi_drl.profiler.session import Measured
 from gmi_drl.workload import TASK_SPECS
 
 ON_CORES = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
@@ -84,3 +85,24 @@ def test_that_kernels_may_be_compiled_is_told_where_they_may(task, physics, node
     for _ in range(2):
         budget.start(Starting(0, 0), None)
     assert told == ([COMPILING] if may else [])
+
+
+def measured(iterations, iteration_s):
+    return Measured(128, iterations, iteration_s, 1.0, 0.0, 0, 0, {})
+
+
+def test_a_point_tells_what_the_next_takes_beside_its_iterations():
+    pace = Pace(1.5, 12, beside_s=2.0)
+    assert pace.expected_s() == 2.0 + 2 * 1.5
+    pace.has_run(5.0, measured(iterations=3, iteration_s=1.0))
+    assert pace.beside_s == 1.0
+    assert pace.expected_s(1.0) == 1.0 + 1.5 + 1.0 and pace.expected_s(4.0) == 1.0 + 8.0
+    pace.has_run(0.5, measured(iterations=3, iteration_s=1.0))
+    assert pace.beside_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("left_s", "walks", "useful"), [(30, 2, 2), (30, 10, 2), (150, 10, 10), (math.inf, 3, 3), (11, 4, 1), (0, 4, 1)]
+)
+def test_as_many_walks_as_can_be_useful_share_what_is_left(left_s, walks, useful):
+    assert Pace(1.5, 12).share(left_s, walks) == 1 / useful

@@ -12,10 +12,9 @@ from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.hardware.speeds import OF_CORES
 from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler import points
-from gmi_drl.profiler.budget import Budget
+from gmi_drl.profiler.budget import START_S, Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.measured_plan import explore
-from gmi_drl.profiler.pace import START_S
 from gmi_drl.profiler.points import PointMeasurer
 from gmi_drl.profiler.session import Session
 from gmi_drl.roles.probes.probe import relative_error

@@ -39,8 +39,8 @@ def test_what_does_not_run_is_passed_over():
 
 
 def test_the_order_is_that_of_what_is_expected():
-    def judge(point):
+    def predict(point):
         return Candidate(point, projected=point.steps_per_second, expected=1 / point.steps_per_second)
 
     measure, _ = measured({(1, 128): (100.0, 10), (2, 128): (200.0, 10)})
-    assert algorithm_2(measure, grid_of({2: [128], 1: [128]}), judge)[0].point.gmis_per_gpu == 1
+    assert algorithm_2(measure, grid_of({2: [128], 1: [128]}), predict)[0].point.gmis_per_gpu == 1

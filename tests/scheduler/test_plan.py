@@ -12,7 +12,7 @@ from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GmiGroup, Layout
 from gmi_drl.scheduler import plan, plan_measured, profile_grid
-from gmi_drl.scheduler.plan import judge_for, unfit
+from gmi_drl.scheduler.candidates import predictor, unfit
 from gmi_drl.scheduler.profile import Profile
 from gmi_drl.workload import TASK_SPECS
 
@@ -108,7 +108,7 @@ def test_no_point_that_fits_is_expected_to_be_faster_than_the_chosen_one(table):
             measured(node, known)
         return
     chosen = measured(node, known)
-    best = max(map(judge_for(TASK_SPECS["ant"], PPO, node), fitting), key=lambda candidate: candidate.expected)
+    best = max(map(predictor(TASK_SPECS["ant"], PPO, node), fitting), key=lambda candidate: candidate.expected)
     assert chosen.candidates[0].expected == best.expected == chosen.layout.projection.steps_per_second
     assert len(chosen.candidates) == len(fitting) and len(chosen.infeasible) == len(table) - len(fitting)
 
@@ -117,8 +117,8 @@ def test_gmis_that_were_measured_alone_have_their_communication_still_to_pay():
     """On a CPU; on a GPU those of a device were measured together."""
     gpu = Node(name="g", gpus=Gpus(model="X", count=1), cpu=Cpu(cores=2, memory_gib=8))
     for node, pays in ((NODE, True), (gpu, False)):
-        judge = judge_for(TASK_SPECS["ant"], PPO, node)
-        one, two = (judge(profile((size, 512, 1000.0, 10**9)).points[0]) for size in (1, 2))
+        predict = predictor(TASK_SPECS["ant"], PPO, node)
+        one, two = (predict(profile((size, 512, 1000.0, 10**9)).points[0]) for size in (1, 2))
         assert one.expected == one.projected == 1000.0
         assert (two.expected < two.projected == 2000.0) == pays and two.expected <= 2000.0
 

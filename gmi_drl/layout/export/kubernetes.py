@@ -9,7 +9,7 @@ from typing import Any
 
 from gmi_drl.errors import UsageError
 from gmi_drl.hardware.node import Node
-from gmi_drl.layout.cut_gpus import CutGpu, There, commented, gpus_of, models_of
+from gmi_drl.layout.cut_gpus import CutGpu, There, commented, gpus_of
 from gmi_drl.layout.environment import thread_percentage
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.mig_instances import instance_names, placed
@@ -29,10 +29,10 @@ ONE_POD = [
 def kubernetes(layout: Layout, node: Node, there: There = ()) -> str:
     """The plugin's config as YAML, under what a pod asks for."""
     gpus = gpus_of(layout, node, there)
-    if missing := len(models_of(node)) - len(gpus):
+    if missing := len(node.model_of_each_gpu) - len(gpus):
         raise UsageError(
             f"the device plugin treats all GPUs of a node alike, the layout leaves out {missing} of "
-            f"{len(models_of(node))}: plan for all of them"
+            f"{len(node.model_of_each_gpu)}: plan for all of them"
         )
     head, config = _of_mig(gpus) if layout.backend == "mig" else _shared(gpus, layout.backend)
     return commented(head) + write_yaml({"version": "v1", **config})

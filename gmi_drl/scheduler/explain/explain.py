@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from gmi_drl.errors import UsageError
+from gmi_drl.scheduler.candidates import Basis
 from gmi_drl.scheduler.explain.formulas import (
     Formula,
     communication_of,
@@ -22,7 +23,7 @@ from gmi_drl.scheduler.explain.paper_formulas import paper_formulas
 from gmi_drl.scheduler.gpu_models import gpus_of, points_of
 from gmi_drl.scheduler.memory import memory_models
 from gmi_drl.scheduler.objective import KINDS, Objective, worth
-from gmi_drl.scheduler.plan import Basis, Plan
+from gmi_drl.scheduler.plan import Plan
 from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import devices_of

@@ -14,8 +14,8 @@ from gmi_drl.layout.mapping import (
     shortest,
     size_of,
 )
+from gmi_drl.scheduler.candidates import Basis, samples_per_update, unmeasured_communication
 from gmi_drl.scheduler.memory import SPARE, MemoryModel
-from gmi_drl.scheduler.plan import Basis, samples_per_update, unmeasured_communication
 from gmi_drl.scheduler.price import cost_per_billion_steps
 from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.scheduler.search import SATURATION_THRESHOLD, STANDARD_ERRORS, Candidate, saturation

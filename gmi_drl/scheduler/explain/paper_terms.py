@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gmi_drl.config.learners import LearnerConfig
+from gmi_drl.config.learners.base import FLOAT_BYTES
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import MEMORY, OF_CORES
 from gmi_drl.layout.backends import BACKENDS
@@ -16,8 +17,6 @@ from gmi_drl.workload import TaskSpec
 
 KEPT = 0.95
 """Part of the rate of a process that has its device alone which its R_SM must keep."""
-
-FLOAT_BYTES = 4
 
 Shares = Mapping[float, ProfilePoint]
 """What one GMI did with each share of its device, and as many environments: 1 is all of it."""

@@ -5,7 +5,7 @@ from tool_schemas import mig_parted_spec
 
 from gmi_drl.errors import UsageError
 from gmi_drl.hardware.gpus import find_gpu
-from gmi_drl.layout.export.pci_ids import PCI_IDS
+from gmi_drl.layout.export.mig_parted import PCI_IDS
 
 pytestmark = pytest.mark.usefixtures("backends")
 

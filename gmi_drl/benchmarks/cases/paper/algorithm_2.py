@@ -178,12 +178,12 @@ def choice(workload: Workload, grid: "Grid", speeds: "SpeedsByBackend") -> "Cut"
     from gmi_drl.profiler.cache import Cache
     from gmi_drl.profiler.points import PointMeasurer
     from gmi_drl.scheduler import algorithm_2
-    from gmi_drl.scheduler.plan import judge_for
+    from gmi_drl.scheduler.candidates import predictor
 
     task, config, node, template = workload.spec, workload.config, workload.node, workload.template
     cache = Cache(task, config, node, template=template, fresh=True)
     with PointMeasurer(task, config, node, cache, grid, Budget(math.inf), speeds=speeds, template=template) as measure:
-        return algorithm_2(measure, grid, judge_for(task, config.learner, node, template, speeds))[0].point.cut
+        return algorithm_2(measure, grid, predictor(task, config.learner, node, template, speeds))[0].point.cut
 
 
 def exhaustive(sessions: "Sessions[tuple[str, int]]", grid: "Grid") -> "list[Cut]":
