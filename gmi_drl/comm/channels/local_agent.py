@@ -87,7 +87,7 @@ class LocalAgentEnd(AgentEnd):
 
     def send(self, trainer: int, record: Record) -> None:
         """Tell a trainer, by rank, of steps that are in a place. Room in its queue was reserved at the lease."""
-        self._rings[trainer].put(*record)
+        self._rings[trainer].write(*record)
         self._notifier.notify(self.sizes.trainers[trainer])
 
     @property

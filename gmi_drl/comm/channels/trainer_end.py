@@ -236,7 +236,7 @@ class TrainerEnd:
 
     def _take_in(self, gmi: int) -> None:
         agent = self._sizes.agents.index(gmi)
-        for record in map(Record._make, self._rings[gmi].take_all()):
+        for record in map(Record._make, self._rings[gmi].read_all()):
             is_kind_whole = self._batcher.arrive(agent, record)
             self._batches.arrived(gmi, record, is_kind_whole)
         self._notifier.notify(gmi)  # it may wait for room

@@ -39,7 +39,7 @@ class RankAddresses:
 
     def to_descriptor(self) -> int:
         """The descriptor of a file in memory that has it, to be inherited; see `read`."""
-        descriptor = os.memfd_create("gmi-drl-meeting", os.MFD_CLOEXEC)
+        descriptor = os.memfd_create("gmi-drl-addresses", os.MFD_CLOEXEC)
         os.pwrite(descriptor, json.dumps([self.addresses, self.token]).encode(), 0)
         return descriptor
 

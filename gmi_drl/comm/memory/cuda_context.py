@@ -1,7 +1,7 @@
-"""The context of this process on its GPU, made and waited for by the driver itself. Not yet run on a GPU.
+"""The CUDA context of this process on its GPU, made through the driver API, with retries. Not yet run on a GPU.
 
-It is the primary context of the one GPU that a GMI sees, which torch and Warp use, too, so it may be there before they
-are asked for anything (CUDA driver API, "Primary Context Management").
+It is the primary context of the one GPU that a GMI sees. Torch and Warp use the same one, so it may be made before
+either is called (CUDA driver API, "Primary Context Management").
 """
 
 import ctypes
@@ -15,7 +15,7 @@ FIRST = 0
 NOT_READY = 807
 """CUDA_ERROR_MPS_SERVER_NOT_READY: a server is just starting, takes a client's contexts away, or recovers.
 
-https://docs.nvidia.com/deploy/mps, "Troubleshooting Guide": it passes, so it is waited for.
+It passes, so calls are repeated: https://docs.nvidia.com/deploy/mps, "Troubleshooting Guide".
 """
 
 READY_S = 60.0
@@ -23,7 +23,7 @@ RETRY_S = 0.1
 
 
 def make_context() -> None:
-    """Make it, if it is not there.
+    """Make the context, if it is not there.
 
     Raises:
         MachineError: if CUDA cannot.
@@ -32,7 +32,7 @@ def make_context() -> None:
 
 
 def make_current() -> None:
-    """Make it the one that this thread's calls of the driver are for.
+    """Make the context current in this thread.
 
     Raises:
         MachineError: if CUDA cannot.
@@ -41,14 +41,14 @@ def make_current() -> None:
 
 
 def finish() -> None:
-    """Wait until the GPU has done all that this process has told it, if it has a context; what fails is not told."""
+    """Wait until the GPU has done all work of this process, if it has a context. Errors are ignored."""
     if _context.cache_info().currsize:
         driver().cuCtxSetCurrent(_context())
         driver().cuCtxSynchronize()
 
 
 def error_name(code: int) -> str:
-    """What the driver calls an error, such as `CUDA_ERROR_OUT_OF_MEMORY`."""
+    """The driver's name of an error, such as `CUDA_ERROR_OUT_OF_MEMORY`."""
     name = ctypes.c_char_p()
     driver().cuGetErrorName(code, ctypes.byref(name))
     return name.value.decode() if name.value else f"error {code}"
@@ -56,7 +56,7 @@ def error_name(code: int) -> str:
 
 @cache
 def driver() -> ctypes.CDLL:
-    """The one that torch uses, too."""
+    """The driver's library, the one that torch uses, too."""
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:

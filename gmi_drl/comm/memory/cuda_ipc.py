@@ -1,8 +1,8 @@
-"""Memory of a GPU that several processes have mapped (CUDA IPC). Not yet run on a GPU.
+"""GPU memory that several processes have mapped (CUDA IPC). Not yet run on a GPU.
 
-It is taken from the driver and not from torch's allocator, of which expandable segments and cudaMallocAsync cannot be
-mapped, and in whose segments other tensors lie, too. Sizes are multiples of 2 MiB: of smaller ones the driver puts
-several into a block, which is mapped as a whole (CUDA programming guide, "Interprocess Communication").
+It comes from the driver and not from torch's allocator, whose expandable segments and cudaMallocAsync cannot be mapped,
+and in whose segments other tensors lie, too. Sizes are multiples of 2 MiB: of smaller ones the driver puts several into
+one block, which is mapped as a whole (CUDA programming guide, "Interprocess Communication").
 """
 
 import ctypes
@@ -24,21 +24,21 @@ _PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS: the one flag there is, a
 
 
 class SharedDeviceMemory:
-    """Float32 numbers of this process on a GPU, which others may map.
+    """Float32 memory of this process on a GPU, which other processes may map.
 
-    They are given back when the process ends and not before: others may still have them mapped.
+    It is freed when the process ends and not before, because others may still have it mapped.
 
     Args:
-        numel: How many.
-        device: Where.
+        numel: How many floats.
+        device: The GPU.
 
     Attributes:
-        tensor: `[numel]`, with whatever was in that memory before.
+        tensor: `[numel]`, uninitialized.
         handle: `HANDLE_BYTES` by which another process maps it.
 
     Raises:
         UsageError: If the device is no GPU.
-        MachineError: If there is no room, or this GPU's memory cannot be mapped by others.
+        MachineError: If there is no room, or other processes cannot map this GPU's memory.
     """
 
     def __init__(self, numel: int, device: torch.device) -> None:
@@ -57,12 +57,12 @@ class MappedDeviceMemory:
     """Another process's `SharedDeviceMemory` on the same GPU.
 
     Args:
-        handle: The other's; of this process's own memory CUDA maps none.
-        numel: As many as the other has, or fewer.
-        device: Where this process sees that GPU.
+        handle: The other's handle; CUDA does not map a process's own memory.
+        numel: As many floats as the other has, or fewer.
+        device: The GPU, as this process sees it.
 
     Attributes:
-        tensor: `[numel]`, not to be touched after `close`.
+        tensor: `[numel]`, not to be used after `close`.
 
     Raises:
         MachineError: If it cannot be mapped, as between MIG instances.
@@ -77,7 +77,7 @@ class MappedDeviceMemory:
         self.tensor = _tensor_at(self._address.value, numel, device)
 
     def close(self) -> None:
-        """Unmap it, when all that was launched has been done."""
+        """Unmap it, when all launched work is done."""
         with suppress(RuntimeError), _context_of(self._device):  # after a fault of the GPU all of its context is lost
             driver().cuIpcCloseMemHandle(self._address)
 
@@ -101,7 +101,7 @@ def _tensor_at(address: int, numel: int, device: torch.device) -> Tensor:
 
 @contextmanager
 def _context_of(device: torch.device) -> Iterator[None]:
-    """The driver's calls are for the context that is current: torch makes the device's so when it uses it."""
+    """Make torch's context of a device current, which the driver's calls need."""
     with torch.cuda.device(device):
         torch.cuda.synchronize()
         yield

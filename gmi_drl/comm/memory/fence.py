@@ -1,19 +1,19 @@
-"""How one process tells others, by a word of shared memory, that data is there: the one place where that is done.
+"""Memory order between processes: the one place in which a word of shared memory announces data.
 
-Who has data stores it and then calls `publish`. Who looks for it reads the word, calls `order_loads`, and reads it.
+A writer stores the data and then calls `publish`. A reader reads the word, calls `order_loads`, and reads the data.
 
-What a fence is made of: Python has no such instruction, but it has locks. CPython makes them of a semaphore of the C
+What the fence is made of: Python has no such instruction, but it has locks. CPython makes them of a semaphore of the C
 library (`Python/thread_pthread.h`, and `lock.acquire` tries `sem_trywait` first), or since 3.13 of an atomic byte.
 
 - x86-64 keeps the order of stores, and that of loads, but not that of the non-temporal stores of large copies and the
   word that follows. Taking a lock is a locked instruction: no load or store changes places with it, and it writes out
   what is still combined (Intel SDM, volume 3, "Memory Ordering" and "Buffering of Write Combining Memory Locations").
 - aarch64 keeps neither order, and one lock is no fence there: taking it is an acquire and giving it back a release
-  (glibc, `nptl/sem_waitcommon.c` and `sem_post.c`), and what comes before and after may both move in between. Twice is
-  a fence: all that comes before is ordered before the first release, that release before the second acquire, and that
-  acquire before all that comes after (Arm Architecture Reference Manual, DDI 0487, "Barrier-ordered-before"; a
-  read-modify-write acquires by LDAXR or CASA, never by the weaker LDAPR). That the lock is this process's own does not
-  matter: the order is the same for all processes that see the memory. Not run on such a processor yet.
+  (glibc, `nptl/sem_waitcommon.c` and `sem_post.c`), and what comes before and after may both move in between. Two locks
+  are a fence: all that comes before is ordered before the first release, that release before the second acquire, and
+  that acquire before all that comes after (Arm Architecture Reference Manual, DDI 0487, "Barrier-ordered-before"; a
+  read-modify-write acquires by LDAXR or CASA, never by the weaker LDAPR). The lock may be this process's own, because
+  the order is the same for all processes that see the memory. Not run on such a processor yet.
 
 `membarrier(2)` would do as well, but only by MEMBARRIER_CMD_GLOBAL_EXPEDITED: the command for one process returns
 before any barrier where that has one thread (Linux, `kernel/sched/membarrier.c`). It takes 2.2 us on x86-64, a lock
@@ -31,17 +31,17 @@ _IN_ORDER = platform.machine() in IN_ORDER
 
 
 def obstacle(what: str) -> str | None:
-    """Why this machine cannot have what shares memory; None if it can.
+    """Why this machine cannot have something that shares memory; None if it can.
 
     Args:
-        what: That is, plural.
+        what: Its name, plural.
     """
     processor = platform.machine()
     return None if processor in FENCED else f"{what} need a processor of {', '.join(FENCED)}, not {processor}"
 
 
 def fence() -> None:
-    """Have all loads and stores of this thread done, as other processors see them, before any that follow."""
+    """Complete all loads and stores of this thread, as other processors see them, before any that follow."""
     _acquire()
     _release()
     if not _IN_ORDER:
@@ -50,20 +50,20 @@ def fence() -> None:
 
 
 def publish(words: memoryview, place: int, value: int) -> None:
-    """Store a word that tells others of data: who sees it sees all that this thread has stored before.
+    """Store a word that announces data: a process that sees the word sees all that this thread has stored before.
 
-    What this thread has read is read by then, too, so the word may also say that others can write there again.
+    Earlier reads of this thread are done, too, so the word may also announce that others can overwrite what it read.
 
     Args:
-        words: Of shared memory, 8 bytes each.
-        place: Of the word.
-        value: The new one.
+        words: Shared memory, 8 bytes each.
+        place: The index of the word.
+        value: Its new value.
     """
     fence()
     words[place] = value
 
 
 def order_loads() -> None:
-    """Have all that this thread has read before read before what it reads next: between a word and its data."""
+    """Complete all earlier reads of this thread before its next read: call it after reading a word, before its data."""
     if not _IN_ORDER:
         fence()

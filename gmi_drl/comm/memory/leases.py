@@ -1,4 +1,8 @@
-"""The migrator: which trainer a rollout goes to, and in which place of its memory it is made (paper section 4.2)."""
+"""Leases of places in the trainers' memory: the migrator of the paper's section 4.2.
+
+A place is room for one rollout. Places of a trainer have numbers from 0 without end; place p lies in slot
+p % places of the trainer's memory.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -11,51 +15,51 @@ LEASED = 0
 """The word of a trainer's table that changes under the lock: how many places were leased."""
 
 GIVEN_BACK = LINE_BYTES // 8
-"""The word of a trainer's table that only the trainer writes: the places below this number are free again."""
+"""The word of a trainer's table that only the trainer writes: places below this number are free again."""
 
 OWNERS = 3 * GIVEN_BACK
-"""From here on a trainer's table has one word for each place: who has leased it."""
+"""From here on a trainer's table has one word for each slot: who has leased its place."""
 
 NOBODY = 0
 """The owner of a place that was given up."""
 
 ROLLOUTS_OF_ONE = 2**32
-"""So many numbers has each process of an agent for its rollouts; those of the process that succeeds it come after."""
+"""Rollout numbers of one process of an agent. The process that succeeds it uses the next 2^32 numbers."""
 
 _AGENTS = 2**16
 
 
 class Lease(NamedTuple):
-    """Where a rollout goes: a trainer, by rank, and the number of its place, from 0 and without end."""
+    """Where a rollout goes: the trainer, by rank, and the number of its place."""
 
     trainer: int
     place: int
 
 
 def owner_word(agent: int, rollout: int) -> int:
-    """An agent, by its place in the sizes, and the number of its rollout, from 0, as one word: never `NOBODY`."""
+    """An agent, by its index in the sizes, and the number of its rollout, from 0, as one word; never `NOBODY`."""
     return rollout * _AGENTS + agent + 1
 
 
 def agent_of(owner: int) -> int:
-    """Whose word that is; -1 is `NOBODY`."""
+    """The agent in an owner's word, by its index; -1 for `NOBODY`."""
     return owner % _AGENTS - 1
 
 
 def process_of(owner: int) -> int:
-    """Of which process of its agent that word is, from 0."""
+    """Which process of its agent an owner's word belongs to, from 0."""
     return owner // _AGENTS // ROLLOUTS_OF_ONE
 
 
 class Leases:
-    """The places of all trainers, as any process sees and takes them.
+    """Leases the places of all trainers, in any process that shares their tables.
 
-    What changes under the lock changes by one word last, so that a process may be killed between any two stores: a
-    place is a new agent's when `LEASED` counts it, one that was given up when its owner's word is there.
+    Each change under the lock takes effect by one last store, so a process may be killed between any two stores: a new
+    place is leased when `LEASED` counts it, a place that was given up when its owner's word is written.
 
     Args:
         tables: The shared words of each trainer, by rank, zeroed at first: `LEASED`, `GIVEN_BACK`, `OWNERS`.
-        places: How many each trainer has.
+        places: How many slots each trainer has.
         lock: The one lock of all processes that lease.
         is_ended: Whether experience has ended, so that nothing is leased any more.
         end: Ends it for all processes.
@@ -73,17 +77,17 @@ class Leases:
         self._is_ended, self._end = is_ended, end
 
     def lease(self, agent: int, rollout: int, trainers: Collection[int] | None = None) -> Lease | None:
-        """Take a place: one that was given up, if any, since a batch waits for it; else the next one of a trainer.
+        """Lease a place: the first one that was given up, because a batch waits for it, or else a new one.
 
-        It is that with the least workload: places that were leased and not yet given back.
+        A new one comes from the trainer with the least workload: places that were leased and not given back.
 
         Args:
-            agent: By its place in the sizes.
-            rollout: Its number.
-            trainers: Whose place it may be, by rank; None: of all.
+            agent: The agent, by its index in the sizes.
+            rollout: The number of its rollout.
+            trainers: The trainers, by rank, whose places it may get; None: all.
 
         Returns:
-            None if none is free, or if experience has ended.
+            None if no place is free, or if experience has ended.
         """
         with self._lock.held():
             if self._is_ended():
@@ -105,7 +109,7 @@ class Leases:
             return Lease(trainer, place)
 
     def owner(self, trainer: int, place: int) -> int:
-        """Whose word is on a place; `NOBODY` also where it is not leased yet."""
+        """The owner's word of a place; `NOBODY` also if the place was not leased yet."""
         table = self._tables[trainer]
         if place >= table[LEASED]:
             return NOBODY
@@ -113,26 +117,26 @@ class Leases:
         return table[OWNERS + place % self._places]
 
     def leased(self, trainer: int) -> int:
-        """Places of a trainer that were leased so far."""
+        """How many places of a trainer were leased so far."""
         return int(self._tables[trainer][LEASED])
 
     def give_up(self, trainer: int, places: Iterable[int]) -> None:
-        """Let others lease places whose owner has ended. The trainer does it, of its own."""
+        """Let others lease places whose owner has ended. Only the trainer itself calls it."""
         table = self._tables[trainer]
         with self._lock.held():
             for place in places:
                 table[OWNERS + place % self._places] = NOBODY
 
     def give_back(self, trainer: int, places: int) -> None:
-        """Free all places of a trainer below a number, for others that stand for later ones. The trainer does it."""
+        """Free all places of a trainer below `places`: their slots then hold later ones. Only that trainer calls it."""
         publish(self._tables[trainer], GIVEN_BACK, places)
 
     def end(self) -> None:
-        """Lease no more."""
+        """Lease nothing any more."""
         with self._lock.held():
             self._end()
 
     def _given_up(self, table: memoryview) -> int | None:
-        """The first one: whoever leases a place has written its owner before it counts."""
+        """The first place that was given up. A place has its owner's word before `LEASED` counts it."""
         leased = range(table[GIVEN_BACK], table[LEASED])
         return next((place for place in leased if table[OWNERS + place % self._places] == NOBODY), None)

@@ -1,4 +1,4 @@
-"""Where the GMIs of a host leave each other messages: a mailbox for each ordered pair of them, a eventfd for each."""
+"""The shared memory of a host's mailboxes: one for each ordered pair of GMIs, and an eventfd for each GMI."""
 
 import mmap
 import os
@@ -14,13 +14,15 @@ PIECE_BYTES = 256 * 1024  # what a mailbox grows by, and what is copied at a tim
 MOST_MESSAGES = 64
 MOST_BYTES = 64 * 2**20
 
-_HEADER = struct.Struct("8sqqq")  # magic, GMIs, most_messages, most_bytes; then of all GMIs: ids, processes, news
+_HEADER = struct.Struct(
+    "8sqqq"
+)  # magic, GMIs, most_messages, most_bytes; then for all GMIs: ids, process ids, activity
 _MAGIC = b"gmi-msg3"
 _WORD_BYTES = 8
-_CONTROL_LINES = 2  # of a mailbox, one for each end; the order of its pieces comes after them
+_CONTROL_LINES = 2  # of a mailbox: one for each end, before the order of its pieces
 
 ORDER = _CONTROL_LINES * LINE_BYTES // _WORD_BYTES
-"""Its place among the words of a mailbox."""
+"""The index of the first word of a mailbox that holds the order of its pieces."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Mailboxes:
         return (self.memory, *self.eventfds.values())
 
     def close(self) -> None:
-        """Close the descriptors; who has inherited them keeps theirs."""
+        """Close the descriptors; processes that have inherited them keep theirs."""
         for descriptor in self.descriptors:
             os.close(descriptor)
 
@@ -47,15 +49,15 @@ class Mailboxes:
 def create_mailboxes(
     gmis: Sequence[int], most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES
 ) -> Mailboxes:
-    """Mailboxes for all ordered pairs of some GMIs, of one host.
+    """Mailboxes for all ordered pairs of some GMIs of one host.
 
-    A mailbox takes no memory until it is used. It then grows by pieces up to what was ever under way in it,
-    `most_bytes` and a piece at most, and keeps that.
+    A mailbox takes no memory until it is used. It then grows, piece by piece, to the most bytes that were ever sent and
+    not yet received, at most `most_bytes` and one piece, and keeps them.
 
     Args:
         gmis: Their ids, one at least.
-        most_messages: That may be under way in a mailbox.
-        most_bytes: The same of bytes, in whole pieces of `PIECE_BYTES`.
+        most_messages: The most messages of a mailbox that may be sent and not received.
+        most_bytes: The same in bytes, a multiple of `PIECE_BYTES`.
 
     Raises:
         UsageError: If a number is not positive, or `most_bytes` no multiple of `PIECE_BYTES`.
@@ -68,7 +70,7 @@ def create_mailboxes(
     remedy = "use fewer GMIs"
     with ExitStack() as undone:
         try:
-            memory = os.memfd_create("gmi-drl-post", os.MFD_CLOEXEC)
+            memory = os.memfd_create("gmi-drl-mailboxes", os.MFD_CLOEXEC)
             undone.callback(os.close, memory)
             allocate(memory, 0, _table_bytes(size), "mailboxes", remedy)
             os.ftruncate(memory, _table_bytes(size) + size**2 * _mailbox_bytes(most_bytes))
@@ -85,15 +87,15 @@ def create_mailboxes(
 
 
 class MailboxMemory:
-    """The memory of a mailboxes in this process: who its GMIs are, their processes, words and pieces of mailboxes.
+    """The mailboxes' memory, mapped in this process: the GMIs, their process ids, the words and pieces of mailboxes.
 
     Args:
-        descriptor: Of `create_mailboxes`; it stays the caller's to close, when this is of no more use.
+        descriptor: Of `create_mailboxes`; the caller closes it after this object's last use.
 
     Attributes:
-        memory: All of it, of which only a small part is real.
-        most_messages: That may be under way in a mailbox.
-        most_bytes: The same of bytes.
+        memory: The whole mapping, of which only a small part is backed by memory.
+        most_messages: The most messages of a mailbox that may be sent and not received.
+        most_bytes: The same in bytes.
 
     Raises:
         UsageError: If the descriptor is something else.
@@ -116,29 +118,29 @@ class MailboxMemory:
             text = f"mailboxes of {self._size} GMIs cannot be mapped: {error.strerror} (ulimit -v)"
             raise MachineError(f"{text}: use fewer GMIs") from error
         words = memoryview(self.memory)[: _table_bytes(self._size)].cast("q")[_HEADER.size // _WORD_BYTES :]
-        self._places = {gmi: place for place, gmi in enumerate(words[: self._size])}
-        self._pids, self._news = (words[part * self._size : (part + 1) * self._size] for part in (1, 2))
+        self._index = {gmi: index for index, gmi in enumerate(words[: self._size])}
+        self._pids, self._activity = (words[part * self._size : (part + 1) * self._size] for part in (1, 2))
 
     def pid(self, gmi: int) -> int:
-        """The process of a GMI; 0 before it has come."""
-        return int(self._pids[self._places[gmi]])
+        """The process id of a GMI; 0 before it has opened the mailboxes."""
+        return int(self._pids[self._index[gmi]])
 
     def set_pid(self, gmi: int, pid: int) -> None:
-        """Tell the others of the process of a GMI."""
-        self._pids[self._places[gmi]] = pid
+        """Publish the process id of a GMI."""
+        self._pids[self._index[gmi]] = pid
 
     def activity_ns(self, gmi: int) -> int:
-        """When the last message came of which a GMI knows (`time.monotonic_ns`); 0 before any."""
-        return int(self._news[self._places[gmi]])
+        """The time (`time.monotonic_ns`) of the last message that a GMI knows of; 0 before any."""
+        return int(self._activity[self._index[gmi]])
 
     def set_activity_ns(self, gmi: int, at_ns: int) -> None:
-        """Show the others that a GMI knows of a message that came then."""
-        self._news[self._places[gmi]] = at_ns
+        """Publish the time of the last message that a GMI knows of."""
+        self._activity[self._index[gmi]] = at_ns
 
     def words(self, sender: int, receiver: int) -> memoryview:
-        """The words of a mailbox: a line of its sender, one of its receiver, and from `ORDER` the order of pieces.
+        """The words of a mailbox: a line of the sender, a line of the receiver, and from `ORDER` the order of pieces.
 
-        They are made real: both ends call this before anything else.
+        This allocates their memory: both ends call it before anything else.
 
         Raises:
             MachineError: If there is not enough memory.
@@ -152,22 +154,22 @@ class MailboxMemory:
         return self._mailbox(sender, receiver) + _control_bytes(self.most_bytes), _room_bytes(self.most_bytes)
 
     def grow(self, sender: int, receiver: int, piece: int) -> None:
-        """Make the memory of one piece of a mailbox real, before anybody writes there.
+        """Allocate one piece of a mailbox, before anybody writes there.
 
         Raises:
-            MachineError: If there is not enough; without this the kernel would end a process by SIGBUS.
+            MachineError: If there is not enough memory; without this the kernel would end a process by SIGBUS.
         """
         start, _ = self.room(sender, receiver)
         remedy = "send less before it is taken, or use fewer GMIs"
         allocate(self._descriptor, start + piece * PIECE_BYTES, PIECE_BYTES, "messages", remedy)
 
     def _mailbox(self, sender: int, receiver: int) -> int:
-        index = self._places[sender] * self._size + self._places[receiver]
+        index = self._index[sender] * self._size + self._index[receiver]
         return _table_bytes(self._size) + index * _mailbox_bytes(self.most_bytes)
 
 
 def piece_count(most_bytes: int) -> int:
-    """Pieces of a mailbox: what is under way may begin and end within one."""
+    """Pieces of a mailbox: its unread bytes may begin and end within a piece."""
     return most_bytes // PIECE_BYTES + 1
 
 

@@ -1,4 +1,4 @@
-"""How a GMI sleeps until a peer has done something, or has ended."""
+"""How a GMI sleeps until a peer has done something or has ended."""
 
 import math
 import os
@@ -10,37 +10,37 @@ from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 
-_NAP_S = 0.5  # at most, so that `WaitClock`, which takes what is longer than a second for a standstill, counts all
+_NAP_S = 0.5  # below a second, beyond which `WaitClock` counts a pause as a standstill
 
 
 class Notifier:
-    """The bell of one GMI, which others ring when they have changed what it may wait for, and theirs.
+    """Wakes other GMIs, and lets this one sleep until a peer notifies it or its process ends.
 
-    Nobody spins: who waits sleeps until its bell rings or the peer's process ends. A ring tells not what has changed.
-    A GMI may have several of these, for messages and channels, which one thread uses: who waits looks before it sleeps.
+    Waiting does not spin. A notification does not say what has changed, so a waiting GMI checks its condition before it
+    sleeps. A GMI may have several notifiers, for messages and for channels, if one thread uses them.
 
     Args:
-        mailboxes: Whose notifier; they stay the caller's to close.
-        memory: The same mailboxes's, where processes leave their ids.
+        mailboxes: Their eventfds; the caller closes them.
+        memory: Of the same mailboxes, where processes leave their ids.
         own: The id of this GMI.
-        hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
+        hang_s: Seconds after which a living peer counts as silent; only seconds in which this process ran count.
     """
 
     def __init__(self, mailboxes: Mailboxes, memory: MailboxMemory, own: int, hang_s: float) -> None:
         self.own = own
         self._eventfds, self._memory, self.hang_s = mailboxes.eventfds, memory, hang_s
-        self._pidfds: dict[int, int] = {}  # of peers that have come: peer by descriptor
-        self._watched: set[int] = set()  # these, and those that had ended before
+        self._pidfds: dict[int, int] = {}  # peers by pidfd
+        self._watched: set[int] = set()  # peers with a pidfd, and those whose process had already ended
         self._ended: set[int] = set()
         self._poll = poll()
         self._poll.register(self._eventfds[own], POLLIN)
         memory.set_pid(own, os.getpid())
         for peer in self._eventfds:
             if peer != own:
-                self.notify(peer)  # who waits for us already can watch us now
+                self.notify(peer)  # peers that wait for this GMI already can watch it now
 
     def notify(self, peer: int) -> None:
-        """Wake a peer, or let it not fall asleep: to be called after what it may wait for has changed."""
+        """Wake a peer, or keep it from falling asleep. Call it after a change for which the peer may wait."""
         os.eventfd_write(self._eventfds[peer], 1)
 
     def wait(self, is_done: Callable[[], bool], peer: int, action: str) -> None:
@@ -55,18 +55,18 @@ class Notifier:
         patience: float = 1,
         progress: Callable[[], object] = lambda: 0,
     ) -> None:
-        """Sleep until peers have done something. What they did before one of them ended counts.
+        """Sleep until the condition is true. What peers did before one of them ended counts.
 
         Args:
-            is_done: Whether they have.
-            peers: The ids of their GMIs, one at least.
-            action: What, for errors: "sent a message".
+            is_done: The condition.
+            peers: The ids of the GMIs that make it true, one at least.
+            action: What they do, for errors: "sent a message".
             patience: How many times `hang_s` this waits; see `gmi_drl.layout.waits`.
-            progress: The wait begins anew whenever this changes.
+            progress: The wait starts again whenever this value changes.
 
         Raises:
-            PeerDiedError: If the process of one has ended.
-            PeerSilentError: If they have not done it within that time.
+            PeerDiedError: If the process of a peer has ended.
+            PeerSilentError: If the condition is still false after that time.
         """
         if is_done():
             return
@@ -87,40 +87,40 @@ class Notifier:
                 raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
 
     def check(self, peer: int, action: str) -> None:
-        """Raise `PeerDiedError` if a peer has ended, who now will never have done something."""
+        """Raise `PeerDiedError` if a peer has ended, which then will never do `action`."""
         if self._sleep((peer,), 0.0):
             raise self._ended_error(peer, action)
 
     def watch_descriptor(self, descriptor: int, *, is_sending: bool = False) -> None:
-        """Let whoever waits here wake, too, while something can be read of this, or its other end is gone.
+        """Also wake up while a descriptor can be read, or its other end is gone.
 
         Args:
-            descriptor: One that may have been given before.
-            is_sending: Whether something waits to be written to it: then also while it takes any.
+            descriptor: It may have been given before.
+            is_sending: Whether to wake up, too, while it can be written.
         """
         self._poll.register(descriptor, POLLIN | POLLOUT * is_sending)
 
     def unwatch_descriptor(self, descriptor: int) -> None:
-        """Do so no more."""
+        """Undo `watch_descriptor`."""
         self._poll.unregister(descriptor)
 
     def poll_ended(self, peers: Sequence[int]) -> list[int]:
-        """Those of some peers whose processes have ended by now."""
+        """The peers among these whose processes have ended by now."""
         return self._sleep(peers, 0.0)
 
     def seen_ended(self, peers: Sequence[int]) -> list[int]:
-        """Those of some peers of which this has been seen, by waiting for them or for others, or by looking."""
+        """The peers among these whose end this notifier has already seen, in any wait or poll."""
         return [peer for peer in peers if peer in self._ended]
 
     def wait_at_most(self, is_done: Callable[[], bool], most_s: float) -> bool:
-        """Sleep until it is done, but not for longer than so, whoever ends meanwhile; whether it is."""
+        """Wait at most `most_s` seconds for the condition, whoever ends meanwhile. Returns whether it became true."""
         waiting = WaitClock()
         while not (done := is_done()) and waiting.look() < most_s:
             self._sleep((), _NAP_S)
         return done
 
     def watch_successor(self, peer: int) -> None:
-        """Watch another process from now on, which has come as this peer after one that ended."""
+        """Watch the process that has taken the place of a peer whose process has ended."""
         self._ended.discard(peer)
         self._watched.discard(peer)
         for pidfd in [pidfd for pidfd, watched in self._pidfds.items() if watched == peer]:
@@ -132,7 +132,7 @@ class Notifier:
     def wait_until_left(
         self, peers: Sequence[int], most_s: float, has_left: Callable[[int], bool] = lambda peer: False
     ) -> None:
-        """Wait until all these have left, or their processes have ended, but not for longer than so."""
+        """Wait at most `most_s` seconds until each of these peers has left or its process has ended."""
         waiting = WaitClock()
         while waiting.look() < most_s:
             left = [peer for peer in peers if peer not in self._ended and not has_left(peer)]
@@ -149,9 +149,9 @@ class Notifier:
         self._watched.clear()
 
     def _sleep(self, peers: Sequence[int], seconds: float) -> list[int]:
-        """Until the own bell rings or one that is watched ends, or for so long; those of the peers that have ended.
+        """Sleep until a notification, the end of a watched process, or `seconds`. Returns the peers that have ended.
 
-        Not at all if one of them has ended already.
+        Does not sleep if one of them has ended already.
         """
         for peer in peers:
             self._watch(peer)
@@ -166,7 +166,7 @@ class Notifier:
         return self.seen_ended(peers)
 
     def _watch(self, peer: int) -> None:
-        """Let the end of a peer wake this process, once it has come."""
+        """Watch the process of a peer, if it has come: its end then wakes this process."""
         if peer in self._watched or not self._memory.pid(peer):
             return
         try:

@@ -1,4 +1,4 @@
-"""Numbers of the host on their way to a device, which the host does not wait for."""
+"""Copies between host and device for which the host does not wait."""
 
 import ctypes
 import warnings
@@ -11,29 +11,30 @@ from gmi_drl.errors import GmiWarning
 
 
 def pinned_zeros(*shape: int, device: torch.device) -> Tensor:
-    """Float32 zeros on the host that the device reads by itself; ordinary memory where the device is no GPU."""
+    """Float32 zeros in pinned host memory; in ordinary memory if the device is no GPU."""
     return torch.zeros(*shape, pin_memory=device.type == "cuda")
 
 
 def await_stream(device: torch.device) -> None:
-    """Have the host wait until all that was launched in the current stream of a GPU is done; at once elsewhere."""
+    """Block the host until all work in the current stream of a GPU is done. Returns at once for other devices."""
     if device.type == "cuda":
         torch.cuda.current_stream(device).synchronize()
 
 
 class Upload:
-    """Copies to a device, one after the other from the same memory, pinned or registered with CUDA.
+    """Copies to a device, one after the other, from the same pinned or registered memory.
 
-    From any other memory the host waits for a copy. `wait` before it is written again: a copy may still be reading it.
+    From any other memory the host waits for each copy. Call `wait` before the memory is written again: a copy may still
+    be reading it.
     """
 
     def __init__(self) -> None:
         self._done: torch.cuda.Event | None = None
 
     def start(self, source: Tensor, target: Tensor) -> None:
-        """Copy `source` into `target`, in order with what else the current stream of its device was told.
+        """Copy `source` into `target`, in order with the current stream of its device.
 
-        A target on the host has it when this returns.
+        A target on the host is complete when this returns.
         """
         target.copy_(source, non_blocking=target.device.type != "cpu")
         if target.device.type == "cuda":
@@ -41,19 +42,19 @@ class Upload:
             self._done.record(torch.cuda.current_stream(target.device))
 
     def wait(self) -> None:
-        """Wait until the last copy is done, on whichever stream."""
+        """Wait until the last copy is done, whatever its stream."""
         if self._done is not None:
             self._done.synchronize()
 
 
 def register(memory: Tensor) -> bool:
-    """Lock the pages of memory on the host, so that copies between it and the GPU go by DMA (not yet run on a GPU).
+    """Lock pages of host memory, so that copies between it and the GPU go by DMA (not yet run on a GPU).
 
-    Where CUDA refuses, as in some virtual machines, a warning says so, and the copies go through the driver's memory.
-    The driver is asked and not CUDA's runtime, which would tell its error again at torch's next launch of a kernel.
+    If CUDA refuses, as in some virtual machines, this warns, and copies go through the driver's memory. It calls the
+    driver and not CUDA's runtime, which would report its error again at torch's next kernel launch.
 
     Args:
-        memory: Whole pages, which nobody else of this process registers; it must be there until `unregister`.
+        memory: Whole pages, which nothing else in this process registers; it must stay until `unregister`.
 
     Returns:
         Whether it is registered.
@@ -75,6 +76,6 @@ def try_to_register(memory: Tensor) -> str:
 
 
 def unregister(memory: Tensor) -> None:
-    """Undo `register` that returned True, when all copies that were begun are done (not yet run on a GPU)."""
+    """Undo a `register` that returned True, after all copies that were started are done (not yet run on a GPU)."""
     finish()  # also after a fault of the GPU, by which its whole context is lost
     driver().cuMemHostUnregister(ctypes.c_void_p(memory.data_ptr()))

@@ -1,4 +1,4 @@
-"""Rows of memory that ranks share: for each rank a slot, and a staging area for what lives elsewhere."""
+"""Memory that ranks share: for each rank a slot, and a staging area for vectors that live elsewhere."""
 
 import torch
 from torch import Tensor
@@ -7,15 +7,15 @@ from gmi_drl.comm.memory.segment import STAGING_BYTES, first_slot, map_segment
 from gmi_drl.errors import UsageError
 
 Vectors = Tensor | list[Tensor]
-"""One for each rank: float32 `[size, n]`, or `size` times `[n]`."""
+"""One vector for each rank: float32 `[size, n]`, or a list of `size` times `[n]`."""
 
 
 class RowMemory:
-    """Memory of any kind that one reduction of a group may have.
+    """Slots and staging areas in any kind of memory. One reduction of a group may use them.
 
     Args:
         slots: One for each rank.
-        staging: One for each rank: for what passes through in pieces.
+        staging: One for each rank, through which vectors pass in pieces.
     """
 
     def __init__(self, slots: Vectors, staging: Vectors) -> None:
@@ -23,10 +23,10 @@ class RowMemory:
         self._are_given = False
 
     def give(self) -> None:
-        """Let a reduction have them.
+        """Reserve them for a reduction.
 
         Raises:
-            UsageError: If another has them.
+            UsageError: If another reduction has them.
         """
         if self._are_given:
             raise UsageError("this group has a reduction already, whose bucket lies in the slots: open another group")
@@ -34,19 +34,19 @@ class RowMemory:
 
 
 class Rows(RowMemory):
-    """A segment of `memory.segment.create_segment` in this process.
+    """The slots and staging areas of a segment (`memory.segment.create_segment`), mapped in this process.
 
     Args:
-        fd: The segment's descriptor, inherited from the parent; it stays the caller's to close.
-        size: Ranks that it was made for.
+        fd: The segment's descriptor, inherited from the parent; the caller closes it.
+        size: The number of ranks that it was made for.
 
     Attributes:
-        memory: All of it.
+        memory: The whole segment.
         slots: float32 `[size, slot_bytes / 4]`: one for each rank, of whole pages.
-        staging: float32 `[size, STAGING_BYTES / 4]`: for what passes through in pieces.
+        staging: float32 `[size, STAGING_BYTES / 4]`: through which vectors pass in pieces.
 
     Raises:
-        UsageError: If the descriptor is no segment for so many ranks.
+        UsageError: If the descriptor is no segment for `size` ranks.
     """
 
     slots: Tensor

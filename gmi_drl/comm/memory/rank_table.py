@@ -1,4 +1,4 @@
-"""The table that the ranks of a group share: who they are, how far they have come and what for."""
+"""The table that the ranks of a group share: their processes, how many collective calls each has made, and which."""
 
 import mmap
 import os
@@ -14,24 +14,24 @@ from gmi_drl.comm.memory.wait_clock import WaitClock, is_stopped
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 
 _LINE_WORDS = LINE_BYTES // 8
-_PID, _LEFT, _RENEWED = 2, 3, 4  # their places in a line, after the two arrivals
-_LAP = 2**15  # an even number, which arrivals are counted up to: nobody is more than one ahead of another
-_SPINS = 200  # reads of a counter (about 10 us) before the core is offered to others
+_PID, _LEFT, _KEEPALIVES = 2, 3, 4  # the words of a line, after the two arrivals
+_LAP = 2**15  # the number of a call is modulo this, an even number; ranks are at most one call apart
+_SPINS = 200  # reads of a word (about 10 us) before the core is yielded
 _YIELD_S = 0.02
 _NAP_MS = 1
-_LAST_BREATH_MS = 1000
+_DEATH_MS = 1000
 
 
 class RankTable:
-    """The ranks of a group: each has one line of shared memory with its last two arrivals, its pid and whether it left.
+    """A barrier in shared memory. Each rank has a line: its last two arrivals, its process id, and whether it has left.
 
-    An arrival is one word, the count of arrivals and what the rank came for, so both are seen at once. It is published
-    (`fence.publish`): who has met the others sees all that they stored before, such as their pids. Even and odd
-    ones have a word each: a rank which is already at its next barrier has visibly passed this one, and what it came
-    for can still be read. It comes to the one after that only when all have read this one.
+    An arrival is one word that holds the number of the call and its code (`call_code`), so that others see both at
+    once. It is published (`fence.publish`): a rank that has met the others sees all that they stored before. Even and
+    odd calls have a word each. So a rank that is already at its next call has visibly passed this one, and its code of
+    this call can still be read; it comes to the call after that only when all ranks have read this one.
 
     Args:
-        memory: Zeroed when the first rank comes; `size` lines from `offset`.
+        memory: Zeroed when the first rank opens it; `size` lines from `offset`.
         offset: Bytes before the first line.
         member: This process.
 
@@ -63,14 +63,14 @@ class RankTable:
             raise
 
     def sync(self, call: int = BARRIER) -> None:
-        """Arrive and wait for all: a spinning barrier that gives way when it takes long.
+        """Arrive, and wait until all ranks have arrived at the same call. It spins, then yields its core, then sleeps.
 
         Args:
-            call: What this rank comes for (`call_code`).
+            call: What this rank calls (`call_code`).
 
         Raises:
-            UsageError: If another comes for something else. All ranks raise it.
-            PeerDiedError: If a rank that is waited for has ended.
+            UsageError: If another rank makes another call. All ranks raise it.
+            PeerDiedError: If a rank that has not arrived has ended.
             PeerSilentError: If one has not arrived within `hang_s`.
         """
         self._count = count = self._count + 1
@@ -84,7 +84,7 @@ class RankTable:
             else:
                 self._sync_patiently()
                 break
-        order_loads()  # what the others stored before they arrived is read after this
+        order_loads()  # reads after this see what the others stored before they arrived
 
     def _sync_patiently(self) -> None:
         started = time.perf_counter()
@@ -105,10 +105,10 @@ class RankTable:
         return [peer for peer, place in self._places[self._count % 2] if words[place] >> CALL_BITS != count]
 
     def check(self, waiting: WaitClock, nap_ms: int = 0) -> None:
-        """Look once whether it makes sense to go on waiting for the others.
+        """Look once whether it still makes sense to wait for the others.
 
         Args:
-            waiting: Begun when the waiting began.
+            waiting: A clock that was started with the wait.
             nap_ms: Milliseconds to sleep meanwhile; a death ends the sleep.
 
         Raises:
@@ -119,56 +119,54 @@ class RankTable:
         late = self.late()
         if dead := [peer for peer in late if peer in self._dead]:
             raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
-        if waiting.restart_on_change(tuple(self._words[peer * _LINE_WORDS + _RENEWED] for peer in self._others)):
-            for heard in self._member.keepalives.received:
-                heard()
+        if waiting.restart_on_change(tuple(self._words[peer * _LINE_WORDS + _KEEPALIVES] for peer in self._others)):
+            for received in self._member.keepalives.received:
+                received()
         waiting.warn_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
         if waiting.look() > self._member.hang_s:
             waited = f"for {self._member.hang_s:g} s (hang_s) while {self._me} waited"
             raise PeerSilentError(f"{self._silence(late)} {waited}: see what it does, or raise hang_s")
 
     def _renew(self) -> None:
-        """Show the others that this rank is not silent."""
-        self._words[self._own + _RENEWED] += 1
+        """Send a keepalive to the other ranks."""
+        self._words[self._own + _KEEPALIVES] += 1
 
     def any_dead(self) -> bool:
-        """Whether `check` has seen that a rank ended, arrived or not."""
+        """Whether `check` has seen the end of a rank, arrived or not."""
         return bool(self._dead)
 
     def raise_lost(self, reason: str) -> NoReturn:
-        """Say who has ended after a transport reported the loss of a peer, who may take a moment to die.
+        """Raise an error that names the dead rank, after a transport has reported the loss of a peer.
+
+        The peer may take a moment to die.
 
         Args:
-            reason: What the transport said.
+            reason: The transport's message.
 
         Raises:
             PeerDiedError: Always.
         """
-        self._notice_deaths(0 if self._dead else _LAST_BREATH_MS)
+        self._notice_deaths(0 if self._dead else _DEATH_MS)
         if self._dead:
             raise PeerDiedError(f"{self._named(sorted(self._dead))} ended while {self._me} reduced with it: {reason}")
         raise PeerDiedError(f"a peer of {self._me} has left the group: {reason}")
 
     def leave(self, most_s: float) -> None:
-        """Wait until all others leave, too, or have ended, but not for long: some may not know that they should.
-
-        Args:
-            most_s: Seconds after which this rank goes all the same.
-        """
+        """Wait at most `most_s` seconds until all others have left or ended. Some may not know that they should."""
         publish(self._words, self._own + _LEFT, 1)
         waiting = WaitClock()
         while self._staying() and waiting.look() < most_s:
             self._notice_deaths(_NAP_MS)
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching the peers."""
         for pidfd in self._watched:
             os.close(pidfd)
         self._watched.clear()
         self._poll = poll()
 
     def _silence(self, late: list[int]) -> str:
-        """Who does what, when nothing was heard: where all have arrived, one of them stands still half-way."""
+        """Describe the silent ranks. If all have arrived, one of them stands still half-way through the call."""
         if late:
             return f"{self._named(late)} lives but has not arrived"
         stopped = [peer for peer in self._others if is_stopped(self._pid(peer))]

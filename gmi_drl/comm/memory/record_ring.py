@@ -1,8 +1,8 @@
-"""A ring of short records from one process to another, in order, by shared memory.
+"""A ring buffer of short records in shared memory: one process writes, another reads, in order.
 
-The sender counts what it has written, the receiver what it has taken, each in a line of its own. A record is in the
-memory before it is counted, and stays there until it is taken. Both counts are nowhere else: an end that is opened
-where another one has ended goes on after it.
+The writer counts the records that it has written, the reader those that it has read, each in a line of its own. A
+record is stored before it is counted, and stays until it is read. An end keeps its count nowhere else, so a process
+that opens the end of one that has ended goes on after its last record.
 """
 
 import mmap
@@ -14,25 +14,25 @@ from gmi_drl.comm.memory.segment import LINE_BYTES
 from gmi_drl.errors import GmiError
 
 Numbers = tuple[int, int, int, int, int]
-"""Of a record; what they mean is the users' affair."""
+"""The numbers of a record; the ring's users define their meaning."""
 
 _RECORD = struct.Struct("=6q")  # the last one is the record's own number, from 1
 _HEAD_BYTES = 2 * LINE_BYTES
-_WRITTEN, _TAKEN = 0, LINE_BYTES // 8
+_WRITTEN, _READ = 0, LINE_BYTES // 8
 
 
 def ring_bytes(capacity: int) -> int:
-    """What a ring of so many records takes, in whole lines."""
+    """The bytes that a ring of `capacity` records takes, in whole lines."""
     return _HEAD_BYTES + -(-capacity * _RECORD.size // LINE_BYTES) * LINE_BYTES
 
 
 class _End:
-    """An end of a ring. Where one has ended another may be opened, in any process, but not two at a time.
+    """One end of a ring. Another process may open it after this one has ended, but not beside it.
 
     Args:
         memory: Zeroed before the first end is opened.
-        offset: Where the ring begins, at a line.
-        capacity: Records that may be under way.
+        offset: Where the ring begins, at the start of a line.
+        capacity: The most records that may be written and not read.
     """
 
     _PLACE: int  # of the word in which this end counts
@@ -44,9 +44,10 @@ class _End:
 
 
 class RingWriter(_End):
-    """The sender's end, which goes on after what was put.
+    """The writer's end.
 
-    Room is reserved before records are put: whoever must be able to put several reserves room for all of them.
+    A writer reserves room before it writes records: one that must be able to write several reserves room for all of
+    them.
     """
 
     _PLACE = _WRITTEN
@@ -56,22 +57,22 @@ class RingWriter(_End):
         self._reserved = self._count  # records that were put or have room
 
     def has_room(self, records: int = 1) -> bool:
-        """Whether room for so many more may be reserved."""
-        return bool(self._reserved + records - self._words[_TAKEN] <= self._capacity)
+        """Whether room for `records` more may be reserved."""
+        return bool(self._reserved + records - self._words[_READ] <= self._capacity)
 
     def reserve(self, records: int = 1) -> None:
-        """Keep room for so many more than are put or have room already.
+        """Reserve room for `records` more.
 
         Raises:
             GmiError: If there is no room.
         """
         if not self.has_room(records):
-            used = self._reserved - self._words[_TAKEN]
+            used = self._reserved - self._words[_READ]
             raise GmiError(f"a ring of {self._capacity} records, {used} of them in use, has no room for {records} more")
         self._reserved += records
 
-    def put(self, first: int, second: int, third: int, fourth: int, fifth: int) -> None:
-        """Write one. What it tells of was stored before it, as others see it.
+    def write(self, first: int, second: int, third: int, fourth: int, fifth: int) -> None:
+        """Write one record. Readers that see it also see everything that this thread stored before.
 
         Raises:
             GmiError: If no room was reserved for it. Nothing is overwritten.
@@ -85,19 +86,19 @@ class RingWriter(_End):
 
 
 class RingReader(_End):
-    """The receiver's end, which goes on after what was taken."""
+    """The reader's end."""
 
-    _PLACE = _TAKEN
+    _PLACE = _READ
 
     def has_more(self) -> bool:
-        """Whether something was written that is not taken."""
+        """Whether there is a record that was not read."""
         return bool(self._words[_WRITTEN] > self._count)
 
-    def take_all(self) -> Iterator[Numbers]:
-        """What has been written by now and not been taken; a record is taken when the next one is asked for.
+    def read_all(self) -> Iterator[Numbers]:
+        """The records that are there now and were not read. A record counts as read when the next one is requested.
 
         Raises:
-            GmiError: If one is missing, or there twice.
+            GmiError: If a record is missing, or there twice.
         """
         written = self._words[_WRITTEN]
         order_loads()
@@ -110,4 +111,4 @@ class RingReader(_End):
                 yield record[0], record[1], record[2], record[3], record[4]
                 self._count += 1
         finally:
-            publish(self._words, _TAKEN, self._count)
+            publish(self._words, _READ, self._count)

@@ -1,4 +1,4 @@
-"""Memory that the ranks of a group share: made by the launcher, inherited by descriptor, gone with its last holder."""
+"""Shared memory of the ranks of a group. The launcher makes it, ranks inherit it, and its last holder frees it."""
 
 import mmap
 import os
@@ -18,10 +18,10 @@ _MAGIC = b"gmi-red1"
 def create_segment(size: int, slot_bytes: int) -> int:
     """Shared memory for one `SharedMemoryGroup` of `size` ranks, each with a slot of `slot_bytes`.
 
-    Slots are whole pages, since CUDA registers pages: neighbours share none.
+    Slots are whole pages because CUDA registers pages: two slots share none. A segment serves one group once.
 
-    Returns a file descriptor for `subprocess`'s `pass_fds`; the memory has no name and ends with its last holder.
-    A segment serves one group once.
+    Returns:
+        A file descriptor for `subprocess`'s `pass_fds`. The memory has no name and vanishes with its last holder.
 
     Raises:
         UsageError: If a number is not positive.
@@ -34,7 +34,7 @@ def create_segment(size: int, slot_bytes: int) -> int:
 
 
 def create_table(size: int) -> int:
-    """A segment without slots: a line for each of `size` ranks (see `Peers`), who move their data in another way.
+    """A segment without slots, for ranks that move their data in another way: one line for each rank (see `RankTable`).
 
     Returns a descriptor as `create_segment` does.
 
@@ -56,13 +56,13 @@ def _created(size: int, slot_bytes: int, wanted: int) -> int:
 
 
 def allocate(fd: int, start: int, count: int, what: str, remedy: str) -> None:
-    """Give a part of a memfd its memory; without it, who first writes there could be ended by the kernel.
+    """Reserve the memory of a part of a memfd. Without this, the kernel could kill a process that writes there first.
 
     Args:
-        fd: The memfd, which grows where the part ends beyond it.
+        fd: The memfd, which grows if the part ends beyond it.
         start: First byte.
         count: Bytes.
-        what: Needs them, plural, for the error.
+        what: What needs the memory, plural, for the error.
         remedy: What a user can do.
 
     Raises:
@@ -76,7 +76,7 @@ def allocate(fd: int, start: int, count: int, what: str, remedy: str) -> None:
 
 
 def create_empty(name: str) -> int:
-    """Shared memory without a size, for a launcher that does not know it: one who inherits it sets and seals it.
+    """Shared memory of size 0. A process that inherits it sets and seals the size, which the launcher does not know.
 
     Returns a descriptor as `create_segment` does.
     """
@@ -84,13 +84,13 @@ def create_empty(name: str) -> int:
 
 
 def map_segment(fd: int, size: int) -> tuple[mmap.mmap, int]:
-    """Map what `create_segment` or `create_table` made: the memory and its `slot_bytes`.
+    """Map what `create_segment` or `create_table` made. Returns the memory and its `slot_bytes`.
 
-    After the header come one line per rank (see `Peers`), then, at `first_slot`, per rank a slot and a staging area,
-    but in a table neither.
+    After the header come one line per rank (see `RankTable`) and then, from `first_slot`, a slot and a staging area for
+    each rank; a table has neither.
 
     Raises:
-        UsageError: If the descriptor is something else, or made for another number of ranks.
+        UsageError: If the descriptor is something else, or was made for another number of ranks.
     """
     try:
         header = os.pread(fd, _HEADER.size, 0)
@@ -107,7 +107,7 @@ def map_segment(fd: int, size: int) -> tuple[mmap.mmap, int]:
 
 
 def first_slot(size: int) -> int:
-    """Bytes before the first slot of a segment for `size` ranks."""
+    """The offset in bytes of the first slot in a segment of `size` ranks."""
     return in_pages(LINE_BYTES * (1 + size))
 
 

@@ -1,4 +1,4 @@
-"""A lock that processes share, and that is free again when the one that holds it ends."""
+"""A lock between processes, which the kernel releases when its holder ends."""
 
 import fcntl
 import os
@@ -13,15 +13,16 @@ _NAP_S = 0.0001  # it is held for microseconds, unless its holder was stopped
 
 
 class SharedLock:
-    """An exclusive lock of the kernel's (flock) on a file that is open here anew: what is inherited would share it.
+    """An exclusive file lock (flock). It opens the file anew, because an inherited descriptor would share the lock.
 
-    A process that forks while it holds the lock lends it to its child; `subprocess` does not, which closes it.
+    A process that forks while it holds the lock lends it to its child; `subprocess` does not, since it closes the
+    descriptor.
 
     Args:
-        descriptor: Of the file, such as a memfd; it stays the caller's.
-        holder: A word of shared memory in which the holder leaves its id, plus 1.
+        descriptor: Of the file, such as a memfd; the caller closes it.
+        holder: A word of shared memory into which the holder writes its id, plus 1.
         own: The id of this GMI.
-        hang_s: Seconds after which who holds it counts as silent; only those count in which this process ran.
+        hang_s: Seconds after which a holder counts as silent; only seconds in which this process ran count.
     """
 
     def __init__(self, descriptor: int, holder: memoryview, own: int, hang_s: float) -> None:
@@ -30,10 +31,10 @@ class SharedLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it for the time of a `with` block.
+        """Hold the lock for the time of a `with` block.
 
         Raises:
-            PeerSilentError: If another has held it for `hang_s`.
+            PeerSilentError: If another GMI has held it for `hang_s`.
         """
         if not self._take():
             self._await()
@@ -44,7 +45,7 @@ class SharedLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Be done with it."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def _take(self) -> bool:

@@ -1,14 +1,15 @@
-"""Copies from the host into slots on a device, beside what is computed there. Not yet run on a GPU."""
+"""Copies from the host into slots on a device, in a stream of their own. Not yet run on a GPU."""
 
 import torch
 from torch import Tensor
 
 
 class SideCopies:
-    """Copies in a stream of their own, in order with the current stream of a GPU as far as one slot is concerned.
+    """Copies in their own CUDA stream, ordered with the GPU's current stream for each slot on its own.
 
-    So what computes from a slot waits for its copies and not for those of others, and a copy for who has used its slot
-    before and not for what came after. Where the device is no GPU copies are over at once, and nothing waits.
+    A computation waits for the copies into its slot, not for those into others. A copy into a slot waits for the
+    earlier uses of that slot, not for later launches. If the device is no GPU, copies are done at once and nothing
+    waits.
 
     Args:
         device: Where the slots are.
@@ -28,7 +29,7 @@ class SideCopies:
         self._is_used = [False] * slots
 
     def start(self, slot: int, source: Tensor, target: Tensor) -> None:
-        """Copy into a slot, from memory that is pinned or registered; from any other the host waits."""
+        """Copy into a slot, from pinned or registered memory; from any other memory the host waits for the copy."""
         if self._stream is None:
             target.copy_(source, non_blocking=True)
             return
@@ -40,14 +41,14 @@ class SideCopies:
         self._copied[slot].record(self._stream)
 
     def use(self, slot: int) -> None:
-        """Let the current stream wait for the copies into a slot that were begun."""
+        """Make the current stream wait for the copies into a slot that were started."""
         if self._stream is not None:
             torch.cuda.current_stream(self._device).wait_event(self._copied[slot])
 
     def release(self, slot: int) -> None:
-        """Let later copies into a slot come after what the current stream was told of it.
+        """Order later copies into a slot after all that the current stream was given so far.
 
-        The host waits until the copies have been made: what they were made from may be written again.
+        The host waits until the copies into the slot are done: their source may be written again.
         """
         if self._stream is not None:
             self._copied[slot].synchronize()
@@ -55,6 +56,6 @@ class SideCopies:
             self._is_used[slot] = True
 
     def close(self) -> None:
-        """Wait for all of them."""
+        """Wait for all copies."""
         if self._stream is not None:
             self._stream.synchronize()

@@ -31,7 +31,7 @@ class Sending:
         Raises:
             PeerDiedError: If it has not, and has ended.
         """
-        return self._outbox.has_taken(self._number)
+        return self._outbox.has_read(self._number)
 
     def wait(self) -> None:
         """Return when it has.
@@ -40,7 +40,7 @@ class Sending:
             PeerDiedError: If the receiver ended before.
             PeerSilentError: If it has not within `hang_s`.
         """
-        self._outbox.await_taken(self._number)
+        self._outbox.await_read(self._number)
 
 
 class Messages:
@@ -126,15 +126,15 @@ class Messages:
             except RuntimeError as error:
                 size = human_bytes(form.nbytes)
                 raise MachineError(f"no room on {device} for a tensor of {size} from GMI {gmi_id}: {error}") from None
-            inbox.take(raw(tensor))
+            inbox.read(raw(tensor))
             return tensor
 
         with inbox.message():
-            header_bytes, body_bytes = _FRAME.unpack(_taken(inbox, _FRAME.size))
+            header_bytes, body_bytes = _FRAME.unpack(_read_bytes(inbox, _FRAME.size))
             try:
                 if header_bytes > MAX_HEADER_BYTES:
                     raise ValueError(f"its header has {header_bytes} bytes")
-                tree = decode(_taken(inbox, header_bytes), body_bytes)
+                tree = decode(_read_bytes(inbox, header_bytes), body_bytes)
             except ValueError as error:
                 raise GmiError(f"GMI {gmi_id} has sent GMI {self._gmi_id} what is no message: {error}") from None
             return filled(tree, take)
@@ -192,8 +192,8 @@ class Messages:
             raise UsageError(f"GMI {self._gmi_id} cannot {action} GMI {gmi_id!r}: it must be {others}")
 
 
-def _taken(inbox: Inbox, count: int) -> bytearray:
+def _read_bytes(inbox: Inbox, count: int) -> bytearray:
     buffer = bytearray(count)
     if count:
-        inbox.take(torch.frombuffer(buffer, dtype=torch.uint8))
+        inbox.read(torch.frombuffer(buffer, dtype=torch.uint8))
     return buffer

@@ -85,7 +85,7 @@ def test_what_is_no_memory_of_channels_is_refused(descriptor, mailboxes):
         opened(10_000, mailboxes, sizes_of(), 1)
 
 
-def test_a_lack_of_memory_is_an_error_before_anything_is_taken(descriptor, mailboxes, monkeypatch):
+def test_a_lack_of_memory_is_an_error_before_anything_is_read(descriptor, mailboxes, monkeypatch):
     monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: SPARE_BYTES)
     with pytest.raises(MachineError, match=r"channels need .* of memory, .* or a smaller max_lag"):
         opened(descriptor, mailboxes, sizes_of())

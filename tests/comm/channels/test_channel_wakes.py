@@ -116,10 +116,10 @@ def test_an_agent_whose_queue_is_full_by_room(run):
     for ring in run.agent._rings:
         while ring.has_room():
             ring.reserve()
-            ring.put(0, 0, 0, 0, 0)
+            ring.write(0, 0, 0, 0, 0)
 
     def drain():
-        list(run.first._rings[2].take_all())
+        list(run.first._rings[2].read_all())
         run.first._notifier.notify(2)
 
     assert woken(run.agent.lease, drain).trainer == 0

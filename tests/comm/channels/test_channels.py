@@ -312,7 +312,7 @@ def test_a_trainer_without_agents_says_so(run):
 def test_what_does_not_follow_is_an_error(run, spoil):
     run = run(rollouts=2, max_lag=0, mode="UCC")
     run.agents[1].lease()
-    run.agents[1]._rings[0].put(*spoil)
+    run.agents[1]._rings[0].write(*spoil)
     with pytest.raises(GmiError, match=r"GMI 1 has sent steps .* of which 0 had come: the queue is damaged"):
         run.trainer.take()
 

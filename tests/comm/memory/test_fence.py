@@ -57,9 +57,9 @@ def test_a_count_of_records_follows_the_record_and_its_reading(monkeypatch):
     writer, reader = RingWriter(memory, 0, 8), RingReader(memory, 0, 8)
     watched = Watched(memory, monkeypatch)
     writer.reserve()
-    writer.put(1, 2, 3, 4, 5)
+    writer.write(1, 2, 3, 4, 5)
     assert watched.last_words() == {0: 1}
-    assert len(list(reader.take_all())) == 1 and watched.last_words() == {LINE_BYTES // 8: 1}
+    assert len(list(reader.read_all())) == 1 and watched.last_words() == {LINE_BYTES // 8: 1}
 
 
 def test_how_far_a_mailbox_is_follows_its_bytes(monkeypatch):
@@ -73,7 +73,7 @@ def test_how_far_a_mailbox_is_follows_its_bytes(monkeypatch):
     outbox.send([torch.ones(8, dtype=torch.uint8)])
     assert watched.last_words() == {0: 8}
     with inbox.message():
-        inbox.take(torch.empty(8, dtype=torch.uint8))
+        inbox.read(torch.empty(8, dtype=torch.uint8))
     assert watched.last_words() == {LINE_BYTES // 8: 8}
     for bell in notifier:
         bell.close()

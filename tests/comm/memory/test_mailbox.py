@@ -51,7 +51,7 @@ def numbers(count, seed=0):
 def take(inbox, count):
     with inbox.message():
         came = torch.zeros(count, dtype=torch.uint8)
-        inbox.take(came)
+        inbox.read(came)
         return came
 
 
@@ -96,7 +96,7 @@ def test_as_many_bytes_as_are_allowed_are_under_way_wherever_they_begin(impatien
         outbox.send([numbers(first)])
         take(inbox, first)
         outbox.send([numbers(PIECE_BYTES, 1), numbers(PIECE_BYTES, 2)])
-        with pytest.raises(PeerSilentError, match="has not taken a message"):
+        with pytest.raises(PeerSilentError, match="has not read a message"):
             outbox.send([numbers(1)])
         came = take(inbox, 2 * PIECE_BYTES)
         assert came.equal(torch.cat([numbers(PIECE_BYTES, 1), numbers(PIECE_BYTES, 2)]))
@@ -115,7 +115,7 @@ def test_a_message_that_was_not_begun_can_be_sent_again(ends, monkeypatch):
 
 def test_a_message_that_was_left_half_way_is_the_last(impatient):
     outbox, inbox = impatient
-    with pytest.raises(PeerSilentError, match=r"GMI 1 \(process \d+\) lives but has not taken the rest of a message"):
+    with pytest.raises(PeerSilentError, match=r"GMI 1 \(process \d+\) lives but has not read the rest of a message"):
         outbox.send([numbers(3 * PIECE_BYTES)])
     with pytest.raises(GmiError, match="from GMI 0 to GMI 1 was left half-way"):
         outbox.send([numbers(1)])

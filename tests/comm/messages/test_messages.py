@@ -59,10 +59,10 @@ def test_a_tree_arrives_as_it_was_when_it_was_sent(mailboxes):
         end.close()
 
 
-def test_a_message_too_many_waits_until_one_is_taken(mailboxes):
+def test_a_message_too_many_waits_until_one_is_read(mailboxes):
     here, there = opened(mailboxes, hang_s=0.1), opened(mailboxes, 1)
     sendings = [here.send(number, 1) for number in range(MOST_MESSAGES)]
-    with pytest.raises(PeerSilentError, match=r"GMI 1 \(process \d+\) lives but has not taken a message for 0.1 s"):
+    with pytest.raises(PeerSilentError, match=r"GMI 1 \(process \d+\) lives but has not read a message for 0.1 s"):
         here.send("too many", 1)
     assert not any(sending.done() for sending in sendings)
     with pytest.raises(PeerSilentError, match="GMI 1"):
@@ -119,7 +119,7 @@ def test_what_was_sent_before_the_end_is_received(mailboxes):
         named = rf"GMI 1 \(process {process.pid}\) ended and has not"
         with pytest.raises(PeerDiedError, match=f"{named} sent a message for GMI 0: its log says why"):
             here.recv(1)
-        with pytest.raises(PeerDiedError, match=f"{named} taken a message"):
+        with pytest.raises(PeerDiedError, match=f"{named} read a message"):
             here.send(1, 1)
 
 
@@ -135,7 +135,7 @@ def test_a_death_is_noticed_at_once_by_who_waits(mailboxes):
         with pytest.raises(PeerDiedError, match=rf"GMI 1 \(process {process.pid}\) ended"):
             here.recv(1)
         assert time.perf_counter() - started < 60, "by its death, not by its silence"
-        with pytest.raises(PeerDiedError, match="has not taken a message"):
+        with pytest.raises(PeerDiedError, match="has not read a message"):
             sending.done()
 
 
