@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.tasks.anymal_mjcf import DEFAULT_JOINTS_RAD, GUARDED, START_HEIGHT_M, anymal_mjcf
+from gmi_drl.tasks.constants import constant
 from gmi_drl.tasks.rotation import into_frame, rotation_matrix
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.tasks.terms import Terms
@@ -52,7 +53,7 @@ _LINEAR, _ANGULAR, _JOINT_VELOCITY = 2.0, 0.25, 0.05
 
 def control(fields: Fields, action: Tensor) -> Tensor:
     """Targets of the drives `[N, 12]`, rad."""
-    return torch.add(_stance(action.device), action, alpha=TARGET_RANGE_RAD)
+    return torch.add(constant(DEFAULT_JOINTS_RAD, action.device), action, alpha=TARGET_RANGE_RAD)
 
 
 def observe(fields: Fields, action: Tensor) -> Tensor:
@@ -95,19 +96,10 @@ def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """
     qpos, qvel = noise.new_zeros(len(noise), 19), noise.new_zeros(len(noise), 18)
     qpos[:, 2], qpos[:, 3] = START_HEIGHT_M, 1.0
-    qpos[:, 7:] = _stance(noise.device) * (1 + 0.5 * noise[:, :12])
+    qpos[:, 7:] = constant(DEFAULT_JOINTS_RAD, noise.device) * (1 + 0.5 * noise[:, :12])
     qvel[:, 6:] = 0.1 * noise[:, 12:24]
-    return {"qpos": qpos, "qvel": qvel, "mocap_pos": (noise[:, 24:] * _largest_command(noise.device))[:, None]}
-
-
-@cache
-def _stance(device: torch.device) -> Tensor:
-    return torch.tensor(DEFAULT_JOINTS_RAD, device=device)
-
-
-@cache
-def _largest_command(device: torch.device) -> Tensor:
-    return torch.tensor(LARGEST_COMMAND, device=device)
+    command = noise[:, 24:] * constant(LARGEST_COMMAND, noise.device)
+    return {"qpos": qpos, "qvel": qvel, "mocap_pos": command[:, None]}
 
 
 @cache
@@ -116,7 +108,7 @@ def _scaling(device: torch.device) -> tuple[Tensor, Tensor]:
     base = (*[_LINEAR] * 3, *[_ANGULAR] * 3, *[1.0] * 3, _LINEAR, _LINEAR, _ANGULAR)
     scale = torch.tensor((*base, *[1.0] * 12, *[_JOINT_VELOCITY] * 12, *[1.0] * 12), device=device)
     offset = torch.zeros_like(scale)
-    offset[12:24] = -_stance(device)
+    offset[12:24] = -constant(DEFAULT_JOINTS_RAD, device)
     return offset, scale
 
 

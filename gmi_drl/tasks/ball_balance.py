@@ -30,13 +30,13 @@ A new episode starts with the robot at rest and the ball in the air, up to 0.5 m
 comes down at 5 m/s and inwards at up to 5 m/s, the less the nearer it is.
 """
 
-from functools import cache
 from math import pi
 
 import torch
 from torch import Tensor
 
 from gmi_drl.tasks.ball_balance_mjcf import KNEE_RANGE_RAD, START_QPOS, ball_balance_mjcf
+from gmi_drl.tasks.constants import constant
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.tasks.terms import Terms
 from gmi_drl.workload import TASK_SPECS
@@ -65,7 +65,7 @@ def control(fields: Fields, action: Tensor) -> Tensor:
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
     """Reward `[N]` and lost, bool `[N]`, by the ball's place and velocity in the observation."""
-    away = torch.linalg.vector_norm(obs[:, 6:9] - _rest(obs.device), dim=1)
+    away = torch.linalg.vector_norm(obs[:, 6:9] - constant(REST_M, obs.device), dim=1)
     speed = torch.linalg.vector_norm(obs[:, 9:12], dim=1)
     return ((1 + away) * (1 + speed)).reciprocal_(), obs[:, 8] < LOST_HEIGHT_M
 
@@ -83,23 +83,13 @@ def reset_state(noise: Tensor) -> dict[str, Tensor]:
     away, bearing, height, speed = noise.unbind(1)
     nearness = (1 - away) / 2
     outwards = torch.stack(((pi * bearing).cos(), (pi * bearing).sin()), dim=1)
-    qpos, qvel = _start(noise.device).repeat(len(noise), 1), noise.new_zeros(len(noise), 18)
+    qpos, qvel = constant(START_QPOS, noise.device).repeat(len(noise), 1), noise.new_zeros(len(noise), 18)
     radius = FARTHEST_START_M + (NEAREST_START_M - FARTHEST_START_M) * nearness
     qpos[:, 13:15] = radius[:, None] * outwards
     qpos[:, 15].add_(height, alpha=0.5)
     qvel[:, 12:14] = -(FASTEST_START_M_PER_S * (1 - nearness) * (1 + speed) / 2)[:, None] * outwards
     qvel[:, 14] = -FASTEST_START_M_PER_S
     return {"qpos": qpos, "qvel": qvel, "ctrl": noise.new_zeros(len(noise), 3)}
-
-
-@cache
-def _rest(device: torch.device) -> Tensor:
-    return torch.tensor(REST_M, device=device)
-
-
-@cache
-def _start(device: torch.device) -> Tensor:
-    return torch.tensor(START_QPOS, device=device, dtype=torch.float32)
 
 
 BALL_BALANCE = TaskDefinition(

@@ -36,11 +36,10 @@ m from the bar, and the fingers 3 to 4 cm open. There the arm starts turned asid
 that half of them start closed.
 """
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
+from gmi_drl.tasks.constants import constant, middle_and_half
 from gmi_drl.tasks.franka_cabinet_mjcf import HANDLE_M, JOINT_RANGES, franka_cabinet_mjcf
 from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.tasks.terms import Terms, replaced
@@ -61,7 +60,7 @@ _SPEC = TASK_SPECS["franka_cabinet"]
 def observe(fields: Fields, action: Tensor) -> Tensor:
     """Observation `[N, 23]` from qpos `[N, 10]`, qvel `[N, 10]` and sensordata `[N, 9]`; the action is not shown."""
     qpos, qvel = fields["qpos"], fields["qvel"]
-    middle, half_range = _ranges(qpos.device)
+    middle, half_range = middle_and_half(JOINT_RANGES, qpos.device)
     drawer, drawer_velocity = qpos[:, :1], qvel[:, :1]
     to_bar = _bar(drawer) - fields["sensordata"][:, :3]
     return torch.cat(((qpos[:, 1:] - middle) / half_range, 0.1 * qvel[:, 1:], to_bar, drawer, drawer_velocity), dim=1)
@@ -69,8 +68,8 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 def control(fields: Fields, action: Tensor) -> Tensor:
     """Targets of the joints `[N, 9]`, rad and m: the last ones, moved."""
-    middle, half_range = _ranges(action.device)
-    targets = torch.addcmul(fields["ctrl"], action, _row(TARGET_STEP, action.device))
+    middle, half_range = middle_and_half(JOINT_RANGES, action.device)
+    targets = torch.addcmul(fields["ctrl"], action, constant(TARGET_STEP, action.device))
     return targets.clamp_(middle - half_range, middle + half_range)
 
 
@@ -116,33 +115,20 @@ def _posture(obs: Tensor, after: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 10]` and ctrl `[N, 9]`, from noise `[N, 9]`, uniform in [-1, 1)."""
-    middle, half_range = _ranges(noise.device)
-    pose = torch.addcmul(_row(START_POSE, noise.device), noise, _row(START_NOISE, noise.device))
+    middle, half_range = middle_and_half(JOINT_RANGES, noise.device)
+    pose = torch.addcmul(constant(START_POSE, noise.device), noise, constant(START_NOISE, noise.device))
     pose = pose.clamp_(middle - half_range, middle + half_range)
     return {"qpos": torch.cat((torch.zeros_like(pose[:, :1]), pose), dim=1), "ctrl": pose}
 
 
 def _bar(drawer: Tensor) -> Tensor:
     """Middle of the bar in the world `[N, 3]`, with the drawer `[N, 1]` m open."""
-    return torch.cat((drawer, torch.zeros_like(drawer), torch.zeros_like(drawer)), dim=1) + _row(
-        HANDLE_M, drawer.device
-    )
+    zero = torch.zeros_like(drawer)
+    return torch.cat((drawer, zero, zero), dim=1) + constant(HANDLE_M, drawer.device)
 
 
 def _signed_square(cosine: Tensor) -> Tensor:
     return cosine * cosine.abs()
-
-
-@cache
-def _ranges(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Middle and half of each joint's range `[9]`, rad and m."""
-    low, high = torch.tensor(JOINT_RANGES, device=device).unbind(1)
-    return (low + high) / 2, (high - low) / 2
-
-
-@cache
-def _row(numbers: tuple[float, ...], device: torch.device) -> Tensor:
-    return torch.tensor(numbers, device=device)
 
 
 FRANKA_CABINET = TaskDefinition(

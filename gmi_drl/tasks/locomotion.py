@@ -1,11 +1,11 @@
 """What Ant and Humanoid have in common: running towards a far target, scored by progress, posture and heading."""
 
 from collections.abc import Sequence
-from functools import cache
 
 import torch
 from torch import Tensor
 
+from gmi_drl.tasks.constants import Ranges, constant, middle_and_half
 from gmi_drl.tasks.rotation import into_frame, rotation_matrix
 from gmi_drl.tasks.sim_task import Fields
 from gmi_drl.tasks.terms import Terms
@@ -13,9 +13,6 @@ from gmi_drl.tasks.terms import Terms
 TARGET_M = (1000.0, 0.0)
 ROOT_SIZE = 12
 """Numbers about the root, with which each observation begins: see `_root_observation`."""
-
-Ranges = tuple[tuple[float, float], ...]
-"""Lower and upper limit of each joint, rad."""
 
 
 def observation(fields: Fields, action: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
@@ -66,7 +63,7 @@ def start_state(noise: Tensor, height_m: float, ranges_rad: Ranges) -> dict[str,
     The root stands upright at its height, at rest; joints are 0.2 rad around zero, held within their limits, and move
     at up to 0.1 rad/s.
     """
-    middle, half_range = _joint_ranges(ranges_rad, noise.device)
+    middle, half_range = middle_and_half(ranges_rad, noise.device)
     low, high = middle - half_range, middle + half_range
     joints = len(ranges_rad)
     qpos, qvel = noise.new_zeros(len(noise), 7 + joints), noise.new_zeros(len(noise), 6 + joints)
@@ -80,7 +77,7 @@ def scaling(
     root: Sequence[float], ranges_rad: Ranges, rest: Sequence[float], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Offset and scale of an observation `[O]`: the root, joint angles (-1 and 1 at their limits), the rest."""
-    middle, half_range = _joint_ranges(ranges_rad, device)
+    middle, half_range = middle_and_half(ranges_rad, device)
     before, after = torch.tensor(root, device=device), torch.tensor(rest, device=device)
     offset = torch.cat((torch.zeros_like(before), -middle / half_range, torch.zeros_like(after)))
     return offset, torch.cat((before, 1 / half_range, after))
@@ -106,13 +103,6 @@ def _root_observation(qpos: Tensor, qvel: Tensor) -> Tensor:
     return torch.cat((root[2:3], velocity, root_velocity[3:], yaw_roll_target, up_z[None], ahead[None])).T
 
 
-@cache
-def _joint_ranges(ranges_rad: Ranges, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Middle and half of each joint's range `[J]`, rad."""
-    low, high = torch.tensor(ranges_rad, device=device).unbind(1)
-    return (low + high) / 2, (high - low) / 2
-
-
-@cache
 def _target(device: torch.device) -> Tensor:
-    return torch.tensor(TARGET_M, device=device)[:, None]
+    """Place of the target `[2, 1]`, m."""
+    return constant(TARGET_M, device)[:, None]

@@ -41,6 +41,7 @@ from math import pi
 import torch
 from torch import Tensor
 
+from gmi_drl.tasks.constants import constant, middle_and_half
 from gmi_drl.tasks.rotation import multiply, rotation_matrix
 from gmi_drl.tasks.shadow_hand_mjcf import (
     BLOCK_START_M,
@@ -73,7 +74,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
     qpos, qvel, sensors = fields["qpos"], fields["qvel"], fields["sensordata"]
     turn, goal_turn = qpos[:, _HINGES + 3 :], fields["mocap_quat"][:, 0]
     spin = (rotation_matrix(turn.T.contiguous()) * qvel[:, _HINGES + 3 :].T).sum(1).T
-    goal = _goal(qpos.device).expand(len(qpos), 3)
+    goal = constant(GOAL_M, qpos.device).expand(len(qpos), 3)
     block = (qpos[:, _HINGES:], qvel[:, _HINGES : _HINGES + 3], spin, goal, goal_turn, difference(turn, goal_turn))
     hand = (qpos[:, :_HINGES], qvel[:, :_HINGES], sensors[:, :_HINGES])
     measured = torch.cat((*hand, *block, sensors[:, _HINGES:], action), dim=1)
@@ -121,7 +122,7 @@ def new_goal(fields: Fields, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 31]` and mocap_quat `[N, 1, 4]`, from noise `[N, 31]` in [-1, 1)."""
-    middle, half_range = _joint_ranges(noise.device)
+    middle, half_range = middle_and_half(JOINT_RANGES_RAD, noise.device)
     start, follows = _start(noise.device)
     joints = 0.2 * torch.addcmul(middle, noise[:, 7:].index_select(1, follows), half_range)
     qpos = torch.cat((joints, start + 0.01 * noise[:, 4:7], _random_turn(noise[:, 2:4])), dim=1)
@@ -136,11 +137,6 @@ def _random_turn(noise: Tensor) -> Tensor:
 
 
 @cache
-def _goal(device: torch.device) -> Tensor:
-    return torch.tensor(GOAL_M, device=device)
-
-
-@cache
 def _start(device: torch.device) -> tuple[Tensor, Tensor]:
     """Where the block starts `[3]`, and for each joint the one whose noise it shares `[24]`."""
     names = [joint.name for joint in JOINTS]
@@ -149,24 +145,17 @@ def _start(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 @cache
-def _joint_ranges(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Middle and half of each joint's range `[24]`, rad."""
-    low, high = torch.tensor(JOINT_RANGES_RAD, device=device).unbind(1)
-    return (low + high) / 2, (high - low) / 2
-
-
-@cache
 def _motor_ranges(device: torch.device) -> tuple[Tensor, Tensor]:
     """Middle and half of the range of each motor's joint `[20]`, rad."""
     driven = torch.tensor([JOINTS.index(motor) for motor in MOTORS], device=device)
-    middle, half_range = _joint_ranges(device)
+    middle, half_range = middle_and_half(JOINT_RANGES_RAD, device)
     return middle[driven], half_range[driven]
 
 
 @cache
 def _scaling(device: torch.device) -> tuple[Tensor, Tensor]:
     """Offset and scale of the observation `[211]`."""
-    middle, half_range = _joint_ranges(device)
+    middle, half_range = middle_and_half(JOINT_RANGES_RAD, device)
     scale = torch.ones(_SPEC.num_obs, device=device)
     scale[:24] = 1 / half_range
     scale[24:48] = scale[82:85] = 0.2

@@ -86,7 +86,7 @@ JOINTS = (
 )
 """All 24 in the order of qpos: wrist, first, middle, ring and little finger, thumb; each from the wrist outwards."""
 
-JOINT_RANGES_RAD = [(radians(joint.range_deg[0]), radians(joint.range_deg[1])) for joint in JOINTS]
+JOINT_RANGES_RAD = tuple((radians(joint.range_deg[0]), radians(joint.range_deg[1])) for joint in JOINTS)
 """Lower and upper limit of each."""
 
 MOTORS = tuple(joint for joint in JOINTS if joint.torque_nm)

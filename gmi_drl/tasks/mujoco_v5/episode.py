@@ -1,10 +1,9 @@
 """What the tasks share: how episodes begin, and how fast a robot runs."""
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
+from gmi_drl.tasks.constants import constant
 from gmi_drl.tasks.sim_task import Fields
 from gmi_drl.tasks.terms import Terms
 
@@ -21,16 +20,11 @@ def start_state(noise: Tensor, rest: tuple[float, ...], spread: float, *, is_nor
         spread: Of the uniform noise that is added to positions and velocities.
         is_normal: Whether the velocities' noise is normal, with that deviation.
     """
-    qpos = _on(noise.device, rest) + spread * noise[:, : len(rest)]
+    qpos = constant(rest, noise.device) + spread * noise[:, : len(rest)]
     qvel = noise[:, len(rest) :]
     if is_normal:
         qvel = 2**0.5 * torch.erfinv(qvel.clamp(min=-1 + 1e-7))  # -1 would be infinite
     return {"qpos": qpos, "qvel": spread * qvel}
-
-
-@cache
-def _on(device: torch.device, rest: tuple[float, ...]) -> Tensor:
-    return torch.tensor(rest, device=device)
 
 
 def x_velocity(before: Fields, after: Fields, step_s: float) -> Tensor:
