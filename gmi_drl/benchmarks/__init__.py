@@ -1,1 +1,1 @@
-"""The benchmark runner: cases measured side by side, as ratios, with everything recorded that numbers depend on."""
+"""The benchmark runner: measures the sides of a case in turn, and records their ratios and all that they depend on."""

@@ -1,26 +1,26 @@
-"""A fixed piece of work that no change of ours makes faster or slower: what the machine is worth while a case runs.
+"""A fixed piece of work that measures the speed of the machine while a case runs.
 
-A ratio to another side stays as it is when both fall, by a slower allocator or a lost thread. Beside this both are seen
-to have fallen. And where a result is slower than an older one, it tells whether the machine was.
+A ratio of two sides does not change if both become slower, by a slower allocator or a lost thread. Against this work,
+which no change of ours affects, it is seen. It also shows whether a result is slower because the machine was.
 """
 
 import time
 
 SIZE = 512
-"""Of the square float32 matrices that are multiplied: 0.27 GFLOP, in a core's cache."""
+"""Side of the square float32 matrices that are multiplied: 0.27 GFLOP, in a core's cache."""
 
 COPIED = 4 * 2**20
-"""Numbers of float32 that are copied: 16 MiB, which no core's cache holds twice."""
+"""Float32 numbers that are copied: 16 MiB, which no core's cache holds twice."""
 
 LOOPS = 10
-"""A matrix product and a copy each, so that what else runs on the core weighs as it does for the sides."""
+"""Loops of a matrix product and a copy: enough that other work on the core slows them as it slows the sides."""
 
 
 class Calibration:
-    """Each call measures once, by one thread.
+    """Each call measures once, on one thread.
 
     Attributes:
-        seconds: Of a loop, mean of `LOOPS`, in each call so far.
+        seconds: Mean seconds of a loop, for each call so far.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Calibration:
 
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        self._loop()  # the first one wakes the core
+        self._loop()  # warm-up of the core
         started = time.perf_counter()
         for _ in range(LOOPS):
             self._loop()

@@ -1,7 +1,7 @@
-"""What a source says, whatever its form, and whatever the modules and names that it uses were called.
+"""Compares code of two commits in a canonical form, in which moved and renamed code is the same.
 
-Comments, docstrings, form and the order of definitions and imports do not count. Names that come from modules, also as
-texts, are compared by where they are today.
+Comments, docstrings, layout and the order of definitions and imports do not count. Names that come from modules, also
+in strings, are compared by where they are today.
 """
 
 import ast
@@ -15,7 +15,7 @@ from gmi_drl.benchmarks.moves import module_of
 from gmi_drl.benchmarks.sources import PACKAGE, Sources, bindings, is_lazy, text
 
 LOCATION = re.compile(rf"({PACKAGE}(?:\.\w+)+)(?::(\w+))?")
-"""A text that names a module, or a class of one."""
+"""A string that names a module, or a class of one."""
 
 _BODIES = ("body", "orelse", "finalbody")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,7 +24,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def differs(then: Sources, now: Sources, path: str) -> bool:
     """Whether the code of a file has changed since `then`, wherever it was then.
 
-    Code that was divided among files, or was put together from several, is compared as a whole.
+    If code was split among files or merged from several, all these files are compared as a whole.
     """
     modules, paths = {module_of(path)}, set[str]()
     while found := {old for old, today in then.modules_today.items() if today & modules} - paths:
@@ -34,9 +34,9 @@ def differs(then: Sources, now: Sources, path: str) -> bool:
     texts = [{sources.files[name] for name in names} for sources, names in ((then, paths), (now, files))]
     if not path.endswith(".py") or (not then.moves.lines and texts[0] == texts[1]):
         return texts[0] != texts[1]
-    if not paths and is_lazy(now.files[path]):  # it hands on names, which are compared where they are used
+    if not paths and is_lazy(now.files[path]):  # it re-exports names, which are compared where they are used
         return False
-    is_one = len(paths) == len(files) == 1  # else each file imports what its part needs
+    is_one = len(paths) == len(files) == 1  # else imports differ: each file imports what its part needs
     return _all(then, paths, is_one) != _all(now, files, is_one)
 
 
@@ -49,7 +49,7 @@ def _all(sources: Sources, paths: set[str], has_imports: bool) -> Counter[str]:
 
 @cache
 def _statements(sources: Sources, path: str, has_imports: bool) -> Counter[str]:
-    """What a file says at its first level, by how often."""
+    """The canonical statements at a file's first level, with their counts."""
     tree, module = ast.parse(sources.files[path]), module_of(path)
     defined, imported = bindings(tree.body)
     names = {name: f"{module}.{name}" for name in defined} | imported
@@ -61,11 +61,11 @@ def _statements(sources: Sources, path: str, has_imports: bool) -> Counter[str]:
 
 
 class _Canonical(ast.NodeTransformer):
-    """Writes names of modules in full, as they are called today.
+    """Replaces names that come from modules by their full names of today.
 
     Args:
-        sources: Where they are looked up.
-        names: What names mean at the first level; None where a name is of a function or of a class.
+        sources: The sources in which full names are looked up.
+        names: Full names by the names of the first level; None for a name that is local to a function or class.
     """
 
     def __init__(self, sources: Sources, names: Mapping[str, str | None]) -> None:
@@ -86,7 +86,7 @@ class _Canonical(ast.NodeTransformer):
         return self._import(*(f"{node.module}.{alias.name}" for alias in node.names))
 
     def _import(self, *names: str) -> ast.Import:
-        """Modules only: what is taken from them is seen where it is used."""
+        """An import of the modules only: the names imported from them count where they are used."""
         return ast.Import([ast.alias(self._sources.place(name).partition(":")[0]) for name in names])
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -108,7 +108,7 @@ class _Canonical(ast.NodeTransformer):
         return ast.Constant(self._sources.place(".".join(filter(None, location.groups())))) if location else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if (self._full(node.func) or "").endswith(".Registry"):  # its texts are names of groups of entry points
+        if (self._full(node.func) or "").endswith(".Registry"):  # its strings are names of groups of entry points
             node.args = [argument if text(argument) else self.visit(argument) for argument in node.args]
             return node
         return self.generic_visit(node)
@@ -134,7 +134,7 @@ class _Canonical(ast.NodeTransformer):
 
     def _scope(self, node: Function | ast.ClassDef, arguments: set[str], *, is_class: bool) -> ast.AST:
         body, node.body = node.body, []
-        self.generic_visit(node)  # decorators, defaults, bases: of the scope around it
+        self.generic_visit(node)  # decorators, defaults and bases belong to the scope around it
         defined, imported = bindings(body)
         around = self._names_of_functions
         names = {**around, **dict.fromkeys(arguments | defined), **imported}
@@ -151,7 +151,7 @@ class _Canonical(ast.NodeTransformer):
 
 
 def _tidy(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Without docstrings, imports first, in one statement."""
+    """The statements without docstrings, with all imports first, in one statement."""
     imported = {alias.name for statement in body if isinstance(statement, ast.Import) for alias in statement.names}
     rest = [one for one in body if not isinstance(one, ast.Import) and not _is_docstring(one)]
     return [ast.Import([ast.alias(name) for name in sorted(imported)]), *rest] if imported else rest

@@ -1,4 +1,4 @@
-"""What a case is: a question, the sides that answer it by turns, and what the answer is compared with."""
+"""A benchmark case: what it measures, its sides, which are measured in turn, and the figure to compare with."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CURVES = "curves"
-"""A sample's detail that is drawn: `{label: [numbers]}` of equal length, the last against each of those before it.
+"""A sample's detail that is plotted: `{label: [numbers]}` of equal length, the last list against each of the others.
 
 Labels that end in `DOUBLINGS` have an axis of powers of two.
 """
@@ -16,9 +16,10 @@ DOUBLINGS = "(doublings)"
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement of one side: `value` in the case's unit, and what a reader may want to know about it (JSON).
+    """One measurement of one side: `value` in the case's unit, and details (JSON).
 
-    Of the details, reports show the medians of plain numbers (named with their unit, `_s` or `_bytes`), plots `CURVES`.
+    Reports show medians of details that are plain numbers (names end with their unit, `_s` or `_bytes`); plots show
+    `CURVES`.
     """
 
     value: float
@@ -26,37 +27,37 @@ class Sample:
 
 
 Side = Callable[[], Sample]
-"""Measures once. Everything that is not to be measured (start-up, warm-up) lies before or outside of what it times."""
+"""Measures once. It does not time start-up and warm-up."""
 
 Sides = Mapping[str, Side]
-"""By name, ours first, or the baseline (`Case.is_baseline_first`).
+"""Sides by name. The first one is ours, or the baseline if `Case.is_baseline_first`.
 
-One side alone has no ratio, nor has ours to itself under another name.
+A single side has no ratio. A side that is our own under another name has none, either.
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """A figure of this project.
+    """A benchmark case.
 
     Args:
-        name: Of the command (`gmi-drl bench NAME`) and of the result's file.
+        name: Name in the command (`gmi-drl bench NAME`) and of the result's file.
         claim: What it measures, in one sentence for people who do not know the code.
-        unit: Of a sample's value, e.g. "steps/s".
-        open: Sets the sides up, warm, and takes them down. Its argument is True for the guard, which has seconds.
-        lower_is_better: For times. Ratios are such that above 1 is good for us either way.
-        obstacle: Why this machine cannot run it, with the remedy; None if it can. Cheap: `--list` asks every case.
-        reference: The paper's or the peer's own figure, as text.
-        limits: Where gmi-drl does not help, or what the figure does not say.
-        repeats: Rounds; in each every side is measured once, in alternating order. Fewer than five give no interval.
-        compared: False where sides are different workloads: they have no ratios.
-        is_baseline_first: Whether the first side is no choice of ours but what every other one is compared with: ratios
-            are theirs to it.
-        guard: A ratio to each other side below which a change has broken something; None keeps it out of the guard.
-        floor: As much of our work as must be done in the time of a loop of the calibration, lest both sides fall
-            unseen. Set to a sixth of what an EPYC core did between other work (a reduction's to a fortieth: its ranks
-            wait for each other's turns on busy cores), because processors and neighbours differ. None where there is
-            no guard.
+        unit: Unit of a sample's value, e.g. "steps/s".
+        open: Sets the sides up and warms them, and takes them down. Its argument `quick` is True for the guard, which
+            must take seconds.
+        lower_is_better: True for times. Ratios above 1 are good for us either way.
+        obstacle: Returns why this machine cannot run the case, with the remedy, or None if it can. Must be cheap:
+            `--list` calls it for every case.
+        reference: The paper's or the other library's own figure, as text.
+        limits: Where gmi-drl does not help, or what the figure does not show.
+        repeats: Rounds. In each, every side is measured once, in alternating order. Fewer than five give no interval.
+        compared: False if the sides are different workloads, which have no ratios.
+        is_baseline_first: True if the first side is the baseline: ratios are those of the other sides to it.
+        guard: Bound of our ratio to each other side: below it, a change has broken something. None: not in the guard.
+        floor: Least work of ours in the time of a loop of the calibration, so that a fall of both sides is seen. Set to
+            a sixth of what an EPYC core did beside other work, because processors and other load differ (for a
+            reduction to a fortieth, because its ranks wait for each other on busy cores). None if there is no guard.
     """
 
     name: str

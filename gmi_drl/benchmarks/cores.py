@@ -1,4 +1,4 @@
-"""Measuring in this process, on cores of its own."""
+"""Cores that this process holds while it measures."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -8,15 +8,15 @@ from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import allowed_cores
 
 PURPOSE = "gmi-drl bench"
-"""Tells others who holds the cores."""
+"""The purpose in the claim, shown to others that want the same cores."""
 
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Hold the first core that this process may use, with one thread of torch, for the time of a `with` block.
+    """Run on the first allowed core, with one thread of torch, and hold it, for the time of a `with` block.
 
     Raises:
-        LayoutMismatchError: if a training holds it.
+        LayoutMismatchError: if another process holds it, a training for example.
     """
     with _hold(allowed_cores()[:1]):
         yield
@@ -24,7 +24,7 @@ def one_core() -> Iterator[None]:
 
 @contextmanager
 def all_cores() -> Iterator[None]:
-    """The same with every core, and still one thread of torch: for sides whose own threads use the rest."""
+    """The same with all allowed cores, still with one thread of torch: the sides' own threads use the other cores."""
     with _hold(allowed_cores()):
         yield
 

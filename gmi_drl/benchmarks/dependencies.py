@@ -1,9 +1,9 @@
-"""The code that a case depends on, read from the sources: more than a run of it loads, never less.
+"""The code that a case depends on, found in the sources: never less than a run loads, possibly more.
 
-It depends on the files of the package that its module imports, and these in turn, wherever in a file the import
-stands; a text that is a module's name, as roles and adapters are given, counts as an import. What the entries of a
-registry name so, GMIs load: it counts for cases that start some. If it runs other libraries, it depends on their
-drivers, what these import, and pins, too. What only describes or draws a case changes no figure.
+A case depends on the files of the package that its module imports anywhere, and on what these import. A string that
+names a module, as for roles and adapters, counts as an import. Modules that the entries of a registry name in this way
+are loaded by GMIs, so they count only for cases that start GMIs. A case that runs other libraries also depends on their
+drivers, on what these import, and on the pinned versions. Modules that only describe or draw cases do not count.
 """
 
 import ast
@@ -19,7 +19,7 @@ STARTS_GMIS, RUNS_DRIVERS = gmi_process.__name__, peers.__name__
 
 
 def code_of(sources: Sources, module: str) -> set[str]:
-    """The files that a case in this module depends on."""
+    """The paths of the files that a case in this module depends on."""
     found = _reached(sources, module, frozenset(_entries(sources)))
     if STARTS_GMIS in found:
         found = _reached(sources, module, frozenset())
@@ -28,7 +28,7 @@ def code_of(sources: Sources, module: str) -> set[str]:
 
 
 def _reached(sources: Sources, module: str, entries: frozenset[str]) -> dict[str, str]:
-    """Files by their modules, `module` and all that it reaches; texts in the files of `entries` do not count."""
+    """`module` and all modules that it reaches, with their files. Strings in the files `entries` do not count."""
     found: dict[str, str] = {}
     waiting = [module]
     while waiting:
@@ -48,7 +48,7 @@ def _drivers(sources: Sources) -> list[str]:
 
 
 def _entries(sources: Sources) -> set[str]:
-    """Files where entries of registries are: those that make a registry, and what these import from their folder."""
+    """The files with entries of registries: those that make a registry, and what these import from their folder."""
     makers = [file for file in sources.files if file.endswith(".py") and _makes_registry(sources.files[file])]
     found = set(makers)
     for maker in makers:
@@ -66,7 +66,7 @@ def _makes_registry(source: str) -> bool:
 
 @cache
 def _imports(source: str, has_locations: bool) -> frozenset[str]:
-    """Names that may be modules of the package: what is imported, what it is imported from, and locations as text."""
+    """Names that may be modules of the package: all names in imports and, if `has_locations`, locations in strings."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""What every result says about where it comes from, and whether the machine was its own while it was measured."""
+"""What every result records of its machine, and how busy other processes kept it during the measurement."""
 
 import os
 import platform
@@ -18,9 +18,9 @@ from gmi_drl.run.folder import versions
 from gmi_drl.units import human_bytes
 
 BUSY = 0.05
-"""From this share of the cores on, other processes are worth a warning."""
+"""Share of the cores in use by other processes from which a result has a warning."""
 TOO_BUSY = 0.25
-"""From this share on, no fall is to be blamed on a change: sides of several processes wait for each other's turns."""
+"""Share from which the guard ignores results: processes of one side wait for each other on busy cores."""
 PACKAGE = Path(__file__).parent.parent
 COMPARED = ("rsl-rl-lib", "gymnasium")
 GIT_S = 10.0
@@ -28,9 +28,9 @@ Load = tuple[float, float, float]
 
 
 class Machine(FileModel):
-    """The machine, its load (1, 5 and 15 minutes), the versions and the commit that numbers depend on.
+    """The machine, its load (1, 5 and 15 minutes), versions of packages and the commit, at the time of a measurement.
 
-    `busy` is the share of the cores' time that processes other than ours and our children took meanwhile.
+    `busy` is the share of the cores' time that processes other than this one and its children used.
     """
 
     date: str
@@ -46,19 +46,19 @@ class Machine(FileModel):
 
     @property
     def warning(self) -> str | None:
-        """What makes the figures doubtful; None on a quiet machine."""
+        """Why the figures are doubtful; None on a quiet machine."""
         if self.busy < BUSY:
             return None
         return f"other processes took {self.busy:.0%} of the cores meanwhile: measure again on a quiet machine"
 
     @property
     def is_too_busy(self) -> bool:
-        """Whether other processes took so much that no bound can be held against the figures."""
+        """Whether other processes used so much of the cores that the guard must ignore the figures."""
         return self.busy >= TOO_BUSY
 
     @property
     def described(self) -> str:
-        """One line for people."""
+        """The machine in one line of text."""
         parts = [f"{self.cores} x {self.cpu}", human_bytes(self.memory_bytes), *self.gpus, f"torch {self.torch}"]
         return ", ".join([*parts, f"commit {self.commit}", self.date[:10], f"others took {self.busy:.1%} of the cores"])
 
@@ -69,7 +69,7 @@ class Machine(FileModel):
 
 
 class Watch:
-    """Looks at the machine from its making until `machine` is asked."""
+    """Records the load of the machine from its construction until `machine` is called."""
 
     def __init__(self) -> None:
         self.cores = len(allowed_cores())
@@ -79,7 +79,7 @@ class Watch:
         self._busy_s, self._own_s = busy_s(self._watched), own_s()
 
     def machine(self) -> Machine:
-        """All of it, as of now."""
+        """The record, up to now."""
         others_s = (busy_s(self._watched) - self._busy_s) - (own_s() - self._own_s)
         elapsed_s = time.monotonic() - self._started_s
         return Machine(
@@ -97,7 +97,7 @@ class Watch:
 
 
 def busy_s(cores: set[int]) -> float:
-    """Seconds since boot in which these CPU numbers were not idle, or were withheld by a hypervisor."""
+    """Seconds since boot in which these CPUs were busy, or were withheld by a hypervisor."""
     ticks = 0
     for line in Path("/proc/stat").read_text().splitlines():
         name, *fields = line.split()
@@ -108,17 +108,17 @@ def busy_s(cores: set[int]) -> float:
 
 
 def own_s() -> float:
-    """CPU seconds of this process and of all its descendants, living and ended."""
+    """CPU seconds of this process and all its descendants, including those that have ended."""
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     seconds = 0.0
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            seconds += sum(process.cpu_times()[:4])  # user, system, and those of the children that have been waited for
+            seconds += sum(process.cpu_times()[:4])  # user and system, its own and those of children that it waited for
     return seconds
 
 
 def commit() -> str:
-    """The commit of this code, `-dirty` if the package differs from it; empty outside its repository."""
+    """The commit of this code, with `-dirty` if the package differs from it; empty outside the repository."""
     if not _git("ls-files", "__init__.py"):
         return ""
     return _git("rev-parse", "--short", "HEAD") + ("-dirty" if _git("status", "--porcelain", ".") else "")
@@ -133,7 +133,7 @@ def _git(*arguments: str) -> str:
 
 
 def _gpus() -> tuple[str, ...]:
-    """Names and driver. A result that took minutes is not lost because the driver has failed since."""
+    """Models and drivers. Empty if the driver fails, so that a result of minutes is not lost by that."""
     try:
         return tuple(f"{gpu.model} (driver {gpu.driver})" for gpu in visible_gpus())
     except GmiError as error:

@@ -1,9 +1,9 @@
-"""What has moved or was renamed since a commit: `benchmarks/moves.txt`, in the order in which it happened.
+"""Code that was moved or renamed since a commit, read from `benchmarks/moves.txt`, the oldest move first.
 
-A line has two words, the old place and the new one. Places are files, `gmi_drl/a.py gmi_drl/b/c.py`, or what a module
-defines at its first level, `gmi_drl.a:Old gmi_drl.b:New`: a class that was renamed, a function that went elsewhere.
-Each line names things as they were called just before it, and is committed with what it tells: lines that a commit
-has in its own table had happened by then.
+A line has two words, the old and the new place. Places are files, `gmi_drl/a.py gmi_drl/b/c.py`, or names that a module
+defines at its first level, `gmi_drl.a:Old gmi_drl.b:New`: a renamed class, or a function that moved. Each line uses the
+names that were valid just before it, and is committed together with its move. So the lines in a commit's own table are
+those that had happened by then.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,12 +19,12 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves and renames, the earliest first, by old and new place."""
+    """Moves and renames as pairs of old and new place, the oldest first."""
 
     lines: tuple[tuple[Place, Place], ...] = ()
 
     def now(self, module: str, name: str = "") -> Place:
-        """Where a name of a module, or a whole module, is after all moves."""
+        """The place of a name of a module, or of a whole module, after all moves."""
         place = (module, name)
         for old, new in self.lines:
             if place == old:
@@ -34,7 +34,7 @@ class Moves:
         return place
 
     def modules(self, module: str) -> set[str]:
-        """The modules that hold a module's code after all moves: several if some of its names went elsewhere."""
+        """The modules that have a module's code after all moves: several if some of its names were moved."""
         found = {module}
         for (old, name), (new, _) in self.lines:
             if old in found:
@@ -44,10 +44,10 @@ class Moves:
 
 
 def moves_since(then: Mapping[str, str], now: Mapping[str, str]) -> Moves:
-    """What the table of `now` has and that of `then` has not.
+    """The moves that the table of `now` has and that of `then` has not.
 
     Args:
-        then: The texts of a commit's files, by their paths.
+        then: The contents of a commit's files, by their paths.
         now: Those of the checkout.
 
     Raises:
@@ -58,7 +58,7 @@ def moves_since(then: Mapping[str, str], now: Mapping[str, str]) -> Moves:
 
 
 def module_of(path: str) -> str:
-    """The module that a file is; other files are called as they are."""
+    """The name of the module in a file; for other files, the path itself."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") if path.endswith(".py") else path
 
 
@@ -70,6 +70,6 @@ def _lines(files: Mapping[str, str]) -> Collection[str]:
 def _parsed(line: str) -> tuple[Place, Place]:
     words = line.split()
     if len(words) != 2 or (":" in words[0]) != (":" in words[1]):
-        raise MachineError(f"{TABLE}: {line!r} is not an old and a new place: two files, or two of MODULE:NAME")
+        raise MachineError(f"{TABLE}: {line!r} is not an old and a new place: give two files, or two MODULE:NAME")
     old, new = (tuple(word.split(":", 1)) if ":" in word else (module_of(word), "") for word in words)
     return (old[0], old[1]), (new[0], new[1])

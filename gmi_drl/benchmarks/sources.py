@@ -1,4 +1,4 @@
-"""The sources of a checkout, or of one of its commits, and what names in them mean today."""
+"""The source files of a checkout or of one of its commits, and the places of their names today."""
 
 import ast
 import subprocess
@@ -14,18 +14,18 @@ from gmi_drl.errors import MachineError
 
 PACKAGE = gmi_drl.__name__
 DRIVERS = "benchmarks/peers"
-"""Where other libraries' trainings are; no modules of the package."""
+"""The folder of the drivers of other libraries' trainings, which are no modules of the package."""
 
 GIT_S = 60.0
 _KINDS = (".py", ".txt")
 
 
 class Sources:
-    """The texts of files, by their paths in the checkout.
+    """Source files by their paths in the checkout.
 
     Args:
-        files: Of the package and of the drivers of other libraries; of a commit all Python and text files.
-        moves: What has moved since then.
+        files: Contents by path: the package and the drivers of other libraries; of a commit all Python and text files.
+        moves: Moves and renames since then.
     """
 
     def __init__(self, files: Mapping[str, str], moves: Moves) -> None:
@@ -33,18 +33,18 @@ class Sources:
         self._paths = {module_of(path): path for path in files}
 
     def file_of(self, module: str) -> str | None:
-        """The file that a module is; None if it is not here."""
+        """The path of a module's file; None if it is not here."""
         return self._paths.get(module)
 
     def place(self, dotted: str) -> str:
-        """What a full name means, as it is called today: `module:name`; names of others stay as they are.
+        """The place today, `module:name`, of a full dotted name. Names of other packages are returned unchanged.
 
-        A name that a module has from another one is that of the module that defines it.
+        A name that a module imports from another one has the place in the module that defines it.
         """
         module, name, more = self._split(dotted)
         if not module:
             return dotted
-        defined = handed_on(self.files[self._paths[module]]).get(name, dotted)
+        defined = reexported(self.files[self._paths[module]]).get(name, dotted)
         if defined not in (dotted, f"{module}.{name}"):
             return self.place(f"{defined}.{more}" if more else defined)
         module, name = self.moves.now(module, name)
@@ -52,11 +52,11 @@ class Sources:
 
     @cached_property
     def modules_today(self) -> dict[str, set[str]]:
-        """The modules that have the code of each file today, by its path."""
+        """By the path of each file, the modules that have its code today."""
         return {path: self.moves.modules(module) for module, path in self._paths.items()}
 
     def _split(self, dotted: str) -> tuple[str, str, str]:
-        """The longest part of a full name that is a module, a name in it, and the attributes of that."""
+        """Split a full name into the longest module, a name in it, and attributes of that; all empty if no module."""
         parts = dotted.split(".")
         for count in range(len(parts), 0, -1):
             module = ".".join(parts[:count])
@@ -66,22 +66,22 @@ class Sources:
 
 
 def working_tree(root: Path) -> Sources:
-    """The sources as they lie in a checkout."""
+    """The sources in the working tree of a checkout."""
     files = [*(root / PACKAGE).rglob("*.py"), *(root / DRIVERS).rglob("*.*"), *root.glob(TABLE)]
     return Sources({str(file.relative_to(root)): file.read_text() for file in files}, Moves())
 
 
 def archive_of(root: Path, commit: str) -> bytes:
-    """All files of a commit, as `archived` reads them.
+    """All files of a commit as a tar archive.
 
     Raises:
-        MachineError: if the repository does not have it.
+        MachineError: if the repository does not have the commit.
     """
     return git(root, "archive", "--format=tar", commit)
 
 
 def archived(content: bytes, now: Sources) -> Sources:
-    """The sources of a commit; what has moved since then is read from the table of `now`.
+    """The sources in the tar archive of a commit. The moves since then are read from the table of `now`.
 
     Raises:
         MachineError: if that table has a wrong line.
@@ -93,21 +93,21 @@ def archived(content: bytes, now: Sources) -> Sources:
 
 
 def git(root: Path, *arguments: str) -> bytes:
-    """What git prints.
+    """Run git. Returns its output.
 
     Raises:
-        MachineError: if it fails, or is not here.
+        MachineError: if git fails or is not installed.
     """
     line = ["git", "-C", str(root), *arguments]
     try:
         return subprocess.run(line, capture_output=True, timeout=GIT_S, check=True).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        told = (getattr(error, "stderr", None) or str(error).encode()).decode().strip()
-        raise MachineError(f"whether results are stale is told by git in a checkout: {told}") from None
+        reason = (getattr(error, "stderr", None) or str(error).encode()).decode().strip()
+        raise MachineError(f"git must read a checkout to find stale results, but failed: {reason}") from None
 
 
 def bindings(statements: Iterable[ast.AST]) -> tuple[set[str], dict[str, str]]:
-    """The names that statements define, and those that they import, with their full names; not what functions do."""
+    """The names that statements define, and those that they import, with their full names; not within functions."""
     defined: set[str] = set()
     imported: dict[str, str] = {}
     waiting = list(statements)
@@ -129,8 +129,8 @@ def bindings(statements: Iterable[ast.AST]) -> tuple[set[str], dict[str, str]]:
 
 
 @cache
-def handed_on(source: str) -> dict[str, str]:
-    """Names that a module has from others, with their full names: imported, or by a lazy `__getattr__`."""
+def reexported(source: str) -> dict[str, str]:
+    """Names that a module has from other modules, with their full names: by imports or by a lazy `__getattr__`."""
     tree = ast.parse(source)
     names = bindings(tree.body)[1]
     if is_lazy(source):
@@ -141,10 +141,10 @@ def handed_on(source: str) -> dict[str, str]:
 
 
 def is_lazy(source: str) -> bool:
-    """Whether it is a package that hands on names when they are first touched: a `__getattr__` at its first level."""
+    """Whether a module imports names only when they are used: by a `__getattr__` at its first level."""
     return "\ndef __getattr__(" in source
 
 
 def text(node: ast.AST) -> str:
-    """The text that a node is; empty if it is none."""
+    """The string of a node that is a string constant; empty for other nodes."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

@@ -19,15 +19,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def stale(results: Mapping[str, Result], root: Path = ROOT, modules: Mapping[str, str] = MODULES) -> dict[str, str]:
-    """Why each result that is stale is so, in a sentence, by its name.
+    """The stale results by name, each with the reason in a sentence.
 
     Args:
-        results: By the names of their files.
+        results: Results by the names of their files.
         root: A checkout with its history.
-        modules: Of the cases, by the cases' names.
+        modules: The modules of the cases, by the cases' names.
 
     Raises:
-        MachineError: if this is no checkout, or there is no git, or its table of moves has a wrong line.
+        MachineError: if this is no checkout, git is not installed, or the table of moves has a wrong line.
     """
     git(root, "rev-parse", "HEAD")
     now = working_tree(root)
@@ -40,7 +40,7 @@ def stale(results: Mapping[str, Result], root: Path = ROOT, modules: Mapping[str
 
 
 def _sources(root: Path, commit: str, now: Sources) -> Sources | str:
-    """Those of a commit, or why they are not known."""
+    """The sources of a commit, or why they are not known."""
     if not commit or commit.endswith("-dirty"):
         return "measured with changes that are in no commit"
     try:

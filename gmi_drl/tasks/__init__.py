@@ -1,4 +1,4 @@
-"""The tasks, by name. Importing this package imports torch; a simulator is imported when a task of it is made."""
+"""Tasks by name. Importing this package imports torch; a simulator is imported when a task that needs it is made."""
 
 import json
 from dataclasses import replace
@@ -45,23 +45,23 @@ def make(
     """Make a task, ready to step.
 
     Args:
-        name: A key of TASKS or the paper's abbreviation ("AT"), in any case; `PREFIX:REST` for what an adapter makes of
-            another simulator's task ("gymnasium:HalfCheetah-v5"), or a name that an installed package has registered;
-            both with arguments, if they take such (`task_names`).
-        num_env: Number of worlds N.
-        device: Where the tensors live ("cpu", "cuda").
-        seed: Decides every random draw of the task.
-        threads: CPU threads for native physics.
-        physics: "native" (MuJoCo on CPU threads) or "warp" (MuJoCo Warp on the device); None takes Warp on a GPU where
-            it is installed, else native.
-        cuda_graphs: Whether Warp's kernels are launched as graphs; on the CPU, too.
-        room: Warp's, for contacts and constraints.
-        tells_terms: Whether the task sums what its rewards are made of (`SimTask.reward_terms`).
+        name: One of three. A key of TASKS or the paper's abbreviation ("AT"), in any case. `PREFIX:REST`, another
+            library's task by an adapter ("gymnasium:HalfCheetah-v5"). A name that an installed package has registered.
+            The last two may carry arguments (`config/task_names.py`).
+        num_env: Number of environments N.
+        device: The device of the tensors ("cpu", "cuda").
+        seed: Seed of every random draw of the task.
+        threads: CPU threads of native physics.
+        physics: "native" (MuJoCo on CPU threads) or "warp" (MuJoCo Warp on the device). None: Warp on a GPU if it is
+            installed, else native.
+        cuda_graphs: Whether Warp's kernels are launched as graphs, on the CPU as well.
+        room: Warp's memory for contacts and constraints.
+        tells_terms: Whether the task sums the terms of its rewards (`SimTask.reward_terms`).
 
     Raises:
-        UsageError: There is no such task, a number is below 1, `physics`, `room` or `tells_terms` is not for this
-            simulator, or the task has arguments and cannot be made.
-        MachineError: mujoco, or what else the simulator needs, is not installed.
+        UsageError: There is no such task, a number is below 1, the simulator does not support `physics`, `room` or
+            `tells_terms`, or the task cannot be made with the arguments in its name.
+        MachineError: mujoco, or another package that the simulator needs, is not installed.
     """
     found = find_task(name)
     if isinstance(found, ForeignTask):
@@ -82,7 +82,7 @@ def make_sim(
     cuda_graphs: bool = True,
     room: WarpRoom = MEASURED_ROOM,
 ) -> Sim:
-    """The simulator of a task of ours alone; see `make`."""
+    """Make the simulator of one of our own tasks, without the task. Arguments are those of `make`."""
     model, substeps, fields = definition.build_mjcf(), definition.substeps, definition.fields
     on_gpu = torch.device(device).type == "cuda"
     check_physics(definition.spec.name, definition.as_stepped, on_gpu=on_gpu, physics=physics, room=room)
@@ -100,33 +100,33 @@ def make_sim(
 
 def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, threads: int) -> Task:
     if num_env < 1 or threads < 1:
-        raise UsageError(f"num_env is {num_env} and threads {threads}: both must be 1 at least")
+        raise UsageError(f"num_env is {num_env} and threads is {threads}: both must be at least 1")
     maker, more = found.maker(), {}
     if found.arguments:
         if "arguments" not in signature(maker).parameters:
-            raise UsageError(f"{found.name}: {found.entry_point.name} takes no arguments: leave --env-arg out")
+            raise UsageError(f"{found.name}: tasks of {found.entry_point.name} take no arguments: leave --env-arg out")
         more = {"arguments": found.arguments}
     ours = torch.get_default_dtype()
     try:
         task: Task = maker(found.rest, num_env=num_env, device=device, seed=seed, threads=threads, **more)
     except MachineError:
         raise
-    except Exception as error:  # code of others
+    except Exception as error:  # another library may raise anything
         if not found.arguments:
             raise
         raise _refused(found, error) from error
     finally:
-        torch.set_default_dtype(ours)  # which a simulator's module may have changed for itself: see `AdaptedTask`
+        torch.set_default_dtype(ours)  # a simulator's module may change it: see `AdaptedTask`
     if found.arguments:
         task.spec = replace(task.spec, name=found.name, alias=found.name)
     return task
 
 
 def _refused(found: ForeignTask, error: Exception) -> UsageError:
-    """The error of a task that was given arguments and cannot be made, with these."""
+    """The error for a task that cannot be made with its arguments; it lists them."""
     given = " ".join(f"--env-arg {key}={json.dumps(value)}" for key, value in found.arguments.items())
-    said = str(error)
+    reason = str(error)
     if not isinstance(error, GmiError):
         bare = found.name.partition("{")[0]
-        said = f"{bare} cannot be made: {type(error).__name__}: {error} ({place_of(error)})"
-    return UsageError(f"{said}; it was given {given}")
+        reason = f"{bare} cannot be made: {type(error).__name__}: {error} ({place_of(error)})"
+    return UsageError(f"{reason}; its arguments were {given}")

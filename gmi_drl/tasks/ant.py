@@ -52,7 +52,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` and fallen, bool `[N]`, of the step that led from `before` to `after` and `obs`."""
+    """Reward `[N]` of the step from `before` to `after` and `obs`, and whether the robot has fallen, bool `[N]`."""
     height, joints, joint_velocities = obs[:, 0], obs[:, 12:20], obs[:, 20:28]
     reward = running_reward(obs, before, after, step_s=_SPEC.step_s, alive=0.5)
     power = (action * joint_velocities).abs_()
@@ -62,7 +62,7 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, by the names of Isaac Lab."""
+    """The terms of a step's reward, by the names of Isaac Lab."""
     height, joints, joint_velocities = obs[:, 0], obs[:, 12:20], obs[:, 20:28]
     costs = {
         "action_l2": -0.005 * action.square().sum(1),

@@ -28,9 +28,9 @@ _SHIN_M = 0.4 * 2**0.5
 def ant_mjcf() -> str:
     """The model: a free torso, 8 hinges with motors, and a force and a torque sensor in each knee.
 
-    Only the torso, thighs and shins meet the floor, and nothing meets anything else: contacts are most of the cost.
-    They are named as pairs, because looking for pairs that may meet took a tenth of the time. Constraint islands are
-    off, because one robot is one island and looking for it took another tenth.
+    Only the torso, thighs and shins collide with the floor, and nothing else collides: contacts are most of the cost.
+    Their pairs are listed, because the search for pairs took a tenth of the time. Constraint islands are off, because
+    one robot is one island, and the search for islands took another tenth.
     """
     count = range(len(LEG_YAW_DEG))
     parts = ["torso", *(f"{part}_{leg}" for leg in count for part in ("thigh", "shin"))]
@@ -61,9 +61,9 @@ def ant_mjcf() -> str:
 
 
 def _leg(leg: int, yaw_deg: float) -> str:
-    """A thigh and a shin along the leg's own x axis, and the stub of torso that carries them.
+    """A thigh and a shin along the leg's own x axis, and the part of the torso that carries them.
 
-    All legs are one leg turned about the vertical, so that a larger knee angle always points the shin further down.
+    All legs are the same leg turned about the vertical, so that a larger knee angle points every shin further down.
     """
     x, y = _HIP_M * cos(radians(yaw_deg)), _HIP_M * sin(radians(yaw_deg))
     extended = KNEE_RANGE_DEG[0]

@@ -20,10 +20,10 @@ index  what                                                          different f
 An action moves the targets of the drives by up to 0.5 rad from the stance; the drives have 85 N m/rad, 2 N m s/rad and
 80 N m at most.
 
-Reward: 0.02 s times what is left, if anything, of exp(-4 e) for the squared error e of the velocity on the ground + 0.5
-exp(-4 e) for that of the yaw rate - 2.5e-5 times the squared torques of the drives. The episode ends when the base or a
-thigh touches the floor with more than 1 N. The command, which a world keeps for an episode, is the place of the body
-`command`.
+Reward: 0.02 s times this sum, or 0 if it is negative: exp(-4 e) for the squared error e of the horizontal velocity +
+0.5 exp(-4 e) for that of the yaw rate - 2.5e-5 times the squared torques of the drives. The episode ends when the base
+or a thigh touches the floor with more than 1 N. The command stays the same for an episode; it is stored as the position
+of the body `command`.
 
 A new episode starts at height 0.62 m, at rest but for noise: joints at 0.5 to 1.5 times the stance, with up to 0.1
 rad/s. The command is uniform within 2 m/s, 1 m/s and 1 rad/s.
@@ -67,7 +67,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` and fallen, bool `[N]`, of the step that led from `before` to `after` and `obs`."""
+    """Reward `[N]` of the step from `before` to `after` and `obs`, and whether the robot has fallen, bool `[N]`."""
     forces, torques = after["sensordata"][:, :_FORCES], after["sensordata"][:, _FORCES:]
     velocity_error = (obs[:, 9:11] - obs[:, 0:2]).div_(_LINEAR).square_().sum(1)
     yaw_rate_error = (obs[:, 11] - obs[:, 5]).div_(_ANGULAR).square_()
@@ -78,7 +78,7 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, by the names of Isaac Lab; `at_least_zero` is what the limit gives back."""
+    """The terms of a step's reward, by the names of Isaac Lab. `at_least_zero` lifts a negative sum to 0."""
     velocity_error = ((obs[:, 9:11] - obs[:, 0:2]) / _LINEAR).square().sum(1)
     yaw_rate_error = ((obs[:, 11] - obs[:, 5]) / _ANGULAR).square()
     terms = {
@@ -90,9 +90,9 @@ def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> 
 
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
-    """First states and commands of N episodes: qpos `[N, 19]`, qvel `[N, 18]` and mocap_pos `[N, 1, 3]`.
+    """First states of N episodes, qpos `[N, 19]` and qvel `[N, 18]`, and their commands, mocap_pos `[N, 1, 3]`.
 
-    From noise `[N, 27]`, uniform in [-1, 1).
+    The noise is `[N, 27]`, uniform in [-1, 1).
     """
     qpos, qvel = noise.new_zeros(len(noise), 19), noise.new_zeros(len(noise), 18)
     qpos[:, 2], qpos[:, 3] = START_HEIGHT_M, 1.0

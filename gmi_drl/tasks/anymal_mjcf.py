@@ -32,8 +32,8 @@ def anymal_mjcf() -> str:
 
     Sensors are the net contact force on each guarded body (5 x 3, world frame) and the torque of each drive (12).
 
-    The base, thighs and feet meet the floor and nothing meets anything else; named pairs and constraint islands are as
-    for the Ant. Joints have no limits: a drive's target is within 0.5 rad of the stance, and holds the joint near it.
+    The base, thighs and feet collide with the floor, and nothing else collides; pairs and constraint islands are as for
+    the Ant. Joints have no limits: a drive's target is within 0.5 rad of the stance, and holds the joint near it.
     """
     legs = "".join(_leg(leg, *place) for leg, place in LEGS.items())
     pairs = "".join(f'<pair geom1="floor" geom2="{part}"/>' for part in (*GUARDED, *(f"{leg}_foot" for leg in LEGS)))
@@ -67,7 +67,7 @@ def anymal_mjcf() -> str:
 
 
 def _leg(leg: str, front: int, left: int) -> str:
-    """A hip, a thigh beside it and a shank that ends in a foot; the four legs mirror each other."""
+    """A hip, a thigh beside it, and a shank that ends in a foot. The four legs are mirror images."""
     aside = 0.1 * left
     return f"""
       <body name="{leg}_hip" pos="{0.28 * front} {0.116 * left} 0">

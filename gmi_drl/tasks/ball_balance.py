@@ -59,26 +59,26 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def control(fields: Fields, action: Tensor) -> Tensor:
-    """Targets of the knees `[N, 3]`, rad: the last ones, moved."""
+    """Targets of the knees `[N, 3]`, rad: the last targets, moved by the action."""
     return torch.add(fields["ctrl"], action, alpha=TARGET_STEP_RAD).clamp_(*KNEE_RANGE_RAD)
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` and lost, bool `[N]`, by the ball's place and velocity in the observation."""
+    """Reward `[N]` from the ball's place and velocity in `obs`, and whether the ball is lost, bool `[N]`."""
     away = torch.linalg.vector_norm(obs[:, 6:9] - constant(REST_M, obs.device), dim=1)
     speed = torch.linalg.vector_norm(obs[:, 9:12], dim=1)
     return ((1 + away) * (1 + speed)).reciprocal_(), obs[:, 8] < LOST_HEIGHT_M
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """One term: the reward is a product."""
+    """The reward as its only term, because it is a product."""
     return {"near_and_slow": reward_done(obs, action, before, after)[0]}
 
 
 def reset_state(noise: Tensor) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 20]`, qvel `[N, 18]` and ctrl `[N, 3]`.
 
-    The noise `[N, 4]`, uniform in [-1, 1), says how far away the ball is, in which direction, how high and how fast.
+    The noise `[N, 4]`, uniform in [-1, 1), sets the ball's distance, direction, height and speed.
     """
     away, bearing, height, speed = noise.unbind(1)
     nearness = (1 - away) / 2

@@ -2,8 +2,8 @@
 
 Sizes, densities and gains are those of BallBalance in IsaacGymEnvs, which builds its robot from primitives, too. Three
 numbers are ours: armature 0.05 kg m2 and damping 0.1 N m s/rad in the joints, and at most 40 N m in the knees, ten
-times what carries tray and ball. Without armature, motors as stiff as these shake legs as light as these apart; without
-the limit, three targets that no posture satisfies pull the feet half a metre off their places.
+times what carries tray and ball. Without armature these stiff motors shake the light legs apart. Without the limit,
+three targets that no posture satisfies pull the feet half a metre off their places.
 """
 
 from math import cos, radians, sin
@@ -33,8 +33,8 @@ START_QPOS = (0, 0, TRAY_HEIGHT_M, 1, 0, 0, 0, *(0,) * 2 * len(LEG_YAW_DEG), 0, 
 def ball_balance_mjcf() -> str:
     """The model: a free tray, three legs of a free hip and a driven knee, feet held where they stand, a free ball.
 
-    Each foot turns about its place on the floor, so the knees move the tray in height, roll and pitch and in nothing
-    else. Only ball and tray meet: a ball that has left the tray ends the episode before it reaches anything else.
+    Each foot turns about its place on the floor, so the knees move the tray only in height, roll and pitch. Only ball
+    and tray collide: a ball that has left the tray ends the episode before it reaches anything else.
     """
     count = range(len(LEG_YAW_DEG))
     legs = "".join(_leg(leg, yaw) for leg, yaw in enumerate(LEG_YAW_DEG))

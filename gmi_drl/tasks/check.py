@@ -1,4 +1,4 @@
-"""A contract test for tasks: everything that `Task` promises and a learner relies on."""
+"""A test of a task against the protocol `Task`: all that learners rely on."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -13,26 +13,26 @@ MakeTask = Callable[[int], Task]
 Outcome = tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]
 
 RESETS = 8
-"""From which the range of first observations is learnt."""
+"""Resets from which the range of first observations is found."""
 
-FOLLOWED = 10
-"""Steps in which lengths of episodes are left alone."""
+UNTOUCHED_STEPS = 10
+"""Steps before lengths of episodes are set near their limit."""
 
 
 def check_task(make: MakeTask, *, steps: int = 200, nan_ends_world: bool = True, clamps_actions: bool = True) -> None:
-    """Try whether a task keeps the contract of `Task`; call it in a test.
+    """Check that a task does all that `Task` promises. Call it in a test of the task.
 
     Args:
-        make: Makes the task from a seed, always with the same number of worlds (a few are enough).
-        steps: Control steps of random actions in which some episode must end, or its end could not be looked at. Where
-            the task says `counts_by_itself`, they must be enough for a whole episode; else lengths are set near their
-            limit.
-        nan_ends_world: Whether a NaN action must end its world as bad, and that one alone; False for simulators of
-            others that do not look.
-        clamps_actions: Whether actions beyond [-1, 1] are clamped; False for simulators of others without bounds.
+        make: Makes the task from a seed, always with the same number of environments (a few are enough).
+        steps: Steps of random actions within which some episode must end, because ends are checked, too. If the task
+            `counts_by_itself`, they must suffice for a whole episode; else lengths are set near their limit.
+        nan_ends_world: Whether a NaN action must end its environment as bad, and no other. False for simulators of
+            other libraries that do not check actions.
+        clamps_actions: Whether actions beyond [-1, 1] are clamped. False for simulators of other libraries without
+            bounds.
 
     Raises:
-        UsageError: listing all mistakes at once.
+        UsageError: with all mistakes that were found.
     """
     checks = [_check_reset, _check_seed, _check_action_shape, _check_state]
     checks += [_check_clamping] if clamps_actions else []
@@ -41,11 +41,12 @@ def check_task(make: MakeTask, *, steps: int = 200, nan_ends_world: bool = True,
     mistakes += _run(_check_nan, make) if nan_ends_world else []
     if mistakes:
         count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        raise UsageError(f"the task breaks its contract: {count}\n" + "\n".join(f"  {line}" for line in mistakes))
+        lines = "\n".join(f"  {line}" for line in mistakes)
+        raise UsageError(f"the task does not keep the contract of gmi_drl.tasks.Task: {count}\n{lines}")
 
 
 class _Mistakes(list[str]):
-    """What was found, each thing once."""
+    """The mistakes that were found, each once."""
 
     def unless(self, holds: bool, mistake: str) -> None:
         if not holds and mistake not in self:
@@ -59,7 +60,7 @@ def _run(check: Check, make: MakeTask) -> list[str]:
     mistakes = _Mistakes()
     try:
         check(make, mistakes)
-    except Exception as error:  # a task may raise anything; the other checks go on
+    except Exception as error:  # a task may raise anything; the other checks still run
         mistakes.append(f"{type(error).__name__}: {error}")
     return mistakes
 
@@ -74,36 +75,37 @@ def _check_reset(make: MakeTask, mistakes: _Mistakes) -> None:
         _check_tensor(mistakes, task, "what reset returns", obs, shape, torch.float32)
         mistakes.unless(torch.equal(obs, task.obs), "obs is not what reset returned")
         mistakes.unless(not task.episode_length.any(), "after reset episode_length is not 0")
-        task.close()  # twice is fine
+        task.close()  # and once more by `closing`
 
 
 def _check_seed(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(3)) as one, closing(make(3)) as same, closing(make(4)) as other:
         alike = torch.equal(one.obs, same.obs)
         is_random = bool((one.obs != one.obs[0]).any())
-        mistakes.unless(not is_random or not torch.equal(one.obs, other.obs), "seeds 3 and 4 begin alike: is it used?")
+        is_used = not is_random or not torch.equal(one.obs, other.obs)
+        mistakes.unless(is_used, "seeds 3 and 4 have the same first observations: is the seed used?")
         for action in _actions(one, _comparable_steps(one)):
             alike = alike and _alike(one.step(action), same.step(action))
-        mistakes.unless(alike, "two tasks of the same seed part: something random does not come from the seed")
+        mistakes.unless(alike, "two tasks of the same seed differ: something random does not come from the seed")
 
 
 def _check_clamping(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as large, closing(make(0)) as clamped:
         action = 5 * _actions(large, 1)[0]
         same = _alike(large.step(action), clamped.step(action.clamp(-1, 1)))
-        mistakes.unless(same, "actions beyond [-1, 1] are not clamped: they step otherwise than -1 and 1")
+        mistakes.unless(same, "actions beyond [-1, 1] are not clamped: their steps differ from those of -1 and 1")
 
 
 def _check_action_shape(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as task:
         try:
             task.step(torch.zeros(task.num_env, task.spec.num_actions + 1, device=task.device))
-            met = "no error"
+            raised = "no error"
         except UsageError:
             return
         except Exception as error:
-            met = type(error).__name__
-        mistakes.append(f"an action of another shape raises {met}, not UsageError")
+            raised = type(error).__name__
+        mistakes.append(f"an action of another shape raises {raised}, not UsageError")
 
 
 def _check_state(make: MakeTask, mistakes: _Mistakes) -> None:
@@ -118,23 +120,23 @@ def _check_state(make: MakeTask, mistakes: _Mistakes) -> None:
             return
         on_cpu = all(tensor.device.type == "cpu" for tensor in state.values())
         mistakes.unless(on_cpu, "state_dict is not on the CPU")
-        mistakes.unless(torch.equal(task.obs, again.obs), "load_state_dict does not bring back obs")
+        mistakes.unless(torch.equal(task.obs, again.obs), "load_state_dict does not restore obs")
         after = after[: _comparable_steps(task)]
         alike = all([_alike(task.step(action), again.step(action)) for action in after])
-        mistakes.unless(alike, "a task that loads state_dict does not go on alike")
+        mistakes.unless(alike, "a task that has loaded a state_dict goes on differently from the task that gave it")
         is_copy = all(torch.equal(state[name], kept[name]) for name in kept)
-        mistakes.unless(is_copy, "state_dict is no copy: steps change it")
+        mistakes.unless(is_copy, "state_dict is not a copy: steps change it")
 
 
 def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
-    """Random actions; lengths of episodes are followed for some steps, then set near their limit if that does it."""
+    """Step with random actions. After some steps, set lengths of episodes near their limit where that is allowed."""
     with closing(make(0)) as task:
         low, high = _range_of_first_observations(task)
         limit, has_ended = task.spec.episode_steps, False
-        late = torch.zeros(2, dtype=torch.int64)  # ends at the limit, and those of them that are time-outs
-        due = torch.zeros(task.num_env, dtype=torch.bool, device=task.device)  # to begin an episode in this step
+        late = torch.zeros(2, dtype=torch.int64)  # ends at the time limit, and how many of them are truncated
+        due = torch.zeros(task.num_env, dtype=torch.bool, device=task.device)  # these begin an episode in this step
         for index, action in enumerate(_actions(task, steps)):
-            if index == FOLLOWED and not task.counts_by_itself:
+            if index == UNTOUCHED_STEPS and not task.counts_by_itself:
                 task.episode_length.copy_(limit - 2 - torch.arange(task.num_env, device=task.device) % min(limit, 8))
             before, length = task.obs.clone(), task.episode_length.clone()
             outcome = task.step(action)
@@ -145,12 +147,12 @@ def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
             ended, valid = terminated | truncated, info["valid"]
             has_ended = has_ended or bool((ended & valid).any())
             _check_lengths(mistakes, task, ended)
-            going_on = ~ended & valid & (index != FOLLOWED)
+            going_on = ~ended & valid & (index != UNTOUCHED_STEPS)
             counted = torch.equal(task.episode_length[going_on], length[going_on] + 1)
             mistakes.unless(counted, "episode_length does not count the steps of an episode")
             at_limit = ended & valid & (length + 1 >= limit)
             late += torch.stack((at_limit.sum(), (at_limit & truncated).sum())).cpu()
-            # A world may spend one step, which is no transition, on the beginning of its next episode.
+            # A simulator may use one step, which is no transition, to begin the next episode.
             begins_later = ended & valid & (obs == info["final_obs"]).all(1)
             mistakes.unless(
                 not (due & valid).any(),
@@ -158,13 +160,15 @@ def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
             )
             _check_beginnings(mistakes, obs[(ended & ~begins_later) | due], low, high)
             due = begins_later
-        remedy = f"no episode ended within {steps} steps, so ends are not checked: give check_task more `steps`"
+        remedy = f"no episode ended within {steps} steps, so ends were not checked: give check_task more `steps`"
         mistakes.unless(has_ended, remedy)
-        mistakes.unless(not late[0] or bool(late[1]), "worlds at the time limit are terminated, none is truncated")
+        mistakes.unless(
+            not late[0] or bool(late[1]), "all episodes at the time limit are terminated, none is truncated"
+        )
 
 
 def _has_form(mistakes: _Mistakes, task: Task, outcome: Outcome) -> bool:
-    """Whether all is there, with its shape and type, so that values can be looked at."""
+    """Whether all that `step` returns is there, with its shape and type, so that the values can be checked."""
     obs, reward, terminated, truncated, info = outcome
     world, shape = (task.num_env,), (task.num_env, task.spec.num_obs)
     missing = [name for name in ("final_obs", "bad", "valid") if name not in info]
@@ -184,19 +188,20 @@ def _check_outcome(mistakes: _Mistakes, task: Task, outcome: Outcome, before: Te
     obs, reward, terminated, truncated, info = outcome
     bad, going_on = info["bad"], info["valid"] & ~(terminated | truncated)
     mistakes.unless(torch.equal(obs, task.obs), "obs is not what step returned")
-    mistakes.unless(not (terminated & truncated).any(), "a world is both terminated and truncated")
-    mistakes.unless(bool(truncated[bad].all()), "a bad world is not truncated")
-    mistakes.unless(not reward[bad].any(), "a bad world has a reward")
-    mistakes.unless(not info["valid"][bad].any(), "a bad world is a valid transition")
-    mistakes.unless(torch.equal(info["final_obs"][bad], before[bad]), "a bad world's final_obs is not obs before it")
-    same = (obs == info["final_obs"]).all(1)  # not where a world has got a new goal
+    mistakes.unless(not (terminated & truncated).any(), "an environment is both terminated and truncated")
+    mistakes.unless(bool(truncated[bad].all()), "a bad environment is not truncated")
+    mistakes.unless(not reward[bad].any(), "a bad environment has a reward")
+    mistakes.unless(not info["valid"][bad].any(), "a bad environment is a valid transition")
+    is_before = torch.equal(info["final_obs"][bad], before[bad])
+    mistakes.unless(is_before, "a bad environment's final_obs is not the observation before the step")
+    same = (obs == info["final_obs"]).all(1)  # False where an environment has a new goal
     mistakes.unless(not going_on.any() or bool((same & going_on).any()), "where nothing ends, final_obs is not obs")
 
 
 def _check_tensor(
     mistakes: _Mistakes, task: Task, name: str, value: Tensor, shape: tuple[int, ...], dtype: torch.dtype
 ) -> bool:
-    """Whether a tensor has its shape and type."""
+    """Check a tensor. Returns whether it has its shape and type."""
     has_shape, has_type = tuple(value.shape) == shape, value.dtype == dtype
     mistakes.unless(has_shape, f"{name} has shape {tuple(value.shape)}, expected {shape}")
     mistakes.unless(has_type, f"{name} is {value.dtype}, expected {dtype}")
@@ -212,12 +217,12 @@ def _check_lengths(mistakes: _Mistakes, task: Task, ended: Tensor) -> None:
 
 
 def _check_beginnings(mistakes: _Mistakes, first: Tensor, low: Tensor, high: Tensor) -> None:
-    """What an ended episode is followed by `[n, O]` must look like what reset gives."""
+    """First observations after ended episodes `[n, O]` must be near the range of those that `reset` returns."""
     if not len(first):
         return
     margin = (high - low) + 1e-4
     outside = ((first < low - margin) | (first > high + margin)).any(0).nonzero().flatten().tolist()
-    mistakes.unless(not outside, f"where an episode ended, observations {outside} are far from any that reset gives")
+    mistakes.unless(not outside, f"where an episode ended, observations {outside} are far from those of a reset")
 
 
 def _check_nan(make: MakeTask, mistakes: _Mistakes) -> None:
@@ -232,25 +237,25 @@ def _check_nan(make: MakeTask, mistakes: _Mistakes) -> None:
             return
         _check_outcome(mistakes, task, outcome, before)
         alone = torch.equal(outcome[4]["bad"], broken)
-        mistakes.unless(alone, "a NaN action does not end its world, and that one alone, as bad")
+        mistakes.unless(alone, "a NaN action does not end its environment as bad, and no other")
         after = task.step(torch.zeros_like(action))
-        mistakes.unless(not after[4]["bad"].any(), "a world is still bad after the step that ended it")
+        mistakes.unless(not after[4]["bad"].any(), "an environment is still bad in the step after")
 
 
 def _range_of_first_observations(task: Task) -> tuple[Tensor, Tensor]:
-    """Least and greatest of each observation `[O]` over some resets."""
+    """Least and greatest value of each observation `[O]` over some resets."""
     first = torch.cat([task.reset().clone() for _ in range(RESETS)])
     return first.amin(0), first.amax(0)
 
 
 def _actions(task: Task, steps: int) -> Tensor:
-    """Random actions `[steps, N, A]`, some of them beyond [-1, 1], always the same."""
+    """Random actions `[steps, N, A]`, the same in every call; some lie beyond [-1, 1]."""
     shape = (steps, task.num_env, task.spec.num_actions)
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(task.device)
 
 
 def _comparable_steps(task: Task) -> int:
-    """A GPU adds up in any order, and what parts a little soon parts far."""
+    """Steps that two equal tasks are compared for: a GPU sums in any order, and small differences grow soon."""
     return 20 if task.device.type == "cpu" else 1
 
 

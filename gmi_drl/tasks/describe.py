@@ -1,6 +1,6 @@
-"""`python -m gmi_drl.tasks.describe NAME`: make a task with one world and print its sizes, for `launch.describe`.
+"""`python -m gmi_drl.tasks.describe NAME`: make a task with one environment and print its sizes.
 
-The last line of JSON with this schema is the answer; simulators print lines of their own before it.
+`launch/task_info.py` runs it and reads the last line of JSON with this schema: simulators print other lines before it.
 """
 
 import json
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def main() -> NoReturn:
-    """Print the sizes, or the error that there was, as one line of JSON, then close the task.
+    """Print the sizes or the error as one line of JSON, then close the task.
 
-    Exit codes: 0; 1 for an error, or if the task fails to close. Not every simulator lets its process end in order, so
-    it ends at once.
+    Exit codes: 0; 1 for an error, or if the task fails to close. The process exits by `os._exit`, because some
+    simulators do not let it end in order.
     """
     leave_to_launcher()
     task, failed = None, False
@@ -33,7 +33,7 @@ def main() -> NoReturn:
     except GmiError as error:
         answer, failed = {"error": {"kind": type(error).__name__, "message": str(error)}}, True
     print(f"\n{json.dumps({'schema': DESCRIPTION_SCHEMA, **answer})}", flush=True)
-    os.dup2(2, 1)  # nobody reads stdout after the answer: a simulator that prints much would wait for a reader
+    os.dup2(2, 1)  # nobody reads stdout any more, so a simulator that prints much would block
     try:
         if task is not None:
             task.close()

@@ -21,8 +21,8 @@ Reward of a step: 2 / (1 + (d / 0.2 m)^2)^2 at distance d from the bar (there d 
 none), twice that within 2 cm; up to 0.5 for a hand that points at the drawer with the left finger above the right one;
 0.125 for fingers on both sides of the bar, and 5 per m that each of them is nearer to its height than 4 cm; 7.5 per m
 that the drawer is open, and half as much again with fingers on both sides; 0.5 when it is open by 1 cm, and with
-fingers on both sides 0.5 from 20 cm and 1 more from 39 cm; less 0.01 times the squared actions. Or -1 for a step in
-which a fingertip is 4 cm behind the bar.
+fingers on both sides 0.5 from 20 cm and 1 more from 39 cm; less 0.01 times the squared actions. A step in which a
+fingertip is 4 cm behind the bar has reward -1.
 
 An episode ends by its time limit only. There it also ends when the drawer is 39 cm open, which would cost a policy
 the rewards of the remaining steps and so teach it to hold the drawer at 38 cm.
@@ -47,7 +47,7 @@ from gmi_drl.workload import TASK_SPECS
 
 START_POSE = (0.0, -0.785, 0.0, -2.356, 0.0, 3.0, -0.785, 0.035, 0.035)
 START_NOISE = (*(0.125,) * 7, 0.005, 0.005)
-"""How far from the pose each joint may start: rad, fingers m."""
+"""Largest distance of each joint from the pose at the start: rad, fingers m."""
 
 TARGET_STEP = (*(0.125,) * 7, 0.0125, 0.0125)
 """How far a full action moves each target: rad, fingers m."""
@@ -67,7 +67,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def control(fields: Fields, action: Tensor) -> Tensor:
-    """Targets of the joints `[N, 9]`, rad and m: the last ones, moved."""
+    """Targets of the joints `[N, 9]`, rad and m: the last targets, moved by the action."""
     middle, half_range = middle_and_half(JOINT_RANGES, action.device)
     targets = torch.addcmul(fields["ctrl"], action, constant(TARGET_STEP, action.device))
     return targets.clamp_(middle - half_range, middle + half_range)
@@ -84,7 +84,7 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, by the names of Isaac Lab."""
+    """The terms of a step's reward, by the names of Isaac Lab."""
     near, aligned, around, tight, behind = _posture(obs, after)
     drawer = after["qpos"][:, 0]
     terms = {
@@ -99,7 +99,7 @@ def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> 
 
 
 def _posture(obs: Tensor, after: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Of hand and bar, `[N]` each: how near, how aligned, fingers around it (0 or 1), how tight, one far behind it."""
+    """Of hand and bar, `[N]` each: nearness, alignment, fingers on both sides (0 or 1), tightness, a tip far behind."""
     grasp, forwards, up = after["sensordata"].view(-1, 3, 3).unbind(1)
     drawer, fingers = after["qpos"][:, :1], after["qpos"][:, 8:]
     bar, away = _bar(drawer), torch.linalg.vector_norm(obs[:, 18:21], dim=1)

@@ -36,8 +36,9 @@ _BAR_FROM_FRONT_M = 0.05
 def franka_cabinet_mjcf() -> str:
     """The model: an arm of 7 hinges, two sliding fingers, all moved by position motors, and a drawer on a slide.
 
-    There is no gravity: it would neither move the drawer, which slides level, nor the robot, which carries its own
-    weight there, too. Fingers and hand meet the bar, fingers meet the drawer's front, and nothing meets anything else.
+    There is no gravity: it would move neither the drawer, which slides horizontally, nor the robot, whose weight is
+    compensated in IsaacGymEnvs, too. Fingers and hand collide with the bar, fingers with the drawer's front, and
+    nothing else collides.
     """
     fingers = ("left_finger", "right_finger")
     pairs = "".join(f'<pair geom1="{part}" geom2="bar"/>' for part in (*fingers, "hand"))

@@ -27,8 +27,8 @@ index   what                                                         different f
 
 Reward: progress towards the target in m/s + 2 for living + 0.1 when upright + up to 0.5 for the heading - 0.01 times
 the squared actions - 0.05 times |action x observed joint velocity| - 0.25 times how far each joint is into the last 2 %
-before its limit; the last two are weighted by a motor's torque as a share of the strongest one's. Or -1 for the step in
-which the torso falls below 0.8 m, which ends the episode. Progress is computed as for the Ant.
+before its limit; the last two are weighted by a motor's torque as a share of the strongest one's. The step in which the
+torso falls below 0.8 m has reward -1 and ends the episode. Progress is computed as for the Ant.
 
 A new episode starts at height 1.34 m, the soles 6 cm above the floor, at rest but for noise: joints 0.2
 rad around zero, held within their limits, and joint velocities 0.1 rad/s; the root has neither offset nor velocity.
@@ -55,7 +55,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` and fallen, bool `[N]`, of the step that led from `before` to `after` and `obs`."""
+    """Reward `[N]` of the step from `before` to `after` and `obs`, and whether the robot has fallen, bool `[N]`."""
     height, joints, joint_velocities = obs[:, 0], obs[:, 12:33], obs[:, 33:54]
     power = (action * joint_velocities).abs_()
     at_limit = (joints.abs() - 0.98).clamp_(min=0).div_(0.02)
@@ -67,7 +67,7 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, by the names of Isaac Lab."""
+    """The terms of a step's reward, by the names of Isaac Lab."""
     height, joints, joint_velocities = obs[:, 0], obs[:, 12:33], obs[:, 33:54]
     strength, at_limit = _strength(obs.device), (joints.abs() - 0.98).clamp(min=0) / 0.02
     costs = {
@@ -86,7 +86,7 @@ def reset_state(noise: Tensor) -> dict[str, Tensor]:
 
 @cache
 def _strength(device: torch.device) -> Tensor:
-    """Torque of each motor by that of the strongest `[21]`."""
+    """Torque of each motor as a share of the strongest one's `[21]`."""
     torques = torch.tensor(TORQUES_NM, device=device)
     return torques / torques.max()
 

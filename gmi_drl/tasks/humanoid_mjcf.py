@@ -17,11 +17,11 @@ class Joint(NamedTuple):
     """A hinge with a motor, and a spring towards angle zero. Where there are two, left mirrors right.
 
     Args:
-        axis: Of the left one or the only one; x is forward, y is left.
+        axis: Axis of the left one or the only one; x is forward, y is left.
         range_deg: Lower and upper limit.
-        torque_nm: Of the motor at action 1.
-        stiffness_nm: Of the spring, per rad.
-        damping_nms: Per rad/s.
+        torque_nm: Torque of the motor at action 1.
+        stiffness_nm: Stiffness of the spring, per rad.
+        damping_nms: Damping, per rad/s.
     """
 
     axis: tuple[int, int, int]
@@ -65,9 +65,8 @@ TORQUES_NM = tuple(joint.torque_nm for joint in JOINTS.values())
 def humanoid_mjcf() -> str:
     """The model: a free torso, 21 hinges with motors; sensors of their torques, and of force and torque in each ankle.
 
-    Feet and shins meet the floor (trunk, head and arms are too short to reach it before the fall that ends an episode),
-    thigh meets thigh and shin meets shin. Arms pass through the body. Named pairs and constraint islands are as for the
-    Ant.
+    Feet and shins collide with the floor (trunk, head and arms cannot reach it before the fall that ends an episode),
+    thigh with thigh and shin with shin. Arms pass through the body. Pairs and constraint islands are as for the Ant.
     """
     floor = (f"{side}_{part}" for side in _SIDES for part in ("inner_foot", "outer_foot", "shin"))
     pairs = "".join(f'<pair geom1="floor" geom2="{part}"/>' for part in floor)

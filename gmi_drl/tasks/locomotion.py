@@ -1,4 +1,4 @@
-"""What Ant and Humanoid have in common: running towards a far target, scored by progress, posture and heading."""
+"""What Ant and Humanoid share: they run towards a far target, rewarded for progress, posture and heading."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from gmi_drl.tasks.terms import Terms
 
 TARGET_M = (1000.0, 0.0)
 ROOT_SIZE = 12
-"""Numbers about the root, with which each observation begins: see `_root_observation`."""
+"""Length of the part about the root with which each observation begins; see `_root_observation`."""
 
 
 def observation(fields: Fields, action: Tensor, offset: Tensor, scale: Tensor) -> Tensor:
     """Observation `[N, O]`: the root, joint angles and velocities, sensors and the last action `[N, A]`.
 
-    From qpos `[N, 7 + J]`, qvel `[N, 6 + J]` and sensordata `[N, S]`; offset and scale `[O]` are those of `scaling`.
+    Reads qpos `[N, 7 + J]`, qvel `[N, 6 + J]` and sensordata `[N, S]`; offset and scale `[O]` come from `scaling`.
     """
     qpos, qvel = fields["qpos"], fields["qvel"]
     root = _root_observation(qpos, qvel)
@@ -27,9 +27,9 @@ def observation(fields: Fields, action: Tensor, offset: Tensor, scale: Tensor) -
 
 
 def running_reward(obs: Tensor, before: Fields, after: Fields, *, step_s: float, alive: float) -> Tensor:
-    """Progress in m/s + `alive` + 0.1 when upright + up to 0.5 for the heading: what a step earns `[N]`, before costs.
+    """Reward of a step `[N]` before costs: progress in m/s + `alive` + 0.1 when upright + up to 0.5 for the heading.
 
-    The observation `[N, O]` must be that of `observation`, its up and heading projections unscaled.
+    `obs` `[N, O]` comes from `observation`, with a scale of 1 for the up and heading projections.
     """
     up, heading = obs[:, 10], obs[:, 11]
     reward = progress(before["qpos"][:, :2], after["qpos"][:, :2]) / step_s + alive
@@ -37,7 +37,7 @@ def running_reward(obs: Tensor, before: Fields, after: Fields, *, step_s: float,
 
 
 def running_terms(obs: Tensor, before: Fields, after: Fields, *, step_s: float, alive: float) -> Terms:
-    """What `running_reward` adds up, by the names of Isaac Lab."""
+    """The terms of `running_reward`, by the names of Isaac Lab."""
     up, heading = obs[:, 10], obs[:, 11]
     return {
         "progress": progress(before["qpos"][:, :2], after["qpos"][:, :2]) / step_s,
@@ -48,7 +48,7 @@ def running_terms(obs: Tensor, before: Fields, after: Fields, *, step_s: float, 
 
 
 def progress(start: Tensor, end: Tensor) -> Tensor:
-    """How much nearer the target is `[N]`, m, after moving from `start` to `end` `[N, 2]`.
+    """By how many metres the target is nearer `[N]` after a move from `start` to `end` `[N, 2]`.
 
     |a| - |b| = (a - b)(a + b) / (|a| + |b|) keeps all digits of a small move far from the target.
     """
@@ -60,8 +60,8 @@ def progress(start: Tensor, end: Tensor) -> Tensor:
 def start_state(noise: Tensor, height_m: float, ranges_rad: Ranges) -> dict[str, Tensor]:
     """First states of N episodes, qpos `[N, 7 + J]` and qvel `[N, 6 + J]`, from noise `[N, 2 J]`, uniform in [-1, 1).
 
-    The root stands upright at its height, at rest; joints are 0.2 rad around zero, held within their limits, and move
-    at up to 0.1 rad/s.
+    The root is upright at `height_m`, at rest. Joints are within 0.2 rad of zero and of their limits, and move at up to
+    0.1 rad/s.
     """
     middle, half_range = middle_and_half(ranges_rad, noise.device)
     low, high = middle - half_range, middle + half_range
@@ -84,13 +84,13 @@ def scaling(
 
 
 def _root_observation(qpos: Tensor, qvel: Tensor) -> Tensor:
-    """Motion of the torso and where the target lies `[N, 12]`, in metres, radians and seconds.
+    """Motion of the torso and direction of the target `[N, 12]`, in metres, radians and seconds.
 
     Height; velocity and angular velocity in the torso's frame; yaw and roll; the angle from the heading to the target,
     left is positive; the torso's z axis along the world's; its x axis along the target's direction on the ground.
     Angles lie in [-pi, pi].
     """
-    # Components of the body are rows here, so that each operation passes over contiguous memory.
+    # Components of the body are rows here, so that each operation reads contiguous memory.
     root, root_velocity = qpos[:, :7].T.contiguous(), qvel[:, :6].T.contiguous()
     rotation = rotation_matrix(root[3:])
     velocity = into_frame(rotation, root_velocity[:3])

@@ -12,19 +12,19 @@ SCENERY = """
     <texture name="floor" type="2d" builtin="checker" width="128" height="128" rgb1=".33 .4 .47" rgb2=".4 .47 .55"/>
     <material name="floor" texture="floor" texrepeat="1 1" texuniform="true" specular="0"/>
   </asset>"""
-"""Belongs into `<mujoco>`; the floor's material is "floor": squares of a metre."""
+"""Goes into `<mujoco>`. The floor's material is "floor": squares of a metre."""
 
 GROUND = """
     <light name="sun" mode="trackcom" pos="0 0 4" dir="0 0 -1" directional="true" diffuse="0.6 0.6 0.6"/>
     <geom name="floor" type="plane" size="0 0 1" material="floor" rgba="1 1 1 1"/>"""
-"""Belongs into `<worldbody>`: the floor, and a light that goes with what moves, as shadows are only drawn near it."""
+"""Goes into `<worldbody>`: the floor, and a light that follows the robot, because shadows are drawn only near it."""
 
 
 def option(timestep_s: float, iterations: int, more: str = "") -> str:
-    """The element `<option>` of a model; `more` are further attributes.
+    """The element `<option>` of a model, with further attributes in `more`.
 
-    An elliptic cone, because MuJoCo and MuJoCo Warp build pyramids of friction in different directions. One robot is
-    one constraint island, and looking for islands took a tenth of the Ant's time.
+    The friction cone is elliptic, because MuJoCo and MuJoCo Warp build pyramidal cones in different directions. The
+    search for constraint islands is off: one robot is one island, and the search took a tenth of the Ant's time.
     """
     return f"""
   <option timestep="{timestep_s}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"

@@ -1,4 +1,4 @@
-"""Rotations of batches of bodies. Components come first (`[..., N]`), which makes each operation a pass over memory."""
+"""Rotations of batches of bodies. Components come first (`[..., N]`), so each operation reads contiguous memory."""
 
 from functools import cache
 
@@ -10,10 +10,10 @@ _SECOND = ("-zz", "-wz", "+wy", "+wz", "-zz", "-wx", "-wy", "+wx", "-yy")
 
 
 def rotation_matrix(quaternion: Tensor) -> Tensor:
-    """Unit quaternions `[4, N]` (w, x, y, z; MuJoCo's order) to matrices `[3, 3, N]` that turn body into world vectors.
+    """Convert unit quaternions `[4, N]` (w, x, y, z, as in MuJoCo) to matrices `[3, 3, N]`, body to world vectors.
 
-    Each entry is the identity's plus or minus two products of components. They are picked and added in two passes over
-    all nine, not multiplied by a constant matrix, because TF32 would leave three digits of that on a GPU.
+    Each entry is the identity's plus or minus two products of components. These are picked and added in two passes
+    over all nine entries. A product with a constant matrix would keep only three digits in TF32 on a GPU.
     """
     root = quaternion * 2**0.5
     products = (root[:, None] * root).view(16, -1)
@@ -23,12 +23,12 @@ def rotation_matrix(quaternion: Tensor) -> Tensor:
 
 
 def into_frame(rotation: Tensor, vector: Tensor) -> Tensor:
-    """World vectors `[3, N]` as the bodies that `rotation` `[3, 3, N]` turns see them."""
+    """World vectors `[3, N]` in the frames of the bodies whose matrices are `rotation` `[3, 3, N]`."""
     return (rotation * vector[:, None]).sum(0)
 
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:
-    """Products of quaternions `[4, N]` (w, x, y, z): first the turns of `right`, then those of `left`."""
+    """Products of quaternions `[4, N]` (w, x, y, z): the rotation by `right`, then by `left`."""
     (a, x), (b, y) = (left[:1], left[1:]), (right[:1], right[1:])
     scalar = a * b - (x * y).sum(0, keepdim=True)
     return torch.cat((scalar, a * y + b * x + torch.linalg.cross(x, y, dim=0)))
@@ -36,7 +36,7 @@ def multiply(left: Tensor, right: Tensor) -> Tensor:
 
 @cache
 def _entries(device: torch.device) -> tuple[Tensor, ...]:
-    """Of the nine entries by rows: the identity's `[9, 1]`, and row of `products` and sign of the two summands."""
+    """Of the nine entries: the identity's `[9, 1]`, then row in `products` and sign of the first and second summand."""
     return torch.eye(3, device=device).view(9, 1), *_summands(_FIRST, device), *_summands(_SECOND, device)
 
 

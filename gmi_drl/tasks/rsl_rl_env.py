@@ -16,29 +16,29 @@ except ImportError as error:
 
 
 class RslRlEnv:
-    """A task as a `VecEnv` of rsl-rl-lib 5, for its own runner.
+    """A task as a `VecEnv` of rsl-rl-lib 5, for rsl_rl's own runner.
 
     For example::
 
         env = RslRlEnv(gmi_drl.tasks.make("ant", num_env=4096, threads=8))
         OnPolicyRunner(env, train_cfg, log_dir="logs").learn(1000, init_at_random_ep_len=True)
 
-    The task's observations are the group `policy`; Isaac Lab and mjlab have their other groups beside it.
+    The task's observations are the group `policy`; Isaac Lab and mjlab add their other groups.
 
-    rsl_rl cannot leave a transition out. A step in which a world went wrong is an end with reward 0 and no bootstrap.
-    Other steps that are not valid (a simulator begins an episode, or goes on with one that went wrong) are time-outs
-    with reward 0, to which rsl_rl adds gamma times the value of the observation before. So the return that it learns
-    there is nearly the value that it has; an end would teach that nothing follows.
+    rsl_rl cannot leave a transition out. So a step in which an environment goes bad is an end with reward 0 and no
+    bootstrap. Other steps that are not valid (a simulator begins an episode, or goes on with a failed one) are
+    time-outs with reward 0, to which rsl_rl adds gamma times the value of the observation before. The return that it
+    learns there is nearly the value that it already has, whereas an end would teach that nothing follows.
 
     Args:
-        task: The worlds.
+        task: The environments.
         reward_scale: Factor of the rewards that the learner sees, e.g. `task.spec.reward_scale`.
-        clip_actions: The largest action that the task gets to see; None for no limit but the task's own.
+        clip_actions: Bound of the actions that the task receives; None for no bound but the task's own.
 
     Attributes:
         sim_s: Seconds spent in `step` so far.
         step_dt: Simulated seconds of a step, by which rsl_rl scales intrinsic rewards.
-        cfg: What rsl_rl's loggers upload of the worlds, a dataclass.
+        cfg: A dataclass that rsl_rl's loggers upload.
     """
 
     def __init__(self, task: Task, reward_scale: float = 1.0, clip_actions: float | None = None) -> None:
@@ -51,12 +51,12 @@ class RslRlEnv:
 
     @property
     def unwrapped(self) -> Self:
-        """Where rsl_rl looks for `step_dt`."""
+        """This environment, in which rsl_rl looks for `step_dt`."""
         return self
 
     @property
     def episode_length_buf(self) -> Tensor:
-        """Steps in the current episode `[N]`, of the task itself; the runner assigns it to stagger first episodes."""
+        """The task's own `episode_length` `[N]`. The runner assigns to it, to stagger the first episodes."""
         return self.task.episode_length
 
     @episode_length_buf.setter
@@ -64,18 +64,18 @@ class RslRlEnv:
         self.task.episode_length.copy_(steps)
 
     def get_observations(self) -> TensorDict:
-        """The current observations `[N, O]` by group: a copy, as rsl_rl stores them after the next step."""
+        """The current observations `[N, O]` by group. `policy` is a copy: rsl_rl stores it after the next step."""
         return TensorDict({**groups_of(self.task), "policy": self.task.obs.clone()}, batch_size=[self.num_envs])
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:
-        """One control step of every world.
+        """Step every environment once.
 
         Args:
             actions: `[N, A]`.
 
         Returns:
-            The observations, the scaled rewards `[N]`, the ends `[N]`, and extras: `time_outs` `[N]`, `bad` and `valid`
-            `[N]` as `Task.step` has them, and `log`, what Isaac Lab and mjlab have for rsl_rl's logger.
+            Observations, scaled rewards `[N]`, ends `[N]`, and extras: `time_outs` `[N]`, `bad` and `valid` `[N]` as
+            returned by `Task.step`, and `log`, what Isaac Lab and mjlab send to rsl_rl's logger.
         """
         start = time.perf_counter()
         if self.clip_actions is not None:

@@ -26,7 +26,7 @@ index    what                                                        different f
 =======  ==========================================================  ===================================================
 
 Reward: -10 times the block's distance from the goal, m, + 1 / (angle to the goal, rad + 0.1) - 0.0002 times the squared
-actions + 250 when that angle is at most 0.1, upon which the world gets another goal. An episode ends when the block is
+actions + 250 when that angle is at most 0.1; the environment then gets a new goal. An episode ends when the block is
 0.24 m away from the goal.
 
 A new episode starts at rest with the block above the palm, turned about its x axis and then its y axis by any angle and
@@ -97,14 +97,14 @@ def angle(turned: Tensor) -> Tensor:
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` and lost, bool `[N]`, of the step that led to `obs`."""
+    """Reward `[N]` of the step that led to `obs`, and whether the block is lost, bool `[N]`."""
     away, left = torch.linalg.vector_norm(obs[:, 72:75] - obs[:, 85:88], dim=1), angle(obs[:, 92:96])
     reward = 1 / (left + 0.1) - 10 * away - 0.0002 * action.square().sum(1)
     return reward.add_(left <= REACHED_RAD, alpha=REACHED_BONUS), away >= LOST_M
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, by the names of Isaac Lab."""
+    """The terms of a step's reward, by the names of Isaac Lab."""
     away, left = torch.linalg.vector_norm(obs[:, 72:75] - obs[:, 85:88], dim=1), angle(obs[:, 92:96])
     return {
         "track_orientation_inv_l2": 1 / (left + 0.1),
@@ -115,7 +115,7 @@ def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> 
 
 
 def new_goal(fields: Fields, noise: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """Which worlds `[N]` have reached their goal, and the next ones, mocap_quat `[N, 1, 4]`, from noise `[N, 31]`."""
+    """Which environments `[N]` have reached their goal, and new goals, mocap_quat `[N, 1, 4]`, from noise `[N, 31]`."""
     turned = difference(fields["qpos"][:, _HINGES + 3 :], fields["mocap_quat"][:, 0])
     return angle(turned) <= REACHED_RAD, {"mocap_quat": _random_turn(noise[:, :2])[:, None]}
 
@@ -130,7 +130,7 @@ def reset_state(noise: Tensor) -> dict[str, Tensor]:
 
 
 def _random_turn(noise: Tensor) -> Tensor:
-    """Turns about x and then about the new y axis `[N, 4]`, by half a turn times noise `[N, 2]` each."""
+    """Quaternions `[N, 4]` of turns about x and then about the new y axis, each by noise `[N, 2]` times half a turn."""
     half = noise * (pi / 2)
     (cos_x, cos_y), (sin_x, sin_y) = half.cos().unbind(1), half.sin().unbind(1)
     return torch.stack((cos_x * cos_y, sin_x * cos_y, cos_x * sin_y, sin_x * sin_y), dim=1)
@@ -138,7 +138,7 @@ def _random_turn(noise: Tensor) -> Tensor:
 
 @cache
 def _start(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Where the block starts `[3]`, and for each joint the one whose noise it shares `[24]`."""
+    """The start of the block `[3]`, and for each joint the index of the joint whose noise it uses `[24]`."""
     names = [joint.name for joint in JOINTS]
     leaders = [names.index(joint.name if joint.torque_nm else f"{joint.name[:2]}J2") for joint in JOINTS]
     return torch.tensor(BLOCK_START_M, device=device), torch.tensor(leaders, device=device)

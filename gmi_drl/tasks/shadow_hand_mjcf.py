@@ -21,10 +21,10 @@ off four times as often."""
 
 BLOCK_START_M = (0.08, 0.0, 0.4)
 GOAL_DROP_M = 0.04
-"""The block shall be held so far below the start (IsaacGymEnvs)."""
+"""How far below its start the block shall be held (IsaacGymEnvs)."""
 
 GOAL_SHOWN_M = (0.08, 0.15, 0.42)
-"""Where the goal block is seen, beside the hand."""
+"""Where pictures show the goal block, beside the hand."""
 
 BLOCK_HALF_SIZE_M = 0.025
 FINGERS = ("FF", "MF", "RF", "LF", "TH")
@@ -42,10 +42,10 @@ class Joint:
     """A hinge.
 
     Args:
-        name: Digit and number, as Shadow's documentation has it.
+        name: Digit and number, as in Shadow's documentation.
         axis: In the frame of the link that it turns.
         range_deg: Lower and upper limit.
-        torque_nm: What its motor can exert; 0 for the distal joints of the fingers, which follow the middle ones.
+        torque_nm: Limit of its motor; 0 for the distal joints of the fingers, which follow the middle ones.
         kp: The motor's stiffness, N m/rad. Stiffer ones throw the block off the hand when actions are random.
     """
 
@@ -96,10 +96,10 @@ MOTORS = tuple(joint for joint in JOINTS if joint.torque_nm)
 def shadow_hand_mjcf() -> str:
     """The model: 24 hinges with 20 position motors, a free block, a goal block (mocap) and the sensors.
 
-    The block meets palm and links. Proximal and distal links of neighbouring fingers meet, as the thumb's tip and the
-    others do, without friction. Nothing else meets anything, and the pairs are named, because contacts are most of the
-    cost. Sensors lie in the order of the observation: torques of the joints, pose and velocity of each fingertip, force
-    and torque in each.
+    The block collides with palm and links. Proximal and distal links of neighbouring fingers collide without friction,
+    and so do the thumb's tip and the others. Nothing else collides, and the pairs are listed, because contacts are most
+    of the cost. Sensors are in the order of the observation: torques of the joints, pose and velocity of each
+    fingertip, force and torque in each.
     """
     return f"""
 <mujoco model="shadow_hand">{SCENERY}
@@ -135,7 +135,7 @@ def shadow_hand_mjcf() -> str:
 
 
 def _palm() -> str:
-    """What hangs on the wrist, and the wrist, which is only seen, as the forearm is."""
+    """The wrist and all that it carries. Wrist and forearm collide with nothing."""
     fingers = "".join(_finger(finger, *_KNUCKLES_M[finger]) for finger in ("FF", "MF", "RF"))
     metacarpal_x, metacarpal_y = 0.044, 0.017
     knuckle_x, knuckle_y = _KNUCKLES_M["LF"]
@@ -164,7 +164,7 @@ def _thumb() -> str:
 
 
 def _links(digit: str, base: str, joints: tuple[tuple[Joint, ...], ...], sizes: tuple[tuple[float, float], ...]) -> str:
-    """A chain of capsules along x, the last of them of another colour and with a site at its end."""
+    """A chain of capsules along x. The last one has another colour, and a site at its end."""
     text, place = "", base
     for link, hinges, (length, radius) in zip(LINKS, joints, sizes, strict=True):
         colour = ' rgba="0.85 0.85 0.8 1"' if link == "distal" else ""
@@ -188,7 +188,7 @@ def _pairs() -> str:
 
 
 def _couplings() -> str:
-    """As on the real hand, one motor bends middle and distal joint of a finger alike."""
+    """The coupling of middle and distal joint of a finger: one motor bends both alike, as on the real hand."""
     return "".join(f'<joint joint1="{finger}J1" joint2="{finger}J2"/>' for finger in FINGERS[:4])
 
 
@@ -210,7 +210,7 @@ def _sensors() -> str:
 
 
 def _cube(name: str) -> str:
-    """A block with a colour on each face, which tells its sides apart; the colours are sites and are only seen."""
+    """A block with another colour on each face. The colours are sites, without effect on the physics."""
     colours = ("0.9 0.1 0.1", "0.95 0.55 0.1", "0.1 0.7 0.2", "0.95 0.9 0.2", "0.1 0.3 0.9", "0.95 0.95 0.95")
     size = _text([BLOCK_HALF_SIZE_M] * 3)
     text = f'''

@@ -1,4 +1,4 @@
-"""The shared part of our own tasks: steps, episodes, accidents and state, over any `Sim`.
+"""What all our own tasks share: steps, episodes, failures of the physics and saved state, over any `Sim`.
 
 An episode's time limit is `spec.episode_steps` steps; IsaacGymEnvs ends it one step earlier.
 """
@@ -22,23 +22,23 @@ Fields = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class TaskDefinition:
-    """What sets one task apart: a model, and pure functions over batches of N worlds.
+    """One task: a model, and pure functions over batches of N environments.
 
     Args:
-        spec: Sizes, shared with planning.
-        build_mjcf: Writes the model.
+        spec: The task's sizes, which planning reads, too.
+        build_mjcf: Returns the model as MJCF.
         substeps: Physics steps per control step.
         fields: The simulator's fields that the functions read.
         observe: `(fields, last action [N, A]) -> observation [N, O]`.
-        reward_done: `(observation, action, remembered fields, fields) -> reward [N], terminated [N]` of a step.
-        reward_terms: What that reward is made of: terms by name, `[N]` each, that add up to it; asked only where they
-            are told.
-        reset_noise: Random numbers K that a world draws in every step.
+        reward_done: `(observation, action, fields before, fields after) -> reward [N], terminated [N]` of a step.
+        reward_terms: With the same arguments, the terms of that reward by name, `[N]` each. Called only if the task
+            sums them.
+        reset_noise: Random numbers K that each environment draws in every step.
         reset_state: `noise [N, K], uniform in [-1, 1) -> state fields [N, ...]` of new episodes.
-        remembered: Fields that `reward_done` reads as they were before the step.
-        control: `(fields, action [N, A]) -> ctrl [N, nu]`, what the motors are told; by default the action itself.
-        new_goal: `(fields, noise [N, K]) -> mask [N], state fields [N, ...]`: which worlds get another goal within
-            their episode, and which; forces there become those of the present state. None where the goal stays.
+        remembered: The fields that `reward_done` reads as they were before the step.
+        control: `(fields, action [N, A]) -> ctrl [N, nu]`, the motors' input; by default the action itself.
+        new_goal: `(fields, noise [N, K]) -> mask [N], state fields [N, ...]`: which environments get a new goal within
+            their episode, and the new goals. Forces there become those of the present state. None: goals never change.
         as_stepped: Whether fields are those that MuJoCo's own step leaves, as gymnasium reads them (`SteppedSim`).
     """
 
@@ -58,24 +58,24 @@ class TaskDefinition:
 
 
 class SimTask:
-    """A `Task` by a definition and a simulator.
+    """A `Task` from a definition and a simulator.
 
-    The noise of new episodes is drawn for all worlds in every step and used where one ended: what a world draws depends
-    on the seed and the step alone, not on the other worlds, and no step waits for a GPU to learn who ended. Where
-    asking is free, a step in which nothing ended is spared the rest.
+    Every step draws the noise of new episodes for all environments, and uses it where an episode ended. So the noise
+    depends only on the seed and the step, and no step waits for a GPU to learn which episodes ended. On the CPU, where
+    this can be looked up at no cost, a step in which none ended does no more work.
 
-    On a GPU what lies before, between and after the simulator's own work is a graph each. So all tensors of a step lie
-    where they lay in the last one.
+    On a GPU the work before, between and after the simulator's own is captured as CUDA graphs. So the tensors of a
+    step have the same addresses in every step.
 
     Args:
-        definition: What sets the task apart.
-        sim: Its worlds.
-        seed: Of all draws.
-        tells_terms: Whether to sum what the rewards are made of.
-        cuda_graphs: False launches every kernel by itself on a GPU, too.
+        definition: The task.
+        sim: The simulator with its N environments.
+        seed: Seed of all draws.
+        tells_terms: Whether to sum the terms of the rewards.
+        cuda_graphs: If False, every kernel is launched by itself on a GPU, too.
 
     Attributes:
-        reward_terms: Sums of what the rewards were made of, if `tells_terms`; a bad world has none.
+        reward_terms: Sums of the terms of the rewards, if `tells_terms`, without those of bad environments.
     """
 
     counts_by_itself = False
@@ -90,16 +90,16 @@ class SimTask:
         self._sim = sim
         self._generator = torch.Generator(sim.device)
         self._generator.manual_seed(seed)
-        self._make_room()
+        self._allocate()
 
         def captured(function: Callable[[], None], *, sets: bool = False) -> Captured:
             return Captured(function, sim.device, is_on=cuda_graphs and (sim.sets_on_device or not sets))
 
-        self._prepare = captured(self._control)
-        self._judge = captured(self._tell, sets=definition.new_goal is not None)
+        self._control = captured(self._compute_control)
+        self._evaluate = captured(self._evaluate_step, sets=definition.new_goal is not None)
         self._begin = captured(self._set_first_states, sets=True)
-        self._look = captured(self._observe)
-        self._asks_who_ended = sim.device.type == "cpu" or not sim.sets_on_device
+        self._observe = captured(self._compute_obs)
+        self._skips_unchanged = sim.device.type == "cpu" or not sim.sets_on_device
         self.reset()
         self.reward_terms = RewardTerms(self._names_of_terms(), self.device) if tells_terms else None
 
@@ -116,11 +116,11 @@ class SimTask:
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """See `Task.step`."""
         self._action.copy_(checked_action(action, self))
-        self._prepare()
+        self._control()
         self._sim.step(self._ctrl)
         self._draw()
-        self._judge()
-        if not self._asks_who_ended or self._changed.any():
+        self._evaluate()
+        if not self._skips_unchanged or self._changed.any():
             self._start_episodes()
         else:
             self.obs.copy_(self._final_obs)
@@ -133,11 +133,11 @@ class SimTask:
         return self._definition.build_mjcf()
 
     def states(self) -> Tensor:
-        """A copy of each world's integration state (MuJoCo), float64 `[N, S]` on the CPU: all that a picture shows."""
+        """A copy of MuJoCo's integration states, float64 `[N, S]` on the CPU, from which pictures are drawn."""
         return self._sim.state_dict()["state"].double()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """A copy of everything, on the CPU: a task that loads it goes on bit-identically."""
+        """A copy of the whole state, on the CPU. A task that loads it goes on bit-identically."""
         sim = {f"sim.{name}": tensor for name, tensor in self._sim.state_dict().items()}
         own = {"obs": self.obs.clone().cpu(), "episode_length": self.episode_length.clone().cpu()}
         return {**sim, **own, "generator": self._generator.get_state()}
@@ -153,22 +153,22 @@ class SimTask:
         self._generator.set_state(state["generator"])
 
     def close(self) -> None:
-        """Free the worlds, and the graphs that were made for them."""
+        """Free the environments and the graphs."""
         self._sim.close()
-        for work in ("_prepare", "_judge", "_begin", "_look"):  # which know this task: else both would stay for a while
-            vars(self).pop(work, None)
+        for graph in ("_control", "_evaluate", "_begin", "_observe"):  # they refer to this task: break the cycles
+            vars(self).pop(graph, None)
 
-    def _make_room(self) -> None:
-        """Everything that a graph reads or writes."""
-        worlds, actions, device = self.num_env, self.spec.num_actions, self.device
-        self.episode_length = torch.zeros(worlds, dtype=torch.int64, device=device)
-        self.obs: Tensor = torch.zeros(worlds, self.spec.num_obs, device=device)
+    def _allocate(self) -> None:
+        """Allocate all that the graphs read or write."""
+        num_env, actions, device = self.num_env, self.spec.num_actions, self.device
+        self.episode_length = torch.zeros(num_env, dtype=torch.int64, device=device)
+        self.obs: Tensor = torch.zeros(num_env, self.spec.num_obs, device=device)
         self._final_obs = torch.zeros_like(self.obs)
         self._weights = finite_weights(self.spec.num_obs, device)
-        self._action = torch.zeros(worlds, actions, device=device)
-        self._noise = torch.zeros(worlds, self._definition.reset_noise, device=device)
-        self._reward = torch.zeros(worlds, device=device)
-        masks = torch.zeros(6, worlds, dtype=torch.bool, device=device)
+        self._action = torch.zeros(num_env, actions, device=device)
+        self._noise = torch.zeros(num_env, self._definition.reset_noise, device=device)
+        self._reward = torch.zeros(num_env, device=device)
+        masks = torch.zeros(6, num_env, dtype=torch.bool, device=device)
         self._terminated, self._truncated, self._bad, self._valid, self._ended, self._changed = masks
         self._before = {name: self._sim.get(name).clone() for name in self._definition.remembered}
         self._ctrl = self._definition.control(self._fields(), self._action).clone()
@@ -182,15 +182,15 @@ class SimTask:
     def _draw(self) -> None:
         self._noise.uniform_(-1, 1, generator=self._generator)
 
-    def _control(self) -> None:
-        """From the action: what the motors are told, and what is remembered of the state before."""
+    def _compute_control(self) -> None:
+        """From the action: the motors' input. Also remembers fields of the state before the step."""
         self._action.clamp_(-1, 1)
         for name, field in self._before.items():
             field.copy_(self._sim.get(name))
         self._ctrl.copy_(self._definition.control(self._fields(), self._action))
 
-    def _tell(self) -> None:
-        """From the state after the step: all that is told of it, who ended, and new goals."""
+    def _evaluate_step(self) -> None:
+        """From the state after the step: rewards, flags, last observations, which episodes ended, and new goals."""
         after, action = self._fields(), self._action
         final_obs = self._definition.observe(after, action)
         reward, terminated = self._definition.reward_done(final_obs, action, self._before, after)
@@ -208,9 +208,9 @@ class SimTask:
         torch.logical_or(self._bad, is_late, out=self._truncated)
         torch.logical_or(self._terminated, self._truncated, out=self._ended)
         self._changed.copy_(self._ended)
-        self._give_goals()
+        self._set_new_goals()
 
-    def _give_goals(self) -> None:
+    def _set_new_goals(self) -> None:
         if self._definition.new_goal is None:
             return
         mask, values = self._definition.new_goal(self._fields(), self._noise)
@@ -219,18 +219,17 @@ class SimTask:
         self._changed.logical_or_(mask)
 
     def _start_episodes(self) -> None:
-        """Begin new episodes where the last ended, and observe all worlds."""
+        """Begin new episodes where the last ones ended, and observe all environments."""
         self._sim.reset(self._ended)
         self._begin()
         self._sim.forward()
-        self._look()
+        self._observe()
 
     def _set_first_states(self) -> None:
         for name, value in self._definition.reset_state(self._noise).items():
             self._sim.set(name, self._ended, value)
         self.episode_length.masked_fill_(self._ended, 0)
 
-    def _observe(self) -> None:
-        """The first observation of an episode is of no action."""
-        self._action.masked_fill_(self._ended[:, None], 0.0)
+    def _compute_obs(self) -> None:
+        self._action.masked_fill_(self._ended[:, None], 0.0)  # a first observation has no last action
         self.obs.copy_(self._definition.observe(self._fields(), self._action))

@@ -1,4 +1,4 @@
-"""What every task can do, whoever simulates it."""
+"""The protocol of a task: a batch of N environments that step together, whichever simulator runs them."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -11,16 +11,16 @@ from gmi_drl.workload import TaskSpec
 
 
 class Task(Protocol):
-    """N worlds of one task, all tensors on `device`; a world that ends starts its next episode within the same step.
+    """N environments of one task. Where an episode ends, the same step begins the next one.
 
     Attributes:
         spec: The task's sizes.
         num_env: N.
-        device: Where all tensors are.
-        obs: The current observation, float32 `[N, O]`, as last returned.
-        episode_length: Steps in the current episode, int64 `[N]`.
-        counts_by_itself: Whether the simulator counts whatever is written to `episode_length`; else a learner may write
-            it to stagger the first episodes.
+        device: The device of all tensors.
+        obs: The current observations, float32 `[N, O]`, as last returned.
+        episode_length: Steps in the current episodes, int64 `[N]`.
+        counts_by_itself: Whether the simulator has a count of its own, which `episode_length` only shows. If False, a
+            learner may write to `episode_length` to stagger the first episodes.
     """
 
     spec: TaskSpec
@@ -31,26 +31,26 @@ class Task(Protocol):
     counts_by_itself: bool
 
     def reset(self) -> Tensor:
-        """Start a new episode in every world; returns the first observation `[N, O]`."""
+        """Begin a new episode in every environment. Returns the first observations `[N, O]`."""
 
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
-        """One control step of every world.
+        """Step every environment once (one control step).
 
-        The next one, `reset` and `load_state_dict` may overwrite what it returns: copy what is to be kept.
+        The next `step`, `reset` or `load_state_dict` may overwrite the returned tensors: copy what must last.
 
         Args:
-            action: `[N, A]`, clamped to [-1, 1]; not where a simulator of others has no bounds.
+            action: `[N, A]`, clamped to [-1, 1], except where another library's simulator has no bounds.
 
         Returns:
             obs: `[N, O]`; where an episode ended, the first observation of the next one.
             reward: `[N]`.
             terminated: bool `[N]`, the task's own end (a fall).
-            truncated: bool `[N]`, the time limit without such an end, or an accident of the physics.
-            info: `final_obs` `[N, O]`, the observation before any reset; `bad` bool `[N]`, worlds in which the physics
-                went wrong or the action was NaN, with reward 0 and the observation before the step; `valid` bool
-                `[N]`, False for what is no transition: those, the rest of an episode in which a simulator of others
-                went wrong, and steps that it used to begin an episode. Leave them out of training and do not bootstrap
-                from them.
+            truncated: bool `[N]`, the time limit without such an end, or a failure of the physics.
+            info: `final_obs` `[N, O]`, the observation before any reset. `bad` bool `[N]`: the physics failed or the
+                action was NaN; the reward is 0 and `final_obs` the observation before the step. `valid` bool `[N]`:
+                False where the step is no transition. That is so in bad environments, in the rest of an episode in
+                which another library's simulator failed, and in steps that it uses to begin an episode. Leave these
+                steps out of training, and do not bootstrap from them.
             All numbers are finite.
 
         Raises:
@@ -58,31 +58,31 @@ class Task(Protocol):
         """
 
     def state_dict(self) -> dict[str, Tensor]:
-        """A copy, on the CPU, of what a bit-identical continuation needs; empty where a simulator cannot give it."""
+        """A copy on the CPU of all that a bit-identical continuation needs; empty if the simulator cannot give it."""
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state_dict` of the same task with the same num_env; from an empty one with new episodes.
+        """Go on from a `state_dict` of the same task and num_env. An empty one begins new episodes.
 
         Raises:
             UsageError: The sizes differ.
         """
 
     def close(self) -> None:
-        """Free the worlds. Closing twice is fine."""
+        """Free the environments. May be called twice."""
 
 
 def groups_of(task: Task) -> dict[str, Tensor]:
-    """The current observations `[N, ...]` by group: `policy`, which is `obs`, and what simulators have beside it."""
+    """The current observations `[N, ...]` by group: `policy`, which is `obs`, and the simulator's other groups."""
     return {**getattr(task, "groups", {}), "policy": task.obs}
 
 
 def knows_final_obs(task: Task) -> bool:
-    """Whether `final_obs` is what the simulator saw at the end of an episode; else it is the observation before."""
+    """Whether `final_obs` is the last observation of an ended episode. If False, it is the one before the step."""
     return bool(getattr(task, "knows_final_obs", True))
 
 
 def checked_action(action: Tensor, task: Task) -> Tensor:
-    """The action `[N, A]` of all worlds as float32.
+    """The action `[N, A]` as float32.
 
     Raises:
         UsageError: It has another shape.

@@ -77,8 +77,8 @@ def test_what_cannot_be_known_is_stale(checkout, commit):
     assert "measured" in stale(measured(commit), checkout, MODULE)["toy"]
 
 
-def test_without_a_repository_nothing_is_told(tmp_path):
-    with pytest.raises(MachineError, match="git in a checkout"):
+def test_without_a_repository_an_error_is_raised(tmp_path):
+    with pytest.raises(MachineError, match="git must read a checkout"):
         stale(measured("abc1234"), tmp_path, MODULE)
 
 

@@ -68,7 +68,7 @@ def frames_of(path):
         (("-o", "a.gif", "--size", "64"), "--size 64: expected WIDTHxHEIGHT"),
         (("-o", "a.gif", "--size", "0x9"), "--size 0x9: expected WIDTHxHEIGHT"),
         (("-o", "a.gif", "--camera", "top"), "no camera 'top'; there are: side"),
-        (("-o", "a.gif", "--size", "1x1"), "4 worlds do not fit into 1 x 1 pixels"),
+        (("-o", "a.gif", "--size", "1x1"), "4 environments do not fit into 1 x 1 pixels"),
     ],
 )
 def test_mistakes_are_exit_2(command_line, run, arguments, message):

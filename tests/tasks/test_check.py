@@ -194,29 +194,29 @@ def no_valid(task, *outcome):
 
 MISTAKES = [
     (Unclamped, r"actions beyond \[-1, 1\] are not clamped"),
-    (Unseeded, "two tasks of the same seed part"),
-    (SameForEverySeed, "seeds 3 and 4 begin alike"),
+    (Unseeded, "two tasks of the same seed differ"),
+    (SameForEverySeed, "seeds 3 and 4 have the same first"),
     (AnyShape, "an action of another shape raises no error, not UsageError"),
-    (Forgetful, "a task that loads state_dict does not go on alike"),
-    (Shared, "state_dict is no copy"),
+    (Forgetful, "a task that has loaded a state_dict goes on differently"),
+    (Shared, "state_dict is not a copy"),
     (Immortal, "no episode ended within 200 steps.*more `steps`"),
     (Uncounted, "episode_length does not count the steps"),
     (Endless, "where an episode ended, episode_length is not 0"),
     (Endless, "an episode goes on after its 30 steps"),
     (Raises, "KeyError: 'torso'"),
-    (BlindToNan, "a NaN action does not end its world, and that one alone, as bad"),
+    (BlindToNan, "a NaN action does not end its environment as bad, and no other"),
     (broken(as_final), "obs is final_obs, not the first observation"),
-    (broken(far_away), r"observations \[1\] are far from any that reset gives"),
-    (broken(both_ends), "a world is both terminated and truncated"),
+    (broken(far_away), r"observations \[1\] are far from those of a reset"),
+    (broken(both_ends), "an environment is both terminated and truncated"),
     (broken(double_reward), "reward is torch.float64, expected torch.float32"),
     (broken(nan_reward), "reward is not finite"),
     (broken(column_reward), r"reward has shape \(6, 1\), expected \(6,\)"),
     (broken(integer_ends), "terminated is torch.int64, expected torch.bool"),
     (broken(other_obs), "obs is not what step returned"),
     (broken(no_valid), "info lacks valid"),
-    (with_info(valid=lambda outcome: torch.ones_like(outcome[2])), "a bad world is a valid transition"),
-    (with_info(bad=lambda outcome: torch.ones_like(outcome[2])), "a bad world is not truncated"),
-    (with_info(bad=lambda outcome: torch.ones_like(outcome[2])), "a bad world has a reward"),
+    (with_info(valid=lambda outcome: torch.ones_like(outcome[2])), "a bad environment is a valid transition"),
+    (with_info(bad=lambda outcome: torch.ones_like(outcome[2])), "a bad environment is not truncated"),
+    (with_info(bad=lambda outcome: torch.ones_like(outcome[2])), "a bad environment has a reward"),
 ]
 
 
@@ -235,7 +235,7 @@ def test_each_mistake_is_named(make_broken, mistake):
         check_task(make_broken)
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_mistakes_are_reported_at_once():
     class Careless(Unclamped, BlindToNan):
         pass
 

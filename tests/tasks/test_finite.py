@@ -28,18 +28,18 @@ def test_a_reward_counts():
     ]
 
 
-def test_the_first_number_of_either_kind_is_told_once():
+def test_the_first_number_of_either_kind_is_warned_of_once():
     notices, reward = Notices("zoo:lion"), torch.zeros(2)
     with pytest.warns(GmiWarning) as told:
         notices.look(0, torch.tensor([[0.0, 1.0], [0.0, -INF]]))
         notices.look(7, torch.tensor([[0.0, 2 * LARGEST], [NAN, 0.0]]), reward)
         notices.look(8, torch.tensor([[NAN, MAX], [NAN, MAX]]), reward)
     words = [str(warning.message) for warning in told]
-    assert len(words) == 2 and all("(said once)" in text for text in words)
-    assert words[0].startswith("zoo:lion: world 1, observation 1: -inf in its first observation is not finite")
-    assert words[1].startswith("zoo:lion: world 0, observation 1: 2e+06 in step 7 counts as 1e+06")
+    assert len(words) == 2 and all("(warned once)" in text for text in words)
+    assert words[0].startswith("zoo:lion: environment 1, observation 1: -inf in its first observation is not finite")
+    assert words[1].startswith("zoo:lion: environment 0, observation 1: 2e+06 in step 7 was clamped to 1e+06")
 
 
-def test_a_reward_is_told_too():
-    with pytest.warns(GmiWarning, match="^zoo:lion: world 1, reward: nan in step 3 is not finite"):
+def test_a_reward_is_warned_of_too():
+    with pytest.warns(GmiWarning, match="^zoo:lion: environment 1, reward: nan in step 3 is not finite"):
         Notices("zoo:lion").look(3, torch.zeros(2, 1), torch.tensor([0.0, NAN]))

@@ -33,7 +33,7 @@ def test_a_task_that_writes_its_observations_in_place_does_not_change_what_was_g
     assert given.any()
 
 
-def test_what_a_simulator_tells_rsl_rls_logger_is_handed_on():
+def test_what_a_simulator_sends_to_rsl_rls_logger_is_passed_on():
     env = make_env()
     assert "log" not in env.step(torch.zeros(N, 8))[3]
     env.task.log = {"Episode_Reward/alive": 0.5}

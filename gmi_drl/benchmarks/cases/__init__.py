@@ -1,4 +1,4 @@
-"""All cases, by name. Knowing them costs neither torch nor a simulator: those come when a case is opened."""
+"""All cases by name. This module imports neither torch nor a simulator: a case imports them when it is opened."""
 
 from collections.abc import Sequence
 from types import ModuleType
@@ -75,14 +75,14 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
 
 CASES: dict[str, Case] = {case.name: case for _, cases in _CASES for case in cases}
 MODULES: dict[str, str] = {case.name: module.__name__ for module, cases in _CASES for case in cases}
-"""Where each case is."""
+"""The module of each case."""
 
 
 def find_case(name: str) -> Case:
-    """The case of that name.
+    """The case with this name.
 
     Raises:
-        UsageError: if there is none; it names the nearest.
+        UsageError: if there is none; it suggests the nearest name.
     """
     if name not in CASES:
         raise UsageError(f"there is no case {name!r}{did_you_mean(name, CASES)}")

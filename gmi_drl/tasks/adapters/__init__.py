@@ -1,4 +1,4 @@
-"""Other people's simulators as tasks; `task_names.ADAPTERS` says which module makes what.
+"""Other libraries' simulators as tasks; `config/task_names.py` has the module of each prefix (`ADAPTERS`).
 
-None of them imports its simulator before a task of it is made.
+No module imports its simulator before one of its tasks is made.
 """

@@ -1,4 +1,4 @@
-"""What the adapters share: actions within the simulator's bounds, episodes counted, accidents kept out of training."""
+"""What the adapters share: actions in the simulator's bounds, lengths of episodes, failures kept out of training."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -21,15 +21,16 @@ HIDDEN = (256, 128, 64)
 
 @dataclass
 class Outcome:
-    """One step as the simulator tells it; observations float32 `[N, O]`, the others `[N]`, all on the device.
+    """What the simulator returned for a step: observations float32 `[N, O]`, the others `[N]`, all on the device.
 
     Args:
-        obs: What the next action is for.
-        reward: Of this step.
-        terminated: The task's own end.
-        truncated: The time limit; may come with `terminated`.
+        obs: The observations that the next actions are chosen by.
+        reward: The rewards of this step.
+        terminated: Whether the episode ended by the task's own end.
+        truncated: Whether it ended by the time limit; both may be True.
         final_obs: The last observation of an episode that ended; elsewhere `obs`.
-        began: Worlds that used the step to begin an episode: it is no transition. None for no world.
+        began: Whether the environment used the step to begin an episode, so that it is no transition. None: no
+            environment did.
     """
 
     obs: Tensor
@@ -41,26 +42,26 @@ class Outcome:
 
 
 class AdaptedTask(ABC):
-    """A `Task` by somebody else's vectorised simulator; see `gmi_drl.tasks.Task`.
+    """A `Task` over another library's vectorised simulator; see `gmi_drl.tasks.Task`.
 
-    Actions are clamped to [-1, 1] and scaled to the simulator's bounds where these are finite, else passed on as they
-    are. An action that is not finite never reaches the simulator; that step is told as the end of an episode, but the
-    simulator goes on with the old one.
+    Actions are clamped to [-1, 1] and scaled to the simulator's bounds where these are finite; other actions are passed
+    on unchanged. An action that is not finite never reaches the simulator: the step is returned as the end of an
+    episode, although the simulator goes on with the old one.
 
-    A world whose observation or reward is not finite is `bad` in that step (after a first observation: in the next),
-    and none of its steps is `valid` until the simulator begins a new episode there. Such an observation is replaced by
-    the last finite one of that world, by zeros if there is none. Observations and rewards
-    beyond `finite.LARGEST` are clamped to it. On the host a `GmiWarning` names the first number of either kind; on a
-    GPU looking for it would wait.
+    An environment whose observation or reward is not finite is `bad` in that step (for a first observation: in the
+    next step), and none of its steps is `valid` until the simulator begins a new episode there. Such an observation is
+    replaced by the environment's last finite one, or by zeros. Numbers beyond `finite.LARGEST` are clamped to it. On
+    the CPU a `GmiWarning` names the first number of each kind. On a GPU there is no warning, because the search would
+    wait for the device.
 
-    A simulator may set torch's default type for itself: it has it in `reset` and `step`, and nobody else.
+    A simulator may change torch's default type: the change holds in its own `reset` and `step` only.
 
-    Simulators of others give no state away: `state_dict` is empty, and a resumed run begins new episodes.
+    `state_dict` is empty, because other libraries' simulators give no state away: a resumed run begins new episodes.
 
     Args:
-        spec: Sizes.
-        obs: The first observation, float32 `[N, O]`, finite or not; says N and the device.
-        action_space: Of one world, with `low` and `high` that broadcast to `[A]`.
+        spec: The task's sizes.
+        obs: The first observations, float32 `[N, O]`, finite or not. N and the device are taken from them.
+        action_space: Action space of one environment, with `low` and `high` that broadcast to `[A]`.
     """
 
     episode_length: Tensor
@@ -72,7 +73,7 @@ class AdaptedTask(ABC):
         self._notices, self._steps = Notices(spec.name), 0
         self._default_dtype = torch.get_default_dtype()
         self.obs = torch.zeros_like(obs)
-        self._is_lost = self._is_untold = ~self._show(obs)
+        self._is_lost = self._is_bad_next = ~self._set_obs(obs)
         self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
         low, high = (bound.to(self.device) for bound in _bounds(action_space))
         self._is_bounded = low.isfinite() & high.isfinite()
@@ -83,50 +84,50 @@ class AdaptedTask(ABC):
     def reset(self) -> Tensor:
         """See `Task.reset`."""
         self._steps = 0
-        with self._their_dtype():
+        with self._simulators_dtype():
             obs = self._begin()
-        self._is_lost = self._is_untold = ~self._show(obs)
+        self._is_lost = self._is_bad_next = ~self._set_obs(obs)
         self.episode_length.zero_()
         return self.obs
 
     @torch.no_grad()
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
-        """See `Task.step`. Steps that begin an episode end as truncated, with `valid` and `bad` False."""
+        """See `Task.step`. Steps that begin an episode are truncated, with `valid` and `bad` False."""
         action = checked_action(action, self)
         action = torch.where(self._is_bounded, action.clamp(-1, 1), action)
         is_broken = ~action.isfinite().all(1)
         harmless = action.masked_fill(is_broken[:, None], 0.0)
-        with self._their_dtype():
-            told = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
+        with self._simulators_dtype():
+            outcome = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
         self._steps += 1
 
-        wrong = ~weighed_sums(told.final_obs, self._weights, told.reward).isfinite()
-        reward = told.reward.clamp(-LARGEST, LARGEST)
-        if self._is_on_host and (wrong.any() or not torch.equal(reward, told.reward)):
-            self._notices.look(self._steps, told.final_obs, told.reward)
-        begins = told.terminated | told.truncated if told.began is None else told.began
-        bad = is_broken | (wrong & ~self._is_lost) | self._is_untold
+        wrong = ~weighed_sums(outcome.final_obs, self._weights, outcome.reward).isfinite()
+        reward = outcome.reward.clamp(-LARGEST, LARGEST)
+        if self._is_on_host and (wrong.any() or not torch.equal(reward, outcome.reward)):
+            self._notices.look(self._steps, outcome.final_obs, outcome.reward)
+        begins = outcome.terminated | outcome.truncated if outcome.began is None else outcome.began
+        bad = is_broken | (wrong & ~self._is_lost) | self._is_bad_next
         valid = ~(bad | wrong | self._is_lost)
-        if told.began is not None:
+        if outcome.began is not None:
             valid &= ~begins
-        terminated = told.terminated & valid
-        truncated = ~valid | (told.truncated & ~terminated)
-        final_obs = torch.where((bad | wrong)[:, None], self.obs, told.final_obs.clamp(-LARGEST, LARGEST))
-        is_seen = self._show(told.obs)
-        self._is_lost = ~is_seen | ((self._is_lost | wrong) & ~begins)
-        self._is_untold = ~is_seen & begins & ~bad
+        terminated = outcome.terminated & valid
+        truncated = ~valid | (outcome.truncated & ~terminated)
+        final_obs = torch.where((bad | wrong)[:, None], self.obs, outcome.final_obs.clamp(-LARGEST, LARGEST))
+        is_finite = self._set_obs(outcome.obs)
+        self._is_lost = ~is_finite | ((self._is_lost | wrong) & ~begins)
+        self._is_bad_next = ~is_finite & begins & ~bad
         self._count(terminated | truncated)
         info = {"final_obs": final_obs, "bad": bad, "valid": valid}
         return self.obs, reward.masked_fill_(~valid, 0.0), terminated, truncated, info
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Nothing: see the class."""
+        """Empty: see the class."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Begin new episodes. Raises UsageError for a state, which no adapter has given."""
+        """Begin new episodes. Raises UsageError for a state that is not empty."""
         if state:
-            raise UsageError(f"{self.spec.name} gives no state and takes none: this one has {', '.join(state)}")
+            raise UsageError(f"{self.spec.name} can load no state, but one was given: {', '.join(state)}")
         self.reset()
 
     @abstractmethod
@@ -135,15 +136,15 @@ class AdaptedTask(ABC):
 
     @abstractmethod
     def _begin(self) -> Tensor:
-        """New episodes everywhere; the first observation `[N, O]`."""
+        """Begin a new episode in every environment. Returns the first observations `[N, O]`."""
 
     @abstractmethod
     def _simulate(self, action: Tensor) -> Outcome:
-        """One step with finite actions `[N, A]`, scaled to the bounds. The tensors may be the simulator's own."""
+        """Step with finite actions `[N, A]`, scaled to the bounds. The returned tensors may be the simulator's own."""
 
     @contextmanager
-    def _their_dtype(self) -> Iterator[None]:
-        """Give the simulator torch's default type as it has left it, and take ours again."""
+    def _simulators_dtype(self) -> Iterator[None]:
+        """Set torch's default type to the simulator's for the time of a `with` block."""
         ours = torch.get_default_dtype()
         torch.set_default_dtype(self._default_dtype)
         try:
@@ -152,8 +153,8 @@ class AdaptedTask(ABC):
             self._default_dtype = torch.get_default_dtype()
             torch.set_default_dtype(ours)
 
-    def _show(self, obs: Tensor) -> Tensor:
-        """Make raw observations `[N, O]` the current ones where they are finite, which is returned, bool `[N]`."""
+    def _set_obs(self, obs: Tensor) -> Tensor:
+        """Set the current observations from raw ones `[N, O]` where these are finite. Returns where, bool `[N]`."""
         sums, clamped = weighed_sums(obs, self._weights), obs.clamp(-LARGEST, LARGEST)
         is_finite = sums.isfinite()
         self.obs = torch.where(is_finite[:, None], clamped, self.obs)
@@ -169,10 +170,10 @@ class AdaptedTask(ABC):
 def spec_of(
     name: str, obs_space: Any, action_space: Any, *, episode_steps: int | None, step_s: float, reward_scale: float = 1.0
 ) -> TaskSpec:
-    """The sizes of a task, from the spaces of one world.
+    """The sizes of a task, from the spaces of one environment.
 
     Raises:
-        UsageError: if one of them is no box of numbers.
+        UsageError: if a space is no box of numbers.
     """
     num_obs, num_actions = _size(name, "observations", obs_space), _size(name, "actions", action_space)
     steps = episode_steps or UNLIMITED_STEPS
@@ -183,7 +184,7 @@ def spec_of(
 
 
 def in_words(action_space: Any) -> str:
-    """The bounds of a box, alike ones counted: `2 x [-1, 1], 1 x [0, 5]`."""
+    """The bounds of a box as text, equal neighbours counted: `2 x [-1, 1], 1 x [0, 5]`."""
     low, high = (bound.tolist() for bound in _bounds(action_space))
     runs = [(bounds, len(list(alike))) for bounds, alike in groupby(zip(low, high, strict=True))]
     return ", ".join(f"{count} x [{least:g}, {most:g}]" for (least, most), count in runs)
@@ -196,12 +197,13 @@ def _bounds(space: Any) -> tuple[Tensor, Tensor]:
 
 
 def _size(name: str, what: str, space: Any) -> int:
-    """Numbers in a box. Every library has boxes of its own; `low` and `high` tell them from the other spaces."""
+    """How many numbers a box has. Every library has its own Box; only boxes have `low` and `high`."""
     if not (hasattr(space, "low") and hasattr(space, "high")):
-        words = f"{name}: its {what} are {space}: supported is a Box of numbers, of any shape"
+        message = f"{name}: its {what} are {space}: supported is a Box of numbers, of any shape"
         if what == "observations" and hasattr(space, "spaces"):
-            words += (
-                ". gymnasium.wrappers.FlattenObservation makes one of them: register an entry that wraps yours in it"
+            message += (
+                ". gymnasium.wrappers.FlattenObservation makes one Box of them: register an entry that wraps your "
+                "environment in it"
             )
-        raise UsageError(words)
+        raise UsageError(message)
     return prod(space.shape)

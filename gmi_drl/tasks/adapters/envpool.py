@@ -1,7 +1,7 @@
-"""envpool's environments as tasks: `envpool:HalfCheetah-v5`. They step in threads, as many as the GMI has cores.
+"""envpool's environments as tasks: `envpool:HalfCheetah-v5`. They step in as many threads as the GMI has cores.
 
-A world that ended begins anew in the step after, whose action is not used: with episodes of 1000 steps one transition
-in a thousand is left out.
+The step after the end of an episode begins the next one, and its action is not used. So one transition in a thousand
+is left out if episodes have 1000 steps.
 """
 
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ def make_task(
     threads: int,
     arguments: Mapping[str, Any] = NO_ARGUMENTS,
 ) -> GymnasiumTask:
-    """The task `envpool:REST`; `REST` is an id of `envpool.list_all_envs()`, `arguments` are of `make_gymnasium`.
+    """Make the task `envpool:REST`. `rest` is in `envpool.list_all_envs()`; `arguments` go to `make_gymnasium`.
 
     Raises:
-        UsageError: there is no such environment, or it has other spaces than boxes.
+        UsageError: there is no such environment, or its spaces are no boxes.
         MachineError: envpool is not installed.
     """
     try:

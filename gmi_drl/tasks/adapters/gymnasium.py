@@ -1,7 +1,6 @@
-"""gymnasium's vector environments as tasks: `gymnasium:HalfCheetah-v5`, or any `VectorEnv` that you have.
+"""gymnasium's environments as tasks: `gymnasium:HalfCheetah-v5`, or any `VectorEnv` of yours.
 
-Environments run one after the other in the process of their GMI (`SyncVectorEnv`): on the cores that a GMI has, its
-processes are the parallel ones.
+The environments of a GMI step one after the other in its process (`SyncVectorEnv`). GMIs step in parallel.
 """
 
 import re
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
 SAME_STEP, NEXT_STEP, DISABLED = "SameStep", "NextStep", "Disabled"
-"""Values of gymnasium's `AutoresetMode`: when a world that ended begins its next episode."""
+"""Values of gymnasium's `AutoresetMode`: when an environment begins its next episode."""
 
 RUNNERS = ("Ant", "HalfCheetah", "Hopper", "Humanoid", "Walker2d")
-"""Robots whose reward is a speed in m/s and some more, as our Ant's is: they get its scale of rewards."""
+"""Robots whose reward is mainly a speed in m/s, as our Ant's is: they get its scale of rewards."""
 
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 
@@ -35,18 +34,18 @@ _ROBOTS = f"gymnasium's own robots: {INSTALL}"
 
 
 class GymnasiumTask(AdaptedTask):
-    """A vector environment of gymnasium's interface, whichever its autoreset mode, as a `Task`.
+    """A `VectorEnv` of gymnasium as a `Task`, in any autoreset mode.
 
     Args:
-        envs: N environments with boxes for spaces; `metadata["autoreset_mode"]` says how they reset. They are reset.
-        spec: Sizes; None takes them from the spaces.
-        device: Where the tensors live; the environments' are NumPy arrays.
-        seed: Of the first reset; None leaves it to the environments.
-        recorders: Of the environments, to name one that goes wrong.
+        envs: N environments whose spaces are boxes, with their mode in `metadata["autoreset_mode"]`. They are reset.
+        spec: The task's sizes; None takes them from the spaces.
+        device: The device of the task's tensors; the environments' own are NumPy arrays.
+        seed: Seed of the first reset; None leaves it to the environments.
+        recorders: The environments' call recorders, by which errors name the environment that failed.
 
     Raises:
         UsageError: the spaces are no boxes, or the autoreset mode is unknown.
-        GmiError: an environment fails, here or later, or returns what is not of gymnasium's form.
+        GmiError: an environment fails, now or later, or returns values of another form than gymnasium's.
     """
 
     def __init__(
@@ -84,10 +83,10 @@ class GymnasiumTask(AdaptedTask):
     def _step(self, action: Tensor) -> Outcome:
         space = self._action_space
         shaped = action.cpu().numpy().reshape(self.num_env, *space.shape).astype(space.dtype)
-        within = np.clip(shaped, space.low, space.high)  # rounding may leave a bound by a digit, which some refuse
+        within = np.clip(shaped, space.low, space.high)  # rounding may exceed a bound slightly, which some refuse
         obs, reward, terminated, truncated, infos = self.envs.step(within)
         ended = terminated | truncated
-        told = Outcome(
+        outcome = Outcome(
             obs=self._observation(obs),
             reward=self._tensor(reward),
             terminated=self._tensor(terminated, torch.bool),
@@ -95,25 +94,24 @@ class GymnasiumTask(AdaptedTask):
             final_obs=self._observation(obs),
         )
         if self._mode == SAME_STEP and ended.any():
-            last = np.stack(infos["final_obs"][ended])  # an array of arrays, in gymnasium's own
-            told.final_obs[self._tensor(ended, torch.bool)] = self._tensor(last).reshape(len(last), -1)
+            last = np.stack(infos["final_obs"][ended])  # gymnasium's own environments return an array of arrays
+            outcome.final_obs[self._tensor(ended, torch.bool)] = self._tensor(last).reshape(len(last), -1)
         if self._mode == NEXT_STEP:
-            told.began, self._has_ended = self._tensor(self._has_ended, torch.bool), ended
+            outcome.began, self._has_ended = self._tensor(self._has_ended, torch.bool), ended
         if self._mode == DISABLED:
             is_finite = np.isfinite(obs).reshape(self.num_env, -1).all(1) & np.isfinite(reward)
             begins = ended | ~is_finite
-            told.truncated |= self._tensor(~is_finite, torch.bool)
-            told.obs = (
-                self._observation(self.envs.reset(options={"reset_mask": begins})[0]) if begins.any() else told.obs
-            )
-        return told
+            outcome.truncated |= self._tensor(~is_finite, torch.bool)
+            if begins.any():
+                outcome.obs = self._observation(self.envs.reset(options={"reset_mask": begins})[0])
+        return outcome
 
     def _observation(self, array: Any) -> Tensor:
-        """Float32 `[N, O]` on the device."""
+        """Observations as float32 `[N, O]` on the device."""
         return self._tensor(array).reshape(self.envs.num_envs, -1)
 
     def _tensor(self, array: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-        """A copy on the device: environments may write to theirs again."""
+        """A copy of an array on the device: environments may overwrite theirs."""
         return torch.from_numpy(np.asarray(array)).to(self._device, dtype, copy=True)
 
 
@@ -126,22 +124,21 @@ def make_task(
     threads: int,
     arguments: Mapping[str, Any] = NO_ARGUMENTS,
 ) -> GymnasiumTask:
-    """The task `gymnasium:REST`; `REST` is an id of gymnasium's registry, `module:id` imports the module first.
-
-    The module is installed or in a folder of PYTHONPATH: a name in a file imports nothing from the working directory.
-    An entry that has a vector environment only is made of that.
+    """Make the task `gymnasium:REST`.
 
     Args:
-        rest: See above.
-        num_env: Number of worlds N.
-        device: Where the tensors live.
-        seed: Of the first reset.
-        threads: Changes nothing, see the module.
-        arguments: Of `gymnasium.make`, and so of the environment's constructor.
+        rest: An id of gymnasium's registry. `module:id` imports the module first, which must be installed or in a
+            folder of PYTHONPATH: nothing is imported from the working directory. An id with only a vector entry point
+            is made by that.
+        num_env: Number of environments N.
+        device: The device of the tensors.
+        seed: Seed of the first reset.
+        threads: Has no effect, see the module.
+        arguments: Go to `gymnasium.make`, and by that to the environment's constructor.
 
     Raises:
-        UsageError: there is no such environment, it has other spaces than boxes, or lacks arguments.
-        MachineError: gymnasium, or what the environment needs, is not installed.
+        UsageError: there is no such environment, its spaces are no boxes, or arguments are missing.
+        MachineError: gymnasium, or a package that the environment needs, is not installed.
         GmiError: the environment cannot be made, or its first reset fails.
     """
     try:
@@ -158,18 +155,18 @@ def make_task(
         raise UsageError(f"gymnasium has no {rest!r}{did_you_mean(rest, gymnasium.registry)}") from None
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         remedy = "install it" if ":" in rest else _ROBOTS
-        raise MachineError(f"{name} needs what is not installed: {error} ({place_of(error)}); {remedy}") from error
+        raise MachineError(f"{name} needs a package: {error} ({place_of(error)}); {remedy}") from error
     except gymnasium.error.Error as error:
         raise UsageError(f"{name} cannot be made: {error}") from error
-    except Exception as error:  # code of others
+    except Exception as error:  # an environment may raise anything
         raise _failure(name, error) from error
-    world: Any = envs.envs[0] if hasattr(envs, "envs") else envs
+    env: Any = envs.envs[0] if hasattr(envs, "envs") else envs
     spec = spec_of(
         name,
         envs.single_observation_space,
         envs.single_action_space,
-        episode_steps=world.spec.max_episode_steps if world.spec else None,
-        step_s=getattr(world.unwrapped, "dt", 0.0),
+        episode_steps=env.spec.max_episode_steps if env.spec else None,
+        step_s=getattr(env.unwrapped, "dt", 0.0),
         reward_scale=reward_scale_of(rest),
     )
     return GymnasiumTask(envs, spec, device=device, seed=seed, recorders=recorders)
@@ -184,34 +181,34 @@ def _make_envs(
     about = gymnasium.registry.get(rest.rpartition(":")[2])
     if about and about.entry_point is None and about.vector_entry_point is not None:
         return gymnasium.make_vec(rest, num_env, vectorization_mode="vector_entry_point", **arguments)
-    make: list[Any] = [lambda: recorders.watch(gymnasium.make(rest, **arguments))] * num_env
+    make: list[Any] = [lambda: recorders.record(gymnasium.make(rest, **arguments))] * num_env
     return SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 def _import(name: str, module: str) -> None:
-    """Import the module of a task. Raises MachineError: it is not found, or found and its import fails."""
+    """Import the module of a task. Raises MachineError if it is not found or its import fails."""
     try:
         import_module(module)
-    except Exception as error:  # code of others
+    except Exception as error:  # a module may raise anything
         remedy = f"install it, or name the folder of {module.partition('.')[0]} in PYTHONPATH"
         raise not_importable(f"{name}: the module {module}", module, error, remedy) from error
 
 
 def _failure(name: str, error: Exception) -> GmiError:
-    """What the constructor of an environment has raised, with what to change about `--env-arg` where that helps."""
-    words = f"{name} cannot be made: {type(error).__name__}: {error}"
+    """The error for an exception of an environment's constructor, with the `--env-arg` to change if that helps."""
+    message = f"{name} cannot be made: {type(error).__name__}: {error}"
     if isinstance(error, TypeError) and (
         lacks := re.search(r"missing \d+ required .*?: (.*?)( was raised|$)", str(error))
     ):
         given = " ".join(f"--env-arg {argument}=VALUE" for argument in re.findall(r"'(\w+)'", lacks[1]))
-        return UsageError(f"{words}; give what it lacks: {given}")
+        return UsageError(f"{message}; give the missing arguments: {given}")
     if isinstance(error, TypeError) and re.search("unexpected keyword argument|multiple values for", str(error)):
-        return UsageError(f"{words}; leave that --env-arg out")
-    return GmiError(f"{words} ({place_of(error.__context__ or error)})")  # gymnasium raises some anew
+        return UsageError(f"{message}; leave that --env-arg out")
+    return GmiError(f"{message} ({place_of(error.__context__ or error)})")  # gymnasium re-raises some errors
 
 
 def reward_scale_of(environment: str) -> float:
-    """The scale of rewards for an id of gymnasium's or envpool's."""
+    """The scale of rewards for an id of gymnasium or envpool."""
     return 0.05 if environment.partition("-")[0] in RUNNERS else 1.0
 
 
@@ -226,6 +223,7 @@ def _autoreset_mode(envs: "VectorEnv[Any, Any, Any]", name: str) -> str:
     value = str(getattr(mode, "value", mode))
     if value not in (SAME_STEP, NEXT_STEP, DISABLED):
         raise UsageError(
-            f"{name}: metadata['autoreset_mode'] is {mode!r}: gymnasium's AutoresetMode says how worlds begin anew"
+            f"{name}: metadata['autoreset_mode'] is {mode!r}, but must be one of gymnasium's AutoresetMode, because "
+            "it decides when the next episode begins"
         )
     return value

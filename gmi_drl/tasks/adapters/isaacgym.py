@@ -1,9 +1,9 @@
 """Tasks of IsaacGymEnvs (Isaac Gym preview), which run in a process of their own: `isaacgym:Ant`.
 
-Isaac Gym is closed and needs Python 3.8 or older, so it runs in the interpreter that GMI_DRL_SIMULATOR_PYTHON names
-(`--simulator-python`), as a child of the GMI and on its cores and GPU, and meets it in shared memory. All tensors pass
-through the host: with a GPU, observations are copied from it by the simulator's process and to it by this one, since
-neither can see the other's memory.
+Isaac Gym is closed source and needs Python 3.8 or older. So it runs in the interpreter that GMI_DRL_SIMULATOR_PYTHON
+names (`--simulator-python`), as a child process of the GMI, on its cores and GPU. The two share host memory, through
+which all tensors pass: the simulator's process copies observations from the GPU, and this one copies them back to it,
+because neither can access the other's GPU memory.
 """
 
 import os
@@ -31,11 +31,11 @@ def make_task(rest: str, *, num_env: int, device: str = "cpu", seed: int = 0, th
     """Make a task of IsaacGymEnvs.
 
     Args:
-        rest: Its name there, such as "Ant".
-        num_env: Number of worlds N.
-        device: Where the physics runs and the tensors live ("cpu", "cuda:0").
-        seed: Of Python's, numpy's and torch's generators over there.
-        threads: Of torch over there; PhysX takes its number from the task's configuration.
+        rest: Its name in IsaacGymEnvs, such as "Ant".
+        num_env: Number of environments N.
+        device: The device of the physics and the tensors ("cpu", "cuda:0").
+        seed: Seed of Python's, NumPy's and torch's generators in the simulator's process.
+        threads: Threads of torch in that process; PhysX takes its number from the task's configuration.
 
     Raises:
         MachineError: There is no interpreter with Isaac Gym.
@@ -46,7 +46,7 @@ def make_task(rest: str, *, num_env: int, device: str = "cpu", seed: int = 0, th
 
 
 def simulator_python() -> Path:
-    """The interpreter that has Isaac Gym.
+    """The path of the interpreter that has Isaac Gym.
 
     Raises:
         MachineError: None is named, or it cannot be run.
@@ -57,21 +57,21 @@ def simulator_python() -> Path:
         raise MachineError(f"Isaac Gym needs an interpreter of its own (Python 3.8 or older): {remedy}")
     found = shutil.which(named)
     if found is None:
-        raise MachineError(f"{SIMULATOR_PYTHON} names {named}, which is no program that can be run: give its path")
-    return Path(found).absolute()  # not resolved: a virtual environment is known by the link
+        raise MachineError(f"{SIMULATOR_PYTHON} is {named}, which is not an executable: give the interpreter's path")
+    return Path(found).absolute()  # the link is not resolved, because it identifies a virtual environment
 
 
 class IsaacGymTask(AdaptedTask):
-    """See `AdaptedTask`. A world that ended spends one step on its reset, which is no transition (`valid` is False).
+    """See `AdaptedTask`. The step after the end of an episode resets the environment, and is no transition.
 
-    IsaacGymEnvs resets lazily. Where an episode ends, `step` returns its last observation, which is `final_obs` and,
-    because nothing newer is known, `obs`. The next step resets the world: after the physics in some tasks (Ant,
-    Humanoid, Anymal, FrankaCabinet), whose action is then lost, before it in others (BallBalance, ShadowHand), where an
-    action that was chosen for the old episode moves the new one. In neither has the policy seen the state that it acted
-    on, so for both that step has reward 0, is not valid and ends as truncated, and the episode begins with the
-    observation that it returns. In the second kind a step of the time limit is over by then.
+    Where an episode ends, `step` of IsaacGymEnvs returns its last observation. That is `final_obs` and, because nothing
+    newer is known, `obs`. The next step resets the environment. Some tasks (Ant, Humanoid, Anymal, FrankaCabinet) reset
+    after the physics, so the action is lost. Others (BallBalance, ShadowHand) reset before it, so an action that was
+    chosen for the old episode moves the new one, and one step of the time limit is used. In both cases the policy has
+    not seen the state that it acted on. So that step has reward 0, is not valid and is truncated, and the episode
+    begins with the observation that the step returns.
 
-    A learner that writes `episode_length` does not move the simulator's own count.
+    A learner that writes to `episode_length` does not change the simulator's own count.
     """
 
     def __init__(self, process: BridgeProcess, name: str, device: str) -> None:
@@ -86,26 +86,26 @@ class IsaacGymTask(AdaptedTask):
         self._process.close()
 
     def _begin(self) -> Tensor:
-        told = self._ask(bridge.RESET, START_S)
-        self._has_ended = told["done"] | told["bad"]
-        return told["obs"]
+        result = self._request(bridge.RESET, START_S)
+        self._has_ended = result["done"] | result["bad"]
+        return result["obs"]
 
     def _simulate(self, action: Tensor) -> Outcome:
         self._host["action"].copy_(action)
-        told = self._ask(bridge.STEP, STEP_S)
-        obs, done, timed_out = told["obs"], told["done"], told["timed_out"]
-        began, self._has_ended = self._has_ended, done | told["bad"]
-        return Outcome(obs, told["reward"], done & ~timed_out, done & timed_out, final_obs=obs, began=began)
+        result = self._request(bridge.STEP, STEP_S)
+        obs, done, timed_out = result["obs"], result["done"], result["timed_out"]
+        began, self._has_ended = self._has_ended, done | result["bad"]
+        return Outcome(obs, result["reward"], done & ~timed_out, done & timed_out, final_obs=obs, began=began)
 
-    def _ask(self, word: bytes, deadline_s: float) -> dict[str, Tensor]:
-        """What the bridge tells, on the device; on the CPU it is the shared memory itself."""
-        self._process.ask(word, deadline_s)
+    def _request(self, message: bytes, deadline_s: float) -> dict[str, Tensor]:
+        """Have the bridge step or reset. Returns its tensors on the device; on the CPU, views of the shared memory."""
+        self._process.request(message, deadline_s)
         return {name: array.to(self._device) for name, array in self._host.items() if name != "action"}
 
 
 def spec_of(name: str, hello: Mapping[str, Any]) -> TaskSpec:
-    """What the bridge told of; all else is as in our own task of that name, if there is one."""
-    told: dict[str, Any] = {
+    """The task's sizes as the bridge sent them. The rest is taken from our own task of that name, if there is one."""
+    sizes: dict[str, Any] = {
         "name": f"{PREFIX}:{name}",
         "alias": f"{PREFIX}:{name}",
         "num_obs": hello["sizes"]["num_obs"],
@@ -115,11 +115,11 @@ def spec_of(name: str, hello: Mapping[str, Any]) -> TaskSpec:
         "action_bounds": in_words(_box(*_clipped(hello))),
     }
     own = next((spec for spec in TASK_SPECS.values() if _plain(spec.name) == _plain(name)), None)
-    return replace(own, **told) if own else TaskSpec(hidden=HIDDEN, **told)
+    return replace(own, **sizes) if own else TaskSpec(hidden=HIDDEN, **sizes)
 
 
 def _clipped(hello: Mapping[str, Any]) -> tuple[list[float], list[float]]:
-    """The bounds of actions after the task has clipped them: beyond `clip`, which may be infinite."""
+    """The bounds of actions, cut to the task's own clipping at +-`clip`, which may be infinite."""
     low, high = ([min(max(bound, -hello["clip"]), hello["clip"]) for bound in hello[side]] for side in ("low", "high"))
     return low, high
 

@@ -1,14 +1,14 @@
-"""Isaac Gym's side of the bridge: a script for the interpreter that has Isaac Gym, which needs Python 3.8 or older.
+"""Isaac Gym's side of the bridge: a script for the interpreter that has Isaac Gym (Python 3.8 or older).
 
-`gmi_drl.tasks.adapters.isaacgym_process` starts it and imports from here what both sides must know alike, so this file
-runs on Python 3.7 and later, and imports nothing of gmi_drl.
+`gmi_drl.tasks.adapters.isaacgym_process` starts it, and imports from here what both sides share. So this file runs on
+Python 3.7 and later, and imports nothing of gmi_drl.
 
 The protocol, version 2. `argv[1]` is the order (JSON): `version`; `line` and `memory`, inherited descriptors of a
 socket (SOCK_SEQPACKET) and of an empty memfd; `parent`, the pid to die with; and what to make: `task`, `num_env`,
-`device`, `seed`, `threads`. The bridge makes the task, gives the memory its size and says hello with the task's sizes.
-From then on each STEP or RESET is answered by DONE; what they are about lies in the memory (`views`), which each side
-touches only while the other one waits. An error is a message with its text, after which the bridge ends. It also ends,
-without a word, when the line is closed: that is how it is told to.
+`device`, `seed`, `threads`. The bridge makes the task, sets the size of the memory and sends `hello` with the task's
+sizes. From then on it answers each STEP or RESET by DONE. Their data is in the memory (`views`), which each side
+accesses only while the other one waits. After an error the bridge sends its text and ends. It also ends when the socket
+is closed.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ MAX_BYTES = 64 * 1024
 """Longest message."""
 
 DEFAULT_EPISODE_STEPS = 1000
-"""Where a task has no `max_episode_length`."""
+"""Steps of an episode if a task has no `max_episode_length`."""
 
 _ALIGNMENT = 64
 _PR_SET_PDEATHSIG = 1
 
 
 def fields(num_env: int, num_obs: int, num_actions: int) -> dict[str, tuple[tuple[int, ...], Any]]:
-    """Shape and type of each array in the shared memory, in this order.
+    """Shape and type of each array in the shared memory, in its order there.
 
-    `bad` marks worlds whose observation or reward is not finite; they are reset in the next step.
+    `bad` marks environments whose observation or reward is not finite; the next step resets them.
     """
     flags = ((num_env,), np.bool_)
     return {
@@ -78,10 +78,10 @@ def _room(shape: tuple[int, ...], kind: Any) -> int:
 
 
 class Bridge:
-    """A task of IsaacGymEnvs (commit aeed2986 and alike) and the memory that it shares."""
+    """A task of IsaacGymEnvs (commit aeed2986 and similar) and the memory that it shares."""
 
     def __init__(self, order: dict[str, Any]) -> None:
-        importlib.import_module("isaacgym")  # it refuses to come after torch
+        importlib.import_module("isaacgym")  # must be imported before torch
         self.torch = torch = importlib.import_module("torch")
         envs = importlib.import_module("isaacgymenvs")
         torch.set_num_threads(order["threads"])
@@ -101,12 +101,12 @@ class Bridge:
         self.device = device
         self.sizes = {name: int(getattr(self.env, theirs)) for name, theirs in _SIZES.items()}
         if self.sizes["num_obs"] < 1:
-            raise ValueError(f"its observation is no vector: num_obs is {self.sizes['num_obs']}")
+            raise ValueError(f"the task's observation is no vector: num_obs is {self.sizes['num_obs']}")
         self.host = self._share(order["memory"])
         self.weights = torch.full((self.sizes["num_obs"],), 2.0**-64, dtype=torch.float32)
 
     def hello(self) -> dict[str, Any]:
-        """What the other side must know before the first step."""
+        """The message with all that the GMI must know before the first step."""
         low, high = self._action_bounds()
         return {
             "kind": "hello",
@@ -120,7 +120,7 @@ class Bridge:
         }
 
     def _action_bounds(self) -> tuple[list[float], list[float]]:
-        """The least and the greatest number of each action that the task takes, before it clips them."""
+        """Lower and upper bound of each action, before the task clips it."""
         space, shape = self.env.action_space, (self.sizes["num_actions"],)
         low, high = (
             np.broadcast_to(np.asarray(bound, np.float64), shape).tolist() for bound in (space.low, space.high)
@@ -128,19 +128,19 @@ class Bridge:
         return low, high
 
     def reset(self) -> None:
-        """Begin an episode in every world.
+        """Begin an episode in every environment.
 
-        The task's own `reset` simulates nothing and returns zeros: only a step resets the worlds that are marked.
+        The task's own `reset` does not simulate and returns zeros: only a step resets environments that are marked.
         """
         self.env.reset_buf.fill_(1)
         self._publish(self.env.step(self.env.zero_actions()))
 
     def step(self) -> None:
-        """One step of every world. The actions are finite: the other side sees to it."""
+        """Step every environment. The GMI sends finite actions only."""
         self._publish(self.env.step(self.host["action"].to(self.device, copy=True)))  # the task may keep them
 
     def _publish(self, result: tuple[Any, Any, Any, Any]) -> None:
-        """Copy what a step returned to the shared memory: the task reuses it."""
+        """Copy the result of a step to the shared memory, because the task overwrites it."""
         host, (obs, reward, done, extras) = self.host, result
         if "time_outs" not in extras:
             raise KeyError("the task's extras have no 'time_outs': ends and time limits cannot be told apart")
@@ -148,14 +148,14 @@ class Bridge:
         host["reward"].copy_(reward)
         host["done"].copy_(done)
         host["timed_out"].copy_(extras["time_outs"])
-        # A product is a sum in a fifth of the time; its weights are so small that it does not overflow
+        # A matrix product sums in a fifth of the time; its weights are so small that it does not overflow
         finite = self.torch.isfinite(host["obs"].mv(self.weights).add_(host["reward"]))
         self.torch.logical_not(finite, out=host["bad"])
         if not finite.all():
             self.env.reset_buf[host["bad"].to(self.env.reset_buf.device)] = 1
 
     def _share(self, descriptor: int) -> dict[str, Any]:
-        os.posix_fallocate(descriptor, 0, memory_bytes(**self.sizes))  # no room is an error here, not a SIGBUS later
+        os.posix_fallocate(descriptor, 0, memory_bytes(**self.sizes))  # lack of memory fails here, not by SIGBUS later
         arrays = views(mmap.mmap(descriptor, 0), **self.sizes)
         return {name: self.torch.from_numpy(array) for name, array in arrays.items()}
 
@@ -164,50 +164,50 @@ _SIZES = {"num_env": "num_envs", "num_obs": "num_obs", "num_actions": "num_acts"
 
 
 def main() -> int:
-    """Make what was ordered, then serve until the line is closed."""
+    """Make the task of the order, then serve it until the socket is closed."""
     order = json.loads(sys.argv[1])
     die_with(order["parent"])
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher; the end of the line ends this process
-    here = os.path.dirname(os.path.abspath(__file__))  # where modules are named after simulators
+        signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher; closing the socket ends this process
+    here = os.path.dirname(os.path.abspath(__file__))  # its modules have the names of simulators
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
-    line = socket.socket(fileno=order["line"])
+    channel = socket.socket(fileno=order["line"])
     try:
         if order["version"] != VERSION:
-            raise ValueError(f"the bridge speaks version {VERSION}, the order is of version {order['version']}")
+            raise ValueError(f"the bridge has version {VERSION} of the protocol, the order version {order['version']}")
         bridge = Bridge(order)
-        line.send(json.dumps(bridge.hello()).encode())
-        serve(bridge, line)
+        channel.send(json.dumps(bridge.hello()).encode())
+        serve(bridge, channel)
     except ConnectionError:
         return 1
-    except (Exception, SystemExit) as error:  # Isaac Gym leaves by SystemExit when it finds no simulator
-        traceback.print_exc(limit=-3)  # leaves room for what the simulator said before, in the lines that are shown
+    except (Exception, SystemExit) as error:  # Isaac Gym raises SystemExit when it finds no simulator
+        traceback.print_exc(limit=-3)  # short, so that the lines that are shown include the simulator's own output
         text = f"{type(error).__name__}: {error}"
-        line.send(json.dumps({"kind": "error", "message": text[:8000], "missing": is_missing(error)}).encode())
+        channel.send(json.dumps({"kind": "error", "message": text[:8000], "missing": is_missing(error)}).encode())
         return 1
     return 0
 
 
-def serve(bridge: Bridge, line: socket.socket) -> None:
-    """Do what is asked, until the line is closed."""
-    words = {STEP: bridge.step, RESET: bridge.reset}
+def serve(bridge: Bridge, channel: socket.socket) -> None:
+    """Do each STEP and RESET that is received, until the socket is closed."""
+    requests = {STEP: bridge.step, RESET: bridge.reset}
     while True:
-        word = line.recv(MAX_BYTES)
-        if not word:
+        message = channel.recv(MAX_BYTES)
+        if not message:
             return
-        words[word]()
-        line.send(DONE)
+        requests[message]()
+        channel.send(DONE)
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether the interpreter lacks what it was chosen for."""
+    """Whether the interpreter lacks Isaac Gym or a package that it needs."""
     return isinstance(error, ImportError)
 
 
 def die_with(parent: int) -> None:
-    """Be killed when the process that started this one dies, however it dies."""
+    """Have the kernel kill this process when its parent dies."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the call above
+    if os.getppid() != parent:  # the parent died before the call above
         os._exit(1)
 
 
@@ -215,4 +215,4 @@ if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # a simulator's own end may take its time, or crash
+    os._exit(status)  # a simulator's own shutdown may take long, or crash

@@ -1,4 +1,4 @@
-"""The process in which Isaac Gym runs, seen from the GMI that started it."""
+"""Starts the process in which Isaac Gym runs, and talks to it from the GMI."""
 
 import json
 import mmap
@@ -14,22 +14,22 @@ from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.tasks.adapters import isaacgym_bridge as bridge
 
 START_S = 300.0
-"""Until the simulator must have made its worlds, and later begun all episodes anew."""
+"""Deadline for the simulator to make its environments, and for a reset of all of them."""
 
 STEP_S = 60.0
-"""Until a step must be done."""
+"""Deadline for a step."""
 
-GRACE_S = 3.0  # between closing the line and killing
+GRACE_S = 3.0  # between closing the socket and killing the process
 LOG_LINES = 20
 LOG_BYTES = 8192
 
 
 class BridgeProcess:
-    """Runs `isaacgym_bridge.py` and asks it for steps. Dies with this process, and leaves nothing behind.
+    """The process of `isaacgym_bridge.py`, started and asked for steps. It dies with this process.
 
     Attributes:
         hello: The sizes of the task and the bounds of its actions (see `Bridge.hello`).
-        arrays: Arrays in shared memory by name (`isaacgym_bridge.fields`); they change with every `ask`.
+        arrays: Arrays in shared memory by name (`isaacgym_bridge.fields`); they change with every `request`.
 
     Raises:
         MachineError: The interpreter cannot be run, or lacks Isaac Gym.
@@ -40,12 +40,12 @@ class BridgeProcess:
         self._python = python
         self._failed: GmiError | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
-        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         memory = os.memfd_create("gmi-drl-isaacgym", os.MFD_CLOEXEC)
         try:
             with theirs:
                 self._process = self._start(order, theirs.fileno(), memory)
-            self.hello = self._greeting()
+            self.hello = self._receive_hello()
             self.arrays = bridge.views(mmap.mmap(memory, 0), **self.hello["sizes"])
         except BaseException:
             self.close()
@@ -53,24 +53,24 @@ class BridgeProcess:
         finally:
             os.close(memory)
 
-    def ask(self, word: bytes, deadline_s: float) -> None:
-        """Have RESET or STEP done.
+    def request(self, message: bytes, deadline_s: float) -> None:
+        """Send RESET or STEP and wait until it is done.
 
         Raises:
-            GmiError: The simulator failed, died or missed the deadline. Its process is ended, and whatever else is
-                asked of it raises the same error.
+            GmiError: The simulator failed, died or missed the deadline. Its process is ended, and every later request
+                raises the same error.
         """
         if self._failed is not None:
             raise self._failed
-        with suppress(OSError):  # it has ended, and may have said why
-            self._line.send(word)
-        if self._answer(deadline_s) != bridge.DONE:
-            raise self._failure("answered what nobody had asked")
+        with suppress(OSError):  # the process has ended; it may have sent the reason
+            self._socket.send(message)
+        if self._receive(deadline_s) != bridge.DONE:
+            raise self._failure("sent an unexpected message")
 
     def close(self) -> None:
-        """End the process: by closing its line, or by force where that is not enough."""
+        """End the process by closing the socket; kill it if it does not end."""
         self.arrays = {}
-        self._line.close()
+        self._socket.close()
         if (process := getattr(self, "_process", None)) is not None:
             try:
                 process.wait(GRACE_S)
@@ -79,8 +79,8 @@ class BridgeProcess:
                 process.wait()
         self._log.close()
 
-    def _start(self, order: dict[str, Any], line: int, memory: int) -> "subprocess.Popen[bytes]":
-        order = order | {"version": bridge.VERSION, "line": line, "memory": memory, "parent": os.getpid()}
+    def _start(self, order: dict[str, Any], channel: int, memory: int) -> "subprocess.Popen[bytes]":
+        order = order | {"version": bridge.VERSION, "line": channel, "memory": memory, "parent": os.getpid()}
         command = [str(self._python), "-u", bridge.__file__, json.dumps(order)]
         try:
             return subprocess.Popen(
@@ -88,25 +88,25 @@ class BridgeProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
-                pass_fds=[line, memory],
+                pass_fds=[channel, memory],
             )
         except OSError as error:
             raise MachineError(f"the simulator's interpreter {self._python} cannot be run: {error.strerror}") from error
 
-    def _greeting(self) -> dict[str, Any]:
-        hello: dict[str, Any] = json.loads(self._answer(START_S))
+    def _receive_hello(self) -> dict[str, Any]:
+        hello: dict[str, Any] = json.loads(self._receive(START_S))
         if hello["version"] != bridge.VERSION:
-            raise self._failure(f"speaks version {hello['version']} of its protocol, not {bridge.VERSION}")
+            raise self._failure(f"has version {hello['version']} of the protocol, not {bridge.VERSION}")
         return hello
 
-    def _answer(self, deadline_s: float) -> bytes:
-        """The next message, which is no error."""
-        self._line.settimeout(deadline_s)
+    def _receive(self, deadline_s: float) -> bytes:
+        """Receive the next message. Raises GmiError if it is an error, or if none comes."""
+        self._socket.settimeout(deadline_s)
         try:
-            data = self._line.recv(bridge.MAX_BYTES)
+            data = self._socket.recv(bridge.MAX_BYTES)
         except TimeoutError:
             self._process.kill()
-            raise self._failure(f"has not answered within {deadline_s:g} s and was killed") from None
+            raise self._failure(f"did not answer within {deadline_s:g} s and was killed") from None
         except ConnectionError:
             data = b""
         if not data:
@@ -122,11 +122,11 @@ class BridgeProcess:
             code = self._process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            return "closed its line without a word"
+            return "closed its socket without a message"
         return f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
 
     def _failure(self, what: str, kind: type[GmiError] = GmiError) -> GmiError:
-        """An error that names the process and shows its last lines. The process is ended."""
+        """End the process. Returns an error that names it and shows the last lines of its output."""
         name = f"the Isaac Gym bridge (process {self._process.pid}, {self._python})"
         lines = self._last_lines()
         self.close()

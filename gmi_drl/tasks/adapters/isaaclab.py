@@ -1,6 +1,6 @@
 """Isaac Lab's tasks, direct and manager-based: `isaaclab:Isaac-Ant-Direct-v0`.
 
-The simulation is started once in a process and ends with it: Isaac Sim cannot be started a second time.
+Isaac Sim is started once in a process and ends with it, because it cannot be started a second time.
 """
 
 from typing import Any
@@ -9,13 +9,13 @@ from gmi_drl.errors import MachineError, UsageError, did_you_mean
 from gmi_drl.process_signals import handlers_kept
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
 
-INSTALL = "see isaac-sim.github.io/IsaacLab for its own way, then pip install gmi-drl beside it"
+INSTALL = "install it as isaac-sim.github.io/IsaacLab says, then pip install gmi-drl in the same environment"
 _LAUNCHED: list[Any] = []
-"""The one simulation of this process, kept alive."""
+"""The simulation of this process, kept alive: at most one."""
 
 
 def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> TorchEnvTask:
-    """The task `isaaclab:REST`; `REST` is an id that `isaaclab_tasks` registers. `threads` changes nothing.
+    """Make the task `isaaclab:REST`; `rest` is an id that `isaaclab_tasks` registers. `threads` has no effect.
 
     Raises:
         UsageError: there is no such task.
@@ -28,7 +28,7 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
         raise MachineError(f"Isaac Lab is not installed ({error}): {INSTALL}") from error
 
     launches_by_config = hasattr(isaaclab.app, "launch_simulation")
-    if not launches_by_config:  # Isaac Lab 2: nothing of it can be imported before Isaac Sim runs
+    if not launches_by_config:  # Isaac Lab 2: its modules cannot be imported before Isaac Sim runs
         _start_isaac_sim(device)
     cfg = _config(rest, num_env, device, seed)
     if launches_by_config:
@@ -38,7 +38,7 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
 
 def _config(rest: str, num_env: int, device: str, seed: int) -> Any:
     import gymnasium
-    from isaaclab_tasks.utils import parse_env_cfg  # which registers the tasks, too
+    from isaaclab_tasks.utils import parse_env_cfg  # this import registers the tasks, too
 
     if rest not in gymnasium.registry:
         raise UsageError(f"Isaac Lab has no {rest!r}{did_you_mean(rest, gymnasium.registry)}")
@@ -51,12 +51,12 @@ def _start_isaac_sim(device: str) -> None:
     from isaaclab.app import AppLauncher
 
     if not _LAUNCHED:
-        with handlers_kept():  # Isaac Lab ends its process by SIGTERM otherwise, which is the launcher's affair
+        with handlers_kept():  # else Isaac Lab ends the process by SIGTERM, which only the launcher should do
             _LAUNCHED.append(AppLauncher(headless=True, device=device).app)
 
 
 def _launch(cfg: Any, device: str) -> None:
-    """Isaac Lab 3: start what the configuration needs, if nothing has been started."""
+    """Start what the configuration needs (Isaac Lab 3), unless a simulation runs already."""
     from isaaclab.app import launch_simulation
 
     if not _LAUNCHED:

@@ -1,6 +1,6 @@
-"""mjlab's tasks: `mjlab:Mjlab-Velocity-Flat-Unitree-Go1`. mjlab 1.6 needs another MuJoCo and rsl_rl than ours.
+"""mjlab's tasks: `mjlab:Mjlab-Velocity-Flat-Unitree-Go1`. mjlab 1.6 needs a different MuJoCo and rsl_rl from ours.
 
-A task that follows a motion is named with the file of it: `mjlab:Mjlab-Tracking-Flat-Unitree-G1:/path/to/motion.npz`.
+A task that follows a motion is named with the file: `mjlab:Mjlab-Tracking-Flat-Unitree-G1:/path/to/motion.npz`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ INSTALL = "pip install mjlab, in an environment without gmi-drl[mujoco]"
 
 
 def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) -> TorchEnvTask:
-    """The task `mjlab:REST`; `REST` is an id of mjlab's registry, see the module. `threads` changes nothing.
+    """Make the task `mjlab:REST`; `rest` is an id of mjlab's registry, see the module. `threads` has no effect.
 
     Raises:
         UsageError: there is no such task, or its motion file is missing.
@@ -22,7 +22,7 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
     """
     try:
         from mjlab.envs import ManagerBasedRlEnv
-        from mjlab.tasks.registry import list_tasks, load_env_cfg  # which registers the tasks, too
+        from mjlab.tasks.registry import list_tasks, load_env_cfg  # this import registers the tasks, too
     except ImportError as error:
         raise not_importable("mjlab", "mjlab.envs", error, INSTALL) from error
 
@@ -37,15 +37,15 @@ def make_task(rest: str, *, num_env: int, device: str, seed: int, threads: int) 
 
 
 def _set_motion(commands: Mapping[str, Any], name: str, given: str) -> None:
-    """Tell the commands that follow a motion where its file is: mjlab ships none, and would fail when it reads it."""
+    """Set the motion file of all commands that follow a motion, and check it. mjlab itself would fail later."""
     followers = [command for command in commands.values() if hasattr(command, "motion_file")]
     if given and not followers:
         raise UsageError(f"{name} follows no motion: leave {given!r} out of its name")
     for command in followers:
         command.motion_file = given or command.motion_file
         if not Path(command.motion_file).is_file():
-            lack = f"{command.motion_file} is no file" if command.motion_file else "mjlab ships none"
+            reason = f"{command.motion_file} is no file" if command.motion_file else "mjlab ships none"
             raise UsageError(
                 f"{name} needs the file of the motion that it follows (.npz, as mjlab's csv_to_npz writes it), and "
-                f"{lack}: name one with the task, as in {name}:/path/to/motion.npz"
+                f"{reason}: name one with the task, as in {name}:/path/to/motion.npz"
             )

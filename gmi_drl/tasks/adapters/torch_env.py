@@ -1,10 +1,9 @@
-"""Environments whose tensors stay on the device, as Isaac Lab and mjlab make them, as tasks.
+"""Environments of Isaac Lab and mjlab as tasks. Their tensors stay on the device, and nothing here waits for it.
 
-Worlds begin anew within the step, and what is returned is the observation after that. The last observation of an
-episode is known only where the environment gives it (`extras["final_obs"]`, Isaac Lab 3 with `compute_final_obs`).
-Elsewhere `final_obs` is the observation before the step, so that a time-out is followed by the value one step earlier,
-as in rsl_rl. Where the time limit is the task's own end (`cfg.is_finite_horizon`), it is told as one. Nothing here
-waits for the device.
+These environments begin the next episode within the step and return its first observation. They give the last
+observation of the old episode only in `extras["final_obs"]` (Isaac Lab 3 with `compute_final_obs`). Without it
+`final_obs` is the observation before the step, so that a time-out bootstraps from the value one step earlier, as in
+rsl_rl. If the time limit is the task's own end (`cfg.is_finite_horizon`), episodes there are terminated, not truncated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,21 +20,21 @@ from gmi_drl.tasks.finite import LARGEST
 class TorchEnvTask(AdaptedTask):
     """An environment of Isaac Lab (direct or manager-based) or mjlab as a `Task`.
 
-    `episode_length` is the environment's own `episode_length_buf`: writing it staggers the episodes.
+    `episode_length` is the environment's own `episode_length_buf`: writing to it staggers the episodes.
 
     Args:
-        env: With `reset() -> (obs, extras)`, `step(action) -> (obs, reward, terminated, truncated, extras)`,
-            `max_episode_length`, `episode_length_buf`, `step_dt` and the spaces of one world. It is reset.
-        name: Of the task.
-        groups: Names of the group of observations that the policy sees; the first that there is counts.
+        env: It has `reset() -> (obs, extras)`, `step(action) -> (obs, reward, terminated, truncated, extras)`,
+            `max_episode_length`, `episode_length_buf`, `step_dt` and the spaces of one environment. It is reset.
+        name: The task's name.
+        groups: Names of groups of observations: the policy sees the first of them that the environment has.
 
     Attributes:
-        knows_final_obs: Whether the environment says that it gives the last observation of an episode.
-        log: What the environment has told rsl_rl's logger in the last step (`extras["log"]`): terms of the reward,
+        knows_final_obs: Whether the environment is configured to give the last observation of an episode.
+        log: What the environment sent to rsl_rl's logger in the last step (`extras["log"]`): terms of the reward,
             curricula.
 
     Raises:
-        UsageError: there is no such group, or a space is no box.
+        UsageError: the environment has none of these groups, or a space is no box.
     """
 
     counts_by_itself = False
@@ -66,9 +65,9 @@ class TorchEnvTask(AdaptedTask):
 
     @property
     def groups(self) -> dict[str, Tensor]:
-        """All groups of current observations by name, float32 `[N, ...]`, for learners that know more than one.
+        """All groups of current observations by name, float32 `[N, ...]`, for learners that use several.
 
-        What is not finite is 0, what is beyond `finite.LARGEST` is that.
+        Numbers that are not finite are replaced by 0; numbers beyond `finite.LARGEST` are clamped to it.
         """
         tensors = {name: obs for name, obs in self._groups.items() if isinstance(obs, Tensor)}
         finite = {name: torch.nan_to_num(obs.float(), 0.0, 0.0, 0.0) for name, obs in tensors.items()}
@@ -82,8 +81,8 @@ class TorchEnvTask(AdaptedTask):
 
     def _begin(self) -> Tensor:
         self._groups = self.env.reset()[0]
-        obs = self._observed(self._groups).clone()  # the environment writes the next one over it
-        self.episode_length = self.env.episode_length_buf  # perhaps another tensor than before
+        obs = self._policy_obs(self._groups).clone()  # the environment overwrites it in the next step
+        self.episode_length = self.env.episode_length_buf  # a reset may replace the tensor
         return obs
 
     def _simulate(self, action: Tensor) -> Outcome:
@@ -91,14 +90,14 @@ class TorchEnvTask(AdaptedTask):
         self.log = extras.get("log", {})
         if self._is_finite:
             terminated = terminated | truncated
-        obs = self._observed(self._groups)
-        last = self._observed(extras["final_obs"]) if "final_obs" in extras else self.obs
+        obs = self._policy_obs(self._groups)
+        last = self._policy_obs(extras["final_obs"]) if "final_obs" in extras else self.obs
         final_obs = torch.where((terminated | truncated)[:, None], last, obs)
         return Outcome(obs, reward.float(), terminated.bool(), truncated.bool(), final_obs)
 
     def _count(self, ended: Tensor) -> None:
-        self.episode_length = self.env.episode_length_buf  # the environment counts
+        self.episode_length = self.env.episode_length_buf  # the environment counts its own steps
 
-    def _observed(self, groups: Mapping[str, Tensor]) -> Tensor:
-        """What the policy sees, float32 `[N, O]`."""
+    def _policy_obs(self, groups: Mapping[str, Tensor]) -> Tensor:
+        """The observations that the policy sees, float32 `[N, O]`."""
         return groups[self._group].float().flatten(1)

@@ -1,15 +1,15 @@
 """gymnasium's five classic MuJoCo tasks on batched physics: its own models, observations, rewards and ends.
 
-`mujoco:Ant-v5` does for a batch of worlds what gymnasium's `Ant-v5` does for one, with default arguments: from the same
-state and with the same action, observation, reward and end agree within 1e-6, and the next state to the last bit
+`mujoco:Ant-v5` steps a batch of environments as gymnasium's `Ant-v5` (default arguments) steps one. From the same state
+and with the same action, observation, reward and end agree within 1e-6, and the next state to the last bit
 (`tests/tasks/mujoco_v5`). What differs:
 
-* Actions lie in [-1, 1], are clamped to that, and scaled to the motors' range, as with every task. gymnasium passes on
-  what lies beyond: MuJoCo clamps it, too, but its cost is that of the action as it was given.
-* A world whose numbers become NaN or huge is truncated and left out of training. gymnasium goes on: MuJoCo has put the
-  robot back to where its model begins.
-* Episodes of 1000 steps, which gymnasium's `TimeLimit` ends, are part of the task. Their first states are spread alike,
-  but drawn otherwise: the same seed gives others.
+* Actions are clamped to [-1, 1] and scaled to the motors' range, as in every task. gymnasium passes larger actions on:
+  MuJoCo clamps them, too, but the reward's cost is that of the larger action.
+* An environment whose numbers become NaN or huge is truncated and left out of training. gymnasium goes on: MuJoCo has
+  set the robot to the model's initial state.
+* The limit of 1000 steps, which is gymnasium's `TimeLimit`, is part of the task. First states have the same
+  distribution, but other random draws: the same seed gives other states.
 * Observations and rewards are float32.
 """
 

@@ -32,7 +32,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` and unhealthy, bool `[N]`, of the step that led from `before` to `after`."""
+    """Reward `[N]` of the step from `before` to `after`, and whether the robot is unhealthy, bool `[N]`."""
     low, high = HEALTHY_HEIGHT_M
     height, forces = after["qpos"][:, 2], after["cfrc_ext"].flatten(1).clamp(-1, 1)
     is_healthy = (height >= low) & (height <= high)
@@ -42,7 +42,7 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, as gymnasium's `info` has it."""
+    """The terms of a step's reward, as in gymnasium's `info`."""
     low, high = HEALTHY_HEIGHT_M
     height, forces = after["qpos"][:, 2], after["cfrc_ext"].flatten(1).clamp(-1, 1)
     forward = (after["xpos"][:, TORSO, 0] - before["xpos"][:, TORSO, 0]) / _SPEC.step_s

@@ -1,4 +1,4 @@
-"""What the tasks share: how episodes begin, and how fast a robot runs."""
+"""What gymnasium's tasks share: first states, velocities, observations of robots in a plane."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from gmi_drl.tasks.sim_task import Fields
 from gmi_drl.tasks.terms import Terms
 
 MOST_SPEED = 10.0
-"""What Hopper and Walker2d observe of a velocity at most, m/s or rad/s."""
+"""Largest velocity that Hopper and Walker2d observe, m/s or rad/s."""
 
 
 def start_state(noise: Tensor, rest: tuple[float, ...], spread: float, *, is_normal: bool = False) -> dict[str, Tensor]:
@@ -16,9 +16,9 @@ def start_state(noise: Tensor, rest: tuple[float, ...], spread: float, *, is_nor
 
     Args:
         noise: `[N, nq + nv]`, uniform in [-1, 1).
-        rest: Where the model stands, `[nq]`; MuJoCo normalises a quaternion.
-        spread: Of the uniform noise that is added to positions and velocities.
-        is_normal: Whether the velocities' noise is normal, with that deviation.
+        rest: The model's initial positions `[nq]`; MuJoCo normalises a quaternion.
+        spread: Bound of the uniform noise that is added to positions and velocities.
+        is_normal: Whether the velocities' noise is normal instead, with `spread` as deviation.
     """
     qpos = constant(rest, noise.device) + spread * noise[:, : len(rest)]
     qvel = noise[:, len(rest) :]
@@ -28,14 +28,14 @@ def start_state(noise: Tensor, rest: tuple[float, ...], spread: float, *, is_nor
 
 
 def x_velocity(before: Fields, after: Fields, step_s: float) -> Tensor:
-    """How fast the first coordinate has grown in a step `[N]`, m/s, float64."""
+    """Mean velocity along the first coordinate in a step `[N]`, m/s, float64."""
     return (after["qpos"][:, 0] - before["qpos"][:, 0]) / step_s
 
 
 def running_terms(
     before: Fields, after: Fields, action: Tensor, is_healthy: Tensor, step_s: float, control_cost: float
 ) -> Terms:
-    """What Hopper's and Walker2d's rewards are made of, as gymnasium's `info` has it."""
+    """The terms of Hopper's and Walker2d's rewards, as in gymnasium's `info`."""
     return {
         "reward_forward": x_velocity(before, after, step_s).float(),
         "reward_survive": is_healthy.float(),

@@ -27,13 +27,13 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` of the step that led from `before` to `after`, and that nothing ended, bool `[N]`."""
+    """Reward `[N]` of the step from `before` to `after`, and False (no episode ends by itself), bool `[N]`."""
     reward = x_velocity(before, after, _SPEC.step_s) - CONTROL_COST * action.square().sum(1)
     return reward.float(), torch.zeros_like(reward, dtype=torch.bool)
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, as gymnasium's `info` has it."""
+    """The terms of a step's reward, as in gymnasium's `info`."""
     forward = x_velocity(before, after, _SPEC.step_s).float()
     return {"reward_forward": forward, "reward_ctrl": -CONTROL_COST * action.square().sum(1)}
 

@@ -42,7 +42,7 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` and unhealthy, bool `[N]`, of the step that led from `before` to `after`.
+    """Reward `[N]` of the step from `before` to `after`, and whether the robot is unhealthy, bool `[N]`.
 
     The world's subtree is the whole robot, so its subtree_com `[N, 14, 3]` is the centre of mass.
     """
@@ -54,7 +54,7 @@ def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> t
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, as gymnasium's `info` has it."""
+    """The terms of a step's reward, as in gymnasium's `info`."""
     velocity = (after["subtree_com"][:, 0, 0] - before["subtree_com"][:, 0, 0]) / _SPEC.step_s
     contact_cost = CONTACT_COST * after["cfrc_ext"].flatten(1).square().sum(1)
     return {

@@ -1,4 +1,4 @@
-"""gymnasium's model files, with what they leave to be looked for in every step said beforehand."""
+"""gymnasium's model files, changed so that MuJoCo has less to search for in every step."""
 
 import xml.etree.ElementTree as ET
 from importlib.util import find_spec
@@ -12,10 +12,10 @@ FLOOR = "floor"
 
 
 def gymnasium_mjcf(file: str) -> str:
-    """The model of gymnasium in this file of its assets, sooner stepped; no bit of any state differs.
+    """The model in this file of gymnasium's assets, changed to step faster. No bit of any state differs.
 
-    Constraint islands are off: one robot is one island. Where the robot's parts cannot meet each other, what may touch
-    the floor is named as pairs. Looking for both takes time in every step.
+    The search for constraint islands is off, because one robot is one island. If the robot's parts cannot collide with
+    each other, the pairs that may touch the floor are listed, so that MuJoCo does not search for pairs.
 
     Raises:
         MachineError: gymnasium, its file, or mujoco is missing.
@@ -31,20 +31,20 @@ def _asset(file: str) -> Path:
     package = find_spec("gymnasium")
     remedy = "pip install 'gmi-drl[gymnasium]'"
     if package is None or package.origin is None:
-        raise MachineError(f"tasks of mujoco:NAME need gymnasium's models, and it is not installed. {remedy}")
+        raise MachineError(f"tasks mujoco:NAME need gymnasium's models, but gymnasium is not installed. {remedy}")
     path = Path(package.origin).parent / "envs" / "mujoco" / "assets" / file
     if not path.is_file():
-        raise MachineError(f"gymnasium has no {path}: it is too old or too new. {remedy}")
+        raise MachineError(f"gymnasium has no {path}: its version is too old or too new. {remedy}")
     return path
 
 
 def _name_pairs(root: ET.Element, text: str) -> None:
-    """Name the contacts with the floor, with the properties that MuJoCo derives from the two geoms, if all are such.
+    """If no two parts can collide, list the pairs of a part and the floor, with the properties that MuJoCo derives.
 
-    Friction and dimensions are the greater, margins add up, and the solver's parameters are alike.
+    Friction and dimensions are the larger of the two geoms', margins add up, and the solver's parameters are equal.
     """
     mujoco, _ = import_mujoco()
-    spec = mujoco.MjSpec.from_string(text)  # the defaults of the file are filled in
+    spec = mujoco.MjSpec.from_string(text)  # this fills in the file's defaults
     floor = spec.geom(FLOOR)
     parts = [geom for geom in spec.geoms if geom.name != FLOOR]
     if any(one.contype & other.conaffinity for one in parts for other in parts):
@@ -67,5 +67,5 @@ def _name_pairs(root: ET.Element, text: str) -> None:
 
 
 def _numbers(values: Any) -> str:
-    """With all their digits."""
+    """Numbers as text, with all their digits."""
     return " ".join(repr(float(value)) for value in values)

@@ -36,14 +36,14 @@ def observe(fields: Fields, action: Tensor) -> Tensor:
 
 
 def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
-    """Reward `[N]` and unhealthy, bool `[N]`, of the step that led from `before` to `after`."""
+    """Reward `[N]` of the step from `before` to `after`, and whether the robot is unhealthy, bool `[N]`."""
     is_healthy = _is_healthy(after)
     reward = x_velocity(before, after, _SPEC.step_s) + is_healthy - CONTROL_COST * action.square().sum(1)
     return reward.float(), ~is_healthy
 
 
 def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
-    """What the reward of a step is made of, as gymnasium's `info` has it."""
+    """The terms of a step's reward, as in gymnasium's `info`."""
     return running_terms(before, after, action, _is_healthy(after), _SPEC.step_s, CONTROL_COST)
 
 

@@ -1,4 +1,7 @@
-"""Simulators: many worlds of one MuJoCo model, seen as batched torch tensors. torch starts in this layer."""
+"""Simulators of many environments of one MuJoCo model, as batched torch tensors.
+
+An environment is called a world in this package, as in MuJoCo Warp.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +18,7 @@ __all__ = ["STATE_FIELDS", "NativeSim", "Sim", "SteppedSim", "WarpSim"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import MuJoCo Warp, which takes seconds, when WarpSim is first asked for."""
+    """Import MuJoCo Warp, which takes seconds, only when WarpSim is used."""
     if name != "WarpSim":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     remedy = "Install them with: pip install 'gmi-drl[warp]'"

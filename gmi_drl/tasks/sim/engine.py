@@ -1,4 +1,4 @@
-"""What all simulators need of MuJoCo itself: the package, its warnings, its stages, its memory."""
+"""What all simulators need from MuJoCo: its package, warnings, timers, stages and memory."""
 
 import ctypes
 import logging
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 
 
 def import_mujoco() -> tuple[Any, Any]:
-    """The packages `mujoco` and `mujoco.batch`. Raises MachineError where they cannot be imported."""
+    """Import `mujoco` and `mujoco.batch`. Raises MachineError if that fails."""
     try:
         import mujoco
         from mujoco import batch
@@ -29,16 +29,16 @@ def import_mujoco() -> tuple[Any, Any]:
 
 
 def send_warnings_to_logging(mujoco: Any) -> None:
-    """Without a handler MuJoCo writes MUJOCO_LOG.TXT into the working directory. A handler of the user's stays."""
+    """Log MuJoCo's warnings, unless the user has set a handler. Without one MuJoCo writes a file, MUJOCO_LOG.TXT."""
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_logger.warning)
 
 
 def stop_timers(mujoco: Any) -> None:
-    """Let MuJoCo read no clock: doing so around every stage, for `mjData.timer`, takes a tenth of a small robot's step.
+    """Stop MuJoCo from reading a clock around every stage (`mjData.timer`): that takes a tenth of a small robot's step.
 
-    Its Python package sets that clock, for the whole process, and can replace it; only the library's pointer takes it
-    away. Where the library is not found, the timers go on.
+    MuJoCo's Python package sets that clock for the whole process and can only replace it. So the library's pointer to
+    it is cleared. If the library is not found, the timers stay on.
     """
     for library in Path(mujoco.__file__).parent.glob("libmujoco.so.*"):
         ctypes.c_void_p.in_dll(ctypes.CDLL(str(library)), "mjcb_time").value = None
@@ -47,8 +47,8 @@ def stop_timers(mujoco: Any) -> None:
 def stage_to_refresh(mujoco: Any, model: Any, fields: Sequence[str]) -> int:
     """The stage (mjtStage) to compute after the last substep, so that `fields` are what `Sim.step` promises.
 
-    None where only the state and acceleration sensors are read: those are current anyway, and the position and
-    velocity stages cost a fifth of an Ant's step.
+    It is mjSTAGE_NONE if only the state and acceleration sensors are read: those are current anyway, and the position
+    and velocity stages cost a fifth of an Ant's step.
     """
     if "cfrc_ext" in fields:
         return int(mujoco.mjtStage.mjSTAGE_ACC.value)
@@ -59,7 +59,7 @@ def stage_to_refresh(mujoco: Any, model: Any, fields: Sequence[str]) -> int:
 
 
 def warp_bytes(device: torch.device) -> int:
-    """Memory of this GPU that Warp holds in this process, unknown to torch; 0 where Warp or its pool is not used."""
+    """Bytes of this GPU that Warp holds in this process, which torch does not count; 0 without Warp or its pool."""
     warp: Any = sys.modules.get("warp")
     if warp is None or not warp.is_mempool_enabled(place := warp.device_from_torch(device)):
         return 0

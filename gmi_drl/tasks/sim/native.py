@@ -13,20 +13,20 @@ from gmi_drl.tasks.sim.engine import import_mujoco, send_warnings_to_logging, st
 
 
 class NativeSim:
-    """A `Sim` over MuJoCo's own thread pool: float64 inside, converted once per step to the float32 that `get` returns.
+    """A `Sim` over MuJoCo's thread pool. It computes in float64, and `get` returns float32 converted once per step.
 
-    MuJoCo resets a world by itself when its numbers become NaN or huge, and only counts a warning. Those counters are
-    what `bad` reports; they are cleared at once, so each accident is reported once. A control that is not finite is
-    such a warning, too: MuJoCo then uses zeros for all controls of that world.
+    MuJoCo resets a world by itself when its numbers become NaN or huge, and only counts a warning. `bad` reports these
+    counters, and they are cleared at once, so each failure is reported once. A control that is not finite is such a
+    warning, too: MuJoCo then uses zeros for all controls of that world.
 
     Args:
         model_xml: The model as MJCF.
         num_env: Number of worlds N.
         substeps: Physics steps per `step`, of the model's timestep each.
-        fields: mjData fields that `get` can return. With cfrc_ext (forces on bodies) all describe the new state; the
-            model then needs a sensor of force or acceleration, or MuJoCo does not compute it.
+        fields: mjData fields that `get` can return. If cfrc_ext (forces on bodies) is among them, all describe the new
+            state, and the model needs a sensor of force or acceleration: else MuJoCo does not compute cfrc_ext.
         threads: Threads that step the worlds, the caller's included.
-        device: Where tensors are handed out. The physics stays on the CPU.
+        device: The device of the returned tensors. The physics stays on the CPU.
 
     Raises:
         MachineError: mujoco 4 is not installed.
@@ -36,7 +36,7 @@ class NativeSim:
     sets_on_device = False
 
     dtype = torch.float32
-    """What `get` returns."""
+    """The type of the tensors that `get` returns."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class NativeSim:
             self._stale |= rows
 
     def forward(self) -> None:
-        """See `Sim.forward`. Forces are those of the new state without motion of the motors."""
+        """See `Sim.forward`. Forces are those of the new state with the controls that `reset` or `set` left."""
         if self._stale.any():
             self._batch.forward(self._stale)
             self._publish(self._stale)
@@ -106,7 +106,7 @@ class NativeSim:
         return self._bad
 
     def state_dict(self) -> dict[str, Tensor]:
-        """See `Sim.state_dict`. `state` holds mjSTATE_INTEGRATION rows (float64); the fields are as last handed out."""
+        """See `Sim.state_dict`. `state` holds mjSTATE_INTEGRATION rows (float64); fields are as last returned."""
         fields = {name: tensor.clone() for name, tensor in self._host.items()}
         return {"state": torch.from_numpy(self._batch.state.copy()), **fields}
 
@@ -127,17 +127,17 @@ class NativeSim:
         self._views = {}
 
     def _keep(self, name: str, view: npt.NDArray[np.float64]) -> None:
-        """Hand this array `[N, ...]` out as a field."""
+        """Keep this array `[N, ...]` as a field that `get` returns."""
         self._views[name] = view
         self._host[name] = torch.zeros(view.shape, dtype=self.dtype, pin_memory=self.device.type == "cuda")
         self._fields[name] = self._host[name].to(self.device)
 
     def _advance(self) -> None:
-        """All substeps of a step."""
+        """Run all substeps of a step."""
         self._batch.step(nstep=self._substeps, stage=self._stage)
 
     def _take_warnings(self) -> npt.NDArray[np.bool_]:
-        """Worlds with warnings since the last call `[N]`; the counters `[N, kinds, (last, number)]` start anew."""
+        """The worlds with warnings since the last call `[N]`. Clears the counters `[N, kinds, (last, number)]`."""
         counters = self._batch.warning
         rows: npt.NDArray[np.bool_] = counters[:, :, 1].any(axis=1)
         if rows.any():
@@ -145,7 +145,7 @@ class NativeSim:
         return rows
 
     def _publish(self, rows: slice | npt.NDArray[np.bool_] = slice(None)) -> None:
-        """Hand out the fields of these worlds; of others MuJoCo may hold fields from before `load_state_dict`."""
+        """Copy the fields of these worlds for `get`. In others MuJoCo's may be older than `load_state_dict`."""
         for name, view in self._views.items():
             self._host[name].numpy()[rows] = view[rows]
         self._upload()

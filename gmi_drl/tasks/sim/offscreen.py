@@ -1,4 +1,4 @@
-"""OpenGL without a window: which platform works on this machine."""
+"""OpenGL contexts without a window, on the first platform that works on this machine."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from typing import Any
 from gmi_drl.errors import MachineError, UsageError
 
 PLATFORMS = ("egl", "osmesa")
-"""Tried in this order: a GPU's driver draws by EGL, and a processor by OSMesa."""
+"""Platforms in the order in which they are tried: EGL draws on a GPU, OSMesa on the CPU."""
 
 TRIAL_S = 30.0
 
@@ -21,19 +21,19 @@ REMEDY = (
 
 
 def open_context(width: int, height: int) -> Any:
-    """A current OpenGL context for pictures up to `width` x `height`, as MuJoCo's package makes it; `free` it.
+    """Open and make current a MuJoCo OpenGL context for pictures up to `width` x `height`. The caller must `free` it.
 
-    The platform is that of MUJOCO_GL, or the first that works. Once per process: PyOpenGL cannot change it.
+    The platform is that of MUJOCO_GL, or the first that works. It stays for the process: PyOpenGL cannot change it.
 
     Raises:
-        MachineError: None works.
-        UsageError: MUJOCO_GL names another one.
+        MachineError: No platform works.
+        UsageError: MUJOCO_GL names an unknown platform.
     """
     platform = _platform(os.environ.get("MUJOCO_GL", "").lower())
     try:
         context = import_module(f"mujoco.{platform}").GLContext(width, height)
         context.make_current()
-    except Exception as error:  # whatever a driver or PyOpenGL raises
+    except Exception as error:  # drivers and PyOpenGL may raise anything
         raise MachineError(f"OpenGL by {platform} does not work here: {error}. {REMEDY}") from error
     return context
 
@@ -42,7 +42,7 @@ def open_context(width: int, height: int) -> Any:
 def _platform(wanted: str) -> str:
     if wanted not in ("", *PLATFORMS):
         raise UsageError(
-            f"MUJOCO_GL is {wanted!r}; pictures without a window need egl or osmesa; without it both are tried"
+            f"MUJOCO_GL is {wanted!r}, but pictures without a window need egl or osmesa; if it is unset, both are tried"
         )
     failures = []
     for platform in (wanted,) if wanted else PLATFORMS:
@@ -56,7 +56,7 @@ def _platform(wanted: str) -> str:
 def _try(platform: str) -> str:
     """Why a platform does not work; empty if it does.
 
-    A process of its own tries, as PyOpenGL takes no other after a failure, and a driver may crash.
+    The trial runs in a process of its own, because PyOpenGL cannot switch after a failure and a driver may crash.
     """
     script = f"from mujoco.{platform} import GLContext; c = GLContext(8, 8); c.make_current(); c.free()"
     try:

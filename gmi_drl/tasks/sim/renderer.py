@@ -1,4 +1,4 @@
-"""Pictures of worlds, drawn by MuJoCo without a window."""
+"""Pictures of environments, drawn by MuJoCo without a window."""
 
 from math import ceil, sqrt
 from types import TracebackType
@@ -16,16 +16,16 @@ Frame = npt.NDArray[np.uint8]
 
 
 class Renderer:
-    """Draws a number of worlds as the tiles of one picture. One data of MuJoCo's takes the state of each in turn.
+    """Draws environments as the tiles of one picture. One MjData takes the state of each in turn.
 
     Args:
         model_xml: The model as MJCF.
-        worlds: Number of tiles K; they fill rows from the top left, as many columns as rows or one more.
+        worlds: Number of tiles K. They fill rows from the top left; there are as many columns as rows, or one more.
         size: Width and height of the whole picture, pixels.
-        camera: A camera of the model; None for its first, or a free one if it has none.
+        camera: A camera of the model; None for its first, or a free camera if it has none.
 
     Raises:
-        MachineError: There is no OpenGL.
+        MachineError: OpenGL does not work.
         UsageError: The model has no such camera, or a tile would have no pixel.
     """
 
@@ -47,13 +47,13 @@ class Renderer:
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
 
     def draw(self, states: Tensor) -> Frame:
-        """One picture of worlds, given MuJoCo's integration state of each, float64 `[K, S]`."""
+        """Draw one picture from MuJoCo's integration states, float64 `[K, S]`."""
         mujoco = self._mujoco
-        mujoco.mjr_rectangle(self._whole, 0, 0, 0, 1)  # where no tile is
+        mujoco.mjr_rectangle(self._whole, 0, 0, 0, 1)  # black where no tile is
         for tile, state in zip(self._tiles, states.numpy(), strict=True):
             mujoco.mj_setState(self._model, self._data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
             mujoco.mj_forward(self._model, self._data)
-            # The floor is centred below the scene's camera, which would still be that of the last tile.
+            # The floor is drawn below the scene's camera, which would still be that of the last tile.
             mujoco.mjv_updateCamera(self._model, self._data, self._camera, self._scene)
             everything = mujoco.mjtCatBit.mjCAT_ALL.value
             drawn = (self._model, self._data, self._option, self._perturbation, self._camera, everything, self._scene)
@@ -64,7 +64,7 @@ class Renderer:
         return frame[::-1]
 
     def close(self) -> None:
-        """Free what OpenGL holds; nothing can be drawn afterwards."""
+        """Free OpenGL's resources. Nothing can be drawn afterwards."""
         self._context.free()
         self._gl.free()
 
@@ -100,6 +100,8 @@ def tiles(count: int, width: int, height: int) -> list[tuple[int, int, int, int]
     rows = ceil(count / columns)
     wide, high = width // columns, height // rows
     if not wide or not high:
-        raise UsageError(f"{count} worlds do not fit into {width} x {height} pixels: draw fewer or a larger picture")
+        raise UsageError(
+            f"{count} environments do not fit into {width} x {height} pixels: draw fewer or a larger picture"
+        )
     places = [divmod(index, columns) for index in range(count)]
     return [(column * wide, height - (row + 1) * high, wide, high) for row, column in places]

@@ -1,4 +1,4 @@
-"""MuJoCo on CPU threads, read as gymnasium reads it: what `mj_step` leaves, in float64."""
+"""MuJoCo on CPU threads with the fields that gymnasium reads: those that `mj_step` leaves, in float64."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,19 +17,19 @@ CONTACT_FORCES = "cfrc_ext"
 class SteppedSim(NativeSim):
     """A `NativeSim` whose fields are those that gymnasium's `MujocoEnv` finds in mjData after its step.
 
-    That is `mj_step` for every substep, then `mj_rnePostConstraint`. What MuJoCo derives from the state (xpos, cvel,
-    contact forces) then describes where it looked last: before the last substep by the Euler method, the last trial
-    state by RK4. It lies within a substep of the new state, but where a foot lands or lifts in between, one has a force
-    and the other has none. Of a world that `set` or `reset` has changed all fields are current, and the contact forces
-    are zero, since gymnasium's reset computes none.
+    gymnasium calls `mj_step` for every substep, then `mj_rnePostConstraint`. The fields that MuJoCo derives from the
+    state (xpos, cvel, contact forces) then describe the state that it evaluated last. That is the one before the last
+    substep by the Euler method, and the last trial state by RK4. It is within a substep of the new state, but where a
+    foot lands or lifts in between, only one of the two has a force. In worlds that `set` or `reset` has changed all
+    fields are current, and the contact forces are zero, because gymnasium's reset computes none.
 
-    Fields are float64, as MuJoCo's: a position's 1e-7 in float32 would be 1e-6 of a velocity.
+    Fields are float64, as in MuJoCo: a rounding of 1e-7 in a position would be one of 1e-6 in a velocity.
 
     Args:
         See `NativeSim`.
 
     Raises:
-        UsageError: see `NativeSim`; or cfrc_ext is asked for of a model that `_ContactForces` does not take.
+        UsageError: see `NativeSim`; or `fields` has cfrc_ext and `_ContactForces` does not support the model.
     """
 
     dtype = torch.float64
@@ -74,11 +74,11 @@ class SteppedSim(NativeSim):
 
 
 class _ContactForces:
-    """cfrc_ext `[N, bodies, 6]` as `mj_rnePostConstraint` computes it after `mj_step`, which a batch cannot call.
+    """cfrc_ext `[N, bodies, 6]` as `mj_rnePostConstraint` computes it after `mj_step`. A batch cannot call that.
 
-    It needs the constraint forces of the state that MuJoCo evaluated last. So that state is read off the fields that
-    were derived from it, and evaluated once more in worlds beside the first, from the same warm start: one evaluation
-    more than the 4 of each substep of RK4. A sensor of acceleration makes MuJoCo compute cfrc_ext there.
+    cfrc_ext needs the constraint forces of the state that MuJoCo evaluated last. So that state is recovered from the
+    fields that were derived from it, and is evaluated once more in a second batch from the same warm start. This is one
+    evaluation more than the 4 of each substep of RK4. A sensor of acceleration makes MuJoCo compute cfrc_ext there.
 
     Raises:
         UsageError: the model is not one robot with a free root and a motor on each other joint.
@@ -93,7 +93,7 @@ class _ContactForces:
         spec.add_sensor(type=linear_acceleration, objtype=body, objname=root.name)
         model = spec.compile()
         if model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE or model.nv != 6 + model.nu:
-            raise UsageError("contact forces as stepped need a free root, and a motor on each other joint")
+            raise UsageError("contact forces (cfrc_ext) need a model with a free root and a motor on each other joint")
         joints = model.actuator_trnid[:, 0]
         self._positions, self._velocities = model.jnt_qposadr[joints], model.jnt_dofadr[joints]
         self._gear = model.actuator_gear[:, 0]
@@ -105,7 +105,7 @@ class _ContactForces:
         self.values = np.zeros((stepped.nsim, model.nbody, 6))
 
     def update(self, warm_start: npt.NDArray[np.float64]) -> None:
-        """Compute the forces of the step that was just made; `warm_start` `[N, nv]` is of before its last substep."""
+        """Compute the forces of the last step; `warm_start` `[N, nv]` was taken before its last substep."""
         worlds, seen = self._evaluated, self._seen
         worlds.state[:] = self._stepped.state
         qpos, qvel = worlds.bind("qpos"), worlds.bind("qvel")
@@ -113,7 +113,7 @@ class _ContactForces:
         rotation = seen["xmat"][:, 1].reshape(-1, 3, 3)
         qpos[:, :3], qpos[:, 3:7] = position, seen["xquat"][:, 1]
         qpos[:, self._positions] = seen["actuator_length"] / self._gear
-        # cvel is the velocity of the point that is at the robot's centre of mass now, qvel's turning in its own frame.
+        # cvel is the velocity at the robot's centre of mass; qvel has the angular velocity in the body's own frame.
         qvel[:, :3] = seen["cvel"][:, 1, 3:] + np.cross(turning, position - seen["subtree_com"][:, 1])
         qvel[:, 3:6] = np.einsum("nij,ni->nj", rotation, turning)
         qvel[:, self._velocities] = seen["actuator_velocity"] / self._gear

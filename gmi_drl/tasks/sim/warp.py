@@ -1,4 +1,4 @@
-"""MuJoCo on a GPU, by MuJoCo Warp. Importing this module imports warp; `tasks.sim` does it when WarpSim is used."""
+"""MuJoCo on a GPU, by MuJoCo Warp. This module imports warp, so `tasks.sim` imports it only when WarpSim is used."""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -22,21 +22,21 @@ from gmi_drl.tasks.sim.warp_sizes import measure_sizes
 _logger = logging.getLogger(__name__)
 
 _AFTER_CONSTRAINTS = {"cacc", "cfrc_ext", "cfrc_int"}
-"""Fields that come after the constraint forces, and only where they are asked for."""
+"""Fields that are computed after the constraint forces, and only on request."""
 
 _TWO_HALVES = {"EULER", "IMPLICIT", "IMPLICITFAST"}
 """Integrators for which MuJoCo Warp has both halves of a step (`step1` and `step2`)."""
 
 _LEFT_OUT = mjw.OverflowType.ALL & ~(mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS)
-"""Kinds of overflow in which something was left out. A solver that stops at its limit is as usual."""
+"""Kinds of overflow that leave contacts or constraints out. A solver that stops at its limit is no failure."""
 
 _FOR_ROWS = mjw.OverflowType.NEFC | mjw.OverflowType.NJMAX_NNZ
 _ROOM_FOR = {"njmax": _FOR_ROWS, "nconmax": _LEFT_OUT & ~_FOR_ROWS}
-"""Which room the kinds of overflow ask for."""
+"""The setting that is too small, by kinds of overflow."""
 
 
 class _Shared(NamedTuple):
-    """One memory, seen by Warp and by torch."""
+    """One array, as Warp's object and as a torch tensor."""
 
     array: Any
     tensor: Tensor
@@ -47,34 +47,33 @@ class _Shared(NamedTuple):
 
 
 class WarpSim:
-    """A `Sim` over MuJoCo Warp: float32 in the memory of the device, all worlds in every kernel, no wait for the host.
+    """A `Sim` over MuJoCo Warp: float32 in the device's memory, all worlds in every kernel, no waits for the device.
 
-    Steps, a reset and a refresh are a graph each, because launching their hundred kernels from Python takes longer
-    than most of them run. State fields are views of Warp's own arrays. All other fields are kept apart: a refresh
-    computes every world, and those that nothing has changed must keep the forces of their last substep.
+    A step, a reset and a refresh (`forward`) are one graph each, because launching their hundred kernels from Python
+    takes longer than most of them run. State fields are views of Warp's own arrays. All other fields are copies: a
+    refresh computes every world, and worlds that have not changed must keep the forces of their last substep.
 
-    A refresh leaves all worlds where the first half of a step does, with contacts and constraints of the present
-    state, so the step that follows begins with its second half: of the six tasks' two substeps and a refresh, one
-    evaluation of positions and velocities in three or four is spared. Forces are solved for in a refresh only where a
-    field needs them.
+    A refresh computes what the first half of a step does, with contacts and constraints of the present state. So the
+    next step begins with its second half, which saves one evaluation of positions and velocities in three or four (our
+    tasks have two substeps and a refresh). A refresh solves for forces only if a field needs them.
 
-    MuJoCo Warp lets a broken world go on. Here `bad` reports it, and it ends the step in its initial state, when a
-    control, position, velocity or acceleration was NaN or beyond 1e10 (MuJoCo's bound), or when contacts or constraints
-    were left out for lack of room. The worlds share the room for contacts, so too many of them make every world bad. A
-    lack of room is logged, too: at the next step, so that nothing waits for it.
+    MuJoCo Warp does not stop a world that fails. Here `bad` reports it, and the step leaves it in its initial state. A
+    world fails if a control, position, velocity or acceleration was NaN or beyond 1e10 (MuJoCo's bound), or if contacts
+    or constraints were left out because their arrays were full. The worlds share the array of contacts, so too many
+    contacts make every world bad. Full arrays are also logged, at the next step, so that no step waits for the device.
 
     Args:
         model_xml: The model as MJCF.
         num_env: Number of worlds N.
         substeps: Physics steps per `step`, of the model's timestep each.
         fields: mjData fields that `get` can return, shaped as there.
-        device: Where the physics and the tensors are. On the CPU it is one thread, and much slower than NativeSim.
-        nconmax: Room for contacts per world; more geoms than that may not be near each other, either.
-        njmax: Room for constraint rows per world. Both are measured by default (`warp_sizes`).
-        cuda_graphs: False launches every kernel from Python. Warp has graphs on the CPU, too.
+        device: The device of the physics and the tensors. On the CPU it uses one thread, much slower than NativeSim.
+        nconmax: Contacts per world that memory is allocated for. Also the limit of pairs of geoms near each other.
+        njmax: Constraint rows per world that memory is allocated for. By default both are measured (`warp_sizes`).
+        cuda_graphs: If False, every kernel is launched from Python. Warp has graphs on the CPU, too.
 
     Raises:
-        MachineError: mujoco 4 is not installed, or the driver refuses graphs, also without conditional nodes.
+        MachineError: mujoco 4 is not installed, or the driver refuses graphs even without conditional nodes.
         UsageError: `num_env` is below 1, MuJoCo Warp has no such field, or the model's integrator is RK4 or discrete.
     """
 
@@ -119,7 +118,7 @@ class WarpSim:
             self._bad, self._stale, self._resetting = (_Shared.of(wp.zeros(num_env, dtype=bool)) for _ in range(3))
             self._every_world = _Shared.of(wp.ones(num_env, dtype=bool))
             self._overflow = _Shared.of(wp.zeros(1, dtype=int))
-            wp.synchronize_device()  # all that was on Warp's stream; from here on work is on torch's
+            wp.synchronize_device()  # finish the work on Warp's stream; from here on work is on torch's
         self._state = {name: wp.to_torch(getattr(self._data, name)) for name in STATE_FIELDS}
         self._fields = {name: self._kept[name].tensor if name in self._kept else self._state[name] for name in fields}
         self._overflow_seen = torch.zeros(1, dtype=torch.int32, pin_memory=self.device.type == "cuda")
@@ -173,14 +172,14 @@ class WarpSim:
         return self._bad.tensor
 
     def state_dict(self) -> dict[str, Tensor]:
-        """See `Sim.state_dict`. `state` holds mjSTATE_INTEGRATION rows (float32); fields are as last handed out."""
+        """See `Sim.state_dict`. `state` holds mjSTATE_INTEGRATION rows (float32); fields are as last returned."""
         rows = torch.zeros(self.num_env, self._state_size, device=self.device)
         self._move_state(mjw.get_state, rows)
         fields = {name: tensor.cpu().clone() for name, tensor in self._fields.items()}
         return {"state": rows.cpu(), **fields}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """See `Sim.load_state_dict`. What a NativeSim of the same model has saved will do, too."""
+        """See `Sim.load_state_dict`. The state of a NativeSim of the same model can be loaded, too."""
         require_same_worlds(tuple(state["state"].shape), (self.num_env, self._state_size))
         self._move_state(mjw.set_state, state["state"].to(self.device, torch.float32).contiguous())
         for name, tensor in self._fields.items():
@@ -193,18 +192,18 @@ class WarpSim:
         """See `Sim.close`."""
         if self._data is None:
             return
-        wp.synchronize_device(wp.device_from_torch(self.device))  # the last step may still be at work in what is freed
+        wp.synchronize_device(wp.device_from_torch(self.device))  # the last step may still use the memory
         self._report_overflow()
         del self._step, self._step_on, self._reset, self._forward
         self._model = self._data = None
         self._state, self._kept, self._fields = {}, {}, {}
 
     def _record(self, launch: Callable[[], None], cuda_graphs: bool) -> Work:
-        """Record work. Where graphs with conditional nodes are refused, this and all later work is without them.
+        """Record work as a graph. If graphs with conditional nodes are refused, this and all later ones have none.
 
-        Such nodes end the solver's loop when all worlds have converged; without them it runs all its iterations, in
-        which converged worlds change no more. The nodes need a driver that knows them as Warp's toolkit makes them,
-        and a kernel that calls the device's runtime, which some ways of sharing a GPU do not load.
+        Conditional nodes end the solver's loop when all worlds have converged. Without them it runs all its iterations,
+        in which converged worlds change no more. The nodes need a driver that supports those of Warp's toolkit, and a
+        kernel that calls the device's runtime, which is not loaded by some ways of sharing a GPU.
         """
         try:
             return Work(launch, self.device, cuda_graphs)
@@ -215,17 +214,17 @@ class WarpSim:
             _logger.warning(
                 "The solver always runs all its %d iterations here, because graphs with conditional nodes fail: %s",
                 self._model.opt.iterations,
-                str(refused.__cause__),  # it holds arrays of the capture, which go before the next one
+                str(refused.__cause__),  # the error itself holds arrays of the capture, which must be freed first
             )
         return Work(launch, self.device, cuda_graphs)
 
     def _launch_step(self, *, is_evaluated: bool = False) -> None:
-        """All substeps; where positions and velocities have been evaluated, without the first half of the first."""
+        """Launch all substeps. If positions and velocities are evaluated already, skip the first half of the first."""
         data, bad = self._data, self._bad.array
         bad.zero_()
         _mark_broken(bad, data.ctrl, data.qpos, data.qvel)
         if is_evaluated:
-            data.sensordata.zero_()  # a refresh may have solved before, and some sensors add up
+            data.sensordata.zero_()  # a refresh may have filled it, and some sensors accumulate
         else:
             self._evaluate()
         mjw.step2(self._model, data)
@@ -257,13 +256,13 @@ class WarpSim:
         self._stale.array.zero_()
 
     def _evaluate(self) -> None:
-        """The first half of a step: what follows from positions and velocities. Overflow counts from here."""
+        """Launch the first half of a step, which evaluates positions and velocities. Clears the overflow flags."""
         self._data.overflow.zero_()
         self._prepare_loops()
         mjw.step1(self._model, self._data)
 
     def _solve(self) -> None:
-        """Accelerations and forces, and the sensors of them, as in the second half of a step, which does them again."""
+        """Launch accelerations, forces and their sensors, as in the second half of a step (which repeats them)."""
         model, data = self._model, self._data
         mjw.fwd_actuation(model, data)
         mjw.fwd_acceleration(model, data)
@@ -273,10 +272,10 @@ class WarpSim:
         mjw.sensor_acc(model, data, skip_rne_postconstraint=True)
 
     def _prepare_loops(self) -> None:
-        """Bring velocities of bodies up to date in models with closed loops.
+        """Compute velocities of bodies first in models with closed loops.
 
-        MuJoCo Warp 4.0 computes connect and weld constraints before them, from those of the last call: a step behind,
-        and after a reset those of another episode.
+        MuJoCo Warp 4.0 computes connect and weld constraints before these velocities, and so from those of the last
+        call: a step too old, or of another episode after a reset.
         """
         if self._has_loops:
             mjw.kinematics(self._model, self._data)
@@ -284,18 +283,18 @@ class WarpSim:
             mjw.com_vel(self._model, self._data)
 
     def _move_state(self, move: Callable[..., None], rows: Tensor) -> None:
-        """Copy all that decides what comes, `[N, K]`, from or to the worlds."""
+        """Copy the integration state `[N, K]` from or to the worlds."""
         launch = partial(move, self._model, self._data, wp.from_torch(rows), self._state_kinds)
         Work(launch, self.device, replay=False)()
 
     def _report_overflow(self) -> None:
-        """Log what earlier steps lacked room for, each kind once. A GPU may not have told of the last one yet."""
+        """Log the arrays that were full in earlier steps, each kind once. The last step may not be done yet."""
         new = int(self._overflow_seen.item()) & ~self._overflow_logged
         if new:
             self._overflow_logged |= new
             _logger.warning(
-                "MuJoCo Warp left out contacts or constraints for lack of room (%s), and those worlds are reported as "
-                "bad. Give each world more than its present %s",
+                "MuJoCo Warp left out contacts or constraints because their arrays were full (%s). Those environments "
+                "are reported as bad. Allocate more than the present %s",
                 mjw.OverflowType(new).name,
                 ", and more than ".join(
                     f"{size}={self._room[size]}: --set warp.{size}={2 * self._room[size]}"
@@ -309,29 +308,29 @@ def _require_two_halves(mujoco: Any, model: Any) -> None:
     integrator = mujoco.mjtIntegrator(model.opt.integrator).name.removeprefix("mjINT_")
     if integrator not in _TWO_HALVES:
         known = ", ".join(sorted(_TWO_HALVES))
-        raise UsageError(f"MuJoCo Warp's physics here integrates by {known}, but the model asks for {integrator}.")
+        raise UsageError(f"WarpSim supports the integrators {known}, but the model has {integrator}.")
 
 
 def _need_forces(mujoco: Any, model: Any, names: Collection[str]) -> bool:
-    """Whether one of these fields follows from accelerations or forces: only of sensordata it is known."""
+    """Whether one of these fields may need forces. Only sensordata without sensors of them surely does not."""
     return any(name != "sensordata" for name in names) or bool(
         (model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC).any()
     )
 
 
 def _put_model(model: Any, fields: Sequence[str], cuda_graphs: bool) -> Any:
-    """The model on Warp's current device.
+    """Put the model on Warp's current device.
 
-    In a graph the solver's loop ends on the device when it has converged; without one the host would have to look.
+    In a graph the solver's loop ends on the device when it has converged. Without a graph the host would have to check.
     """
     placed = mjw.put_model(model)
     placed.opt.run_rne_postconstraint = not _AFTER_CONSTRAINTS.isdisjoint(fields)
-    placed.opt.disableflags |= mjw.DisableBit.NATIVECCD  # its way with boxes loses contacts
-    placed.opt.warn_overflow = 0  # kernels would print it; `_report_overflow` logs it
+    placed.opt.disableflags |= mjw.DisableBit.NATIVECCD  # it loses contacts of boxes
+    placed.opt.warn_overflow = 0  # kernels would print warnings; `_report_overflow` logs them
     if wp.get_device().is_cuda:
         is_captured = cuda_graphs and can_capture(wp.get_device())
         if cuda_graphs and not is_captured:
-            _logger.warning("This GPU has no memory pools, so Warp records no graphs: physics runs many times slower")
+            _logger.warning("This GPU has no memory pools, so Warp cannot record graphs: physics is many times slower")
         placed.opt.graph_conditional = is_captured and wp.is_conditional_graph_supported()  # drivers from CUDA 12.4
     return placed
 

@@ -1,4 +1,4 @@
-"""Work for MuJoCo Warp, recorded once and replayed. Importing this module initialises Warp."""
+"""Sequences of Warp's launches, recorded once as graphs and replayed. Importing this module initialises Warp."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -16,38 +16,38 @@ wp.init()
 
 
 def current_stream(device: torch.device) -> Any:
-    """Torch's current stream on a GPU, as Warp has it; Warp's current one where both have the same handle."""
+    """Torch's current stream on a GPU, as an object of Warp: Warp's current stream if both have the same handle."""
     own, handle = wp.get_stream(wp.device_from_torch(device)), torch.cuda.current_stream(device).cuda_stream
     return own if own.cuda_stream == handle else stream_at(device, handle)
 
 
 @cache
 def stream_at(device: torch.device, handle: int) -> Any:
-    """Warp's object for a stream that is not its own, kept while the process lives.
+    """Warp's object for a stream that Warp has not made. There is one for each handle, kept as long as the process.
 
-    Warp registers a stream by its handle when an object is made, and unregisters it when any object of that handle
-    ends: it captures nothing on the stream from then on, and where that was its current stream, what it allocates and
-    sets to zero leaves the graph for CUDA's default stream. So there is one object for each handle.
+    Warp registers a stream by its handle when an object is made, and unregisters it when any object with that handle is
+    freed. From then on it captures nothing on that stream. If it was Warp's current stream, allocations and memsets
+    leave the graph and go to CUDA's default stream.
     """
     return wp.Stream(wp.device_from_torch(device), cuda_stream=handle)
 
 
 def can_capture(device: Any) -> bool:
-    """Whether work on this device of Warp's can be recorded: without a memory pool no allocation can."""
+    """Whether work on this Warp device can be recorded: allocations can only with a memory pool."""
     return bool(device.is_cpu or wp.is_mempool_enabled(device))
 
 
 class Work:
-    """A sequence of launches, replayed as one graph on torch's current stream, in order with what torch does there.
+    """A sequence of launches, replayed as one graph on torch's current stream, in order with torch's own work.
 
-    Making it does the work twice: once because a capture cannot compile kernels, and once by the graph, because Warp
-    makes a graph executable at its first launch, which the driver may refuse as well as the capture. Graphs exist on
-    the CPU as well. Where none can be captured, each launch comes from Python.
+    The constructor does the work twice. The first time compiles the kernels, which a capture cannot. The second time
+    launches the graph, because Warp makes it executable only then, and the driver may refuse that as well as the
+    capture. Graphs exist on the CPU, too. If no graph can be captured, each launch comes from Python.
 
     Args:
         launch: Launches the work on Warp's current device and stream. It must not read back from the device.
-        device: Of the work.
-        replay: False calls `launch` every time.
+        device: The device of the work.
+        replay: If False, `launch` is called every time.
 
     Raises:
         MachineError: The driver refuses the capture or the graph.
@@ -63,7 +63,7 @@ class Work:
             self._record()
 
     def __call__(self) -> None:
-        """Put the work into torch's current stream; on the CPU, do it."""
+        """Launch the work on torch's current stream. On the CPU, do it."""
         with wp.ScopedDevice(self._device):
             if self._device.is_cpu:
                 wp.capture_launch(self._graph) if self._graph else self._launch()
@@ -73,9 +73,9 @@ class Work:
                 self._launch_between()
 
     def _launch_between(self) -> None:
-        """Launch on Warp's own stream, after what is on torch's and before what will be.
+        """Launch on Warp's own stream, after the work that is on torch's stream and before all later work there.
 
-        Warp frees memory in the order of its own stream, so what allocates would not be safe on torch's.
+        Warp frees memory in the order of its own stream, so work that allocates would not be safe on torch's.
         """
         own, torchs = wp.get_stream(), current_stream(self._torch_device)
         own.wait_stream(torchs)
@@ -88,12 +88,12 @@ class Work:
             self()
         except RuntimeError as error:
             raise MachineError(
-                f"Warp cannot record its kernels as a graph on {self._device}: {error}. Without graphs physics runs, "
-                "many times slower: --set cuda_graphs=false"
+                f"Warp cannot record its kernels as a graph on {self._device}: {error}. --set cuda_graphs=false runs "
+                "the physics without graphs, many times slower"
             ) from error
 
     def _capture(self) -> Any:
-        """Torch's stream may be CUDA's default one, which cannot be captured, so Warp's own is."""
+        """Capture on Warp's own stream: torch's may be CUDA's default stream, which cannot be captured."""
         with wp.ScopedDevice(self._device), _no_garbage_collection(), wp.ScopedCapture() as capture:
             self._launch()
         return capture.graph
@@ -101,7 +101,7 @@ class Work:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """What the collector frees meanwhile may be memory of the GPU, and freeing that ends a capture."""
+    """Turn the garbage collector off for the time of a `with` block: if it frees GPU memory, a capture fails."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

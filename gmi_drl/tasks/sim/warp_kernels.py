@@ -1,16 +1,16 @@
-"""The kernels of WarpSim. Importing this module imports warp, so only WarpSim does, when it is made."""
+"""The kernels of WarpSim. This module imports warp, so only `warp` and its helpers import it."""
 
 import warp as wp
 
 LARGEST = wp.constant(1e10)
-"""MuJoCo's mjMAXVAL: a number above it, or none at all, is an accident."""
+"""MuJoCo's mjMAXVAL: a larger number, or NaN, is a failure."""
 
 
 @wp.kernel(enable_backward=False)
 def mark_broken(values: wp.array2d[float], broken: wp.array[bool]) -> None:
-    """Mark worlds `[N]` that have a value `[N, K]` which is NaN, infinite or huge."""
+    """Mark the worlds `[N]` that have a value in `[N, K]` that is NaN, infinite or huge."""
     world, column = wp.tid()
-    if not (wp.abs(values[world, column]) < LARGEST):  # also where it is NaN
+    if not (wp.abs(values[world, column]) < LARGEST):  # True for NaN, too
         broken[world] = True
 
 
@@ -21,7 +21,7 @@ def mark_overflow(
     broken: wp.array[bool],
     seen: wp.array[int],
 ) -> None:
-    """Mark worlds `[N]` in whose step one of these kinds (bits) of overflow occurred; `seen` `[1]` gathers the bits."""
+    """Mark the worlds `[N]` in which one of these kinds (bits) of overflow occurred. `seen` `[1]` collects the bits."""
     world = wp.tid()
     bits = overflow[world] & kinds
     if bits != 0:
@@ -31,7 +31,7 @@ def mark_overflow(
 
 @wp.kernel(enable_backward=False)
 def mark_where(rows: wp.array[bool], marked: wp.array[bool]) -> None:
-    """Mark these rows, `[N]` both."""
+    """Set `marked` `[N]` where `rows` `[N]` is True."""
     row = wp.tid()
     if rows[row]:
         marked[row] = True
@@ -44,7 +44,7 @@ def copy_where(
     source: wp.array2d[float],
     target: wp.array2d[float],
 ) -> None:
-    """Copy from `source` to `target` `[N, K]` what lies both in these rows `[N]` and in these columns `[K]`."""
+    """Copy from `source` to `target` `[N, K]` where both `rows` `[N]` and `columns` `[K]` are True."""
     world, column = wp.tid()
     if rows[world] and columns[column]:
         target[world, column] = source[world, column]

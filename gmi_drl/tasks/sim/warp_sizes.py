@@ -1,4 +1,4 @@
-"""How many contacts and constraints MuJoCo Warp must have room for: measured, because it allocates them beforehand."""
+"""Measures how many contacts and constraints a model has, because MuJoCo Warp allocates them beforehand."""
 
 from typing import Any
 
@@ -14,19 +14,19 @@ _SEED = 0
 
 
 def measure_sizes(mujoco: Any, batch: Any, model: Any, pairs: npt.NDArray[np.int32]) -> tuple[int, int]:
-    """Contacts and constraint rows that a world of `model` needs, `nconmax` and `njmax`: twice the most seen, and more.
+    """Measure the contacts and constraint rows of a world. Returns `nconmax` and `njmax`, about twice the largest seen.
 
-    Seen in a run of MuJoCo's own from the initial state, of 240 steps with random controls. Warp keeps the pairs of
-    geoms that its first, coarse test lets through in as many places as contacts, so those are counted, too.
+    The measurement is a run of MuJoCo from the initial state, of 240 steps with random controls. Warp stores the pairs
+    of geoms that pass its first, coarse test in an array of `nconmax` places, too, so these pairs are counted as well.
 
     Args:
         mujoco: The package.
-        batch: Its module of batches.
+        batch: Its module `mujoco.batch`.
         model: An MjModel.
         pairs: Geoms that may meet `[P, 2]`.
     """
     handler = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda message: None)  # random controls may break a world; that is no news
+    mujoco.set_mju_user_warning(lambda message: None)  # random controls may make a world fail, which is expected
     try:
         most_contacts, most_rows = _run(batch.Batch(model, _WORLDS, nthread=1), model, pairs)
     finally:
@@ -51,9 +51,9 @@ def _run(worlds: Any, model: Any, pairs: npt.NDArray[np.int32]) -> tuple[int, in
 
 
 def _near_pairs(model: Any, pairs: npt.NDArray[np.int32], positions: Floats, matrices: Floats) -> npt.NDArray[np.int64]:
-    """Pairs in each world `[N]` whose bounding spheres meet; a plane meets what is not wholly above it.
+    """Count the pairs in each world `[N]` whose bounding spheres meet; a plane meets spheres not wholly above it.
 
-    A geom without a radius is a plane. The largest margins stand for each pair's own.
+    A geom with radius 0 is a plane. Every pair has the largest margin of all.
     """
     first, second = pairs.T
     radii = model.geom_rbound

@@ -1,4 +1,4 @@
-"""Environments that return what is not of gymnasium's form, or fail, are named with world, step and what they told."""
+"""Environments that fail or return another form than gymnasium's are named, with the step and the returned value."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.tasks import make
 
 ODD = "gymnasium:odd_envs"
-AT_RESET, AT_STEP = r"world 0 \(odd_envs.{}\), reset: ", r"world 0 \(odd_envs.{}\), step 1: "
+AT_RESET, AT_STEP = r"environment 0 \(odd_envs.{}\), reset: ", r"environment 0 \(odd_envs.{}\), step 1: "
 FORMS = {
     "NoReward": AT_STEP + r"its reward is None, not a number; it returned \(array.*, None, False, False, {{}}\)",
     "RewardArray": AT_STEP + r"its reward is array\(\[1\.\]\), not a number: let it return reward.item\(\)",
@@ -34,16 +34,17 @@ def test_what_has_another_form_is_named(name):
         play(name, 1)
 
 
-def test_an_error_is_of_one_world_and_place():
-    words = r"world 1 \(odd_envs.Failing\), step 3: ZeroDivisionError: division by zero \(/.*/odd_envs.py, line \d+\)$"
-    with pytest.raises(GmiError, match=f"^{ODD}:Failing-v0: {words}"):
+def test_an_error_names_one_environment_and_place():
+    where = r"environment 1 \(odd_envs.Failing\), step 3"
+    error = r"ZeroDivisionError: division by zero \(/.*/odd_envs.py, line \d+\)$"
+    with pytest.raises(GmiError, match=f"^{ODD}:Failing-v0: {where}: {error}"):
         play("Failing", 3)
 
 
-def test_after_an_error_the_next_calls_are_watched():
+def test_after_an_error_the_next_calls_are_recorded():
     task = play("Failing", 2)
     for step in 3, 4:
-        with pytest.raises(GmiError, match=rf"world 1 \(odd_envs.Failing\), step {step}: ZeroDivisionError"):
+        with pytest.raises(GmiError, match=rf"environment 1 \(odd_envs.Failing\), step {step}: ZeroDivisionError"):
             task.step(torch.zeros(2, 2))
 
 
@@ -61,10 +62,10 @@ def test_none_in_one_step_only_is_named(place, at, is_last, mistake):
     task = make(f"{ODD}:Sometimes-v0{arguments}", num_env=2)
     for _ in range(at - 1):
         task.step(torch.zeros(2, 2))
-    with pytest.raises(GmiError, match=rf": world 0 \(odd_envs.Sometimes\), step {at}: {mistake}"):
+    with pytest.raises(GmiError, match=rf": environment 0 \(odd_envs.Sometimes\), step {at}: {mistake}"):
         task.step(torch.zeros(2, 2))
 
 
 @pytest.mark.parametrize("name", ["Even", "Settled", "Restarting", "Mended"])
-def test_who_is_well_is_not_named(name):
+def test_correct_environments_are_not_named(name):
     assert re.fullmatch(f"{ODD}:{name}-v0", play(name, 6).spec.name)

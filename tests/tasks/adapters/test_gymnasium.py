@@ -159,7 +159,7 @@ def steps_of(task, count):
 
 
 def test_a_first_observation_without_numbers_is_zero_and_its_episode_is_left_out():
-    with pytest.warns(GmiWarning, match="world 1, observation 1: inf in its first observation") as told:
+    with pytest.warns(GmiWarning, match="environment 1, observation 1: inf in its first observation") as told:
         task = odd("InfFirst")
         assert task.obs[1].tolist() == [0, 0, 0] and task.obs[0, 1] > 0
         steps = steps_of(task, 6)
@@ -191,11 +191,13 @@ def test_after_a_reset_the_worlds_are_well():
 
 
 def test_large_numbers_are_clamped_and_no_accident():
-    with pytest.warns(GmiWarning, match=r"world 0, observation 1: 3.40282e\+38 in its first observation counts as 1e"):
+    with pytest.warns(
+        GmiWarning, match=r"environment 0, observation 1: 3.40282e\+38 in its first observation was clamped to 1e"
+    ):
         task = odd("NoReading")
     for obs, reward, bad, valid in steps_of(task, 5):
         assert obs[:, 1:].tolist() == [[LARGEST] * 2] * 2 and reward == [1, 1] and valid == [True] * 2 and not any(bad)
-    with pytest.warns(GmiWarning, match=r"world 0, reward: -3.40282e\+38 in step 1 counts as 1e"):
+    with pytest.warns(GmiWarning, match=r"environment 0, reward: -3.40282e\+38 in step 1 was clamped to 1e"):
         assert steps_of(odd("HugeReward"), 1)[0][1] == [-LARGEST] * 2
 
 
@@ -233,10 +235,13 @@ def test_the_constructor_is_given_what_it_wants():
 @pytest.mark.parametrize(
     ("given", "remedy"),
     [
-        ([], "missing 1 required positional argument: 'urdf_path'.*; give what it lacks: --env-arg urdf_path=VALUE$"),
+        (
+            [],
+            "missing 1 required positional argument: 'urdf_path'.*; give the missing arguments: --env-arg urdf_path=V",
+        ),
         (
             ["urdf_path=a", "sise=1"],
-            "unexpected keyword argument 'sise'.*; leave that --env-arg out; it was given --env-arg sise=1 ",
+            "unexpected keyword argument 'sise'.*; leave that --env-arg out; its arguments were --env-arg sise=1 ",
         ),
         (["urdf_path=a", "id=2"], r"make\(\) got multiple values for argument 'id'; leave that --env-arg out;"),
     ],
@@ -251,18 +256,18 @@ def test_arguments_that_a_constructor_lacks_or_does_not_know_are_told(given, rem
     [
         ("render_mode=3", "cannot be made: AttributeError: 'int' object has no attribute 'endswith' "),
         ("frame_skip=some", "cannot be made: TypeError: can't multiply sequence"),
-        ("reset_noise_scale=some", "world 0 .*, reset: TypeError: bad operand type for unary -: 'str'"),
+        ("reset_noise_scale=some", "environment 0 .*, reset: TypeError: bad operand type for unary -: 'str'"),
     ],
 )
 def test_arguments_that_an_environment_refuses_are_told_with_what_it_says(given, said):
     name, _, value = given.partition("=")
-    told = rf'^gymnasium:HalfCheetah-v5:? {said}.*; it was given --env-arg {name}="?{value}"?$'
+    told = rf'^gymnasium:HalfCheetah-v5:? {said}.*; its arguments were --env-arg {name}="?{value}"?$'
     with pytest.raises(UsageError, match=told):
         make(with_arguments("gymnasium:HalfCheetah-v5", [given]), num_env=1)
 
 
 def test_who_takes_no_arguments_says_so():
-    with pytest.raises(UsageError, match="mjlab takes no arguments: leave --env-arg out"):
+    with pytest.raises(UsageError, match="tasks of mjlab take no arguments: leave --env-arg out"):
         make(with_arguments("mjlab:X", ["size=1"]), num_env=1)
 
 
@@ -272,7 +277,9 @@ def test_an_entry_that_has_many_worlds_only_is_made_of_them():
 
 
 def test_the_number_of_worlds_is_no_argument_of_an_entry():
-    with pytest.raises(UsageError, match=r"'num_envs'; leave that --env-arg out; it was given --env-arg num_envs=3$"):
+    with pytest.raises(
+        UsageError, match=r"'num_envs'; leave that --env-arg out; its arguments were --env-arg num_envs=3$"
+    ):
         make(with_arguments("gymnasium:odd_envs:Vectors-v0", ["num_envs=3"]), num_env=2)
 
 

@@ -137,7 +137,7 @@ def test_reset_and_an_empty_state_begin_new_episodes(task):
     task.load_state_dict({})
     assert torch.equal(task.obs[:, 4], episode + 2) and not task.episode_length.any()
     assert task.step(torch.zeros(N, 3))[4]["valid"].all()
-    with pytest.raises(UsageError, match="takes none: this one has qpos"):
+    with pytest.raises(UsageError, match="can load no state, but one was given: qpos"):
         task.load_state_dict({"qpos": torch.zeros(N)})
 
 
@@ -198,7 +198,7 @@ def test_a_killed_bridge_is_named_at_once_and_whenever_it_is_asked_again():
 
 @pytest.mark.parametrize(
     ("named", "message"),
-    [("", "--simulator-python PATH"), ("/nowhere/python", "/nowhere/python, which is no program"), ("/etc", "/etc")],
+    [("", "--simulator-python PATH"), ("/nowhere/python", "/nowhere/python, which is not"), ("/etc", "/etc")],
 )
 def test_a_missing_interpreter_is_refused_with_the_remedy(monkeypatch, named, message):
     monkeypatch.setenv(SIMULATOR_PYTHON, named)

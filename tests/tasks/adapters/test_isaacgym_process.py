@@ -38,7 +38,7 @@ def start():
         ("print('so be it'); import os; os._exit(3)", GmiError, r"exited with code 3\n  \| so be it"),
     ],
 )
-def test_what_fails_at_the_start_is_told_and_leaves_nothing(isaacgym, module, kind, message):
+def test_a_failure_at_the_start_is_reported_and_leaves_nothing(isaacgym, module, kind, message):
     isaacgym(module)
     before = open_descriptors()
     with pytest.raises(kind, match=message) as raised:
@@ -50,19 +50,19 @@ def test_what_fails_at_the_start_is_told_and_leaves_nothing(isaacgym, module, ki
 
 def test_a_start_that_hangs_is_killed(isaacgym, monkeypatch):
     isaacgym("import time; print('thinking'); time.sleep(600)")
-    greeting = BridgeProcess._greeting
+    receive_hello = BridgeProcess._receive_hello
 
-    def greeting_after_a_word(process):
+    def receive_after_a_line(process):
         """A busy machine may take seconds to start Python: the deadline runs from the line on."""
         deadline = time.monotonic() + 60
         while os.fstat(process._log.fileno()).st_size < len("thinking\n"):
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        return greeting(process)
+        return receive_hello(process)
 
-    monkeypatch.setattr(BridgeProcess, "_greeting", greeting_after_a_word)
+    monkeypatch.setattr(BridgeProcess, "_receive_hello", receive_after_a_line)
     monkeypatch.setattr(isaacgym_process, "START_S", 0.2)
-    with pytest.raises(GmiError, match=r"has not answered within 0.2 s and was killed\n  \| thinking"):
+    with pytest.raises(GmiError, match=r"did not answer within 0.2 s and was killed\n  \| thinking"):
         start()
 
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_executed_is_refused(tmp_path):
 def test_a_bridge_of_another_version_is_refused(isaacgym, monkeypatch):
     isaacgym("")
     monkeypatch.setattr(isaacgym_bridge, "VERSION", 3)  # here, not over there
-    with pytest.raises(GmiError, match="speaks version 2, the order is of version 3"):
+    with pytest.raises(GmiError, match="has version 2 of the protocol, the order version 3"):
         start()
 
 

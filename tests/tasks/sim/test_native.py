@@ -154,7 +154,7 @@ def test_worlds_that_go_on_from_a_saved_state_keep_their_fields_when_others_are_
 def test_state_dict_of_another_size_is_refused():
     sim = make_sim()
     other = NativeSim(HOPPER, 2, substeps=1, fields=FIELDS)
-    with pytest.raises(UsageError, match=r"2 worlds.*this simulator 6"):
+    with pytest.raises(UsageError, match=r"2 environments.*this simulator 6"):
         sim.load_state_dict(other.state_dict())
 
 

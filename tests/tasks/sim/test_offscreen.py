@@ -30,7 +30,7 @@ def test_a_crash_is_a_failure(monkeypatch):
 
 def test_another_choice_is_refused(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "vulkan")
-    with pytest.raises(UsageError, match="MUJOCO_GL is 'vulkan'; pictures without a window need egl or osmesa"):
+    with pytest.raises(UsageError, match="MUJOCO_GL is 'vulkan', but pictures without a window need egl or osmesa"):
         offscreen.open_context(8, 8)
 
 

@@ -14,7 +14,7 @@ def test_tiles_fill_rows_from_the_top_left():
 
 
 def test_tiles_without_pixels_are_refused():
-    with pytest.raises(UsageError, match="100 worlds do not fit into 9 x 64 pixels"):
+    with pytest.raises(UsageError, match="100 environments do not fit into 9 x 64 pixels"):
         tiles(100, 9, 64)
 
 

@@ -168,7 +168,7 @@ def test_state_holds_the_warm_start_where_the_native_simulator_keeps_it():
 
 def test_state_dict_of_another_size_is_refused():
     other = NativeSim(MODEL, 2, substeps=1, fields=FIELDS)
-    with pytest.raises(UsageError, match=r"2 worlds.*this simulator 6"):
+    with pytest.raises(UsageError, match=r"2 environments.*this simulator 6"):
         warp_sim().load_state_dict(other.state_dict())
 
 
@@ -213,7 +213,7 @@ def test_a_control_that_is_not_finite_makes_its_world_bad():
     assert not sim.bad().any()
 
 
-def test_worlds_that_lack_room_are_bad_and_the_number_to_raise_is_logged(caplog):
+def test_worlds_whose_arrays_are_full_are_bad_and_the_setting_to_raise_is_logged(caplog):
     cramped = warp_sim("cramped", njmax=8)
     lying = cramped.get("qpos").clone()
     lying[:, 2] = 0.3
@@ -221,7 +221,7 @@ def test_worlds_that_lack_room_are_bad_and_the_number_to_raise_is_logged(caplog)
     cramped.step(torch.zeros(NUM_ENV, 8))
     assert torch.equal(cramped.bad(), only(4))
     cramped.step(torch.zeros(NUM_ENV, 8))
-    assert "NEFC" in caplog.text and "its present njmax=8: --set warp.njmax=16" in caplog.text
+    assert "NEFC" in caplog.text and "than the present njmax=8: --set warp.njmax=16" in caplog.text
     assert "nconmax" not in caplog.text
 
 

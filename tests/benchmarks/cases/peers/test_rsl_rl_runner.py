@@ -16,7 +16,7 @@ def make_env():
     return RslRlEnv(make("ant", num_env=N, seed=3), SCALE)
 
 
-def test_worlds_that_went_wrong_are_no_episodes():
+def test_bad_environments_are_no_episodes():
     env, rows = make_env(), []
     reporter = rsl_rl_runner.Reporter(env, 1, rows.append)
     action = torch.zeros(N, 8)
