@@ -4,6 +4,7 @@ Where roles have GMIs of their own they are threads here, with real messages bet
 """
 
 import threading
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.rollout import Rollout
+from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.comm.reductions.single import NoReduction
@@ -46,7 +48,8 @@ class Apart:
         self.task, self.learner = make("ant", num_env=N, seed=1), a3c_of(config)
         self.a3c = make_a3c(self.task.spec, config, NoReduction(), CPU)
         agent, self.vector = new_agent(self.task.spec, config, CPU)
-        self.actor = Actor(self.task, agent, self.learner, torch.Generator().manual_seed(2))
+        evaluate, noise = partial(agent.evaluate_actions, config=self.learner), torch.Generator().manual_seed(2)
+        self.actor = Actor(self.task, agent, self.learner, noise, evaluate=evaluate)
         end_soon(self.task)
 
     def iterate(self, decide: Any) -> None:
@@ -54,13 +57,9 @@ class Apart:
         spec, horizon = self.task.spec, self.learner.horizon
         form = RolloutForm(horizon, N, spec.num_obs, spec.num_actions)
         batch = ExperienceBatch.empty(form, self.learner.rollouts or 1, CPU)
-        rollout = Rollout(horizon, N, spec.num_obs, spec.num_actions, CPU)
+        slot = Slot(Rollout(horizon, N, spec.num_obs, spec.num_actions, CPU))
         for number in range(len(batch.obs)):
-            self.actor.play(rollout, PhaseClock(CPU))
-            with torch.no_grad():
-                if self.learner.bootstrap == "last_value":
-                    rollout.bootstrap.mul_(self.actor.agent.value(rollout.obs))
-                rollout.log_prob.copy_(self.actor.agent.policy.log_prob(rollout.action, rollout.mean))
+            self.actor.collect(slot, PhaseClock(CPU))
             for name in (
                 "obs",
                 "action",
@@ -73,7 +72,7 @@ class Apart:
                 "delta",
                 "sums",
             ):
-                getattr(batch, name)[number].copy_(getattr(rollout, name))
+                getattr(batch, name)[number].copy_(getattr(slot.rollout, name))
         self.vector.add_(0.02)  # of another version than who learns
         self.a3c.update(batch)
         self.a3c.normaliser.merge(batch.delta)

@@ -10,6 +10,7 @@ import cProfile
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -51,14 +52,13 @@ def rollouts(task: str) -> Told:
     config = a3c_of(default_config(spec, "a3c"))
     with closing(make(task, num_env=NUM_ENV, device="cpu", seed=0, threads=1)) as worlds:
         agent = make_agent(spec, config, CPU, seed=0)
-        actor, clock = Actor(worlds, agent, config, torch.Generator().manual_seed(0)), PhaseClock(CPU)
-        rollout = actor.make_slot().rollout
+        evaluate, noise = partial(agent.evaluate_actions, config=config), torch.Generator().manual_seed(0)
+        actor, clock = Actor(worlds, agent, config, noise, evaluate=evaluate), PhaseClock(CPU)
+        slot = actor.make_slot()
 
-        @torch.no_grad()
         def play() -> None:
             clock.start()
-            actor.play(rollout, clock)
-            rollout.log_prob.copy_(agent.policy.log_prob(rollout.action, rollout.mean))
+            actor.collect(slot, clock)
 
         return watch(play)
 

@@ -156,8 +156,8 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
                 in_place(module)
     replica.enter_worlds(worlds, seed_of(config, 0, 0, "agent"))
     for _ in range(iterations):
-        news = replica.iterate(lambda: Decision.GO_ON)
-        yield news.episodes, news.return_sum, news.length_sum
+        stats = replica.iterate(lambda: Decision.GO_ON)
+        yield stats.episodes, stats.return_sum, stats.length_sum
 
 
 def in_place(linear: Any) -> None:

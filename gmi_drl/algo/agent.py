@@ -1,4 +1,4 @@
-"""An agent: what acts, and judges what came of it."""
+"""The agent: a policy that acts, and evaluates its own rollouts."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ from gmi_drl.workload import TaskSpec
 
 @dataclass(frozen=True)
 class Agent:
-    """A policy and the scaling of its observations. Who trains it changes both in place.
+    """A policy and the scaling of its observations. A learner changes both in place.
 
     Attributes:
-        iteration: Of the run that it was read from; 0 where it was made.
+        iteration: Of the run that it was read from; 0 if it is new.
     """
 
     policy: ActorCritic
@@ -29,12 +29,7 @@ class Agent:
         """Actions `[N, A]` for observations `[N, O]`: the mean, or with standard normal noise `[N, A]` a sample."""
         if noise is None:
             return self.policy.actor(self.normaliser(obs))  # type: ignore[no-any-return]
-        return self.sample(obs, noise)[0]
-
-    @torch.no_grad()
-    def sample(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions `[N, A]` for observations `[N, O]` and standard normal noise `[N, A]`, and their means `[N, A]`."""
-        return self.policy.act(self.normaliser(obs), noise)
+        return self.policy.act(self.normaliser(obs), noise)[0]
 
     @torch.no_grad()
     def value(self, obs: Tensor) -> Tensor:
@@ -42,11 +37,11 @@ class Agent:
         return self.policy.value(self.normaliser(obs))
 
     @torch.no_grad()
-    def judge(self, rollout: Rollout, config: OurConfig) -> None:
-        """Complete a rollout that this agent has played, as long as it is the one that played it.
+    def evaluate(self, rollout: Rollout, config: OurConfig) -> None:
+        """Complete a rollout for PPO: values and densities of all steps at once, then advantages.
 
-        Values and densities come in one pass over all steps, then advantages. With `bootstrap: last_value` the
-        rollout's `bootstrap [T, N]` says where a value is wanted, else it is that value.
+        The agent must be unchanged since it played the rollout. With `bootstrap: last_value` the rollout's `bootstrap
+        [T, N]` is 1 where a value is wanted, else it is that value.
         """
         rollout.obs.copy_(self.normaliser(rollout.obs))
         rollout.value.copy_(self.policy.value(rollout.obs))
@@ -56,9 +51,19 @@ class Agent:
             rollout.bootstrap.mul_(rollout.value)
         rollout.advantages(self.value(rollout.last_obs), config)
 
+    @torch.no_grad()
+    def evaluate_actions(self, rollout: Rollout, config: OurConfig) -> None:
+        """Complete a rollout for a learner on another GMI: densities, and the values that follow time-outs.
+
+        Observations stay raw: the learner scales them by its own statistics. See `evaluate`.
+        """
+        if config.bootstrap == "last_value":
+            rollout.bootstrap.mul_(self.value(rollout.obs))
+        rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.mean))
+
 
 def make_agent(spec: TaskSpec, config: OurConfig, device: torch.device, *, seed: int) -> Agent:
-    """The agent that a run of this seed begins with, the same on every GMI."""
+    """The agent at the start of a run with this seed, the same on every GMI."""
     with torch.random.fork_rng(devices=[]):  # some simulators draw from torch's own generator, and not all the same
         torch.default_generator.manual_seed(seed)
         policy = make_policy(spec, config)

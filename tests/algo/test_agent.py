@@ -17,6 +17,11 @@ def agent():
     return agent
 
 
+@torch.no_grad()
+def sample(agent, obs, noise):
+    return agent.policy.act(agent.normaliser(obs), noise)
+
+
 def test_agents_of_a_seed_begin_alike():
     first, same, other = (make_agent(SPEC, PPOConfig(), CPU, seed=seed) for seed in (1, 1, 2))
     obs = torch.randn(N, SPEC.num_obs)
@@ -34,22 +39,23 @@ def test_making_one_leaves_what_others_draw_alone():
 
 def test_without_noise_it_acts_by_the_mean_of_what_it_samples(agent):
     obs, noise = torch.randn(2, N, SPEC.num_obs), torch.randn(2, N, SPEC.num_actions)
-    action, mean = agent.sample(obs[0], noise[0])
+    action, mean = sample(agent, obs[0], noise[0])
     assert torch.equal(agent.act(obs[0]), mean) and torch.equal(agent.act(obs[0], noise[0]), action)
-    assert not torch.equal(action, mean) and not torch.equal(agent.sample(obs[1], noise[0])[1], mean)
+    assert not torch.equal(action, mean) and not torch.equal(sample(agent, obs[1], noise[0])[1], mean)
     torch.testing.assert_close(mean, agent.policy.actor((obs[0] - agent.normaliser.mean) * agent.normaliser.scale))
 
 
-def test_what_it_has_judged_is_complete(agent):
+def test_what_it_has_evaluated_is_complete(agent):
     """Whoever learns from it needs neither the policy nor the scaling that acted."""
     generator = torch.Generator().manual_seed(0)
     rollout, obs = Rollout(T, N, SPEC.num_obs, SPEC.num_actions, CPU), torch.randn(T + 1, N, SPEC.num_obs) + 3
     rollout.obs.copy_(obs[:T])
     rollout.last_obs.copy_(obs[T])
-    rollout.action[:], rollout.mean[:] = agent.sample(obs[:T], torch.randn(rollout.action.shape, generator=generator))
+    noise = torch.randn(rollout.action.shape, generator=generator)
+    rollout.action[:], rollout.mean[:] = sample(agent, obs[:T], noise)
     rollout.valid.fill_(1)
     agent.policy.log_std.data.fill_(-0.5)
-    agent.judge(rollout, PPOConfig())
+    agent.evaluate(rollout, PPOConfig())
     torch.testing.assert_close(rollout.obs, agent.normaliser(obs[:T]))
     torch.testing.assert_close(rollout.value, agent.value(obs[:T]))
     normal = torch.distributions.Normal(rollout.mean, torch.tensor(-0.5).exp())

@@ -33,17 +33,17 @@ class Reinforce:
         self.clock.start()
         self.actor.collect(self.slot, self.clock)
         rollout, policy = self.slot.rollout, self.agent.policy
-        news = exchange_stats(self.reduction.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
-        rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
+        stats = exchange_stats(self.reduction.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
+        rollout.normalise_advantages(stats.advantage_mean, stats.advantage_std)
         self.flat.bucket.zero_()
         density = policy.log_prob(rollout.action, policy.actor(rollout.obs))
         (-density * rollout.advantage).mean().backward()
         self.reduction.reduce(self.flat.bucket)
         with torch.no_grad():
             self.flat.vector.sub_(self.config.learning_rate * self.flat.gradient)
-        self.agent.normaliser.merge(news.deltas)
+        self.agent.normaliser.merge(stats.deltas)
         self.clock.mark("learn_s")
-        return news
+        return stats
 
     def phases(self):
         return {**self.clock.read(), "sync_s": 0.0}

@@ -46,9 +46,9 @@ class Parted(Holistic):
         iterate = replica.iterate
 
         def iterate_and_part(decide):
-            news = iterate(decide)
+            stats = iterate(decide)
             replica.learner.agent.policy.log_std.data[0] += 1e-6 * self.GMI_id
-            return news
+            return stats
 
         replica.iterate = iterate_and_part
         return replica

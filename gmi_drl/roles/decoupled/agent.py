@@ -2,12 +2,14 @@
 
 import time
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
+from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.config.run_config import a3c_of
 from gmi_drl.layout.experience import FACTS
@@ -43,10 +45,9 @@ class ExperienceAgent(DRL_role):
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
         agent, vector = new_agent(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
-        actor, newest = (
-            Actor(task, agent, learner, noise, cuda_graphs=config.cuda_graphs),
-            PolicyFollower(agent, vector),
-        )
+        evaluate = partial(agent.evaluate_actions, config=learner)
+        actor = Actor(task, agent, learner, noise, evaluate=evaluate, cuda_graphs=config.cuda_graphs)
+        newest = PolicyFollower(agent, vector)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
         recording = recording_of(sizes, device)
         with closing(way.open(sizes)) as end:
@@ -66,6 +67,7 @@ class RolloutLoop:
     def __init__(self, actor: Actor, newest: "PolicyFollower", recording: RolloutWriter, end: AgentEnd) -> None:
         self.actor, self.newest, self.recording, self.end = actor, newest, recording, end
         self.clock = PhaseClock(actor.task.device)
+        self._slot = Slot(recording.rollout, cuda_graphs=False)  # a writer may give its rollout other tensors
         self._sent, self._told_wait_s, self._fetch_s = 0, 0.0, 0.0
 
     def play_on(self) -> int:
@@ -76,19 +78,10 @@ class RolloutLoop:
             self._fetch_s = time.perf_counter() - began_s
             self.recording.begin(place)
             self.clock.start()
-            self.actor.play(self.recording.rollout, self.clock, self.recording.after_step)
-            self._judge()
+            self.actor.collect(self._slot, self.clock, self.recording.after_step)
+            self.clock.mark(ACT.name)  # evaluating, too
             self.recording.end(self._facts())
         return self._sent
-
-    @torch.no_grad()
-    def _judge(self) -> None:
-        """The density of what was done, by the policy that did it, and values where they take time-outs' place."""
-        rollout, agent = self.recording.rollout, self.actor.agent
-        if self.actor.config.bootstrap == "last_value":  # says where a value is wanted
-            rollout.bootstrap.mul_(agent.value(rollout.obs))
-        rollout.log_prob.copy_(agent.policy.log_prob(rollout.action, rollout.mean))
-        self.clock.mark(ACT.name)
 
     def _facts(self) -> Tensor:
         self._sent += 1

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_of
+from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_tensors
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes, open_trainer_end
 from gmi_drl.roles.decoupled.startup import hear_of_worlds, tell_of_room
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
@@ -29,7 +29,7 @@ class Trainer(Holistic):
         device = self.mgr.device
         self.terms = RewardTerms(names, device) if names else None
         a3c = make_a3c(spec, self.config, self.reduction, device)
-        sizes = channel_sizes(self.mgr, self.config, spec, len(names), published_of(a3c))
+        sizes = channel_sizes(self.mgr, self.config, spec, len(names), published_tensors(a3c))
         agents = [gmi.id for gmi in self.mgr.layout.with_role("agent")]
         self.replica = A3CReplica(
             a3c,

@@ -1,10 +1,10 @@
-"""What all trainers must know alike, once per update, in one exchange."""
+"""The one exchange of an update: what all trainers must know alike."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,22 +19,22 @@ from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.run.phases import ACT, SIMULATE
 
 AGENTS_S = (SIMULATE.name, ACT.name, "wait_s", "fetch_s")
-"""Seconds that agents tell of each rollout."""
+"""Seconds that an agent reports with each rollout."""
 
 
 class TrainerReport(NamedTuple):
-    """What a trainer tells of one update, as numbers of a row of the exchange.
+    """A trainer's numbers of one update, at the beginning of its row of the exchange.
 
     Attributes:
-        word: What it would say.
-        lag_max: Of its rollouts, in versions.
+        decision: Its `Decision`.
+        lag_max: Greatest lag of its rollouts, in versions.
         publish_s: Seconds that publishing the policy took.
-        samples: Transitions that it has taken.
-        rollouts: And rollouts.
-        lags: Of all of these.
+        samples: Number of its transitions.
+        rollouts: Number of its rollouts.
+        lags: Sum of the lags of its rollouts.
     """
 
-    word: float
+    decision: float
     lag_max: float
     publish_s: float
     samples: float
@@ -44,45 +44,50 @@ class TrainerReport(NamedTuple):
 
 @dataclass
 class DropCounter:
-    """Why rollouts of a trainer never came, and how many of those others were told of."""
+    """Counts the rollouts that a trainer never got, for one cause."""
 
-    text: str
-    told: int = 0
+    cause: str
+    reported: int = 0
 
-    def news(self, dropped: Mapping[str, int]) -> int:
-        """How many more there are by now, once."""
-        before, self.told = self.told, dropped.get(self.text, 0)
-        return self.told - before
+    def increase(self, dropped: Mapping[str, int]) -> int:
+        """How many more there are since the last call, if `dropped` are the counts so far, by cause."""
+        before, self.reported = self.reported, dropped.get(self.cause, 0)
+        return self.reported - before
 
 
 class UpdateExchange:
-    """Exchanges what each trainer has taken; tells rates of the time between two exchanges.
+    """Exchanges the statistics of each trainer's batch. Rates are over the time between two exchanges.
 
     Args:
         group: The trainers.
-        agents: Ids of the GMIs that act, for all trainers the same ones.
+        agents: Ids of the GMIs that act, the same for all trainers.
 
     Attributes:
-        agents_s: Means over the rollouts that this GMI took last, by `AGENTS_S`.
+        agents_s: Means over the rollouts of this trainer's last batch, by `AGENTS_S`.
     """
 
     def __init__(self, group: Group, agents: Sequence[int]) -> None:
         self.group = group
         self.agents_s = dict.fromkeys(AGENTS_S, 0.0)
-        self._causes = [DropCounter(text) for text in (*map(death_of, agents), ENDED)]
+        self._counters = [DropCounter(cause) for cause in (*map(death_of, agents), ENDED)]
         self._last_s = time.monotonic()
 
-    def agree(
-        self, word: Decision, batch: ExperienceBatch, version: int, dropped: Mapping[str, int], publish_s: float = 0.0
+    def exchange(
+        self,
+        decision: Decision,
+        batch: ExperienceBatch,
+        version: int,
+        dropped: Mapping[str, int],
+        publish_s: float = 0.0,
     ) -> IterationStats:
         """Exchange. Waits for the device, once.
 
         Args:
-            word: What this GMI would say; only rank 0's counts.
-            batch: What it has taken.
+            decision: Of this trainer; only rank 0's counts.
+            batch: That this trainer learns from.
             version: Of the policy that learns from it.
-            dropped: Rollouts that never came, so far, by cause (`TrainerEnd.dropped`).
-            publish_s: Seconds that it took to publish that policy; 0 where another one did it.
+            dropped: Rollouts that this trainer never got, since the run began, by cause (`TrainerEnd.dropped`).
+            publish_s: Seconds that it took to publish that policy; 0 where another trainer did it.
 
         Raises:
             GmiError: if no transition of any trainer is valid.
@@ -90,52 +95,46 @@ class UpdateExchange:
         sums, facts, delta = batch.sums.sum(0), batch.facts.cpu(), reduce(merge_moments, batch.delta)
         lags = version - facts[:, FACTS.index("version")]
         self.agents_s = {name: float(facts[:, FACTS.index(name)].mean()) for name in AGENTS_S}
-        said = TrainerReport(
-            float(word), float(lags.max()), publish_s, batch.reward.numel(), len(facts), float(lags.sum())
+        report = TrainerReport(
+            float(decision), float(lags.max()), publish_s, batch.reward.numel(), len(facts), float(lags.sum())
         )
-        own = torch.tensor([*said, *self._new(dropped)], dtype=torch.float64)
-        seen = torch.cat((batch.valid.sum(dtype=torch.float64)[None], sums, delta)).cpu()
-        table = self.group.gather(torch.cat((own, seen)))
-        sizes = [len(said), len(self._causes), 1, len(sums), len(delta)]
-        all_said, new, valid, all_sums, deltas = torch.split(table, sizes, dim=1)
+        on_host = torch.tensor([*report, *self._increases(dropped)], dtype=torch.float64)
+        on_device = torch.cat((batch.valid.sum(dtype=torch.float64)[None], sums, delta)).cpu()
+        table = self.group.gather(torch.cat((on_host, on_device)))
+        lengths = [len(report), len(self._counters), 1, len(sums), len(delta)]
+        reports, drops, valid, all_sums, deltas = torch.split(table, lengths, dim=1)
         if not valid.sum() > 0:
-            raise GmiError("every world of every GMI went wrong in all steps of a batch: task or policy are broken")
-        return self._news(
-            [TrainerReport(*row) for row in all_said.tolist()], self._by_cause(new), all_sums.sum(0), deltas
-        )
+            raise GmiError(
+                "every environment of every GMI went wrong in all steps of a batch: the task or the policy is broken"
+            )
+        metrics = self._metrics([TrainerReport(*row) for row in reports.tolist()], self._by_cause(drops))
+        return IterationStats.from_sums(reports[0, 0].item(), all_sums.sum(0), deltas, metrics=metrics)
 
     def dropped_since(self, dropped: Mapping[str, int]) -> dict[str, int]:
-        """What all trainers have dropped since they agreed last, by cause: another exchange, for the end."""
-        return self._by_cause(self.group.gather(torch.tensor(self._new(dropped), dtype=torch.float64)))
+        """Rollouts that all trainers have dropped since the last exchange, by cause. One more exchange, for the end."""
+        return self._by_cause(self.group.gather(torch.tensor(self._increases(dropped), dtype=torch.float64)))
 
-    def _new(self, dropped: Mapping[str, int]) -> list[int]:
-        return [cause.news(dropped) for cause in self._causes]
+    def _increases(self, dropped: Mapping[str, int]) -> list[int]:
+        return [counter.increase(dropped) for counter in self._counters]
 
-    def _by_cause(self, new: Tensor) -> dict[str, int]:
-        """Of all trainers, `[trainers, causes]`; without those of which there is none."""
-        counts = new.sum(0).tolist()
-        return {cause.text: int(count) for cause, count in zip(self._causes, counts, strict=True) if count}
+    def _by_cause(self, drops: Tensor) -> dict[str, int]:
+        """Sums over all trainers of `drops [trainers, causes]`, without zeros."""
+        counts = drops.sum(0).tolist()
+        return {counter.cause: int(count) for counter, count in zip(self._counters, counts, strict=True) if count}
 
-    def _news(
-        self, said: Sequence[TrainerReport], dropped: dict[str, int], sums: Tensor, deltas: Tensor
-    ) -> IterationStats:
-        """What follows from what all trainers said, by rank."""
-        samples = sum(one.samples for one in said)
-        rollouts = sum(one.rollouts for one in said)
+    def _metrics(self, reports: Sequence[TrainerReport], dropped: dict[str, int]) -> dict[str, Any]:
+        """Entries of the row of metrics that only asynchronous training has."""
+        samples = sum(report.samples for report in reports)
+        rollouts = sum(report.rollouts for report in reports)
         now_s = time.monotonic()
         since_s, self._last_s = now_s - self._last_s, now_s
-        told = {
+        return {
             "predictions_per_second": (samples + samples / rollouts * sum(dropped.values())) / since_s,
             "training_samples_per_second": samples / since_s,
-            "lag_mean": sum(one.lags for one in said) / rollouts,
-            "lag_max": max(one.lag_max for one in said),
+            "lag_mean": sum(report.lags for report in reports) / rollouts,
+            "lag_max": max(report.lag_max for report in reports),
             "dropped": dropped,
             "wait_s": self.agents_s["wait_s"],
             "fetch_s": self.agents_s["fetch_s"],
-            "publish_s": max(one.publish_s for one in said),
+            "publish_s": max(report.publish_s for report in reports),
         }
-        reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = sums.tolist()
-        word = Decision(int(said[0].word))
-        return IterationStats(
-            word, reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms), 0.0, 1.0, deltas, told
-        )

@@ -17,12 +17,12 @@ class WatchedLearner(Learner):
 
     squares: GradientSquares
 
-    def update(self, rollout: Rollout, news: IterationStats) -> None:
+    def update(self, rollout: Rollout, stats: IterationStats) -> None:
         """See `Learner`."""
         if not hasattr(self, "squares"):
             self.squares = GradientSquares(self.ppo, PARTS)
-        self.squares.look(rollout, self.shuffled(rollout), news.advantage_mean, news.advantage_std)
-        super().update(rollout, news)
+        self.squares.look(rollout, self.shuffled(rollout), stats.advantage_mean, stats.advantage_std)
+        super().update(rollout, stats)
 
 
 class NoiseProbe(PPOProbe):

@@ -145,7 +145,7 @@ class ReplicaProbe(Probe):
     def iterate(self, decide: Callable[[], Decision]) -> Decision:
         """See `Probe`."""
         assert self.replica is not None
-        return self.replica.iterate(decide).word
+        return self.replica.iterate(decide).decision
 
     def phases(self) -> dict[str, float]:
         """See `Probe`."""

@@ -75,9 +75,9 @@ class RslRlReplica:
         judged[0] = self.steps - sums[-1]
         if terms := terms_of(self.env.task):
             sums = torch.cat((sums, terms.pop_sums()))
-        news = exchange_stats(self.group, decide(), sums, judged, sums.new_empty(0))
+        stats = exchange_stats(self.group, decide(), sums, judged, sums.new_empty(0))
         self.sync_s = self.group.wait_s - waited_s
-        return news
+        return stats
 
     def phases(self) -> dict[str, float]:
         """Seconds of the last iteration by phase (`phases.PHASES`), by the clock of the host.

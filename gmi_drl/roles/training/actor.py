@@ -1,4 +1,4 @@
-"""The actor: simulator and agent take turns on one GMI, `horizon` times (paper section 5.1, stage i)."""
+"""The actor: simulator and agent in turn on one GMI, `horizon` times (paper section 5.1, stage i)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,24 +19,32 @@ from gmi_drl.tasks.terms import terms_of
 
 
 class Actor:
-    """Fills slots with judged rollouts; nothing within the horizon waits for the device.
+    """Fills slots with evaluated rollouts; nothing within the horizon waits for the device.
 
     First episodes, which are cut short to stagger them, count like others, as with rsl_rl.
 
     Args:
-        task: The worlds, already on their first observation.
-        agent: Who acts and judges, whoever trains it, if anybody does.
-        config: Horizon, and how to judge; of any learner.
+        task: The environments, already on their first observation.
+        agent: Acts in them and evaluates the rollouts. It may be trained, too.
+        config: Horizon, discount, reward scale and bootstrap; of any learner of ours.
         generator: Of the noise, on the task's device.
-        cuda_graphs: Replay what the agent does as CUDA graphs, on a GPU.
+        evaluate: Completes a rollout when its steps are done; None for `Agent.evaluate`, which PPO needs.
+        cuda_graphs: Whether the agent acts and evaluates by CUDA graphs, on a GPU.
 
     Attributes:
         running_episodes: Returns and lengths so far of the episodes that have not ended, `[2, N]`.
-        terms: Of the rewards, where the task tells them.
+        terms: Sums of the terms of the reward; None if the task does not report them.
     """
 
     def __init__(
-        self, task: Task, agent: Agent, config: OurConfig, generator: torch.Generator, *, cuda_graphs: bool = True
+        self,
+        task: Task,
+        agent: Agent,
+        config: OurConfig,
+        generator: torch.Generator,
+        *,
+        evaluate: Callable[[Rollout], None] | None = None,
+        cuda_graphs: bool = True,
     ) -> None:
         self.task, self.agent, self.config, self.generator = task, agent, config, generator
         self.cuda_graphs = cuda_graphs
@@ -45,26 +53,27 @@ class Actor:
         self._final_obs = torch.zeros_like(task.obs)
         self._final_value = torch.zeros(task.num_env, device=task.device)
         self._value_final_obs = Captured(self._value, task.device, is_on=cuda_graphs)
-        self._judge = partial(agent.judge, config=config)
+        self._evaluate = evaluate or partial(agent.evaluate, config=config)
         self.terms = terms_of(task)
         self._stagger()
 
     def make_slot(self) -> Slot:
-        """Room for a rollout of this actor."""
+        """Make memory for a rollout of this actor."""
         task = self.task
         sizes = self.config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions
         num_terms = len(self.terms.names) if self.terms else 0
         return Slot(Rollout(*sizes, task.device, num_terms), cuda_graphs=self.cuda_graphs)
 
-    def collect(self, slot: Slot, clock: PhaseClock) -> None:
-        """Play `horizon` steps into the slot and judge them; the time of judging is left to the mark that follows."""
-        self.play(slot.rollout, clock)
-        slot.run(self._judge)
-
     @torch.no_grad()
-    def play(self, rollout: Rollout, clock: PhaseClock, after_step: Callable[[int], None] = lambda t: None) -> None:
-        """Play `horizon` steps into a rollout, which nobody judges; `after_step` is called with each of them."""
-        act = self._act
+    def collect(self, slot: Slot, clock: PhaseClock, after_step: Callable[[int], None] = lambda t: None) -> None:
+        """Play `horizon` steps into a slot and evaluate them.
+
+        Args:
+            slot: Gets the rollout.
+            clock: Gets marks of acting and simulating. Evaluating counts for the mark that follows.
+            after_step: Called with the number of each step when the task's results are in the rollout.
+        """
+        act, rollout = self._act, slot.rollout
         rollout.bootstrap.zero_()
         rollout.sums.zero_()
         noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
@@ -81,24 +90,25 @@ class Actor:
         self._sum_up(rollout)
         rollout.delta.copy_(self.agent.normaliser.delta(rollout.obs))
         rollout.last_obs.copy_(self.task.obs)
+        slot.run(self._evaluate)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What the next rollout depends on, beside the agent: the task's state, the generator, running episodes."""
+        """Everything but the agent that the next rollout depends on: task, generator of the noise, running episodes."""
         own = {"episode": self.running_episodes, "generator": self.generator.get_state()}
         return prefixed("task", self.task.state_dict()) | own
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from `state_dict`, bit-identically; with new episodes where the task could give no state."""
-        worlds = with_prefix("task", state)
-        self.task.load_state_dict(worlds)
+        """Continue from `state_dict`, bit-identically; with new episodes if the task has no state to save."""
+        task_state = with_prefix("task", state)
+        self.task.load_state_dict(task_state)
         self.generator.set_state(state["generator"])
         self.running_episodes.copy_(state["episode"])
-        if not worlds:
+        if not task_state:
             self.running_episodes.zero_()
             self._stagger()
 
     def _stagger(self) -> None:
-        """Let first episodes time out at different steps, as rsl_rl can: else worlds that never fall end together."""
+        """Let first episodes time out at different steps, as rsl_rl can: otherwise all time out in the same step."""
         if self.task.counts_by_itself:
             return
         steps = (0, self.task.spec.episode_steps)
@@ -109,16 +119,16 @@ class Actor:
         self._final_value.copy_(self.agent.value(self._final_obs))
 
     def _bootstrap(self, into: Tensor, timed_out: Tensor, final_obs: Tensor) -> None:
-        """The value that follows a time-out, `into` a step's `[N]` (`bootstrap: final_obs`)."""
+        """Write the values that follow time-outs `into` a step's `[N]`; 1 for each with `bootstrap: last_value`."""
         if self.config.bootstrap == "last_value":
-            into.copy_(timed_out)  # times the value, which is known after the horizon
+            into.copy_(timed_out)  # to be multiplied by the values, which are known after the horizon
         elif timed_out.device.type != "cpu" or timed_out.any():  # asking a GPU would wait for it
             self._final_obs.copy_(final_obs)
             self._value_final_obs()
             torch.mul(self._final_value, timed_out, out=into)
 
     def _sum_up(self, rollout: Rollout) -> None:
-        """Keep the running returns and lengths, and sum up the episodes that ended well or badly but not wrongly."""
+        """Go on with the running returns and lengths, and sum up the episodes that ended by a valid step."""
         so_far = torch.stack((rollout.reward, torch.ones_like(rollout.reward)), 1)  # [T, 2, N]
         for now, goes_on in zip(so_far, 1 - rollout.done, strict=True):
             torch.mul(now.add_(self.running_episodes), goes_on, out=self.running_episodes)

@@ -44,9 +44,9 @@ class Holistic(DRL_role):
         word = Decision.GO_ON
         while iteration < self.config.iterations and word is not Decision.STOP:
             iteration += 1
-            news = self.replica.iterate(self._decide)
-            self._report(iteration, news)
-            word = news.word
+            stats = self.replica.iterate(self._decide)
+            self._report(iteration, stats)
+            word = stats.decision
             if word is Decision.STOP or self.checkpointer.is_due(iteration):
                 self.checkpointer.save(self.replica, iteration, self.env_steps)
         return {"iteration": iteration, "stopped": word is Decision.STOP}
@@ -114,7 +114,7 @@ class Holistic(DRL_role):
         """What rank 0 says to all: the launcher's word, which knows of signals and of the time."""
         return Decision.STOP if Stop() in self.mgr.line.words() else Decision.GO_ON
 
-    def _report(self, iteration: int, news: IterationStats) -> None:
+    def _report(self, iteration: int, stats: IterationStats) -> None:
         """One row to the launcher. Waits for the device, once."""
         steps = self.config.learner.steps_of(self.mgr.layout)
         self.env_steps += steps
@@ -122,13 +122,13 @@ class Holistic(DRL_role):
         row["clock_s"] = time.monotonic()
         if self.reduction.group.rank == 0:
             row |= {
-                "reward_mean": news.reward_sum / steps,
-                "episodes": news.episodes,
-                "return_sum": news.return_sum,
-                "length_sum": news.length_sum,
-                "bad_worlds": news.bad_worlds,
+                "reward_mean": stats.reward_sum / steps,
+                "episodes": stats.episodes,
+                "return_sum": stats.return_sum,
+                "length_sum": stats.length_sum,
+                "bad_worlds": stats.bad_worlds,
                 **self.replica.metrics(),
-                **news.told,
-                **({"reward_terms": self.terms.means(news.term_sums, steps)} if self.terms else {}),
+                **stats.metrics,
+                **({"reward_terms": self.terms.means(stats.term_sums, steps)} if self.terms else {}),
             }
         self.mgr.report(row)

@@ -1,11 +1,11 @@
-"""What all GMIs of a group must know alike, once per iteration, in one exchange."""
+"""The one exchange of an iteration: what all GMIs of a group must know alike."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from gmi_drl.errors import GmiError
 
 
 class Decision(IntEnum):
-    """What rank 0 decides for all: it takes effect at the end of the same iteration everywhere."""
+    """Rank 0's decision for the whole group, in effect everywhere at the end of the same iteration."""
 
     GO_ON = 0
     STOP = 1
@@ -24,45 +24,62 @@ class Decision(IntEnum):
 
 @dataclass(frozen=True)
 class IterationStats:
-    """Of the whole group: the word of rank 0, sums over the iteration, advantage statistics, normaliser deltas.
+    """An iteration of the whole group.
 
-    `term_sums` are those of the terms of the reward, where they are told; `told` is what else a row of metrics has.
+    Attributes:
+        decision: Of rank 0.
+        reward_sum: Sum over the iteration, as are the four below it and `term_sums`; see `Rollout.sums`.
+        term_sums: Of the terms of the reward; empty if the task does not report them.
+        deltas: Of the normalisers, `[ranks, 1 + 2 O]`.
+        advantage_mean: Of the valid transitions.
+        advantage_std: As `advantage_mean`.
+        metrics: Further entries of the row of metrics.
     """
 
-    word: Decision
+    decision: Decision
     reward_sum: float
     episodes: float
     return_sum: float
     length_sum: float
     bad_worlds: float
     term_sums: tuple[float, ...]
-    advantage_mean: float
-    advantage_std: float
     deltas: Tensor
-    told: Mapping[str, Any] = field(default_factory=dict)
+    advantage_mean: float = 0.0
+    advantage_std: float = 1.0
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_sums(cls, decision: float, sums: Tensor, deltas: Tensor, **others: Any) -> Self:
+        """The statistics with these sums over all GMIs, `[5 + K]`, in the order of `Rollout.sums`."""
+        reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = sums.tolist()
+        sums_by_name = reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms)
+        return cls(Decision(int(decision)), *sums_by_name, deltas, **others)
 
 
-def exchange_stats(group: Group, word: Decision, sums: Tensor, advantages: Tensor, delta: Tensor) -> IterationStats:
-    """Exchange what each GMI saw. Waits for the device, once.
+def exchange_stats(group: Group, decision: Decision, sums: Tensor, advantages: Tensor, delta: Tensor) -> IterationStats:
+    """Exchange the statistics of each GMI's iteration. Waits for the device, once.
 
     Args:
-        group: Who exchange.
-        word: What this GMI would say; only rank 0's counts.
-        sums: Reward sum, episodes, return sum, length sum, bad worlds, then the K terms of the reward, as many on all
-            GMIs: float64 `[5 + K]`.
+        group: The GMIs that train together; all call this.
+        decision: Of this GMI; only rank 0's counts.
+        sums: As `Rollout.sums`, float64 `[5 + K]`, of the same length on all GMIs.
         advantages: Count, mean and M2, float64 `[3]`.
-        delta: The normaliser's, float64, on the device of the others.
+        delta: Of the normaliser, float64, on the device of `sums` and `advantages`.
+
+    Raises:
+        GmiError: if no GMI has a valid transition.
     """
-    said = torch.tensor([float(word)], dtype=torch.float64)
-    table = group.gather(torch.cat((said, torch.cat((sums, advantages, delta)).cpu())))
-    _, of_sums, of_advantages, deltas = torch.split(table, [1, len(sums), len(advantages), len(delta)], dim=1)
-    moments = [row for row in of_advantages if row[0] > 0]
+    own_decision = torch.tensor([float(decision)], dtype=torch.float64)
+    table = group.gather(torch.cat((own_decision, torch.cat((sums, advantages, delta)).cpu())))
+    lengths = [1, len(sums), len(advantages), len(delta)]
+    decisions, all_sums, all_advantages, deltas = torch.split(table, lengths, dim=1)
+    moments = [row for row in all_advantages if row[0] > 0]
     if not moments:
-        raise GmiError("every world of every GMI went wrong in all steps of an iteration: task or policy are broken")
+        raise GmiError(
+            "every environment of every GMI went wrong in all steps of an iteration: the task or the policy is broken"
+        )
     count, mean, m2 = reduce(merge_moments, moments).tolist()
     std = math.sqrt(m2 / max(count - 1, 1))
-    reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = of_sums.sum(0).tolist()
-    word = Decision(int(table[0, 0]))
-    return IterationStats(
-        word, reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms), mean, std, deltas
+    return IterationStats.from_sums(
+        decisions[0].item(), all_sums.sum(0), deltas, advantage_mean=mean, advantage_std=std
     )

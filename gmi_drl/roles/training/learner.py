@@ -49,11 +49,11 @@ class Learner:
         )
         self.generator = torch.Generator(device).manual_seed(seed)
 
-    def update(self, rollout: Rollout, news: IterationStats) -> None:
+    def update(self, rollout: Rollout, stats: IterationStats) -> None:
         """Learn from a judged rollout, gradients summed over the group, then scale as what all have seen asks for."""
-        rollout.normalise_advantages(news.advantage_mean, news.advantage_std)
+        rollout.normalise_advantages(stats.advantage_mean, stats.advantage_std)
         self.ppo.update(rollout, self.shuffled(rollout))
-        self.agent.normaliser.merge(news.deltas)
+        self.agent.normaliser.merge(stats.deltas)
 
     def shuffled(self, rollout: Rollout) -> Tensor:
         """A random order `[T * N]` of its transitions."""

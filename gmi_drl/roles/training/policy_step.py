@@ -1,4 +1,4 @@
-"""What an agent does between two steps of its worlds: the one way of acting, whoever trains, plays or serves."""
+"""How an agent acts between two steps of its environments, in training and in serving."""
 
 import torch
 from torch import Tensor
@@ -9,17 +9,17 @@ from gmi_drl.tasks import Task
 
 
 class PolicyStep:
-    """Actions of an agent in worlds, written in place; on a GPU one graph.
+    """Samples the actions of an agent into fixed tensors; on a GPU as one CUDA graph.
 
     Args:
-        task: The worlds, already on their first observation.
-        agent: Who acts.
-        cuda_graphs: Replay what the agent does as a CUDA graph, on a GPU.
+        task: The environments, already on their first observation.
+        agent: Acts in them.
+        cuda_graphs: Whether to use a CUDA graph, on a GPU.
 
     Attributes:
-        obs: What the agent saw in the last call, `[N, O]`.
-        action: What it did about it, `[N, A]`.
-        mean: Of its policy there, `[N, A]`.
+        obs: Observations of the last call, `[N, O]`.
+        action: Actions of the last call, `[N, A]`.
+        mean: Means of the policy in the last call, `[N, A]`.
     """
 
     def __init__(self, task: Task, agent: Agent, *, cuda_graphs: bool = True) -> None:
@@ -35,7 +35,8 @@ class PolicyStep:
         self._noise.copy_(noise)
         self._sample_on_obs()
 
+    @torch.no_grad()
     def _sample(self) -> None:
-        action, mean = self._agent.sample(self.obs, self._noise)
+        action, mean = self._agent.policy.act(self._agent.normaliser(self.obs), self._noise)
         self.action.copy_(action)
         self.mean.copy_(mean)

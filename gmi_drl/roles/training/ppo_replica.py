@@ -85,13 +85,13 @@ class PPOReplica:
         actor.collect(self.slot, self.clock)
 
         # Agree: what every GMI must know alike
-        news = exchange_stats(learner.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
+        stats = exchange_stats(learner.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
 
         # Learn: every mini-batch's gradients are summed over the group
-        learner.update(rollout, news)
+        learner.update(rollout, stats)
         self.clock.mark("learn_s")
         self.sync_s = learner.group.wait_s - waited_s
-        return news
+        return stats
 
     def leave_worlds(self) -> None:
         """Let go of the worlds, which somebody else closes, and of all that was made for them."""

@@ -32,13 +32,13 @@ from pathlib import Path
 import torch
 from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.learners import PPOConfig, RslRlConfig
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.comm.membership import Membership
 from gmi_drl.layout.reductions import MPR_SHM
-from gmi_drl.roles.training.iteration_stats import Word
+from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.rsl_rl.group import process_group
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
 from gmi_drl.roles.rsl_rl.version import installed, text
@@ -51,20 +51,20 @@ rank = 1 if child == 0 else 0
 ours = PPOConfig(hidden=(8,), horizon=4, epochs=2, minibatches=2, desired_kl=1e-3)
 config = RunConfig(learner=RslRlConfig(runner=runner_config(ours)))
 num_env = (4, 12)[rank]
-group = open_group(MPR_SHM, Membership(rank, [range(2)], hang_s=60), Spot(segment=fd))
+group = open_group(MPR_SHM, Membership(rank, [range(2)], hang_s=60), Rendezvous(segment=fd))
 reduction = open_reduction(MPR_SHM, group)
 with process_group(group, folder / "store", 60):
     task = make("ant", num_env=num_env, seed=rank)
     replica = RslRlReplica(task, config, reduction, sample_share=num_env / 16, seed=rank, log_dir=folder)
     for _ in range(5):  # x 2 epochs x 2 mini-batches = 20 updates
-        news = replica.iterate(lambda: Word.STOP if rank == 0 else Word.GO_ON)
+        stats = replica.iterate(lambda: Decision.STOP if rank == 0 else Decision.GO_ON)
 learner = tensor_digest(*replica.learner_state().values())
 alg = replica.runner.alg
 gradients = [parameter.grad.fill_(1 + rank) for parameter in (*alg.actor.parameters(), *alg.critic.parameters())]
 alg.reduce_parameters()
 means = {mean for gradient in gradients for mean in gradient.unique().tolist()}
 rate, count = replica.metrics()["learning_rate"], int(alg.actor.obs_normalizer.count)
-told = [learner, tensor_digest(task.obs), rate, count, news.word.name, text(installed()), *means]
+told = [learner, tensor_digest(task.obs), rate, count, stats.decision.name, text(installed()), *means]
 os.write(1, " ".join(map(str, ["told", *told])).encode() + b"\\n")
 group.barrier()
 group.close()

@@ -37,8 +37,8 @@ def digest(replica):
 def test_an_iteration_learns_and_tells_what_a_row_needs(tmp_path):
     replica = make_replica(tmp_path)
     before = digest(replica)
-    news = replica.iterate(lambda: Decision.STOP)
-    assert news.word is Decision.STOP and news.reward_sum != 0 and digest(replica) != before
+    stats = replica.iterate(lambda: Decision.STOP)
+    assert stats.decision is Decision.STOP and stats.reward_sum != 0 and digest(replica) != before
     told = replica.metrics()
     assert {*told} == {"surrogate_loss", "value_loss", "entropy", "learning_rate", "action_std"}
     assert told["action_std"] == pytest.approx(OURS.init_std, rel=0.1)

@@ -43,7 +43,7 @@ def test_what_was_learnt_is_what_acts(replica, tmp_path):
     assert agent.iteration == 3
     noise = torch.randn(3, 8)
     with torch.no_grad():
-        sample, mean = replica.learner.agent.sample(OBS, noise)
+        sample, mean = replica.learner.agent.policy.act(replica.learner.agent.normaliser(OBS), noise)
     assert torch.equal(agent.act(OBS), mean) and torch.equal(agent.act(OBS, noise), sample)
     assert not torch.equal(mean, initial_agent(SPEC, CONFIG).act(OBS))
 

@@ -27,19 +27,19 @@ def test_the_word_is_rank_0s_sums_add_and_advantages_pool():
     parts = [moments(advantages[:5, None]), moments(advantages[5:, None])]
     sums = torch.arange(5, dtype=torch.float64)
     delta = torch.ones(7, dtype=torch.float64)
-    news = exchange_stats(
+    stats = exchange_stats(
         Table(message(Decision.GO_ON, sums, parts[1], delta * 2)), Decision.STOP, sums, parts[0], delta
     )
-    assert news.word is Decision.STOP
-    assert (news.reward_sum, news.episodes, news.return_sum, news.length_sum, news.bad_worlds) == (0, 2, 4, 6, 8)
-    assert news.advantage_mean == pytest.approx(advantages.mean().item())
-    assert news.advantage_std == pytest.approx(advantages.std().item())
-    assert torch.equal(news.deltas, torch.stack((delta, delta * 2)))
+    assert stats.decision is Decision.STOP
+    assert (stats.reward_sum, stats.episodes, stats.return_sum, stats.length_sum, stats.bad_worlds) == (0, 2, 4, 6, 8)
+    assert stats.advantage_mean == pytest.approx(advantages.mean().item())
+    assert stats.advantage_std == pytest.approx(advantages.std().item())
+    assert torch.equal(stats.deltas, torch.stack((delta, delta * 2)))
 
 
 def test_an_iteration_without_one_valid_transition_is_an_error():
     nothing = torch.zeros(3, dtype=torch.float64)
-    with pytest.raises(GmiError, match="every world of every GMI went wrong"):
+    with pytest.raises(GmiError, match="every environment of every GMI went wrong"):
         exchange_stats(
             SingleRankGroup(),
             Decision.GO_ON,
@@ -52,9 +52,9 @@ def test_an_iteration_without_one_valid_transition_is_an_error():
 def test_terms_of_rewards_add_up_over_the_group():
     sums, advantages = torch.arange(7, dtype=torch.float64), moments(torch.randn(9, 1, dtype=torch.float64))
     delta = torch.ones(7, dtype=torch.float64)
-    news = exchange_stats(
+    stats = exchange_stats(
         Table(message(Decision.GO_ON, 10 * sums, advantages, 2 * delta)), Decision.GO_ON, sums, advantages, delta
     )
-    assert (news.bad_worlds, news.term_sums) == (44.0, (55.0, 66.0))
-    assert torch.equal(news.deltas, torch.stack((delta, 2 * delta)))
+    assert (stats.bad_worlds, stats.term_sums) == (44.0, (55.0, 66.0))
+    assert torch.equal(stats.deltas, torch.stack((delta, 2 * delta)))
     assert exchange_stats(SingleRankGroup(), Decision.GO_ON, sums[:5], advantages, delta).term_sums == ()

@@ -22,8 +22,8 @@ def make_learner(config=CONFIG, seed=3):
 
 
 def learn(learner, rollout):
-    news = exchange_stats(learner.group, Decision.GO_ON, rollout.sums, rollout.advantage_moments(), rollout.delta)
-    learner.update(rollout, news)
+    stats = exchange_stats(learner.group, Decision.GO_ON, rollout.sums, rollout.advantage_moments(), rollout.delta)
+    learner.update(rollout, stats)
 
 
 def digest(learner):

@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,6 @@ from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.flat_parameters import FlatParameters
-from gmi_drl.algo.rollout import Rollout
 from gmi_drl.config.run_config import a3c_of, default_config
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.training.actor import Actor
@@ -117,9 +117,10 @@ def act(order: Order, shared: Shared, queue: Any, ends: Any) -> None:
     task = make(order.task, num_env=order.num_env, device="cpu", seed=config.seed, threads=1)
     agent = make_agent(task.spec, learner, CPU, seed=config.seed)
     vector = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=torch.zeros).vector
-    actor, clock = Actor(task, agent, learner, torch.Generator().manual_seed(config.seed)), PhaseClock(CPU)
+    evaluate, noise = partial(agent.evaluate_actions, config=learner), torch.Generator().manual_seed(config.seed)
+    actor, clock = Actor(task, agent, learner, noise, evaluate=evaluate), PhaseClock(CPU)
     form = _form(order, learner.horizon)
-    rollout = Rollout(form.horizon, form.num_env, form.num_obs, form.num_actions, CPU)
+    slot = actor.make_slot()
     kinds = [kind.name for kind in form.kinds if kind.name != "facts"]
     with closing(task):
         while not ends.is_set():
@@ -128,10 +129,8 @@ def act(order: Order, shared: Shared, queue: Any, ends: Any) -> None:
                 agent.normaliser.load(shared.statistics)
                 version = shared.version.clone()
             clock.start()
-            actor.play(rollout, clock)
-            with torch.no_grad():
-                rollout.log_prob.copy_(agent.policy.log_prob(rollout.action, rollout.mean))
-            queue.put({name: getattr(rollout, name).clone() for name in kinds} | {"version": version})
+            actor.collect(slot, clock)
+            queue.put({name: getattr(slot.rollout, name).clone() for name in kinds} | {"version": version})
 
 
 def _form(order: Order, horizon: int) -> RolloutForm:

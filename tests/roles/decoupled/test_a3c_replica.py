@@ -13,7 +13,7 @@ from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels
-from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_of
+from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_tensors
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.probes.trainer_probe import made_up
 from gmi_drl.roles.training.iteration_stats import Decision
@@ -29,7 +29,7 @@ FORM = RolloutForm(2, 3, ANT.num_obs, ANT.num_actions)
 def run():
     """A replica, and the agent's end of its channels."""
     a3c = make_a3c(ANT, CONFIG, NoReduction(), CPU)
-    sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(max_lag=1), packed_bytes(published_of(a3c)))
+    sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(max_lag=1), packed_bytes(published_tensors(a3c)))
     mailboxes, memory = create_mailboxes(range(2)), create_memory()
     end = trainer_end(memory, mailboxes, 1, sizes, 5.0)
     agent = agent_end(memory, mailboxes, 0, sizes, 5.0)
@@ -54,12 +54,12 @@ def send(agent):
 def test_what_is_under_way_at_the_end_is_in_the_last_row(run):
     replica, agent = run
     send(agent)
-    news = replica.iterate(lambda: Decision.GO_ON)
-    assert news.told["dropped"] == {} and not agent.is_closed
+    stats = replica.iterate(lambda: Decision.GO_ON)
+    assert stats.metrics["dropped"] == {} and not agent.is_closed
     send(agent)
     agent.lease()
-    news = replica.iterate(lambda: Decision.GO_ON)
-    assert news.told["dropped"] == {"experience ended": 1} and agent.is_closed
+    stats = replica.iterate(lambda: Decision.GO_ON)
+    assert stats.metrics["dropped"] == {"experience ended": 1} and agent.is_closed
     assert replica.version == 2
 
 
@@ -67,5 +67,5 @@ def test_also_where_it_is_told_to_stop_before(run):
     replica, agent = run
     for _ in range(2):
         send(agent)
-    news = replica.iterate(lambda: Decision.STOP)
-    assert news.word is Decision.STOP and news.told["dropped"] == {"experience ended": 1} and agent.is_closed
+    stats = replica.iterate(lambda: Decision.STOP)
+    assert stats.decision is Decision.STOP and stats.metrics["dropped"] == {"experience ended": 1} and agent.is_closed
