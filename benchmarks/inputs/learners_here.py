@@ -106,7 +106,7 @@ class Dedicated(RemoteReplica):
         with patch.object(Actor, "_stagger", lambda actor: end_soon(actor.task)):
             for thread in self._threads:
                 thread.start()
-            told = agent.hear(HANG_S)
+            told = agent.receive(HANG_S)
         spec = TaskSpec(**told["spec"])
         super().__init__(spec, config, NoReduction(), sample_share=1.0, device=CPU, seed=config.seed)
         self.learn_from(agent, told["num_env"], len(told["terms"]))
@@ -163,6 +163,6 @@ def made(config: RunConfig, template: str | None = None) -> Any:
         learner = RslRlReplica(task, config, NoReduction(), sample_share=1.0, seed=1, log_dir=None)
     else:
         learner = PPOReplica(task.spec, config, NoReduction(), sample_share=1.0, device=CPU, seed=config.seed)
-        learner.enter_worlds(task, seed=2)
+        learner.attach_task(task, seed=2)
     end_soon(task)
     return learner

@@ -154,7 +154,7 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
         for module in replica.learner.agent.policy.modules():
             if isinstance(module, torch.nn.Linear):
                 in_place(module)
-    replica.enter_worlds(worlds, seed_of(config, 0, 0, "agent"))
+    replica.attach_task(worlds, seed_of(config, 0, 0, "agent"))
     for _ in range(iterations):
         stats = replica.iterate(lambda: Decision.GO_ON)
         yield stats.episodes, stats.return_sum, stats.length_sum

@@ -9,7 +9,7 @@ from gmi_drl.config.task_names import CLOSE_S
 from gmi_drl.errors import GmiWarning
 from gmi_drl.launch.processes.gmi_handle import GMIHandle, how_it_ended
 from gmi_drl.roles.launcher.connection import decode
-from gmi_drl.roles.launcher.protocol import Closed, Warned, said_by_gmi
+from gmi_drl.roles.launcher.protocol import Closed, Warned, parse_message_to_launcher
 from gmi_drl.run.process_names import name_of
 
 EXIT_S = 1.0  # from the end of a line until its process must have ended, or nothing is known of how
@@ -65,7 +65,7 @@ class Closing:
     def _said(self, number: int, data: bytes) -> str | None:
         """The complaint of a GMI that has closed all; None if it still closes. No message replaces the run's result."""
         try:
-            word = said_by_gmi(decode(data))
+            word = parse_message_to_launcher(decode(data))
         except ValueError as error:
             self.warn(number, f"it has said what is no word of a GMI while it closed {self._task}: {error}")
             return None

@@ -24,9 +24,9 @@ from gmi_drl.layout.waits import waits_of
 from gmi_drl.replay.files.index import SHARD_BYTES, GMIExperience, step_bytes
 from gmi_drl.replay.files.writer import Writing, writing
 from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
-from gmi_drl.roles.seeds import worlds_seed
+from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.latency import Latencies
-from gmi_drl.roles.serving.player import load_agent, newest_learner, require_policy
+from gmi_drl.roles.serving.player import load_agent, load_newest_learner, require_policy
 from gmi_drl.roles.training.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder, versions
@@ -186,7 +186,7 @@ def _writing(folder: Path, layout: Layout, steps: int, facts: Mapping[str, Any])
     spec = task_spec(layout.task)
     sizes = {"task": spec.name, "num_obs": spec.num_obs, "num_actions": spec.num_actions, "step_s": spec.step_s}
     gmis = {
-        gmi.id: GMIExperience(num_env=gmi.num_env, seed=worlds_seed(facts["seed"], gmi.id), shards=())
+        gmi.id: GMIExperience(num_env=gmi.num_env, seed=serving_seed(facts["seed"], gmi.id), shards=())
         for gmi in layout.gmis
     }
     need = steps * step_bytes(spec) * sum(gmi.num_env for gmi in layout.gmis)
@@ -233,7 +233,7 @@ def _supervise(
 def _folder_with_policy(run: RunFolder, spec: TaskSpec, config: RunConfig) -> Iterator[tuple[RunFolder, int]]:
     """A folder for the time of a `with` block in which all GMIs find one policy, whatever the run saves meanwhile."""
     load_agent(run, spec, config)  # says what is wrong with it before anything starts
-    iteration, learner = newest_learner(run)
+    iteration, learner = load_newest_learner(run)
     with tempfile.TemporaryDirectory(prefix="gmi-drl-serve-") as path:
         folder = RunFolder(Path(path), stays=False)
         folder.create()

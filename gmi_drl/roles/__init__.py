@@ -1,1 +1,1 @@
-"""What the process of a GMI does: the class users subclass, the GMIs it knows, and the holistic training role."""
+"""What the process of a GMI does: its first steps, the class that users subclass, and our roles, a package each."""

@@ -1,6 +1,6 @@
-"""The process of a GMI: `python -m gmi_drl.roles.main DESCRIPTOR NAME`, started by the launcher and nobody else.
+"""The process of a GMI: `python -m gmi_drl.roles.main DESCRIPTOR NAME`, started by the launcher only.
 
-The descriptor is that of a file with the order, `{"gmi": 0, ...}`; the name is for those who look at processes.
+DESCRIPTOR is an open file with the order as JSON, `{"gmi": 0, ...}`. NAME shows in lists of processes, and is not read.
 """
 
 import ctypes
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG = 1
 
 LONGEST = 4000
-"""Characters of an error or a complaint to the launcher."""
+"""Characters of an error message to the launcher, at most."""
 
 
 def main() -> int:
-    """Bind to the cores, then import torch, make the role, run it, and tell the launcher how it went."""
-    with open(int(sys.argv[1])) as paper:
-        order = json.load(paper)
+    """Bind to the cores, then import torch, make the role, run it, and send the launcher its result or error."""
+    with open(int(sys.argv[1])) as order_file:
+        order = json.load(order_file)
     leave_to_launcher()
     if order["drains"]:
         signal.signal(DRAIN, drain)
@@ -42,54 +42,54 @@ def main() -> int:
     from gmi_drl.roles.launcher.connection import LauncherConnection
     from gmi_drl.roles.launcher.protocol import Done
 
-    line, worlds = LauncherConnection(order["line"]), list[Any]()
-    _tell_warnings(line)
+    launcher, tasks = LauncherConnection(order["launcher"]), list[Any]()
+    _send_warnings(launcher)
     try:
-        line.deliver(Done(_run(order, line, worlds)))
+        launcher.deliver(Done(_run(order, launcher, tasks)))
     except Exception as error:
         if not isinstance(error, GmiError):
             traceback.print_exc()
         failed = describe(error)
-        line.deliver(failed)
-        _close(worlds, line)
+        launcher.deliver(failed)
+        _close(tasks, launcher)
         _finish(order)
         if failed.blames_peer:
-            _end_at_once()
+            _exit_at_once()
         return 1
-    _close(worlds, line)
+    _close(tasks, launcher)
     _finish(order)
     return 0
 
 
-def _tell_warnings(line: "LauncherConnection") -> None:
-    """From now on tell the launcher of our warnings, too: nobody may look at the log of a run that goes on."""
+def _send_warnings(launcher: "LauncherConnection") -> None:
+    """Send our warnings to the launcher, too, from now on: few read the log of a run that goes on."""
     from gmi_drl.errors import GmiWarning
     from gmi_drl.roles.launcher.protocol import Warned
 
     show = warnings.showwarning
 
-    def show_and_tell(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    def show_and_send(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         show(message, category, *where, **more)
         if issubclass(category, GmiWarning):
-            line.report(Warned(str(message)))
+            launcher.report(Warned(str(message)))
 
-    warnings.showwarning = show_and_tell
+    warnings.showwarning = show_and_send
 
 
-def _close(worlds: list[Any], line: "LauncherConnection") -> None:
-    """Close what the role has left open, and say so: the launcher waits for it, and ends a process that hangs."""
+def _close(tasks: list[Any], launcher: "LauncherConnection") -> None:
+    """Close the role's tasks and send `Closed`: the launcher waits for it, and kills a process that hangs here."""
     from gmi_drl.roles.launcher.protocol import Closed
 
     complaint = ""
-    if worlds:  # else nobody has imported this
-        from gmi_drl.roles.worlds import close_worlds
+    if tasks:  # else the module, which imports torch, may not be loaded
+        from gmi_drl.roles.open_tasks import close_tasks
 
-        complaint = close_worlds(worlds)
-    line.deliver(Closed(complaint[:LONGEST]))
+        complaint = close_tasks(tasks)
+    launcher.deliver(Closed(complaint[:LONGEST]))
 
 
 def _finish(order: dict[str, Any]) -> None:
-    """Wait for the GPU where the next to go may not leave anything in flight; the launcher knows what it needs."""
+    """Wait for the GPU if this process must leave no work in flight there, as the order says."""
     if order["drains"]:
         from gmi_drl.comm.memory.cuda_context import finish
 
@@ -97,7 +97,7 @@ def _finish(order: dict[str, Any]) -> None:
 
 
 def describe(error: Exception) -> "Failed":
-    """An error as a word to the launcher. That a peer failed is the peer's error first of all."""
+    """An error as a message to the launcher. `blames_peer`: the error of the peer that ended or is silent says more."""
     from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
     from gmi_drl.roles.launcher.protocol import Failed
 
@@ -109,18 +109,18 @@ def describe(error: Exception) -> "Failed":
     )
 
 
-def _end_at_once() -> NoReturn:
-    """With a failure, and without what an orderly end does: threads of gloo still stand in what the peer was lost in.
+def _exit_at_once() -> NoReturn:
+    """Exit with status 1 and no cleanup: threads of gloo still wait for the lost peer.
 
-    Where these are ended in order, the C++ library aborts the process now and then.
+    When Python ends them in order, the C++ library sometimes aborts the process.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
 
 
-def _run(order: dict[str, Any], line: "LauncherConnection", worlds: list[Any]) -> Any:
-    """Everything that needs torch. `worlds` gets the tasks that the role makes."""
+def _run(order: dict[str, Any], launcher: "LauncherConnection", tasks: list[Any]) -> Any:
+    """Make and run the role. All that imports torch happens here. The tasks that the role opens go into `tasks`."""
     import torch
 
     from gmi_drl.comm.memory.cuda_context import make_context
@@ -136,14 +136,15 @@ def _run(order: dict[str, Any], line: "LauncherConnection", worlds: list[Any]) -
     torch.set_num_interop_threads(1)
     resources = Resources.from_order(order["resources"])
     folders = Path(order["run_folder"]), Path(order["meeting"])
-    told = {name: order[name] for name in ("hang_s", "is_far", "predecessors", "agents_are_succeeded") if name in order}
-    with GMI_manager(layout, gmi, *folders, line, resources, worlds=worlds, **told) as manager:
+    names = ("hang_s", "is_remote", "predecessors", "agents_are_restarted")
+    settings = {name: order[name] for name in names if name in order}
+    with GMI_manager(layout, gmi, *folders, launcher, resources, tasks=tasks, **settings) as manager:
         manager.become_current()
-        line.deliver(Attached())
+        launcher.deliver(Attached())
         if layout.device_of(gmi.id).kind == "gpu":
             make_context()
-            line.deliver(OnDevice())
-            line.await_proof()
+            launcher.deliver(OnDevice())
+            launcher.await_proof()
         role_class = load_role(order["role"])
         name = "holistic" if gmi.roles == HOLISTIC else "+".join(gmi.roles)
         return role_class(gmi.id, name, layout.device_of(gmi.id).index).GMI_run(**order["params"])
@@ -168,9 +169,9 @@ def load_role(location: str) -> Any:
 
 
 def _module_by_name(name: str) -> Any:
-    """A module that is installed or, if none is, one in the working directory.
+    """An installed module or, if there is none of this name, one in the working directory.
 
-    Only then may anything be imported from there: roles of ours import what layouts and configurations name.
+    Only then is the working directory searched: our own roles import modules that layouts and configurations name.
     """
     if importlib.util.find_spec(name.partition(".")[0]) is None:
         sys.path.append(os.getcwd())
@@ -178,9 +179,9 @@ def _module_by_name(name: str) -> Any:
 
 
 def _module_from_file(path: Path) -> Any:
-    """A file as a module, under a name of its own: a role in `random.py` replaces no other module."""
+    """A file as a module, whose name gets a prefix, so that a role in `random.py` replaces no other module."""
     name = f"gmi_drl_role_{path.stem}"
-    sys.path.append(str(path.resolve().parent))  # for modules beside it
+    sys.path.append(str(path.resolve().parent))  # for imports of modules in the same folder
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
@@ -197,20 +198,20 @@ def _bind_to_cores() -> None:
 
 
 def die_with(parent: int, number: int = signal.SIGKILL) -> None:
-    """Be sent a signal when the launcher dies, however it dies."""
+    """Have the kernel send this process a signal when its parent, the launcher, dies in any way."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it died before the call above
         os._exit(1)
 
 
 def drain(number: int, frame: FrameType | None) -> None:
-    """End this process when its GPU has done what it was told: a client of MPS that ends earlier may harm the others.
+    """Signal handler: end this process once its GPU is idle. A client of MPS that ends earlier may harm the others.
 
-    Nothing else is waited for: a role may stand in anything, and who sent the signal may be dead.
+    It waits for nothing else: the role may be blocked anywhere, and the sender of the signal may be dead.
     """
     signal.signal(DRAIN, signal.SIG_IGN)
     try:
-        if "gmi_drl.comm.memory.cuda_context" in sys.modules:  # else it has told its GPU nothing yet
+        if "gmi_drl.comm.memory.cuda_context" in sys.modules:  # else it has not used its GPU yet
             from gmi_drl.comm.memory.cuda_context import finish
 
             finish()

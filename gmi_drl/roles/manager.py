@@ -31,15 +31,15 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.presence import pinned
 
 if TYPE_CHECKING:
-    from gmi_drl.roles.worlds import Closable
+    from gmi_drl.roles.open_tasks import Closable
 
 ALONE = "(alone)"
-"""The group of a GMI that the layout has in none, whose groups have no such names."""
+"""The group of a GMI that is in no group of the layout. No group of a layout can have this name."""
 
 
 @dataclass(frozen=True)
 class NamedGroup:
-    """GMIs that reduce together, and their group's name; a member's place in `members` is its rank."""
+    """A group of GMIs that reduce together. The index of a GMI in `members` is its rank."""
 
     name: str
     members: tuple[int, ...]
@@ -47,35 +47,35 @@ class NamedGroup:
 
 @dataclass
 class GMI_manager:
-    """Knows the layout, this process's GMI and its groups. There is one per process; `add_GMI` gives it.
+    """The layout, this process's GMI and its groups. There is one manager in a process; `add_GMI` returns it.
 
     Attributes:
         layout: All GMIs.
-        gmi: This process's.
-        run_folder: Where this run keeps its files.
-        meeting: A folder of this launch, where what needs a path of its own can meet.
-        line: The line to the launcher.
+        gmi: The GMI of this process.
+        run_folder: The files of this run.
+        meeting: A folder of this launch, for rendezvous that need a path.
+        launcher: The connection to the launcher.
         resources: What this GMI shares with others.
-        hang_s: Deadline in seconds of every wait for another GMI, as many times as `waits` says.
+        hang_s: Deadline in seconds of every wait for another GMI, times the factors of `waits`.
         waits: Of the layout.
-        keepalives: By which this GMI shows others, and the launcher, that it waits and is not silent.
-        predecessors: Processes of this GMI that have died since the run was started.
-        agents_are_succeeded: Whether an agent that dies is started again while the others go on.
-        worlds: What the process has made to simulate and not closed yet; see `roles.worlds`.
-        is_far: Whether the launcher does not see `run_folder`: what shall stay has to be carried there, see `home`.
+        keepalives: Show others, and the launcher, that this GMI waits and does not hang.
+        predecessors: How many processes of this GMI have died since the run was started.
+        agents_are_restarted: Whether an agent that dies is started again while the others go on.
+        tasks: The tasks of this process that are not closed yet; see `roles.open_tasks`.
+        is_remote: Whether the launcher is on a host that does not see `run_folder`; see `checkpoint_store`.
     """
 
     layout: Layout
     gmi: GMI
     run_folder: Path
     meeting: Path
-    line: LauncherConnection
+    launcher: LauncherConnection
     resources: Resources
     hang_s: float
-    worlds: list["Closable"] = field(default_factory=list)
-    is_far: bool = False
+    tasks: list["Closable"] = field(default_factory=list)
+    is_remote: bool = False
     predecessors: int = 0
-    agents_are_succeeded: bool = False
+    agents_are_restarted: bool = False
     waits: Waits = field(init=False)
     keepalives: Keepalives = field(default_factory=Keepalives)
     _reductions: dict[str, Reduction] = field(default_factory=dict)
@@ -85,8 +85,8 @@ class GMI_manager:
 
     def __post_init__(self) -> None:
         self.waits = waits_of(self.layout)
-        self.keepalives.send.append(self.line.renew)
-        # Before any role runs: others can send to this GMI, and see it end, from now on.
+        self.keepalives.send.append(self.launcher.renew)
+        # Before any role runs: from now on others can send to this GMI, and see its death.
         if self.resources.mailboxes and Messages.obstacle() is None:
             self._messages = Messages(self.resources.mailboxes, self.gmi.id, self.hang_s, self.keepalives)
 
@@ -96,7 +96,7 @@ class GMI_manager:
 
     @classmethod
     def add_GMI(cls, GMI_id: int) -> "GMI_manager":
-        """Register this process as the GMI that it was launched as.
+        """The manager of this process, which must be that GMI.
 
         Raises:
             UsageError: if the process is no GMI, or another one.
@@ -109,32 +109,32 @@ class GMI_manager:
         return manager
 
     def set_GPU(self, GMI_id: int, gpu_id: int) -> None:
-        """Attach a GMI to its device, an index within the layout's devices of its kind.
+        """Check that a GMI is on this device, an index within the layout's devices of its kind.
 
         Raises:
-            UsageError: if the layout has it elsewhere: the layout decides, before CUDA starts.
+            UsageError: if the layout has it on another one: the layout decides, before CUDA starts.
         """
         device = self.layout.device_of(GMI_id)
         if device.index != gpu_id:
             raise UsageError(f"the layout has GMI {GMI_id} on {device.kind} {device.index}, not on {gpu_id}")
 
     def configure(self) -> RunConfig:
-        """The configuration of this GMI's run; what of it is for a whole process is in force from now on."""
+        """Load the configuration of the run, and apply its settings that hold for the whole process (`tf32`)."""
         config = load_config(RunFolder(self.run_folder).config_file)
         set_precision(self.device, tf32=config.tf32)
         return config
 
-    def home(self) -> CheckpointStore:
-        """Where checkpoints of the run are kept, and other files of its folder."""
-        checkpoints = pinned(RunFolder(self.run_folder).checkpoints)  # what takes its place may be another run's
-        return RemoteCheckpointStore(checkpoints, self.line) if self.is_far else CheckpointStore(checkpoints)
+    def checkpoint_store(self) -> CheckpointStore:
+        """Stores the checkpoints of the run, and other files of its folder."""
+        checkpoints = pinned(RunFolder(self.run_folder).checkpoints)  # another run's folder may take its name later
+        return RemoteCheckpointStore(checkpoints, self.launcher) if self.is_remote else CheckpointStore(checkpoints)
 
     @property
     def device(self) -> torch.device:
-        """Where this GMI's tensors live. A GMI sees one GPU only, so it is always `cuda:0`.
+        """Device of this GMI's tensors. A GMI sees one GPU only, so on a GPU it is `cuda:0`.
 
         Raises:
-            MachineError: This build of torch has no CUDA, and the GMI is on a GPU.
+            MachineError: if the GMI is on a GPU and this build of torch has no CUDA.
         """
         if self.layout.device_of(self.gmi.id).kind == "cpu":
             return torch.device("cpu")
@@ -146,13 +146,13 @@ class GMI_manager:
         return torch.device("cuda:0")
 
     def get_group(self, *GMI_ids: int) -> NamedGroup:
-        """The smallest group that holds all these GMIs; `get_group(i, i)`, as the paper writes it, is GMI i's own.
+        """The smallest group that has all these GMIs; `get_group(i, i)`, as the paper writes it, is GMI i's own.
 
-        Of several that are as small it is the first in the layout: where GMIs are in more than one group, name the one
-        that is meant (`named_group`). A GMI that the layout has in no group is alone.
+        If several have the same size, the first in the layout: use `named_group` where GMIs are in more than one. A GMI
+        that is in no group of the layout is alone.
 
         Raises:
-            UsageError: if there is none.
+            UsageError: if no group has them all.
         """
         known = {name: group.members for name, group in self.layout.groups.items()}
         groups = [NamedGroup(name, members) for name, members in known.items() if set(GMI_ids) <= set(members)]
@@ -177,9 +177,9 @@ class GMI_manager:
         self.reduction(group).reduce(data)
 
     def reduction(self, group: NamedGroup) -> Reduction:
-        """The reduction of a group, opened at its first use (every member must come).
+        """The reduction of a group, opened at its first use; every member must call this.
 
-        What went wrong then is raised again later: the place where its ranks meet serves once.
+        An error then is raised again at every later call: the ranks of a group can rendezvous only once.
         """
         if self.gmi.id not in group.members:
             raise UsageError(f"GMI {self.gmi.id} is not in group {group.name!r} of GMIs {list(group.members)}")
@@ -194,11 +194,11 @@ class GMI_manager:
         return self._reductions[group.name]
 
     def send(self, data: Any, GMI_id: int) -> Sending:
-        """Copy a tree of tensors to another GMI; see `Messages.send`. `wait()` on what it returns for its arrival."""
+        """Copy a tree of tensors to another GMI; see `Messages.send`. `wait()` of the result waits for the arrival."""
         return self._mailboxes_with(GMI_id, are_on_one_node).send(data, GMI_id)
 
     def recv(self, GMI_id: int) -> Any:
-        """Wait for the next message of another GMI; its tensors come to this GMI's device. See `Messages.recv`."""
+        """Wait for the next message of another GMI, with its tensors on this GMI's device. See `Messages.recv`."""
         return self._mailboxes_with(GMI_id, can_hear).recv(GMI_id, self.device)
 
     def hear(self, GMI_id: int, patience: float) -> Any:
@@ -207,18 +207,18 @@ class GMI_manager:
 
     @property
     def channel_memory(self) -> tuple[int, Mailboxes]:
-        """The descriptor of the memory of experience, and the mailboxes of the GMIs that share it.
+        """The descriptor of the channels' memory, and the mailboxes by which its users notify each other.
 
         Raises:
             UsageError: if the layout has no channels.
         """
         if self.resources.channels is None or self.resources.mailboxes is None:
-            raise UsageError("this layout has no channels: say `channels: {}`")
+            raise UsageError("this layout has no channels: add `channels: {}` to it")
         return self.resources.channels, self.resources.mailboxes
 
     def report(self, row: dict[str, Any]) -> None:
-        """Send a row of numbers (JSON) to the launcher, never waiting for it."""
-        self.line.report(Report(row))
+        """Send a row of numbers (JSON) to the launcher, without ever waiting for it."""
+        self.launcher.report(Report(row))
 
     def close(self) -> None:
         """Leave all groups."""
@@ -244,7 +244,7 @@ class GMI_manager:
         with ExitStack() as opened:
             ranks = opened.enter_context(closing(open_group(method, member, self.resources.rendezvous[group.name])))
             reduction = open_reduction(method, ranks, self.device)
-            opened.pop_all()  # `close` does it
+            opened.pop_all()  # `close` closes them
         return reduction
 
     def _mailboxes_with(self, GMI_id: int, reaches: Callable[[Layout, int, int], bool]) -> Messages:

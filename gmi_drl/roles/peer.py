@@ -1,4 +1,4 @@
-"""Another GMI, which is asked and answers, or asks and is answered."""
+"""Requests to another GMI and its answers, or its requests and our answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -6,11 +6,11 @@ from typing import Any, Protocol
 from gmi_drl.layout.waits import FIRST_HAND
 
 CLOSE = "close"
-"""The last thing that is asked for; nobody answers it."""
+"""The last request to a GMI that serves; it is not answered."""
 
 
 class Mail(Protocol):
-    """What passes trees of tensors between GMIs: `roles.manager.GMI_manager`."""
+    """Passes trees of tensors between GMIs: `roles.manager.GMI_manager`."""
 
     hang_s: float
 
@@ -27,37 +27,37 @@ class Peer:
     Args:
         mail: Of this GMI.
         gmi_id: Of the other one.
-        patience: How many times `hang_s` its messages are waited for; see `gmi_drl.layout.waits`.
+        patience: How many times `hang_s` to wait for a message; see `gmi_drl.layout.waits`.
     """
 
     def __init__(self, mail: Mail, gmi_id: int, patience: float = FIRST_HAND) -> None:
         self._mail, self._gmi_id, self._patience = mail, gmi_id, patience
 
-    def say(self, data: Any) -> None:
-        """Send it something."""
+    def send(self, data: Any) -> None:
+        """Send a message, without waiting."""
         self._mail.send(data, self._gmi_id)
 
-    def hear(self, least_s: float = 0.0) -> Any:
-        """Wait for what it says next.
+    def receive(self, least_s: float = 0.0) -> Any:
+        """Wait for its next message.
 
         Args:
-            least_s: Wait for so many seconds, if that is longer.
+            least_s: Wait at least this long, in seconds.
 
         Raises:
             PeerDiedError: If it has ended.
-            PeerSilentError: If neither it nor anybody that it waits for says anything in that time.
+            PeerSilentError: If in that time no message comes from it, or from a GMI that it waits for.
         """
         return self._mail.hear(self._gmi_id, max(self._patience, least_s / self._mail.hang_s))
 
-    def ask(self, deed: str, data: Any = None) -> Any:
-        """Have it do something, and wait for what it answers."""
-        self.say((deed, data))
-        return self.hear()
+    def request(self, action: str, data: Any = None) -> Any:
+        """Send a request, and wait for the answer."""
+        self.send((action, data))
+        return self.receive()
 
-    def serve(self, deeds: Mapping[str, Callable[[Any], Any]]) -> None:
-        """Do what it asks for, by name, and answer, until it closes."""
+    def serve(self, actions: Mapping[str, Callable[[Any], Any]]) -> None:
+        """Answer its requests, by the names of their actions, until it sends `CLOSE`."""
         while True:
-            deed, data = self.hear()
-            if deed == CLOSE:
+            action, data = self.receive()
+            if action == CLOSE:
                 return
-            self.say(deeds[deed](data))
+            self.send(actions[action](data))

@@ -1,4 +1,4 @@
-"""What GMIs draw from."""
+"""The seeds of GMIs."""
 
 import hashlib
 from pathlib import Path
@@ -9,7 +9,7 @@ SEEDS = 2**32
 
 
 def seed_of(config: RunConfig, iteration: int, gmi_id: int, purpose: str) -> int:
-    """A seed that no other GMI, purpose or point of restart shares."""
+    """A seed, another one for each GMI, each purpose and each iteration after which a run goes on."""
     text = f"{config.seed}/{iteration}/{gmi_id}/{purpose}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
 
@@ -19,6 +19,6 @@ def start_of(resume: str | None) -> int:
     return int(Path(resume).name) if resume else 0
 
 
-def worlds_seed(seed: int, number: int) -> int:
-    """What GMI `number` draws from where a policy is served."""
+def serving_seed(seed: int, number: int) -> int:
+    """The seed of GMI `number` where a policy is served."""
     return (seed + number) % SEEDS

@@ -47,10 +47,10 @@ def test_worlds_that_a_probe_has_left_take_no_memory_from_the_next():
     spec, left = TASK_SPECS["ant"], []
     replica = PPOReplica(spec, default_config(spec), NoReduction(device=CUDA), sample_share=1.0, device=CUDA, seed=0)
     for num_env in (16, 4096, 16):  # the first pays for what stays with a process
-        replica.enter_worlds(make("ant", num_env=num_env, device="cuda", physics="native"), seed=0)
+        replica.attach_task(make("ant", num_env=num_env, device="cuda", physics="native"), seed=0)
         for _ in range(replica.warm_up_iterations + 1):
             replica.iterate(lambda: Decision.GO_ON)
-        replica.leave_worlds()
+        replica.detach_task()
         _forget_peak(CUDA)
         left.append(torch.cuda.memory_reserved(CUDA))
     assert left[1] <= left[0] + 32 * MIB and left[2] <= left[0] + 32 * MIB

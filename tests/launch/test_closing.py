@@ -8,7 +8,7 @@ from conftest import open_layout, tiny_config, tiny_layout
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.launch import closing
 from gmi_drl.launch.closing import Closing
-from gmi_drl.roles.launcher.connection import encode, line_pair
+from gmi_drl.roles.launcher.connection import encode, socket_pair
 from gmi_drl.roles.launcher.protocol import Closed, Done, Warned
 from gmi_drl.run.folder import RunFolder
 
@@ -30,7 +30,7 @@ class Server(GMI_DRL.DRL_role):
                 time.sleep(600)
             if on_close == "breaks":
                 raise OSError("the recorder is gone")
-        self.mgr.worlds.append(SimpleNamespace(spec=SimpleNamespace(name="zoo:Lion"), close=close))
+        self.mgr.tasks.append(SimpleNamespace(spec=SimpleNamespace(name="zoo:Lion"), close=close))
         if fails:
             raise ValueError("a bug in my role")
         return "a result"
@@ -78,7 +78,7 @@ class Told:
     """A GMI that says something more, and how it ended."""
 
     def __init__(self, *words, code=None):
-        self._line, theirs = line_pair()
+        self._line, theirs = socket_pair()
         self._line.setblocking(False)
         self.line_fd, self.code = self._line.fileno(), code
         with theirs:

@@ -20,13 +20,13 @@ class Reinforce:
         self.agent = make_agent(task.spec, self.config, task.device, seed=config.seed)
         policy = self.agent.policy
         self.flat = FlatParameters(policy.parameters_in_order(), tail=0, make_bucket=reduction.bucket)
-        self.enter_worlds(task)
+        self.attach_task(task)
 
-    def enter_worlds(self, task):
+    def attach_task(self, task):
         self.actor = Actor(task, self.agent, self.config, torch.Generator().manual_seed(self.seed))
         self.slot = self.actor.make_slot()
 
-    def leave_worlds(self):
+    def detach_task(self):
         self.actor = self.slot = None
 
     def iterate(self, decide):
@@ -54,7 +54,7 @@ class Reinforce:
     def learner_state(self):
         return {"parameters": self.flat.vector, "normaliser": self.agent.normaliser.statistics}
 
-    def worlds_state(self):
+    def local_state(self):
         return self.actor.state_dict()
 
 
@@ -68,12 +68,12 @@ class ToyProbe(ReplicaProbe):
         Path(__file__).with_name(f"probed-{self.GMI_id}").touch()
         return Reinforce(task, self.config, self.mgr.reduction(self.group), self.seed("agent"))
 
-    def leave_worlds(self):
+    def detach_task(self):
         if self.replica is not None:
-            self.replica.leave_worlds()
+            self.replica.detach_task()
 
-    def enter_worlds(self, task):
+    def attach_task(self, task):
         if self.replica is None:
             self.replica = self.make_replica(task)
         else:
-            self.replica.enter_worlds(task)
+            self.replica.attach_task(task)

@@ -79,7 +79,7 @@ def meta_replica(watch: Watch, task: SimTask, reduction: Reduction | None = None
         replica = PPOReplica(
             task.spec, config, reduction or NoReduction(device=META), sample_share=1.0, device=META, seed=0
         )
-        replica.enter_worlds(task, seed=0)
+        replica.attach_task(task, seed=0)
         replica.iterate(go_on)
     return replica
 

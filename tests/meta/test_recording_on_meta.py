@@ -9,7 +9,7 @@ from told import META, Told, meta_device
 from gmi_drl.comm.channels import ChannelSizes
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout.layout import Channels
-from gmi_drl.roles.decoupled.rollout_writer import recording_of
+from gmi_drl.roles.decoupled.rollout_writer import make_rollout_writer
 
 FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=1)
 BY_STEP = 5
@@ -38,7 +38,7 @@ def place_on(device):
 def test_no_copy_is_waited_for_by_itself(device, mode):
     sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(mode=mode), parameter_bytes=64)
     with meta_device() as watch:
-        recording, place = recording_of(sizes, META), place_on(device)
+        recording, place = make_rollout_writer(sizes, META), place_on(device)
         recording.begin(place)
         steps = []
         for t in range(FORM.horizon):

@@ -70,7 +70,7 @@ class Replay:
 
     def attach(self, replica):
         """Let a replica learn in these worlds, from the actions that were taken."""
-        replica.enter_worlds(self, seed=0)
+        replica.attach_task(self, seed=0)
         policy = replica.learner.agent.policy
         policy.act = lambda obs, noise: (self.tape["action"][self.now], policy.actor(obs))
 

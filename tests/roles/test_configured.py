@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_layout
 
-from gmi_drl.roles.launcher.connection import LauncherConnection, line_pair
+from gmi_drl.roles.launcher.connection import LauncherConnection, socket_pair
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.probes import probe
@@ -28,12 +28,12 @@ class ReachedError(Exception):
 def start(tmp_path, monkeypatch):
     """Starts a GMI with a configuration; how torch multiplies as it makes its worlds."""
 
-    def make_worlds(*args):
+    def open_task(*args):
         raise ReachedError
 
     for module in (holistic, probe, server):
-        monkeypatch.setattr(module, "make_worlds", make_worlds)
-    ours, theirs = line_pair()
+        monkeypatch.setattr(module, "open_task", open_task)
+    ours, theirs = socket_pair()
     layout, folder = tiny_layout(gmis=1), RunFolder(tmp_path / "run")
     manager = GMI_manager(
         layout, layout.gmis[0], folder.path, tmp_path, LauncherConnection(theirs.detach()), Resources(), hang_s=5

@@ -8,14 +8,14 @@ from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.launcher.connection import LauncherConnection, line_pair
+from gmi_drl.roles.launcher.connection import LauncherConnection, socket_pair
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
 
 
 @pytest.fixture
 def manager(monkeypatch):
-    ours, theirs = line_pair()
+    ours, theirs = socket_pair()
     layout = tiny_layout(gmis=1)
     manager = GMI_manager(
         layout,

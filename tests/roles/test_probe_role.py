@@ -31,13 +31,13 @@ def test_a_measurement_has_as_many_iterations_as_it_was_given():
 
 def test_a_learners_replica_is_made_with_its_worlds_and_goes_with_them():
     probe, first, second = object.__new__(AnyProbe), Worlds(), Worlds()
-    probe.leave_worlds()  # there are none yet
-    probe.enter_worlds(first)
+    probe.detach_task()  # there are none yet
+    probe.attach_task(first)
     replica = weakref.ref(probe.replica)
     assert replica().task is first
-    probe.leave_worlds()
+    probe.detach_task()
     assert replica() is None  # before others are made, whose memory counts
-    probe.enter_worlds(second)
+    probe.attach_task(second)
     assert probe.replica.task is second
 
 
@@ -47,10 +47,10 @@ class Order(ReplicaProbe):
     make_replica = GMI_run = None
 
     def __init__(self, *words):
-        self.mgr = SimpleNamespace(worlds=[], line=SimpleNamespace(await_words=lambda wait_s: [*words]))
+        self.mgr = SimpleNamespace(tasks=[], launcher=SimpleNamespace(await_messages=lambda wait_s: [*words]))
         self.said = []
 
-    def leave_worlds(self):
+    def detach_task(self):
         self.said.append("left")
 
 
@@ -62,7 +62,7 @@ def test_worlds_are_closed_before_others_are_made():
         raise ZeroDivisionError
 
     probe.make_task, probe.seed = make_task, lambda purpose: 0
-    probe.mgr.worlds.append(SimpleNamespace(close=lambda: probe.said.append("closed")))
+    probe.mgr.tasks.append(SimpleNamespace(close=lambda: probe.said.append("closed")))
     probe.mgr.device = torch.device("cpu")
     with pytest.raises(ZeroDivisionError):
         probe._measure(2, 0.0)
@@ -81,16 +81,16 @@ class Slow(ReplicaProbe):
     warm_up_iterations = 3
 
     def __init__(self, device):
-        self.mgr = SimpleNamespace(worlds=[], device=torch.device(device))
+        self.mgr = SimpleNamespace(tasks=[], device=torch.device(device))
         self.done, self.now_s = 0, 0.0
 
     def make_task(self, num_env, seed):
         return None
 
-    def leave_worlds(self):
+    def detach_task(self):
         pass
 
-    def enter_worlds(self, task):
+    def attach_task(self, task):
         pass
 
     def seed(self, purpose):

@@ -100,7 +100,7 @@ def test_phases_are_of_the_last_iteration_alone():
     replica = PPOReplica(
         TASK_SPECS["ant"], tiny_config(), reduction, sample_share=1.0, device=torch.device("cpu"), seed=0
     )
-    replica.enter_worlds(make("ant", num_env=2), seed=0)
+    replica.attach_task(make("ant", num_env=2), seed=0)
     replica.iterate(lambda: Decision.GO_ON)
     phases = replica.phases()
     assert set(phases) == set(PHASE_NAMES) and phases["sync_s"] == 0
@@ -119,7 +119,7 @@ def test_a_replica_goes_on_with_the_learner_of_another():
         )
         for seed in (0, 1)
     )
-    first.enter_worlds(make("ant", num_env=2), seed=0)
+    first.attach_task(make("ant", num_env=2), seed=0)
     first.iterate(lambda: Decision.GO_ON)
     state = {name: tensor.clone() for name, tensor in first.learner_state().items()}
     assert any(not torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
@@ -134,11 +134,11 @@ def test_worlds_that_are_left_take_along_all_that_was_made_for_them():
         TASK_SPECS["ant"], tiny_config(), NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0
     )
     for num_env in (2, 3):
-        replica.enter_worlds(make("ant", num_env=num_env), seed=0)
+        replica.attach_task(make("ant", num_env=num_env), seed=0)
         replica.iterate(lambda: Decision.GO_ON)
         left = [weakref.ref(part) for part in (replica.actor, replica.actor.task, replica.slot, replica.slot.rollout)]
         left.append(weakref.ref(replica.learner.ppo._shuffled))
-        replica.leave_worlds()
+        replica.detach_task()
         assert [reference() for reference in left] == [None] * 5
 
 
@@ -150,9 +150,9 @@ def test_worlds_that_are_left_take_along_all_that_was_captured(monkeypatch):
     )
     task = make("ball_balance", num_env=4)
     replica = PPOReplica(task.spec, tiny_config(), NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0)
-    replica.enter_worlds(task, seed=0)
+    replica.attach_task(task, seed=0)
     replica.iterate(lambda: Decision.GO_ON)
     captured = list(made)
     task.close()
-    replica.leave_worlds()
+    replica.detach_task()
     assert len(captured) > 3 and not any(work() for work in captured)

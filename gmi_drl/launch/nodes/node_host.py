@@ -21,7 +21,7 @@ from gmi_drl.launch.shared_resources import HostResources
 from gmi_drl.layout.environment import without_mps
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.connection import decode, encode
-from gmi_drl.roles.launcher.protocol import Attached, Failed, Keep, OnDevice, Proved, said_by_gmi
+from gmi_drl.roles.launcher.protocol import Attached, Failed, OnDevice, Proved, StoreFile, parse_message_to_launcher
 from gmi_drl.run.process_names import gmi_of, is_proxy
 
 Say = Callable[..., None]
@@ -154,7 +154,7 @@ class Host:
         complete = {name: value for name, value in wanted.items() if value is not None}
         for name in ("layout", "run_folder", "meeting"):
             order[name] = str(self._here(order[name]))
-        order["is_far"] = self._mirror is not None
+        order["is_remote"] = self._mirror is not None
         module = CHILD
         if is_proxy(number):
             order |= {"gmi": gmi_id, "home": self._node, "drains": False}  # no device is its
@@ -196,14 +196,14 @@ class Host:
     def _carry(self, gmi_id: int, gmi: GMIProcess, data: bytes) -> None:
         """A GMI's word to the launcher; what is to be proved is proved here. Where that fails the GMI does."""
         try:
-            word = said_by_gmi(decode(data))
+            word = parse_message_to_launcher(decode(data))
             if isinstance(word, Attached) and not is_proxy(gmi_id):
                 self._instances.prove_attached(self._ids.index(gmi_id), gmi.pid)
             elif isinstance(word, OnDevice):
                 self._instances.prove_on_device(self._ids.index(gmi_id), gmi.pid)
                 gmi.say(encode(Proved()))
                 return
-            elif isinstance(word, Keep) and self._mirror:
+            elif isinstance(word, StoreFile) and self._mirror:
                 self._mirror.carry(gmi_id, word.file)
                 return
         except ValueError:

@@ -11,7 +11,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.launch.processes.gmi_process import end_of
 from gmi_drl.roles.launcher.connection import encode
-from gmi_drl.roles.launcher.protocol import Failed, Kept
+from gmi_drl.roles.launcher.protocol import Failed, Stored
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.process_names import is_proxy
 
@@ -64,7 +64,7 @@ class RemoteGMI:
             self.said(b"")  # it waits for an answer, so it says no last word itself
         else:
             if tells:
-                self.say(encode(Kept()))
+                self.say(encode(Stored()))
 
     def has_ended(self, code: int) -> None:
         """The node has seen its end."""

@@ -23,7 +23,7 @@ from gmi_drl.launch.processes.gmi_handle import LOST, how_it_ended
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import far_agents
 from gmi_drl.roles.launcher.connection import decode
-from gmi_drl.roles.launcher.protocol import AtHome, said_by_gmi
+from gmi_drl.roles.launcher.protocol import StoreCommand, parse_message_to_launcher
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.process_names import gmi_of, is_proxy, proxy_of
@@ -113,8 +113,8 @@ class RemoteNode:
     def _hear_word(self, gmi: RemoteGMI, data: bytes) -> None:
         """A word for those who supervise GMIs, or for the keeper of the run folder."""
         with suppress(ValueError):  # the supervisor knows what to say of that
-            word = said_by_gmi(decode(data))
-            if isinstance(word, AtHome) and self.keeper:
+            word = parse_message_to_launcher(decode(data))
+            if isinstance(word, StoreCommand) and self.keeper:
                 gmi.kept(partial(self.keeper.do, word.do, word.given))
                 return
         gmi.said(data)

@@ -14,7 +14,7 @@ from typing import Any
 from gmi_drl.launch.group_leader import GroupLeader
 from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.process_signals import DRAIN, held_back
-from gmi_drl.roles.launcher.connection import MAX_BYTES, line_pair
+from gmi_drl.roles.launcher.connection import MAX_BYTES, socket_pair
 from gmi_drl.roles.launcher.resources import Resources
 
 CHILD = "gmi_drl.roles.main"
@@ -45,9 +45,9 @@ class GMIProcess(GroupLeader):
         module: str = CHILD,
     ) -> None:
         self.log, self._guard, self._drains = log, guard, bool(order["drains"])
-        self._line, theirs = line_pair()
+        self._line, theirs = socket_pair()
         self._line.setblocking(False)
-        ours = {"line": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
+        ours = {"launcher": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
         # In memory, since an argument of a process is at most 128 KiB long.
         with theirs, open(os.memfd_create("gmi-drl-order"), "w+") as paper, log.open("ab") as output:
             paper.write(json.dumps({**order, **ours}))

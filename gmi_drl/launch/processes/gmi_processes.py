@@ -22,15 +22,15 @@ from gmi_drl.roles.launcher.protocol import (
     Closed,
     Done,
     Failed,
-    GMIWord,
-    LauncherWord,
+    MessageToGMI,
+    MessageToLauncher,
     OnDevice,
     Proved,
     Ready,
     Report,
     Warned,
     Wrote,
-    said_by_gmi,
+    parse_message_to_launcher,
 )
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
@@ -105,7 +105,7 @@ class GMIProcesses:
             "meeting": str(folder.meeting),
             "hang_s": hang_s,
             "drains": instances.drains,
-            "agents_are_succeeded": succession is not None,
+            "agents_are_restarted": succession is not None,
         }
         self._succession = succession
         self._children = Children(order, roles, folder, instances, start, resources=resources, environment=environment)
@@ -134,7 +134,7 @@ class GMIProcesses:
         """What the roles have returned, by the ids of the GMIs that are done."""
         return {number: result for number, result in self._results.items() if not is_proxy(number)}
 
-    def say(self, number: int, word: LauncherWord) -> None:
+    def say(self, number: int, word: MessageToGMI) -> None:
         """Send a word to one GMI; one that has ended does not hear it."""
         self._children[number].say(encode(word))
 
@@ -193,12 +193,12 @@ class GMIProcesses:
         self._children.add(number)
         self._starting[number] = WaitClock()
 
-    def _receive(self, wait_s: float) -> tuple[list[tuple[int, GMIWord]], GmiError | None]:
+    def _receive(self, wait_s: float) -> tuple[list[tuple[int, MessageToLauncher]], GmiError | None]:
         """Words that have come within `wait_s`, and how a GMI failed, after which all that was said is heard.
 
         Complaints about peers give way to the peers' own errors.
         """
-        received, deadline = list[tuple[int, GMIWord]](), time.monotonic() + wait_s
+        received, deadline = list[tuple[int, MessageToLauncher]](), time.monotonic() + wait_s
         error, complaint = None, None
         deaths = dict[int, GmiDiedError]()
         while True:
@@ -248,7 +248,7 @@ class GMIProcesses:
     def _may_be_succeeded(self, number: int) -> bool:
         return self._succession is not None and number in self._succession.gmis
 
-    def _read(self, number: int, has_ended: bool) -> GMIWord | None:
+    def _read(self, number: int, has_ended: bool) -> MessageToLauncher | None:
         """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
 
         Both are watched, since what a role has started may hold the line open.
@@ -288,9 +288,9 @@ class GMIProcesses:
                 self._failed.add(number)
         return word
 
-    def _understood(self, number: int, data: bytes) -> GMIWord:
+    def _understood(self, number: int, data: bytes) -> MessageToLauncher:
         try:
-            return said_by_gmi(decode(data))
+            return parse_message_to_launcher(decode(data))
         except ValueError as error:
             text = f"{name_of(number)} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
             raise GmiError(f"{text}{self._log_of(number)}") from None

@@ -110,12 +110,12 @@ class A3CReplica:
         self.a3c.normaliser.load(state["normaliser"])
         self.a3c.load_state_dict(state)
 
-    def worlds_state(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """Empty: a trainer has no environments, and those of agents begin anew."""
         return {}
 
-    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
-        """Do nothing; see `worlds_state`."""
+    def load_local_state(self, state: dict[str, Tensor]) -> None:
+        """Do nothing; see `local_state`."""
 
     def publish(self) -> None:
         """Publish the current version, unless that is done. All trainers have the same, so one of a pool does it."""

@@ -14,15 +14,15 @@ from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.config.run_config import a3c_of
 from gmi_drl.layout.experience import FACTS
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes
-from gmi_drl.roles.decoupled.rollout_writer import RolloutWriter, recording_of
-from gmi_drl.roles.decoupled.startup import tell_of_worlds
-from gmi_drl.roles.decoupled.trainer_connection import way_to_trainers
+from gmi_drl.roles.decoupled.rollout_writer import RolloutWriter, make_rollout_writer
+from gmi_drl.roles.decoupled.startup import send_task_info
+from gmi_drl.roles.decoupled.trainer_connection import connect_to_trainers
 from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of, start_of
 from gmi_drl.roles.serving.player import new_agent
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.phases import ACT, SIMULATE
 from gmi_drl.tasks.terms import terms_of
 
@@ -36,12 +36,12 @@ class ExperienceAgent(DRL_role):
         Args:
             resume: The checkpoint that the trainers go on from; the worlds of an agent begin anew.
         """
-        config, start, way = self.mgr.configure(), start_of(resume), way_to_trainers(self.mgr)
+        config, start, way = self.mgr.configure(), start_of(resume), connect_to_trainers(self.mgr)
         nth = f" {self.mgr.predecessors}" if self.mgr.predecessors else ""  # a successor draws anew
         task_seed = seed_of(config, start, self.GMI_id, f"task{nth}")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
-        task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, task_seed)
-        tell_of_worlds(self, task, way)
+        task = open_task(self.mgr, config, self.mgr.gmi.num_env, task_seed)
+        send_task_info(self, task, way)
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
         agent, vector = new_agent(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
@@ -49,7 +49,7 @@ class ExperienceAgent(DRL_role):
         actor = Actor(task, agent, learner, noise, evaluate=evaluate, cuda_graphs=config.cuda_graphs)
         newest = PolicyFollower(agent, vector)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
-        recording = recording_of(sizes, device)
+        recording = make_rollout_writer(sizes, device)
         with closing(way.open(sizes)) as end:
             return {"rollouts": RolloutLoop(actor, newest, recording, end).play_on()}
 

@@ -64,5 +64,5 @@ def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:
     """That of a trainer."""
     memory = mgr.channel_memory
     return trainer_end(
-        *memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_succeeded, keepalives=mgr.keepalives
+        *memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_restarted, keepalives=mgr.keepalives
     )

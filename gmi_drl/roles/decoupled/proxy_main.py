@@ -1,8 +1,7 @@
-"""The process that stands in for an agent of another host (`comm.channels.stand_in`).
+"""The process of a proxy: it acts for an agent of another host towards its trainers (`comm.channels.proxy`).
 
-`python -m gmi_drl.roles.decoupled.proxy_main DESCRIPTOR NAME`, started on the host of the trainers by its agent and
-nobody else, and supervised as a GMI is. The descriptor is that of a file with the order, `{"gmi": 3, ...}`; the name is
-for those who look at processes.
+`python -m gmi_drl.roles.decoupled.proxy_main DESCRIPTOR NAME`, started on the host of the trainers by that host's
+supervisor only, and watched as a GMI is. For the arguments see `roles.main`.
 """
 
 import json
@@ -17,9 +16,9 @@ from gmi_drl.roles.main import describe, die_with
 
 
 def main() -> int:
-    """Meet the agent and do as it says, until it ends; tell the launcher how that went."""
-    with open(int(sys.argv[1])) as paper:
-        order = json.load(paper)
+    """Connect to the agent and serve it until it ends; send the launcher the outcome."""
+    with open(int(sys.argv[1])) as order_file:
+        order = json.load(order_file)
     leave_to_launcher()
     die_with(order["parent"])
 
@@ -27,21 +26,21 @@ def main() -> int:
     from gmi_drl.roles.launcher.connection import LauncherConnection
     from gmi_drl.roles.launcher.protocol import Attached, Done
 
-    line = LauncherConnection(order["line"])
-    line.deliver(Attached())
+    launcher = LauncherConnection(order["launcher"])
+    launcher.deliver(Attached())
     try:
-        _stand_in(order)
+        _serve(order)
     except Exception as error:
         if not isinstance(error, GmiError):
             traceback.print_exc()
-        line.deliver(describe(error))
+        launcher.deliver(describe(error))
         return 1
-    line.deliver(Done(None))
+    launcher.deliver(Done(None))
     return 0
 
 
-def _stand_in(order: dict[str, Any]) -> None:
-    """Everything that needs torch."""
+def _serve(order: dict[str, Any]) -> None:
+    """Connect and serve. All that imports torch happens here."""
     import torch
 
     from gmi_drl.comm.channels.proxy import AgentProxy
@@ -64,8 +63,8 @@ def _stand_in(order: dict[str, Any]) -> None:
     messages = Messages(mailboxes, gmi_id, hang_s)  # trainers can see this process end from now on
     member = proxy_membership(gmi_id, PROXY, order["home"], hang_s)
     wire = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[AGENT]
-    with closing(AgentProxy(wire, memory, mailboxes, gmi_id, hang_s, messages.send, waits)) as stand_in:
-        stand_in.serve()
+    with closing(AgentProxy(wire, memory, mailboxes, gmi_id, hang_s, messages.send, waits)) as proxy:
+        proxy.serve()
 
 
 if __name__ == "__main__":

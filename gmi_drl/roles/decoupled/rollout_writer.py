@@ -109,7 +109,7 @@ class StepWriter(WholeWriter):
         self._send_whole(tuple(self._at_end), facts)
 
 
-def recording_of(sizes: ChannelSizes, device: torch.device) -> RolloutWriter:
+def make_rollout_writer(sizes: ChannelSizes, device: torch.device) -> RolloutWriter:
     """That of an agent on a device."""
     if device.type == "cpu":
         return InPlaceWriter(sizes, device)

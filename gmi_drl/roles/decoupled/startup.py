@@ -16,7 +16,7 @@ from gmi_drl.tasks.terms import terms_of
 from gmi_drl.workload import TaskSpec
 
 
-def tell_of_worlds(role: DRL_role, task: Task, way: TrainerConnection) -> None:
+def send_task_info(role: DRL_role, task: Task, way: TrainerConnection) -> None:
     """Tell all trainers the sizes of the worlds and terms of the reward, once; the first agent of a pool does it."""
     if role.GMI_id != pool_of(role.mgr.layout, role.GMI_id).agents[0] or role.mgr.predecessors:
         return
@@ -24,14 +24,14 @@ def tell_of_worlds(role: DRL_role, task: Task, way: TrainerConnection) -> None:
     way.tell(json.dumps({"spec": asdict(task.spec), "terms": list(terms.names) if terms else []}))
 
 
-def hear_of_worlds(role: DRL_role) -> tuple[TaskSpec, list[str]]:
+def receive_task_info(role: DRL_role) -> tuple[TaskSpec, list[str]]:
     """What the first agent of the pool tells of them."""
     first, *_ = pool_of(role.mgr.layout, role.GMI_id).agents
-    told = json.loads(Peer(role.mgr, first).hear(LOADING_S))
+    told = json.loads(Peer(role.mgr, first).receive(LOADING_S))
     return TaskSpec(**told["spec"] | {"hidden": tuple(told["spec"]["hidden"])}), told["terms"]
 
 
-def tell_of_room(role: DRL_role) -> None:
+def announce_memory(role: DRL_role) -> None:
     """Tell all agents of this host that the channels have their memory; the first trainer of a pool does it."""
     layout = role.mgr.layout
     pool, stood_in = pool_of(layout, role.GMI_id), far_agents(layout)  # who stands in for one sees it
@@ -39,4 +39,4 @@ def tell_of_room(role: DRL_role) -> None:
         return
     for gmi_id in pool.agents:
         if gmi_id not in stood_in:
-            Peer(role.mgr, gmi_id).say("room")
+            Peer(role.mgr, gmi_id).send("room")

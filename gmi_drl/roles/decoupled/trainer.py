@@ -4,7 +4,7 @@ from typing import Any
 
 from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_tensors
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes, open_trainer_end
-from gmi_drl.roles.decoupled.startup import hear_of_worlds, tell_of_room
+from gmi_drl.roles.decoupled.startup import announce_memory, receive_task_info
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.holistic import Holistic
 from gmi_drl.tasks.terms import RewardTerms
@@ -25,7 +25,7 @@ class Trainer(Holistic):
 
     def set_up_replica(self, start: int) -> None:
         """See `Holistic`: the first agent of its pool tells what its worlds are."""
-        spec, names = hear_of_worlds(self)
+        spec, names = receive_task_info(self)
         device = self.mgr.device
         self.terms = RewardTerms(names, device) if names else None
         a3c = make_a3c(spec, self.config, self.reduction, device)
@@ -39,4 +39,4 @@ class Trainer(Holistic):
             last=self.config.iterations,
             publishes=self.GMI_id == sizes.trainers[0],
         )
-        tell_of_room(self)
+        announce_memory(self)

@@ -37,13 +37,13 @@ class LocalConnection:
     def tell(self, text: str) -> None:
         """See `TrainerConnection`."""
         for trainer in self._trainers:
-            Peer(self._mgr, trainer).say(text)
+            Peer(self._mgr, trainer).send(text)
 
     def open(self, sizes: ChannelSizes) -> AgentEnd:
         """See `TrainerConnection`. The first trainer says that there is room; a successor knows."""
         mgr = self._mgr
         if not mgr.predecessors:
-            Peer(mgr, self._trainers[0]).hear(LOADING_S)
+            Peer(mgr, self._trainers[0]).receive(LOADING_S)
         return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.predecessors, mgr.waits)
 
 
@@ -78,6 +78,6 @@ class RemoteConnection:
         return RemoteAgentEnd(self._carrier, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device)
 
 
-def way_to_trainers(mgr: GMI_manager) -> TrainerConnection:
+def connect_to_trainers(mgr: GMI_manager) -> TrainerConnection:
     """The one that an agent has."""
     return RemoteConnection(mgr) if proxy_group_name(mgr.gmi.id) in mgr.resources.rendezvous else LocalConnection(mgr)

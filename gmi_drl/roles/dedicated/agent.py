@@ -48,7 +48,7 @@ class TrainingAgent(DRL_role):
                 return {"rollout": sent(slot.rollout), "phases": phases}
 
             names = list(actor.terms.names) if actor.terms else []
-            trainer.say({"spec": asdict(task.spec), "num_env": task.num_env, "terms": names})
+            trainer.send({"spec": asdict(task.spec), "num_env": task.num_env, "terms": names})
             trainer.serve(
                 {
                     "collect": collect,

@@ -12,7 +12,7 @@ from gmi_drl.roles.training.ppo_replica import PPOReplica
 
 
 class RemoteActor:
-    """Has an agent play with what the learner has learnt, and takes what it has met; see `roles.replica.AnyActor`.
+    """Has an agent play with what the learner has learnt, and takes what it has met; see `roles.replica.RolloutSource`.
 
     Args:
         agent: Who plays, and judges.
@@ -32,29 +32,29 @@ class RemoteActor:
         self.phases: dict[str, float] = {}
 
     def make_slot(self) -> Slot:
-        """See `AnyActor`."""
+        """See `RolloutSource`."""
         return Slot(Rollout(*self._shape, self._learner.device, self._num_terms))
 
     def collect(self, slot: Slot, clock: PhaseClock) -> None:
-        """See `AnyActor`: all of it is one phase here, `RemoteReplica.phases` parts it."""
+        """See `RolloutSource`: all of it is one phase here, `RemoteReplica.phases` parts it."""
         learnt = self._learner.state_dict()
-        told = self._agent.ask("collect", {name: learnt[name] for name in ("parameters", "normaliser")})
+        told = self._agent.request("collect", {name: learnt[name] for name in ("parameters", "normaliser")})
         for name, tensor in told["rollout"].items():
             getattr(slot.rollout, name).copy_(tensor)
         self.phases = told["phases"]
         clock.mark("sim_s")
 
     def state_dict(self) -> dict[str, Tensor]:
-        """See `AnyActor`: that of the agent, with its simulators' worlds."""
-        return {name: tensor.cpu() for name, tensor in self._agent.ask("save").items()}
+        """See `RolloutSource`: that of the agent, with its simulators' worlds."""
+        return {name: tensor.cpu() for name, tensor in self._agent.request("save").items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """See `AnyActor`."""
-        self._agent.ask("load", state)
+        """See `RolloutSource`."""
+        self._agent.request("load", state)
 
     def let_go(self) -> None:
         """Let the agent go, and so its simulators."""
-        self._agent.say((CLOSE, None))
+        self._agent.send((CLOSE, None))
 
 
 class RemoteReplica(PPOReplica):

@@ -36,7 +36,7 @@ class RemoteTask:
 
     def __init__(self, simulators: Sequence[Peer], device: torch.device) -> None:
         self._simulators, self.device = tuple(simulators), device
-        greetings = [simulator.hear(LOADING_S) for simulator in simulators]
+        greetings = [simulator.receive(LOADING_S) for simulator in simulators]
         first = greetings[0]
         self.spec = TaskSpec(**first["spec"])
         self.counts_by_itself: bool = first["counts_by_itself"]
@@ -59,8 +59,8 @@ class RemoteTask:
         if self._may_be_staggered:  # by who acts, before the first step
             lengths, self._may_be_staggered = torch.split(self.episode_length, self._sizes), False
         for simulator, part, length in zip(self._simulators, actions, lengths, strict=True):
-            simulator.say(("step", {"action": part, "episode_length": length}))
-        told = [simulator.hear() for simulator in self._simulators]
+            simulator.send(("step", {"action": part, "episode_length": length}))
+        told = [simulator.receive() for simulator in self._simulators]
         self.simulated_s += max(one["simulated_s"] for one in told)
 
         self.obs, reward, final_obs = (_joined([one[name] for one in told]) for name in ("obs", "reward", "final_obs"))
@@ -79,14 +79,14 @@ class RemoteTask:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """See `Task.load_state_dict`."""
         for number, simulator in enumerate(self._simulators):
-            simulator.say(("load", with_prefix(f"{number}", state)))
-        self._begin([simulator.hear() for simulator in self._simulators])
+            simulator.send(("load", with_prefix(f"{number}", state)))
+        self._begin([simulator.receive() for simulator in self._simulators])
 
     def close(self) -> None:
         """Let the simulators go. Closing twice is fine."""
         for simulator in self._simulators:
             with suppress(PeerDiedError):  # which its launcher tells
-                simulator.say((CLOSE, None))
+                simulator.send((CLOSE, None))
         self._simulators = ()
 
     def _begin(self, told: Sequence[Mapping[str, Any]]) -> None:
@@ -104,8 +104,8 @@ class RemoteTask:
 
     def _ask_all(self, deed: str) -> list[Any]:
         for simulator in self._simulators:
-            simulator.say((deed, None))
-        return [simulator.hear() for simulator in self._simulators]
+            simulator.send((deed, None))
+        return [simulator.receive() for simulator in self._simulators]
 
 
 class RemoteTerms(RewardTerms):
@@ -123,7 +123,7 @@ class RemoteTerms(RewardTerms):
 
     def pop_sums(self) -> Tensor:
         """See `RewardTerms.pop_sums`."""
-        sums: Tensor = sum((simulator.ask("terms") for simulator in self._simulators), torch.zeros_like(self._sums))
+        sums: Tensor = sum((simulator.request("terms") for simulator in self._simulators), torch.zeros_like(self._sums))
         return sums
 
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.peer import Peer
-from gmi_drl.roles.seeds import seed_of, start_of, worlds_seed
-from gmi_drl.roles.worlds import make_worlds
+from gmi_drl.roles.seeds import seed_of, serving_seed, start_of
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
 from gmi_drl.templates.dedicated import Chain, chain_of
@@ -28,8 +28,8 @@ class Simulator(DRL_role):
     def simulate(self, config: RunConfig, seed: int) -> None:
         """Serve until the agent closes."""
         torch.manual_seed(seed)  # some simulators draw from torch's own generator
-        task = make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)
-        serve_worlds(task, Peer(self.mgr, self.chain.agent, self.mgr.waits.behind))
+        task = open_task(self.mgr, config, self.mgr.gmi.num_env, seed)
+        serve_task(task, Peer(self.mgr, self.chain.agent, self.mgr.waits.behind))
 
 
 class TrainingSimulator(Simulator):
@@ -46,10 +46,10 @@ class ServingSimulator(Simulator):
 
     def GMI_run(self, seed: int, **agents: Any) -> None:
         """Serve an agent; what else is asked of the agents is their business."""
-        self.simulate(self.mgr.configure(), worlds_seed(seed, self.chain.place_of(self.GMI_id)))
+        self.simulate(self.mgr.configure(), serving_seed(seed, self.chain.place_of(self.GMI_id)))
 
 
-def serve_worlds(task: Task, agent: Peer) -> None:
+def serve_task(task: Task, agent: Peer) -> None:
     """Tell an agent of the worlds, then do with them what it asks for (`RemoteTask`)."""
     terms = terms_of(task)
 
@@ -65,7 +65,7 @@ def serve_worlds(task: Task, agent: Peer) -> None:
         return now()
 
     names = list(terms.names) if terms else None
-    agent.say(now(spec=asdict(task.spec), counts_by_itself=task.counts_by_itself, terms=names))
+    agent.send(now(spec=asdict(task.spec), counts_by_itself=task.counts_by_itself, terms=names))
     agent.serve(
         {
             "step": lambda asked: _step(task, asked["action"], asked["episode_length"]),

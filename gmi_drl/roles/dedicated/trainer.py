@@ -32,7 +32,7 @@ class Trainer(Holistic):
     def set_up_replica(self, start: int) -> None:
         """See `Holistic`."""
         agent = Peer(self.mgr, self._chain.agent, self.mgr.waits.experience)
-        told = agent.hear(LOADING_S)
+        told = agent.receive(LOADING_S)
         self.terms = RewardTerms(told["terms"], torch.device("cpu")) if told["terms"] else None
         self.replica = RemoteReplica(
             TaskSpec(**told["spec"]),

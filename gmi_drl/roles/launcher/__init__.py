@@ -1,1 +1,1 @@
-"""What a GMI and its launcher tell each other."""
+"""A GMI's side of its launcher: messages, what it inherits, and where it stores checkpoints."""

@@ -1,4 +1,4 @@
-"""The line between a GMI and its launcher: JSON messages over an inherited socket pair. No pickle, no RPC."""
+"""The connection between a GMI and its launcher: JSON messages over an inherited socket pair. No pickle, no RPC."""
 
 import json
 import math
@@ -10,121 +10,128 @@ from typing import NoReturn
 
 from gmi_drl.comm.memory.cuda_context import finish
 from gmi_drl.errors import GmiError
-from gmi_drl.roles.launcher.protocol import GMIWord, LauncherWord, Proved, Waits, said_by_launcher, to_message
+from gmi_drl.roles.launcher.protocol import (
+    MessageToGMI,
+    MessageToLauncher,
+    Proved,
+    Waits,
+    parse_message_to_gmi,
+    to_json,
+)
 
 MAX_BYTES = 64 * 1024
 """Longest message; `SOCK_SEQPACKET` keeps each whole."""
 
 
 RENEW_S = 10.0
-"""Between two words to the launcher that say no more than that this GMI waits."""
+"""Least time between two `Waits`."""
 
 PROOF_S = 600.0
-"""Until a launcher must have seen where a GMI computes, and all others that are asked about before it."""
+"""Deadline for `Proved`: the launcher checks one GMI of a device after the other."""
 
 
-def line_pair() -> tuple[socket.socket, socket.socket]:
-    """Sockets of the launcher and of the GMI; the second is to be inherited."""
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """The sockets of the launcher and of the GMI, which inherits the second."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def encode(word: LauncherWord | GMIWord) -> bytes:
-    """One message.
+def encode(message: MessageToGMI | MessageToLauncher) -> bytes:
+    """The bytes of a message.
 
     Raises:
-        GmiError: if it is too long.
+        GmiError: if they are too many.
     """
-    data = json.dumps(to_message(word)).encode()
+    data = json.dumps(to_json(message)).encode()
     if len(data) > MAX_BYTES:
         raise GmiError(f"a message of {len(data)} bytes is longer than {MAX_BYTES}: write it to the run folder instead")
     return data
 
 
 def decode(data: bytes) -> object:
-    """What one message holds: `words` tells what is said by it. Raises ValueError for what is no JSON."""
+    """The JSON value in bytes, for the parsers of `protocol`. Raises ValueError if they are no JSON."""
     try:
-        message: object = json.loads(data)
+        value: object = json.loads(data)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    return message
+    return value
 
 
 class LauncherConnection:
-    """A GMI's end of the line."""
+    """A GMI's end of the connection. A GMI whose launcher has gone exits at its next call."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(False)
-        self._early: list[LauncherWord] = []
+        self._unread: list[MessageToGMI] = []
         self._renewed_s = -math.inf
 
-    def report(self, word: GMIWord) -> None:
+    def report(self, message: MessageToLauncher) -> None:
         """Send without ever waiting: a launcher that does not read misses the message."""
         try:
-            self._socket.send(encode(word))
+            self._socket.send(encode(message))
         except BlockingIOError:
             return
         except OSError:
-            self._leave()
+            self._exit()
 
     def renew(self) -> None:
-        """Tell the launcher, once in `RENEW_S` at most, that this GMI waits for somebody who is slow and not silent."""
+        """Report `Waits`, at most once in `RENEW_S`: this GMI waits for one that is slow, and does not hang."""
         if time.monotonic() - self._renewed_s > RENEW_S:
             self._renewed_s = time.monotonic()
             self.report(Waits())
 
-    def deliver(self, word: GMIWord) -> None:
-        """Send what must arrive, such as a result or an error.
+    def deliver(self, message: MessageToLauncher) -> None:
+        """Send a message that must arrive, such as a result or an error.
 
-        A launcher that is stopped is waited for; with one that dies the kernel ends this process.
+        This waits for a launcher that is stopped. If the launcher dies, the kernel ends this process.
         """
         self._socket.setblocking(True)
         try:
-            self._socket.send(encode(word))
+            self._socket.send(encode(message))
         except OSError:
-            self._leave()
+            self._exit()
         finally:
             self._socket.setblocking(False)
 
-    def words(self) -> list[LauncherWord]:
-        """What the launcher has said since the last call, e.g. `[Stop()]`."""
-        words, self._early = self._early, []
+    def messages(self) -> list[MessageToGMI]:
+        """The messages that have arrived since the last call, e.g. `[Stop()]`. Does not wait."""
+        messages, self._unread = self._unread, []
         while True:
             try:
                 data = self._socket.recv(MAX_BYTES)
             except BlockingIOError:
-                return words
+                return messages
             except OSError:
-                self._leave()
+                self._exit()
             if not data:
-                self._leave()
-            words.append(said_by_launcher(decode(data)))
+                self._exit()
+            messages.append(parse_message_to_gmi(decode(data)))
 
-    def await_words(self, wait_s: float) -> list[LauncherWord]:
-        """As `words`, after waiting at most `wait_s` for one."""
-        select([self._socket], [], [], 0 if self._early else wait_s)
-        return self.words()
+    def await_messages(self, wait_s: float) -> list[MessageToGMI]:
+        """As `messages`, after waiting at most `wait_s` for one."""
+        select([self._socket], [], [], 0 if self._unread else wait_s)
+        return self.messages()
 
     def await_proof(self) -> None:
-        """Wait for `Proved`, as `await_word`."""
+        """Wait for `Proved`; see `await_message`."""
         late = f"the launcher has not proved within {PROOF_S:.0f} s where this GMI computes"
-        self.await_word(Proved(), PROOF_S, late)
+        self.await_message(Proved(), PROOF_S, late)
 
-    def await_word(self, awaited: LauncherWord, wait_s: float, late: str) -> None:
-        """Wait for a word; other words that come meanwhile are there for the next call of `words`.
+    def await_message(self, awaited: MessageToGMI, wait_s: float, late: str) -> None:
+        """Wait for a message; the next call of `messages` returns others that arrive meanwhile.
 
         Raises:
-            GmiError: `late`, if it does not come.
+            GmiError: with the text `late`, if it has not arrived after `wait_s`.
         """
-        early, deadline = list[LauncherWord](), time.monotonic() + wait_s
-        while awaited not in early:
+        arrived, deadline = list[MessageToGMI](), time.monotonic() + wait_s
+        while awaited not in arrived:
             if time.monotonic() > deadline:
                 raise GmiError(late)
-            early += self.await_words(1.0)
-        early.remove(awaited)
-        self._early = early
+            arrived += self.await_messages(1.0)
+        arrived.remove(awaited)
+        self._unread = arrived
 
-    def _leave(self) -> NoReturn:
-        """A GMI without a launcher has nobody to work for. Its GPU may do what it was told (see `child.drain`)."""
+    def _exit(self) -> NoReturn:
+        """Exit, once the GPU is idle (see `roles.main.drain`): without a launcher there is no run."""
         finish()
         os._exit(1)

@@ -1,37 +1,37 @@
-"""What launcher and GMIs say to each other. `roles/launcher/connection.py` carries it, as JSON."""
+"""The messages between launcher and GMIs. `roles/launcher/connection.py` carries them as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_args, get_origin
 
-# The launcher says:
+# From the launcher to a GMI:
 
 
 @dataclass(frozen=True)
 class Proved:
-    """What the GMI has said with `OnDevice` is found to be so: make the role."""
+    """Answers `OnDevice`: the GMI does compute on its device, and may make its role."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What the GMI has said with `Keep` or `AtHome` is done."""
+class Stored:
+    """Answers `StoreFile` and `StoreCommand`: it is done."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """All are ready: begin."""
+    """All GMIs are ready: begin."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """End this iteration, save, and be done."""
+    """End this iteration, save, and return."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Iterate with `num_env` environments for about `seconds`, and report how that went.
+    """Iterate with `num_env` environments for about `seconds`, and report the speed.
 
-    `sample_share` is what this GMI learns from divided by what all of its layout do.
+    `sample_share` is this GMI's share of the samples that the GMIs of its layout learn from.
     """
 
     num_env: int
@@ -46,7 +46,7 @@ class Reduce:
     group: str
 
 
-# A GMI says:
+# From a GMI to the launcher:
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class Attached:
 
 @dataclass(frozen=True)
 class OnDevice:
-    """The process has made its context on its GPU, and waits for `Proved`. One on cores does not say it."""
+    """The process has made its context on its GPU, and waits for `Proved`. A GMI on cores does not send it."""
 
 
 @dataclass(frozen=True)
-class Keep:
-    """Carry this file of the run folder, by its path within, to the launcher's, which this host does not see."""
+class StoreFile:
+    """Copy this file, a path within the run folder, to the launcher's run folder, which this host does not see."""
 
     file: str
 
 
 @dataclass(frozen=True)
-class AtHome:
-    """Do this with the draft of a checkpoint where the launcher is; see `run.home`."""
+class StoreCommand:
+    """Call the method `do` of the launcher's `run.checkpoint_store.CheckpointStore` with these arguments."""
 
     do: str
     given: dict[str, Any]
@@ -76,10 +76,10 @@ class AtHome:
 
 @dataclass(frozen=True)
 class Ready:
-    """The role is made and waits for the launcher's words.
+    """The role is made and waits for messages.
 
     Args:
-        compiled_s: What the first calls of its simulator took, in which kernels may have been compiled.
+        compiled_s: Seconds of the first calls of its simulator, in which kernels may have been compiled.
     """
 
     compiled_s: float = 0.0
@@ -87,40 +87,40 @@ class Ready:
 
 @dataclass(frozen=True)
 class Report:
-    """How an iteration, or what the launcher asked for, went."""
+    """Numbers of an iteration, or of what the launcher asked for."""
 
     row: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Waits:
-    """The role waits for another GMI, which is slow and not silent."""
+    """The role waits for another GMI, which is slow and does not hang."""
 
 
 @dataclass(frozen=True)
 class Wrote:
-    """A shard of experience is kept for good; see `run.experience.Shard`."""
+    """A shard of experience is on the disk; see `replay.files.index.Shard`."""
 
     shard: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Warned:
-    """Something that people should be told of, and that does not end the role."""
+    """A warning for the user. The role goes on."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class Done:
-    """The role has returned this (JSON). `Closed` follows."""
+    """The role has returned this result (JSON). `Closed` follows."""
 
     result: Any
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The role has failed. `blames_peer`: because of another GMI, whose own error tells more. `Closed` follows."""
+    """The role has failed. `blames_peer`: because of another GMI, whose own error says more. `Closed` follows."""
 
     message: str
     exit_code: int
@@ -129,47 +129,49 @@ class Failed:
 
 @dataclass(frozen=True)
 class Closed:
-    """All environments of this process are closed. `complaint` tells which failed to, and how; else it is empty.
+    """All environments of this process are closed; `complaint` has the errors of those that failed to, or is empty.
 
-    It is the last word.
+    No message follows.
     """
 
     complaint: str = ""
 
 
-LauncherWord = Proved | Kept | Start | Stop | Measure | Reduce
-GMIWord = Attached | OnDevice | Keep | AtHome | Ready | Report | Waits | Wrote | Warned | Done | Failed | Closed
-_OF_LAUNCHER = {word.__name__: word for word in get_args(LauncherWord)}
-_OF_GMI = {word.__name__: word for word in get_args(GMIWord)}
+MessageToGMI = Proved | Stored | Start | Stop | Measure | Reduce
+MessageToLauncher = (
+    Attached | OnDevice | StoreFile | StoreCommand | Ready | Report | Waits | Wrote | Warned | Done | Failed | Closed
+)
+_TO_GMI = {kind.__name__: kind for kind in get_args(MessageToGMI)}
+_TO_LAUNCHER = {kind.__name__: kind for kind in get_args(MessageToLauncher)}
 
 
-def to_message(word: LauncherWord | GMIWord) -> dict[str, Any]:
-    """A word as a message, e.g. `{"word": "Measure", "num_env": 256, "seconds": 1.0}`."""
-    return {"word": type(word).__name__, **vars(word)}
+def to_json(message: MessageToGMI | MessageToLauncher) -> dict[str, Any]:
+    """A message as JSON, e.g. `{"kind": "Measure", "num_env": 256, "seconds": 1.0}`."""
+    return {"kind": type(message).__name__, **vars(message)}
 
 
-def said_by_launcher(message: object) -> LauncherWord:
-    """The launcher's word in a message that `to_message` has made. Raises ValueError for another one."""
-    word: LauncherWord = _word(message, _OF_LAUNCHER)
-    return word
+def parse_message_to_gmi(value: object) -> MessageToGMI:
+    """The message that `to_json` has written. Raises ValueError for anything else."""
+    message: MessageToGMI = _parse(value, _TO_GMI)
+    return message
 
 
-def said_by_gmi(message: object) -> GMIWord:
-    """A GMI's word in a message that `to_message` has made. Raises ValueError for another one."""
-    word: GMIWord = _word(message, _OF_GMI)
-    return word
+def parse_message_to_launcher(value: object) -> MessageToLauncher:
+    """The message that `to_json` has written. Raises ValueError for anything else."""
+    message: MessageToLauncher = _parse(value, _TO_LAUNCHER)
+    return message
 
 
-def _word(message: object, known: Mapping[str, Any]) -> Any:
-    if not isinstance(message, Mapping) or str(message.get("word")) not in known:
-        raise ValueError(f"expected one of {', '.join(known)}")
-    word = known[message["word"]]
-    wanted: dict[str, Any] = {field.name: field.type for field in fields(word)}
-    values = {name: value for name, value in message.items() if name != "word"}
-    if values.keys() != wanted.keys() or not all(_is_a(value, wanted[name]) for name, value in values.items()):
-        known_as = ", ".join(f"{name}: {kind.__name__}" for name, kind in wanted.items())
-        raise ValueError(f"{word.__name__} comes with {known_as or 'nothing'}")
-    return word(**values)
+def _parse(value: object, kinds: Mapping[str, Any]) -> Any:
+    if not isinstance(value, Mapping) or str(value.get("kind")) not in kinds:
+        raise ValueError(f"expected one of {', '.join(kinds)}")
+    kind = kinds[value["kind"]]
+    wanted: dict[str, Any] = {field.name: field.type for field in fields(kind)}
+    values = {name: entry for name, entry in value.items() if name != "kind"}
+    if values.keys() != wanted.keys() or not all(_is_a(entry, wanted[name]) for name, entry in values.items()):
+        signature = ", ".join(f"{name}: {type_.__name__}" for name, type_ in wanted.items())
+        raise ValueError(f"{kind.__name__} comes with {signature or 'nothing'}")
+    return kind(**values)
 
 
 def _is_a(value: object, wanted: Any) -> bool:

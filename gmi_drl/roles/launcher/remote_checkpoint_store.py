@@ -1,55 +1,55 @@
-"""The home of a run on another host, whose files this one does not see."""
+"""The checkpoint store of a run whose folder is on another host."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gmi_drl.roles.launcher.connection import LauncherConnection
-from gmi_drl.roles.launcher.protocol import AtHome, Keep, Kept
+from gmi_drl.roles.launcher.protocol import StoreCommand, Stored, StoreFile
 from gmi_drl.run.checkpoint import require_free
 from gmi_drl.run.checkpoint_store import CheckpointStore
 
-KEEP_S = 600.0
-"""Until the launcher must have got a file, whatever comes from other GMIs of this host before."""
+STORE_S = 600.0
+"""Deadline of the launcher for one file: those of other GMIs of this host may come before it."""
 
 
 class RemoteCheckpointStore(CheckpointStore):
-    """See `CheckpointStore`. What is kept is carried to the launcher, which concludes checkpoints there.
+    """A `CheckpointStore` whose files are copied to the launcher, which commits checkpoints there.
 
     Args:
-        checkpoints: A folder of this host, for what is to be carried.
-        line: To the launcher.
+        checkpoints: A folder of this host, for files to be copied.
+        launcher: The connection to it.
     """
 
-    def __init__(self, checkpoints: Path, line: LauncherConnection) -> None:
+    def __init__(self, checkpoints: Path, launcher: LauncherConnection) -> None:
         super().__init__(checkpoints)
-        self._line = line
+        self._launcher = launcher
 
     def keep(self, file: Path) -> None:
         """See `CheckpointStore`."""
         within = file.resolve().relative_to(self.checkpoints.resolve().parent)
-        self._line.deliver(Keep(str(within)))
-        self._await_kept(f"kept {within}")
+        self._launcher.deliver(StoreFile(str(within)))
+        self._await_stored(f"stored {within}")
 
     def require_room(self, iteration: int, more: int) -> None:
         """See `CheckpointStore`."""
-        self._at_home("require_room", iteration=iteration, more=more)
+        self._command("require_room", iteration=iteration, more=more)
 
     def require_own_room(self, need: int) -> None:
-        """See `CheckpointStore`: until they have been carried the parts lie here."""
+        """See `CheckpointStore`: parts are on this host until they have been copied."""
         require_free(self.checkpoints, need, "the parts of a checkpoint that its GMIs write there need")
 
     def commit(self, iteration: int, facts: Mapping[str, Any], kept: int) -> None:
         """See `CheckpointStore`."""
-        self._at_home("commit", iteration=iteration, facts=dict(facts), kept=kept)
+        self._command("commit", iteration=iteration, facts=dict(facts), kept=kept)
 
     def drop_drafts(self) -> None:
-        """See `CheckpointStore`. On this host what was carried has left an empty folder, at most."""
-        self._at_home("drop_drafts")
+        """See `CheckpointStore`. On this host there is an empty folder at most, since files are moved away."""
+        self._command("drop_drafts")
 
-    def _at_home(self, do: str, **given: Any) -> None:
-        self._line.deliver(AtHome(do, given))
-        self._await_kept(f"done {do}")
+    def _command(self, do: str, **given: Any) -> None:
+        self._launcher.deliver(StoreCommand(do, given))
+        self._await_stored(f"done {do}")
 
-    def _await_kept(self, what: str) -> None:
-        self._line.await_word(Kept(), KEEP_S, f"the launcher has not {what} within {KEEP_S:.0f} s")
+    def _await_stored(self, action: str) -> None:
+        self._launcher.await_message(Stored(), STORE_S, f"the launcher has not {action} within {STORE_S:.0f} s")

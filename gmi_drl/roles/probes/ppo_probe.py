@@ -23,10 +23,10 @@ class PPOProbe(ReplicaProbe):
         assert self.replica is not None
         return self.replica.warm_up_iterations
 
-    def leave_worlds(self) -> None:
+    def detach_task(self) -> None:
         """See `Probe`."""
         if self.replica is not None:
-            self.replica.leave_worlds()
+            self.replica.detach_task()
 
     def make_replica(self, task: Task) -> PPOReplica:
         """See `ReplicaProbe`; without worlds yet."""
@@ -40,9 +40,9 @@ class PPOProbe(ReplicaProbe):
             learner_class=self.learner_class,
         )
 
-    def enter_worlds(self, task: Task) -> None:
+    def attach_task(self, task: Task) -> None:
         """See `Probe`."""
         if self.replica is None:
             self.replica = self.make_replica(task)
         self.replica.learner.ppo.sample_share = self.sample_share
-        self.replica.enter_worlds(task, self.seed("agent"))
+        self.replica.attach_task(task, self.seed("agent"))

@@ -17,10 +17,10 @@ import torch
 from gmi_drl.cuda_graph import forget_shared_memory
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop
+from gmi_drl.roles.open_tasks import close_tasks, open_task
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.training.replica import Replica
-from gmi_drl.roles.worlds import close_worlds, make_worlds
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.sim.engine import warp_bytes
 
@@ -41,14 +41,14 @@ class Probe(DRL_role):
     def GMI_run(self) -> None:
         """Measure what is asked for, until the launcher says stop."""
         self.config = self.mgr.configure()
-        self.mgr.line.deliver(Ready(self._compile()))
+        self.mgr.launcher.deliver(Ready(self._compile()))
         for order in self._orders():
             self.sample_share = order.sample_share
-            self.mgr.line.deliver(Report(self._measure(order.num_env, order.seconds)))
+            self.mgr.launcher.deliver(Report(self._measure(order.num_env, order.seconds)))
 
     def make_task(self, num_env: int, seed: int) -> Task:
-        """The worlds to measure; a subclass may make others, which it adds to `mgr.worlds`."""
-        return make_worlds(self.mgr, self.config, num_env, seed)
+        """The worlds to measure; a subclass may make others, which it adds to `mgr.tasks`."""
+        return open_task(self.mgr, self.config, num_env, seed)
 
     def _compile(self) -> float:
         """Make and step one world, in seconds: in its first calls a simulator may compile for minutes."""
@@ -60,7 +60,7 @@ class Probe(DRL_role):
     def _orders(self) -> Iterator[Measure]:
         """What the launcher asks for, until it says stop. One that has gone ends the process."""
         while True:
-            for word in self.mgr.line.await_words(WAIT_S):
+            for word in self.mgr.launcher.await_messages(WAIT_S):
                 if word == Stop():
                     return
                 assert isinstance(word, Measure)
@@ -68,10 +68,10 @@ class Probe(DRL_role):
 
     def _measure(self, num_env: int, seconds: float) -> dict[str, Any]:
         """Iterate for about so long, once at least after the warm-up; means over the iterations."""
-        close_worlds(self.mgr.worlds)  # before the next worlds are made, or the peak would count both
-        self.leave_worlds()
+        close_tasks(self.mgr.tasks)  # before the next worlds are made, or the peak would count both
+        self.detach_task()
         _forget_peak(self.mgr.device)
-        self.enter_worlds(self.make_task(num_env, self.seed("task")))
+        self.attach_task(self.make_task(num_env, self.seed("task")))
         self._left = max(1, round(seconds / self._warm_up()))
         phases: Counter[str] = Counter()
         word, times, began_s = Decision.GO_ON, list[float](), time.monotonic()
@@ -120,11 +120,11 @@ class Probe(DRL_role):
         return 1
 
     @abstractmethod
-    def leave_worlds(self) -> None:
+    def detach_task(self) -> None:
         """Let go of the worlds, which are closed, and of all that was made for them, if there are any."""
 
     @abstractmethod
-    def enter_worlds(self, task: Task) -> None:
+    def attach_task(self, task: Task) -> None:
         """Iterate in these worlds from now on."""
 
 
@@ -132,7 +132,7 @@ class ReplicaProbe(Probe):
     """Trains as a learner's role does: a subclass makes the same replica, anew for each number of environments.
 
     A replica whose parameters lie in a reduction's bucket must stay instead, because a reduction has one: its probe
-    overrides `leave_worlds` and `enter_worlds`, as `PPOProbe` does.
+    overrides `detach_task` and `attach_task`, as `PPOProbe` does.
     """
 
     replica: Replica | None = None
@@ -152,12 +152,12 @@ class ReplicaProbe(Probe):
         assert self.replica is not None
         return self.replica.phases()
 
-    def leave_worlds(self) -> None:
+    def detach_task(self) -> None:
         """See `Probe`."""
         self.task = self.replica = None
         gc.collect()  # what was made for them may be part of cycles
 
-    def enter_worlds(self, task: Task) -> None:
+    def attach_task(self, task: Task) -> None:
         """See `Probe`."""
         self.task, self.replica = task, self.make_replica(task)
 

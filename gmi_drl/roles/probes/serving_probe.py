@@ -30,12 +30,12 @@ class ServingProbe(Probe):
         assert self.service is not None
         return dict.fromkeys(PHASE_NAMES, 0.0) | self.service.phases()
 
-    def leave_worlds(self) -> None:
+    def detach_task(self) -> None:
         """See `Probe`."""
         self.service = None
         gc.collect()  # what was made for them may be part of cycles
 
-    def enter_worlds(self, task: Task) -> None:
+    def attach_task(self, task: Task) -> None:
         """See `Probe`."""
         agent = make_agent(task.spec, acting_of(self.config), self.mgr.device, seed=self.config.seed)
         noise = torch.Generator(self.mgr.device).manual_seed(self.seed("agent"))

@@ -10,10 +10,10 @@ from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.config.run_config import a3c_of
 from gmi_drl.cuda_graph import WARM_UP_CALLS
 from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.roles.open_tasks import close_tasks
 from gmi_drl.roles.probes.probe import Probe
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.iteration_stats import Decision
-from gmi_drl.roles.worlds import close_worlds
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.tasks import Task
 
@@ -40,23 +40,23 @@ class TrainerProbe(Probe):
         """See `Probe`: a first update takes its memory, and so tells nothing of how many fit into a time."""
         return WARM_UP_CALLS + 1 if self.mgr.device.type == "cuda" and self.config.cuda_graphs else 2
 
-    def leave_worlds(self) -> None:
+    def detach_task(self) -> None:
         """See `Probe`."""
         self.batch = None
 
-    def enter_worlds(self, task: Task) -> None:
+    def attach_task(self, task: Task) -> None:
         """See `Probe`: the worlds tell their sizes and are closed."""
-        close_worlds(self.mgr.worlds)
+        close_tasks(self.mgr.tasks)
         spec, learner, device = task.spec, a3c_of(self.config), self.mgr.device
         agent = make_agent(spec, learner, device, seed=self.config.seed)
         self._clock = PhaseClock(device)
         self._a3c = A3C(agent.policy, agent.normaliser, learner, cuda_graphs=self.config.cuda_graphs)
         form = RolloutForm(learner.horizon, task.num_env, spec.num_obs, spec.num_actions)
-        self.batch = made_up(form, agent)
+        self.batch = random_experience(form, agent)
 
 
 @torch.no_grad()
-def made_up(form: RolloutForm, agent: Agent) -> ExperienceBatch:
+def random_experience(form: RolloutForm, agent: Agent) -> ExperienceBatch:
     """One rollout of noise, in which the agent itself has acted.
 
     Actions that it would never do make gradients of subnormal numbers, whose products take longer.

@@ -118,15 +118,15 @@ class RslRlReplica:
         self.set_learning_rate(self.runner.alg.optimizer.param_groups[0]["lr"])  # 5.4.0 forgets it
         self.runner.current_learning_iteration = saved["iter"]
 
-    def worlds_state(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """What the next rollout depends on, beside the policy: the task's state, the generators, running episodes."""
         own = {"episode": self.ledger.running_episodes, "generator": torch.get_rng_state()}
         if self.env.device.type == "cuda":
             own["cuda_generator"] = torch.cuda.get_rng_state(self.env.device)
         return prefixed("task", self.env.task.state_dict()) | own
 
-    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from `worlds_state`, bit-identically unless the networks have a memory."""
+    def load_local_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `local_state`, bit-identically unless the networks have a memory."""
         worlds = with_prefix("task", state)
         self.env.task.load_state_dict(worlds)
         self.ledger.running_episodes.copy_(state["episode"])

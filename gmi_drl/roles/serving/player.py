@@ -61,7 +61,7 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: tor
     """
     folder.require_task(spec)
     agent, parameters = new_agent(spec, config, device)
-    iteration, learner = newest_learner(folder)
+    iteration, learner = load_newest_learner(folder)
     saved = learner["parameters"]
     if saved.shape != parameters.shape:
         raise UsageError(
@@ -117,12 +117,12 @@ def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[
     return agent, flat.vector
 
 
-def newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
+def load_newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
     """Iteration and learner of the newest checkpoint, read again if training replaced it meanwhile."""
     saved = checkpoint.list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{folder.path} has no complete checkpoint yet: a training saves its first at once")
-    return _read(saved[-1]) or newest_learner(folder)
+    return _read(saved[-1]) or load_newest_learner(folder)
 
 
 def _read(saved: Path) -> tuple[int, dict[str, Tensor]] | None:

@@ -11,12 +11,12 @@ from gmi_drl.replay.files.index import Shard, step_bytes
 from gmi_drl.replay.files.shards import ShardFiles
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
-from gmi_drl.roles.seeds import worlds_seed
+from gmi_drl.roles.open_tasks import open_task
+from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.latency import Latencies
 from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.roles.serving.recorder import Recorder
 from gmi_drl.roles.serving.service import Service
-from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.phases import ACT, SIMULATE, WAIT
 from gmi_drl.tasks import Task
@@ -36,19 +36,19 @@ class Server(DRL_role):
         GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`. Into the folder `experience`, if any, go
         shards of about `shard_bytes`.
         """
-        config, own_seed = self.mgr.configure(), worlds_seed(seed, self.number)
+        config, own_seed = self.mgr.configure(), serving_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
         task = self.make_task(config, own_seed)
         agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
         noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
         recorder = None if experience is None else self._recorder(task, steps, Path(experience), shard_bytes)
         service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs, recorder=recorder)
-        self.mgr.line.deliver(Ready())
+        self.mgr.launcher.deliver(Ready())
         return self._serve(service, steps if self._may_start() else 0, config.learner.horizon, recorder)
 
     def _recorder(self, task: Task, steps: int, folder: Path, shard_bytes: int) -> Recorder:
         def tell(shard: Shard) -> None:
-            self.mgr.line.deliver(Wrote(shard.model_dump()))
+            self.mgr.launcher.deliver(Wrote(shard.model_dump()))
 
         in_shard = max(1, shard_bytes // (step_bytes(task.spec) * task.num_env))
         return Recorder(task, min(in_shard, steps), ShardFiles(folder, self.GMI_id, tell))
@@ -60,7 +60,7 @@ class Server(DRL_role):
 
     def make_task(self, config: RunConfig, seed: int) -> Task:
         """The worlds to serve."""
-        return make_worlds(self.mgr, config, self.mgr.gmi.num_env, seed)
+        return open_task(self.mgr, config, self.mgr.gmi.num_env, seed)
 
     def phases(self, service: Service) -> dict[str, float]:
         """Seconds of the last block by phase. Waits for the device, once."""
@@ -69,14 +69,14 @@ class Server(DRL_role):
     def _may_start(self) -> bool:
         """Wait until all GMIs are ready, so that they serve side by side."""
         while True:
-            for word in self.mgr.line.await_words(WAIT_S):
+            for word in self.mgr.launcher.await_messages(WAIT_S):
                 return word == Start()
 
     def _serve(self, service: Service, steps: int, block: int, recorder: Recorder | None) -> dict[str, Any]:
         done, told_s, started_s = 0, time.monotonic(), time.monotonic()
         phases: dict[str, float] = {phase.name: 0.0 for phase in (SIMULATE, ACT, WAIT)}
         latencies = Latencies()
-        while done < steps and Stop() not in self.mgr.line.words():
+        while done < steps and Stop() not in self.mgr.launcher.messages():
             now = min(block, steps - done, recorder.room if recorder else block)
             service.play(now)
             done += now

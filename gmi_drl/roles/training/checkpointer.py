@@ -24,7 +24,7 @@ class Checkpointer:
     Every GMI of the group makes the same calls, in the same order.
 
     Args:
-        home: Where checkpoints are kept.
+        store: Of the run.
         layout: Of the run. On another one worlds are not restored.
         gmi_id: Whose worlds are saved here.
         group: Who hold the same learner.
@@ -35,7 +35,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        home: CheckpointStore,
+        store: CheckpointStore,
         layout: Layout,
         gmi_id: int,
         group: Group,
@@ -43,7 +43,7 @@ class Checkpointer:
         *,
         export: Callable[[Path, int], Sequence[Path]],
     ) -> None:
-        self.home, self.layout, self.group, self.config = home, layout, group, config
+        self.store, self.layout, self.group, self.config = store, layout, group, config
         self.part, self._export = f"gmi-{gmi_id}", export
         self._here = len(layout.part_on(layout.device_of(gmi_id).node)[1])
 
@@ -58,12 +58,12 @@ class Checkpointer:
             MachineError: if the disk does not take it, or has no room for all that will be kept.
         """
         digest = self._write_parts(replica, iteration)
-        self.home.require_own_room(self._here * self._written_bytes)
+        self.store.require_own_room(self._here * self._written_bytes)
         if self.group.rank == 0:
-            self.home.require_room(iteration, self.config.checkpoints_kept + 1)
+            self.store.require_room(iteration, self.config.checkpoints_kept + 1)
             if keep:
                 self._commit(iteration, env_steps, digest)
-            self.home.drop_drafts()
+            self.store.drop_drafts()
         self.group.barrier()
 
     def save(self, replica: Replica, iteration: int, env_steps: int) -> None:
@@ -87,15 +87,15 @@ class Checkpointer:
         if index["learning_rate"] != self.config.learner.learning_rate:
             replica.set_learning_rate(self.config.learner.learning_rate)
         if index["layout"] == self.layout.digest:
-            replica.load_worlds_state(checkpoint.read_part(saved, self.part))
+            replica.load_local_state(checkpoint.read_part(saved, self.part))
 
     def _write_parts(self, replica: Replica, iteration: int) -> str:
         """All parts of a draft. Returns the digest of what all replicas must hold alike."""
         learner = replica.learner_state()
         digest = tensor_digest(*learner.values())
         self._check_replicas(digest, iteration)
-        draft = checkpoint.draft(self.home.checkpoints, iteration)
-        self._written_bytes = self._keep(draft, self.part, replica.worlds_state())
+        draft = checkpoint.draft(self.store.checkpoints, iteration)
+        self._written_bytes = self._keep(draft, self.part, replica.local_state())
         if self.group.rank == 0:
             self._written_bytes += self._keep(draft, LEARNER_PART, learner)
         self.group.barrier()
@@ -105,7 +105,7 @@ class Checkpointer:
         """Write a part, and have it kept. Returns its bytes."""
         file = checkpoint.write_part(draft, name, tensors)
         size = file.stat().st_size
-        self.home.keep(file)
+        self.store.keep(file)
         return size
 
     def _check_replicas(self, digest: str, iteration: int) -> None:
@@ -124,6 +124,6 @@ class Checkpointer:
             "learner": digest,
             "learning_rate": self.config.learner.learning_rate,
         }
-        self.home.commit(iteration, facts, self.config.checkpoints_kept)
-        for file in self._export(self.home.checkpoints.resolve().parent, iteration):
-            self.home.keep(file)
+        self.store.commit(iteration, facts, self.config.checkpoints_kept)
+        for file in self._export(self.store.checkpoints.resolve().parent, iteration):
+            self.store.keep(file)

@@ -11,12 +11,12 @@ from gmi_drl.algo.rollout import sample_share_of
 from gmi_drl.layout.layout import GMI
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Stop
+from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.checkpointer import Checkpointer
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.roles.training.replica import Replica
-from gmi_drl.roles.worlds import make_worlds
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
@@ -57,7 +57,12 @@ class Holistic(DRL_role):
         self.config = self.mgr.configure()
         self.reduction = self.mgr.reduction(self.group)
         self.checkpointer = Checkpointer(
-            self.mgr.home(), self.mgr.layout, self.GMI_id, self.reduction.group, self.config, export=self.export
+            self.mgr.checkpoint_store(),
+            self.mgr.layout,
+            self.GMI_id,
+            self.reduction.group,
+            self.config,
+            export=self.export,
         )
         self.set_up_replica(start)
 
@@ -65,7 +70,7 @@ class Holistic(DRL_role):
         """Make worlds, and what trains in them. Policies start alike, worlds and noise do not."""
         task_seed = self.seed(start, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
-        task = make_worlds(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
+        task = open_task(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
         self.terms = terms_of(task)
         self.replica = self.make_replica(task, start)
 
@@ -83,7 +88,7 @@ class Holistic(DRL_role):
             device=self.mgr.device,
             seed=self.seed(start, "learner"),
         )
-        replica.enter_worlds(task, self.seed(start, "agent"))
+        replica.attach_task(task, self.seed(start, "agent"))
         return replica
 
     def export(self, folder: Path, iteration: int) -> Sequence[Path]:
@@ -112,7 +117,7 @@ class Holistic(DRL_role):
 
     def _decide(self) -> Decision:
         """What rank 0 says to all: the launcher's word, which knows of signals and of the time."""
-        return Decision.STOP if Stop() in self.mgr.line.words() else Decision.GO_ON
+        return Decision.STOP if Stop() in self.mgr.launcher.messages() else Decision.GO_ON
 
     def _report(self, iteration: int, stats: IterationStats) -> None:
         """One row to the launcher. Waits for the device, once."""

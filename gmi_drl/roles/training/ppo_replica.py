@@ -25,7 +25,7 @@ from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
 
-class AnyActor(Protocol):
+class RolloutSource(Protocol):
     """What a replica needs of an actor, be it here or on another GMI."""
 
     def make_slot(self) -> Slot:
@@ -47,7 +47,7 @@ class PPOReplica:
     A probe may have it learn by a `learner_class` of its own.
     """
 
-    actor: AnyActor
+    actor: RolloutSource
     slot: Slot
 
     def __init__(
@@ -66,12 +66,12 @@ class PPOReplica:
         self.clock = PhaseClock(device)
         self.sync_s = 0.0
 
-    def enter_worlds(self, task: Task, seed: int) -> None:
+    def attach_task(self, task: Task, seed: int) -> None:
         """Act in these worlds from now on; `seed` is of the noise."""
         noise = torch.Generator(self.device).manual_seed(seed)
         self.act_by(Actor(task, self.learner.agent, ppo_of(self.config), noise, cuda_graphs=self.config.cuda_graphs))
 
-    def act_by(self, actor: AnyActor) -> None:
+    def act_by(self, actor: RolloutSource) -> None:
         """Learn from this actor from now on."""
         self.actor, self.slot = actor, actor.make_slot()
 
@@ -93,7 +93,7 @@ class PPOReplica:
         self.sync_s = learner.group.wait_s - waited_s
         return stats
 
-    def leave_worlds(self) -> None:
+    def detach_task(self) -> None:
         """Let go of the worlds, which somebody else closes, and of all that was made for them."""
         del self.actor, self.slot
         self.learner.ppo.release()
@@ -126,11 +126,11 @@ class PPOReplica:
         """Continue from `learner_state`."""
         self.learner.load_state_dict(state)
 
-    def worlds_state(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """What this replica alone holds: its worlds, its noise, its running episodes and the order of its samples."""
         return {**self.actor.state_dict(), "learner_generator": self.learner.generator.get_state()}
 
-    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from `worlds_state`, bit-identically."""
+    def load_local_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `local_state`, bit-identically."""
         self.learner.generator.set_state(state["learner_generator"])
         self.actor.load_state_dict(state)

@@ -29,8 +29,8 @@ class Replica(Protocol):
     def load_learner_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `learner_state`."""
 
-    def worlds_state(self) -> dict[str, Tensor]:
+    def local_state(self) -> dict[str, Tensor]:
         """What this replica alone holds: its worlds, its generators and its running episodes."""
 
-    def load_worlds_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from `worlds_state`."""
+    def load_local_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `local_state`."""

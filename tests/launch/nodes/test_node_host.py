@@ -10,7 +10,7 @@ from gmi_drl.launch.closing import Closing
 from gmi_drl.launch.nodes.node_host import Host
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
 from gmi_drl.roles.launcher.connection import decode, encode
-from gmi_drl.roles.launcher.protocol import Failed, Keep, said_by_gmi
+from gmi_drl.roles.launcher.protocol import Failed, StoreFile, parse_message_to_launcher
 
 
 def _full(gmi_id, file):
@@ -26,8 +26,8 @@ def test_a_gmi_whose_node_fails_in_its_place_is_not_waited_for_and_asked_to_end(
     hears = {"said": gmi.said, "line_ended": gmi.said}
     host = Host("a", "127.0.0.1", None, lambda message, data=b"": hears[message["say"]](data))
     host._mirror = SimpleNamespace(carry=_full)
-    host._carry(3, None, encode(Keep("shard")))  # the GMI waits for `Kept` now
-    word = said_by_gmi(decode(gmi.receive()))
+    host._carry(3, None, encode(StoreFile("shard")))  # the GMI waits for `Stored` now
+    word = parse_message_to_launcher(decode(gmi.receive()))
     assert word == Failed("it cannot be carried: [Errno 28] no space left", 4, blames_peer=False)
     Closing("ant").wait({3: gmi})
     assert to_node == ["ask_to_end"]

@@ -15,7 +15,7 @@ from gmi_drl.gmi import claimed
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, how_it_ended
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.shared_resources import shared_resources
-from gmi_drl.roles.launcher.connection import MAX_BYTES, line_pair
+from gmi_drl.roles.launcher.connection import MAX_BYTES, socket_pair
 from gmi_drl.roles.launcher.protocol import Report
 from gmi_drl.run.folder import RunFolder
 
@@ -45,9 +45,9 @@ class ByShell:
 
     def __init__(self, order, environment, log, resources):
         self.log, self.orders = log, log.with_suffix(".order")
-        self.line, theirs = line_pair()
+        self.line, theirs = socket_pair()
         self.line.setblocking(False)
-        whole = {**order, "line": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
+        whole = {**order, "launcher": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
         self.orders.write_text(json.dumps(whole))
         with theirs, log.open("wb") as output:
             self.process = subprocess.Popen(

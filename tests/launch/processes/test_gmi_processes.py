@@ -45,7 +45,7 @@ class Warning_(GMI_DRL.DRL_role):
 
 class Riddling(GMI_DRL.DRL_role):
     def GMI_run(self, bytes_sent):
-        self.mgr.line._socket.send(bytes_sent.encode())
+        self.mgr.launcher._socket.send(bytes_sent.encode())
         time.sleep(600)
 
 class Beating(GMI_DRL.DRL_role):
@@ -155,7 +155,7 @@ def test_a_backend_that_fails_at_the_end_keeps_nobody_alive(tmp_path, monkeypatc
     [
         ("hello", "Expecting value"),
         ("[" * 60_000, "it is nested too deeply"),
-        ('{"word": "Report", "row": 3}', "Report comes with row: dict"),
+        ('{"kind": "Report", "row": 3}', "Report comes with row: dict"),
     ],
 )
 def test_a_gmi_that_is_not_understood_is_named(tmp_path, sent, told):

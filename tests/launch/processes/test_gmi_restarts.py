@@ -14,7 +14,7 @@ from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.launch.processes import gmi_processes as module
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts, kept_open
-from gmi_drl.roles.launcher.connection import encode, line_pair
+from gmi_drl.roles.launcher.connection import encode, socket_pair
 from gmi_drl.roles.launcher.protocol import Attached, Done, Failed, Report
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
@@ -29,7 +29,7 @@ class Pretended:
 
     def __init__(self, number, order):
         self.pid, self.order, self.code = 10**9 + number, order, None
-        self._line, self._theirs = line_pair()
+        self._line, self._theirs = socket_pair()
         self._line.setblocking(False)
         self.exit_fd, self._exit = os.pipe()
         self.is_ended = False

@@ -7,7 +7,7 @@ from gmi_drl.replay.files.index import ExperienceIndex, GMIExperience
 
 NUM_OBS, NUM_ACTIONS = 3, 2
 FACTS = {
-    "task": "made_up",
+    "task": "random_experience",
     "num_obs": NUM_OBS,
     "num_actions": NUM_ACTIONS,
     "step_s": 0.01,
@@ -19,7 +19,7 @@ FACTS = {
 }
 
 
-def made_up(steps, worlds, seed, knows=True):
+def random_experience(steps, worlds, seed, knows=True):
     """A block of random numbers in which some worlds end, and some steps are no transitions."""
     draw = torch.Generator().manual_seed(seed)
 

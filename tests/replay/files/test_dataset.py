@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 import torch
-from blocks import index_of, made_up, same, transitions
+from blocks import index_of, random_experience, same, transitions
 from torch.utils.data import DataLoader
 
 from gmi_drl.errors import UsageError
@@ -19,7 +19,7 @@ def written(tmp_path):
     """Two GMIs with three shards each in a folder, and their blocks."""
     blocks, shards = {}, {0: [], 1: []}
     for gmi in shards:
-        blocks[gmi] = [made_up(steps, WORLDS, seed=10 * gmi + steps) for steps in (3, 1, 5)]
+        blocks[gmi] = [random_experience(steps, WORLDS, seed=10 * gmi + steps) for steps in (3, 1, 5)]
         sink = ShardFiles(tmp_path, gmi, shards[gmi].append)
         for block in blocks[gmi]:
             sink.take(block)
@@ -150,7 +150,7 @@ def test_what_is_no_experience_is_refused(tmp_path):
 def test_last_observations_that_nobody_tells_are_told_as_such(tmp_path):
     told = []
     sink = ShardFiles(tmp_path, 0, told.append)
-    sink.take(made_up(3, WORLDS, seed=0, knows=False))
+    sink.take(random_experience(3, WORLDS, seed=0, knows=False))
     sink.close()
     (tmp_path / "index.json").write_text(index_of({0: told}, WORLDS).model_dump_json(by_alias=True))
     read = ExperienceDataset(tmp_path)

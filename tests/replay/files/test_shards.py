@@ -3,7 +3,7 @@ import threading
 
 import pytest
 import torch
-from blocks import made_up, same, transitions
+from blocks import random_experience, same, transitions
 from safetensors.torch import load_file
 
 from gmi_drl.errors import MachineError
@@ -13,7 +13,7 @@ from gmi_drl.replay.files.shards import ShardFiles
 
 
 def test_every_block_becomes_a_file_that_is_told_of_in_order(tmp_path):
-    told, blocks = [], [made_up(steps, 4, seed=steps) for steps in (3, 1, 5)]
+    told, blocks = [], [random_experience(steps, 4, seed=steps) for steps in (3, 1, 5)]
     sink = ShardFiles(tmp_path, 2, told.append)
     for block in blocks:
         sink.take(block)
@@ -33,7 +33,7 @@ def test_every_block_becomes_a_file_that_is_told_of_in_order(tmp_path):
 
 
 def test_what_is_written_over_after_take_is_what_it_was(tmp_path):
-    block = made_up(3, 4, seed=0)
+    block = random_experience(3, 4, seed=0)
     obs, told = block.obs.clone(), []
     sink = ShardFiles(tmp_path, 0, told.append)
     sink.take(block)
@@ -46,14 +46,14 @@ def test_a_disk_that_takes_nothing_more_is_an_error_that_names_the_folder(tmp_pa
     folder, told = tmp_path / "gone", []
     folder.mkdir()
     sink = ShardFiles(folder, 0, told.append)
-    sink.take(made_up(3, 4, seed=0))
+    sink.take(random_experience(3, 4, seed=0))
     while not told:
         sink._look(float("inf"))
     (folder / told[0].file).unlink()
     folder.rmdir()
     with pytest.raises(MachineError, match=r"gone: the experience cannot be written: No such file"):
         for _ in range(1000):
-            sink.take(made_up(3, 4, seed=0))
+            sink.take(random_experience(3, 4, seed=0))
     with pytest.raises(MachineError, match="cannot be written"):
         sink.close()
     assert len(told) == 1
@@ -68,7 +68,7 @@ def test_a_disk_that_is_slow_makes_who_plays_wait(tmp_path, monkeypatch):
 
     def play():
         for number in range(5):
-            sink.take(made_up(3, 4, seed=number))
+            sink.take(random_experience(3, 4, seed=number))
             took.append(number)
 
     player = threading.Thread(target=play)
@@ -88,5 +88,5 @@ def test_a_disk_that_hangs_is_an_error(tmp_path, monkeypatch):
     sink = ShardFiles(tmp_path, 0, lambda shard: None)
     with pytest.raises(MachineError, match="the disk has taken no shard"):
         for _ in range(3):
-            sink.take(made_up(3, 4, seed=0))
+            sink.take(random_experience(3, 4, seed=0))
     may_write.set()

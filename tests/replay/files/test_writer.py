@@ -1,7 +1,7 @@
 import shutil
 
 import pytest
-from blocks import FACTS, made_up
+from blocks import FACTS, random_experience
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.replay import ExperienceDataset
@@ -14,7 +14,7 @@ GMIS = {0: GMIExperience(num_env=4, seed=1, shards=()), 1: GMIExperience(num_env
 
 def write_a_shard(folder, gmi, current):
     sink = ShardFiles(folder, gmi, lambda shard: current.add(gmi, shard.model_dump()))
-    sink.take(made_up(3, 4, seed=0))
+    sink.take(random_experience(3, 4, seed=0))
     sink.close()
 
 

@@ -15,7 +15,7 @@ from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_tensors
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
-from gmi_drl.roles.probes.trainer_probe import made_up
+from gmi_drl.roles.probes.trainer_probe import random_experience
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.workload import TASK_SPECS
 
@@ -44,7 +44,7 @@ def run():
 def send(agent):
     """A rollout that could be experience."""
     place = agent.lease()
-    batch = made_up(FORM, make_agent(ANT, a3c_of(CONFIG), CPU, seed=0))
+    batch = random_experience(FORM, make_agent(ANT, a3c_of(CONFIG), CPU, seed=0))
     for name, view in place.views.items():
         view.copy_(getattr(batch, name)[0])
         place.wrote_whole(name)

@@ -10,7 +10,7 @@ from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout.layout import Channels
-from gmi_drl.roles.decoupled.rollout_writer import InPlaceWriter, StepWriter, WholeWriter, recording_of
+from gmi_drl.roles.decoupled.rollout_writer import InPlaceWriter, StepWriter, WholeWriter, make_rollout_writer
 
 FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=1)
 CPU = torch.device("cpu")
@@ -62,7 +62,7 @@ def test_a_trainer_gets_what_was_played(ends, kind):
 
 
 def test_on_a_cpu_nothing_is_copied(ends):
-    recording = recording_of(ends.sizes, CPU)
+    recording = make_rollout_writer(ends.sizes, CPU)
     place = ends.agent.lease()
     recording.begin(place)
     for name in ("obs", "action", "reward", "log_prob", "bootstrap", "last_obs", "delta", "sums"):
@@ -70,7 +70,7 @@ def test_on_a_cpu_nothing_is_copied(ends):
 
 
 def test_elsewhere_a_step_is_sent_as_it_is_produced_under_ucc_alone(ends):
-    recording = recording_of(ends.sizes, torch.device("meta"))
+    recording = make_rollout_writer(ends.sizes, torch.device("meta"))
     assert type(recording) is {"MCC": WholeWriter, "UCC": StepWriter}[ends.sizes.channels.mode]
 
 

@@ -8,7 +8,7 @@ import torch
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
-from gmi_drl.roles.dedicated.simulator import serve_worlds
+from gmi_drl.roles.dedicated.simulator import serve_task
 from gmi_drl.roles.peer import Peer
 
 HANG_S = 60.0
@@ -57,7 +57,7 @@ def remote(*tasks):
     agent = len(tasks)
     with mail_of(agent + 1) as mails:
         threads = [
-            threading.Thread(target=serve_worlds, args=(task, Peer(mail, agent)), daemon=True)
+            threading.Thread(target=serve_task, args=(task, Peer(mail, agent)), daemon=True)
             for task, mail in zip(tasks, mails, strict=False)
         ]
         for thread in threads:

@@ -110,10 +110,10 @@ def test_who_may_wait_for_others_is_waited_for_longer_and_who_says_nothing_at_al
     mailboxes = create_mailboxes(range(2))
     mail, other = (Mail(mailboxes, gmi_id, hang_s=0.2) for gmi_id in range(2))
     with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not sent a message"):
-        Peer(mail, 1).hear()
+        Peer(mail, 1).receive()
     patient = Peer(mail, 1, patience=HANG_S / 0.2)
     threading.Timer(0.6, lambda: other.send("here", 0)).start()
-    assert patient.hear() == "here"
+    assert patient.receive() == "here"
     for end in (mail, other):
         end.messages.close()
     mailboxes.close()

@@ -13,13 +13,13 @@ from gmi_drl.roles.launcher.protocol import (
     Start,
     Stop,
     Wrote,
-    said_by_gmi,
-    said_by_launcher,
-    to_message,
+    parse_message_to_gmi,
+    parse_message_to_launcher,
+    to_json,
 )
 
-OF_LAUNCHER = [Start(), Stop(), Measure(256, 1.5), Measure(256, 2), Reduce("MPR-shm")]
-OF_GMI = [
+TO_GMI = [Start(), Stop(), Measure(256, 1.5), Measure(256, 2), Reduce("MPR-shm")]
+TO_LAUNCHER = [
     Attached(),
     Ready(),
     Report({"a": 1, "b": {"c": None}}),
@@ -30,46 +30,50 @@ OF_GMI = [
 ]
 
 
-@pytest.mark.parametrize(("heard", "words"), [(said_by_launcher, OF_LAUNCHER), (said_by_gmi, OF_GMI)])
-def test_a_word_is_heard_as_it_was_said(heard, words):
-    assert [heard(json.loads(json.dumps(to_message(word)))) for word in words] == words
-
-
-@pytest.mark.parametrize(("heard", "words"), [(said_by_launcher, OF_GMI), (said_by_gmi, OF_LAUNCHER)])
-def test_nobody_says_the_words_of_the_other(heard, words):
-    for word in words:
-        with pytest.raises(ValueError, match="expected one of"):
-            heard(to_message(word))
+@pytest.mark.parametrize(
+    ("parse", "messages"), [(parse_message_to_gmi, TO_GMI), (parse_message_to_launcher, TO_LAUNCHER)]
+)
+def test_a_message_survives_json(parse, messages):
+    assert [parse(json.loads(json.dumps(to_json(message)))) for message in messages] == messages
 
 
 @pytest.mark.parametrize(
-    "message", [3, [], {}, {"kind": "row"}, {"word": "Riddle"}, {"word": ["Done"]}, {"word": None}]
+    ("parse", "messages"), [(parse_message_to_gmi, TO_LAUNCHER), (parse_message_to_launcher, TO_GMI)]
 )
-def test_what_is_no_word_is_refused(message):
+def test_messages_of_the_other_direction_are_refused(parse, messages):
+    for message in messages:
+        with pytest.raises(ValueError, match="expected one of"):
+            parse(to_json(message))
+
+
+@pytest.mark.parametrize(
+    "message", [3, [], {}, {"type": "row"}, {"kind": "Riddle"}, {"kind": ["Done"]}, {"kind": None}]
+)
+def test_a_value_that_is_no_message_is_refused(message):
     with pytest.raises(
         ValueError,
-        match="expected one of Attached, OnDevice, Keep, AtHome, Ready, Report, Waits, Wrote, Warned, Done, Failed",
+        match="expected one of Attached, OnDevice, StoreFile, StoreCommand, Ready, Report, Waits, Wrote, Warned, Done",
     ):
-        said_by_gmi(message)
+        parse_message_to_launcher(message)
 
 
 @pytest.mark.parametrize("changed", [{"num_env": "256"}, {"num_env": 2.5}, {"seconds": None}, {"more": 1}], ids=str)
-def test_what_comes_with_a_word_is_checked(changed):
-    message = to_message(Measure(256, 1.5))
+def test_fields_of_messages_to_a_gmi_are_checked(changed):
+    message = to_json(Measure(256, 1.5))
     with pytest.raises(ValueError, match="Measure comes with num_env: int, seconds: float"):
-        said_by_launcher(message | changed)
+        parse_message_to_gmi(message | changed)
 
 
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        ({"word": "Done"}, "Done comes with result: Any"),
-        ({"word": "Attached", "row": {}}, "Attached comes with nothing"),
-        ({"word": "Ready"}, "Ready comes with compiled_s: float"),
-        ({"word": "Report", "row": [1]}, "Report comes with row: dict"),
-        ({"word": "Failed", "message": "oh", "exit_code": "1", "blames_peer": False}, "Failed comes with message: str"),
+        ({"kind": "Done"}, "Done comes with result: Any"),
+        ({"kind": "Attached", "row": {}}, "Attached comes with nothing"),
+        ({"kind": "Ready"}, "Ready comes with compiled_s: float"),
+        ({"kind": "Report", "row": [1]}, "Report comes with row: dict"),
+        ({"kind": "Failed", "message": "oh", "exit_code": "1", "blames_peer": False}, "Failed comes with message: str"),
     ],
 )
-def test_what_comes_with_a_word_of_a_gmi_is_checked(message, told):
+def test_fields_of_messages_to_the_launcher_are_checked(message, told):
     with pytest.raises(ValueError, match=told):
-        said_by_gmi(message)
+        parse_message_to_launcher(message)

@@ -4,7 +4,7 @@ from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.roles.probes.trainer_probe import made_up
+from gmi_drl.roles.probes.trainer_probe import random_experience
 from gmi_drl.workload import TASK_SPECS
 
 SPEC = TASK_SPECS["humanoid"]
@@ -14,7 +14,7 @@ def test_what_is_made_up_could_be_experience():
     """Or products of gradients would be of subnormal numbers, and an update take longer than it does."""
     config = A3CConfig.for_task(SPEC)
     agent = make_agent(SPEC, config, torch.device("cpu"), seed=0)
-    batch = made_up(RolloutForm(2, 32, SPEC.num_obs, SPEC.num_actions), agent)
+    batch = random_experience(RolloutForm(2, 32, SPEC.num_obs, SPEC.num_actions), agent)
     assert batch.obs.shape == (1, 2, 32, SPEC.num_obs)
     a3c = A3C(agent.policy, agent.normaliser, config.model_copy(update={"minibatches": 1}))
     a3c.update(batch)

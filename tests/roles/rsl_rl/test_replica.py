@@ -69,11 +69,11 @@ def digest_of(alg):
 def test_what_goes_on_from_its_state_is_bit_identical(tmp_path):
     replica = make_replica(tmp_path)
     replica.iterate(go_on)
-    learner, worlds = replica.learner_state(), {name: t.clone() for name, t in replica.worlds_state().items()}
+    learner, worlds = replica.learner_state(), {name: t.clone() for name, t in replica.local_state().items()}
     expected = replica.iterate(go_on), digest(replica)
     again = make_replica(tmp_path, seed=5)
     again.load_learner_state(learner)
-    again.load_worlds_state(worlds)
+    again.load_local_state(worlds)
     assert (again.iterate(go_on).reward_sum, digest(again)) == (expected[0].reward_sum, expected[1])
 
 

@@ -22,7 +22,7 @@ OBS = torch.randn(3, 60, generator=torch.Generator().manual_seed(0))
 def replica():
     """Has learnt a little."""
     replica = PPOReplica(SPEC, CONFIG, NoReduction(), sample_share=1.0, device=CPU, seed=0)
-    replica.enter_worlds(make("ant", num_env=8), seed=0)
+    replica.attach_task(make("ant", num_env=8), seed=0)
     for _ in range(3):
         replica.iterate(lambda: Decision.GO_ON)
     return replica

@@ -23,13 +23,13 @@ class Held:
     def learner_state(self):
         return {"learner": self.learner}
 
-    def worlds_state(self):
+    def local_state(self):
         return {"worlds": self.worlds}
 
     def load_learner_state(self, state):
         self.learner = state["learner"]
 
-    def load_worlds_state(self, state):
+    def load_local_state(self, state):
         self.worlds = state["worlds"]
 
     def set_learning_rate(self, rate):

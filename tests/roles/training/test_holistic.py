@@ -16,7 +16,7 @@ from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.roles.launcher.connection import LauncherConnection, encode, line_pair
+from gmi_drl.roles.launcher.connection import LauncherConnection, encode, socket_pair
 from gmi_drl.roles.launcher.protocol import Reduce, Stop
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
@@ -110,7 +110,7 @@ def test_gmis_begin_with_worlds_and_noise_of_their_own_and_replicas_that_part_ar
 
 @pytest.fixture
 def line():
-    ours, theirs = line_pair()
+    ours, theirs = socket_pair()
     yield ours, theirs
     ours.close()
 

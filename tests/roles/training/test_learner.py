@@ -42,7 +42,7 @@ def actor():
 def test_an_actor_with_a_copy_of_the_agent_and_two_slots_gives_what_the_direct_join_gives(actor):
     """As on another GMI: parameters go one way, and a part of the rollout the other."""
     direct = PPOReplica(SPEC, CONFIG, NoReduction(), sample_share=1.0, device=CPU, seed=3)
-    direct.enter_worlds(make("ant", num_env=N), seed=5)
+    direct.attach_task(make("ant", num_env=N), seed=5)
     learner, arrived = make_learner(), Rollout(CONFIG.learner.horizon, N, SPEC.num_obs, SPEC.num_actions, CPU)
     slots, began = [actor.make_slot(), actor.make_slot()], digest(learner)
     for iteration in range(4):

@@ -31,7 +31,7 @@ def test_ppo_learns_of_what_is_left(name):
     device = torch.device("cpu")
     with closing(odd(name)) as task:
         replica = PPOReplica(task.spec, CONFIG, NoReduction(device=device), sample_share=1.0, device=device, seed=0)
-        replica.enter_worlds(task, seed=0)
+        replica.attach_task(task, seed=0)
         before = replica.learner_state()["parameters"].clone()
         for _ in range(3):
             replica.iterate(lambda: Decision.GO_ON)

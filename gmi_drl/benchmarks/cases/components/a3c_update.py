@@ -47,13 +47,13 @@ def learner_and_batch(learner: "type[A3C]", task: str = TASK) -> "tuple[A3C, Exp
     from gmi_drl.algo.agent import make_agent
     from gmi_drl.config.run_config import a3c_of, default_config
     from gmi_drl.layout.experience import RolloutForm
-    from gmi_drl.roles.probes.trainer_probe import made_up
+    from gmi_drl.roles.probes.trainer_probe import random_experience
     from gmi_drl.workload import TASK_SPECS
 
     spec, cpu = TASK_SPECS[task], torch.device("cpu")
     config = a3c_of(default_config(spec, "a3c"))
     agent = make_agent(spec, config, cpu, seed=0)
-    batch = made_up(RolloutForm(config.horizon, NUM_ENV, spec.num_obs, spec.num_actions), agent)
+    batch = random_experience(RolloutForm(config.horizon, NUM_ENV, spec.num_obs, spec.num_actions), agent)
     return learner(agent.policy, agent.normaliser, config), batch
 
 

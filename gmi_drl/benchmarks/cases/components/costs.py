@@ -37,7 +37,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
         replica = PPOReplica(
             spec, default_config(spec), NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0
         )
-        replica.enter_worlds(task, seed=0)
+        replica.attach_task(task, seed=0)
         layers = _time_layers(replica.learner.agent.policy)
         _iterate(replica, 1 if quick else WARM_UP)
         yield {"gmi-drl": lambda: measure(replica, layers, QUICK_ITERATIONS if quick else ITERATIONS)}

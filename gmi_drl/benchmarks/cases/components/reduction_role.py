@@ -29,7 +29,7 @@ class Reducer(DRL_role):
             for name, numel in numels.items()
         }
         while True:
-            for word in self.mgr.line.words():
+            for word in self.mgr.launcher.messages():
                 assert isinstance(word, Reduce)
                 row = buckets[word.group].measure()
                 if self.GMI_id == 0:

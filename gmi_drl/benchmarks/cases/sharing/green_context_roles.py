@@ -105,7 +105,7 @@ class Whole(Probe):
         assert self.mgr.layout.task is not None
         device, threads = self.mgr.device, len(self.mgr.gmi.cores)
         simulators = Simulators(self.mgr.layout.task, num_env, device, threads, self.lanes(device))
-        self.mgr.worlds.append(simulators)
+        self.mgr.tasks.append(simulators)
         return simulators
 
     def iterate(self, decide: Callable[[], Decision]) -> Decision:
@@ -122,11 +122,11 @@ class Whole(Probe):
         """See `Probe`."""
         return dict.fromkeys(PHASE_NAMES, 0.0) | {SIMULATE.name: self._seconds}
 
-    def leave_worlds(self) -> None:
+    def detach_task(self) -> None:
         """See `Probe`."""
         self.simulators = None
 
-    def enter_worlds(self, task: Any) -> None:
+    def attach_task(self, task: Any) -> None:
         """See `Probe`."""
         self.simulators = task
 

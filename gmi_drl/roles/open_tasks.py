@@ -1,4 +1,4 @@
-"""The worlds of a GMI: made, and closed when its role has ended or goes on with others."""
+"""The tasks of a GMI: opened for its role, and closed when the role has ended or goes on with others."""
 
 import traceback
 from typing import Protocol
@@ -12,7 +12,7 @@ from gmi_drl.workload import TaskSpec
 
 
 class Closable(Protocol):
-    """A task, or whatever else simulates."""
+    """A task, or anything else that simulates."""
 
     spec: TaskSpec
 
@@ -20,13 +20,13 @@ class Closable(Protocol):
         """See `Task.close`."""
 
 
-def make_worlds(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) -> Task:
-    """The layout's task in `num_env` worlds, on this GMI's device and cores, as the configuration says.
+def open_task(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) -> Task:
+    """The layout's task with `num_env` environments, on this GMI's device and cores, as the configuration says.
 
     The process closes it when the role has ended, however it ended.
 
     Raises:
-        UsageError: if they offer what the learner cannot learn from.
+        UsageError: if its observations lack what the learner needs.
     """
     assert mgr.layout.task is not None
     task = make(
@@ -40,21 +40,20 @@ def make_worlds(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) ->
         room=config.warp,
         tells_terms=config.reward_terms,
     )
-    mgr.worlds.append(task)
+    mgr.tasks.append(task)
     if mistakes := config.learner.check(task.spec, groups_of(task)):
         raise UsageError("; ".join(mistakes))
     return task
 
 
-def close_worlds(worlds: list[Closable]) -> str:
-    """Close these tasks and empty the list. Returns which failed to and how, in a line; empty if none did.
+def close_tasks(tasks: list[Closable]) -> str:
+    """Close these tasks and empty the list. Returns the errors in one line; empty if there were none.
 
-    A task that fails is no reason to leave others open. Nothing here ends a `close` that hangs: who waits for this
-    process does.
+    All are closed, even if some fail. A `close` that hangs is not ended here, but by the launcher.
     """
     complaints = []
-    while worlds:
-        task = worlds.pop()
+    while tasks:
+        task = tasks.pop()
         try:
             task.close()
         except Exception as error:

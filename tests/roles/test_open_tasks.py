@@ -9,14 +9,14 @@ from gmi_drl import tasks
 from gmi_drl.config.learners import RslRlConfig
 from gmi_drl.config.run_config import RunConfig, default_config
 from gmi_drl.errors import UsageError
-from gmi_drl.roles import worlds
+from gmi_drl.roles import open_tasks
 from gmi_drl.workload import TASK_SPECS
 
 LAYOUT, GMI = SimpleNamespace(task="ant"), SimpleNamespace(cores=(0,))
 
 
 def manager():
-    return SimpleNamespace(layout=LAYOUT, device=torch.device("cpu"), gmi=GMI, worlds=[])
+    return SimpleNamespace(layout=LAYOUT, device=torch.device("cpu"), gmi=GMI, tasks=[])
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def made(monkeypatch):
         made.append(task)
         return task
 
-    monkeypatch.setattr(worlds, "make", make)
+    monkeypatch.setattr(open_tasks, "make", make)
     return made
 
 
@@ -43,16 +43,16 @@ def seeing(*groups):
 def test_worlds_offer_their_observations_and_all_groups_of_the_simulator(made):
     mgr = manager()
     for config in (RunConfig(), seeing("policy"), seeing("policy", "camera")):
-        task = worlds.make_worlds(mgr, config, 2, seed=0)
+        task = open_tasks.open_task(mgr, config, 2, seed=0)
         assert task is made[-1] and task.num_env == 2 and not task.is_closed
-    assert mgr.worlds == made, "the process closes them"
+    assert mgr.tasks == made, "the process closes them"
 
 
 def test_worlds_that_lack_what_the_learner_needs_are_refused_and_closed(made):
     mgr = manager()
     with pytest.raises(UsageError, match="no group lidar, only camera, policy"):
-        worlds.make_worlds(mgr, seeing("policy", "lidar"), 2, seed=0)
-    assert worlds.close_worlds(mgr.worlds) == "" and [task.is_closed for task in made] == [True]
+        open_tasks.open_task(mgr, seeing("policy", "lidar"), 2, seed=0)
+    assert open_tasks.close_tasks(mgr.tasks) == "" and [task.is_closed for task in made] == [True]
 
 
 def test_all_worlds_are_closed_once_whichever_fails():
@@ -66,13 +66,13 @@ def test_all_worlds_are_closed_once_whichever_fails():
         SimpleNamespace(spec=SimpleNamespace(name="zoo:Lion"), close=close)
         for close in (lambda: closed.append("well"), broken)
     ]
-    assert worlds.close_worlds(made) == "zoo:Lion failed to close: OSError: the recorder is gone"
+    assert open_tasks.close_tasks(made) == "zoo:Lion failed to close: OSError: the recorder is gone"
     assert sorted(closed) == ["broken", "well"] and made == []
 
 
 def test_no_role_makes_worlds_that_its_process_does_not_close():
-    roles = Path(worlds.__file__).parent
+    roles = Path(open_tasks.__file__).parent
     makers = [
         path.name for path in roles.rglob("*.py") if re.search(r"\bmake\(|import make\b|tasks\.make", path.read_text())
     ]
-    assert makers == ["worlds.py"]
+    assert makers == ["open_tasks.py"]
