@@ -30,7 +30,7 @@ from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.comm.membership import Membership
 from gmi_drl.layout.reductions import REDUCTIONS
@@ -40,7 +40,7 @@ rank, mapping = int(sys.argv[1]), json.loads(sys.argv[2])
 torch.set_num_threads(1)
 method, size = REDUCTIONS.find(sys.argv[3]), sum(map(len, mapping))
 member = Membership(rank, mapping, hang_s=60, spins=False)
-group = open_group(method, member, Spot.from_order(json.loads(sys.argv[4])))
+group = open_group(method, member, Rendezvous.from_order(json.loads(sys.argv[4])))
 reduction = open_reduction(method, group)
 spec = TaskSpec("small", "S", num_obs=6, num_actions=2, hidden=(16,), episode_steps=10, step_s=1.0)
 torch.manual_seed(0)
